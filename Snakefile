@@ -22,10 +22,20 @@ from reward_ablation.start.before_jobs import (
 )
 from reward_ablation.start.command_keys import take_command_keys
 from reward_ablation.start.commands import Commands
+from reward_ablation.start.data_files import check_data_files
 from reward_ablation.start.forks import Forks
-from reward_ablation.start.job_commands import shell_prefix, shorten_failed_commands
+from reward_ablation.start.job_commands import (
+    check_contents,
+    shell_prefix,
+    shorten_failed_commands,
+)
 from reward_ablation.system.errors import one_line_errors
-from reward_ablation.start.internals import is_dry_run, per_job, watch_failures
+from reward_ablation.start.internals import (
+    is_dry_run,
+    is_main,
+    per_job,
+    watch_failures,
+)
 from reward_ablation.start.looks import describe_study
 from reward_ablation.start.overrides import apply_overrides
 from reward_ablation.start.primary_question import record_question
@@ -42,6 +52,9 @@ logger.addFilter(shorten_failed_commands)
 # collector would visit all of them again and again.
 gc.set_threshold(50_000)
 
+# Files that the command line names were checked before Snakemake read them; a profile may name others.
+with one_line_errors():
+    check_contents(workflow.configfiles or ["config/config.yaml"])
 # A --configfile replaces the default study; Snakemake would merge the two.
 if not workflow.configfiles:
 
@@ -57,6 +70,8 @@ with one_line_errors():
     command_keys = take_command_keys(config, workflow)
     study = resolve(config, settled.source, Path.cwd())
     check_working_folder(Path.cwd())
+    if is_main(workflow):
+        check_data_files(study)
 results_folder = ResultsFolder(Path(study.config.root))
 for warning in study.warnings:
     logger.warning(f"warning: {warning}")

@@ -12,6 +12,7 @@ import pytest
 from configs import CONFIG, changed
 from reward_ablation.data.problems import PrepareSpec, prepare
 from reward_ablation.rewards.load import load_component
+from reward_ablation.start.job_commands import check_config_files
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.exit_status import may_pass
@@ -110,6 +111,26 @@ BEFORE_ANY_JOB = [
     ("training/seed", 1, "training: seed: not to be set here; write it under seeds"),
     ("evaluation/answer_format", "box", "evaluation.answer_format: 'box' "),
     ("launch", {"gpus": 3, "nodes": 2}, "launch: nodes: 2 does not divide gpus: 3"),
+    ("seeds", [2**32], "seeds.0: 4294967296 is not allowed; input should be less than or equal to 4294901760"),
+    ("seeds", [10**39], "seeds.0: a whole number of more than 18 digits is not allowed"),
+    ("seeds", {"looks": [2, 10**9]}, "seeds.looks.1: 1000000000 is not allowed; "),
+    ("arms/seeds", {"a": [2**32]}, "arms.seeds.a.0: 4294967296 is not allowed; "),
+    ("model/seed", 2**32, "model.seed: 4294967296 is not allowed; "),
+    ("bootstrap", 10**12, "bootstrap: 1000000000000 is not allowed; input should be less than or equal to 1000000"),
+    ("keep_models", 2**31, "keep_models: 2147483648 is not allowed; "),
+    ("data/train/count", 8041, "data.train: count: the train split has 8040 problems, not 8041; ask for fewer"),
+    ("data/train/limit", 2**31, "data.train.limit: 2147483648 is not allowed; "),
+    ("evaluation/samples", 10**9, "evaluation.samples: 1000000000 is not allowed; "),
+    ("evaluation/batch_size", 2**31, "evaluation.batch_size: 2147483648 is not allowed; "),
+    ("training/max_steps", 2**31, "training: max_steps: 2147483648 is not allowed; at most 2147483647"),
+    ("launch", {"gpus": 10**9}, "launch.gpus: 1000000000 is not allowed; "),
+    ("launch", {"gpus": 0, "processes": 10**6}, "launch.processes: 1000000 is not allowed; "),
+    ("arms", {"design": "simplex", "steps": 10**6}, "arms.steps: 1000000 steps with 2 components give 1000001 arms; "),
+    (
+        "components/format/parameters",
+        {"format": 10**20},
+        "components.format.parameters.format: a whole number of more than 18 digits is not allowed",
+    ),
 ]
 
 
@@ -153,6 +174,34 @@ def test_in_the_data(tmp_path, rows, line):
     assert line in str(error.value)
     assert "\n" not in str(error.value)
     assert not (tmp_path / "train.parquet").exists()
+
+
+#: A config file, and the line without the file's name, before Snakemake reads the file.
+FILES = [
+    (
+        "seeds: [0]\nname: a\nseeds: [1]\n",
+        "line 3: key 'seeds' occurs twice, first in line 1; rename one of the two, or ",
+    ),
+    ("arms:\n  no_judge: {weights: {a: 1}}\n  no_judge: {weights: {b: 1}}\n", "line 3: key 'no_judge' occurs twice, "),
+    ('{"seeds": [0],\n"seeds": [1]}', "line 2: key 'seeds' occurs twice, first in line 1; "),
+    ("name: a\n\tseeds: [1]\n", "line 2, column 1: not YAML: found a tab character that violates indentation; indent "),
+    ("name: !foo a\n", "line 1, column 7: not YAML: could not determine a constructor for the tag '!foo'"),
+    ("name: !!python/object:os.x {}\n", "line 1, column 7: not YAML: could not determine a constructor for the tag "),
+    ("name: " + "[" * 5000 + "]" * 5000, "line 1, column 46: more than 40 levels; flatten them"),
+    ("name: " + "1" * 5000, "line 1, column 7: a whole number has too many digits; write it as text"),
+    ("name: 2026-13-45\n", "line 1, column 7: month must be in 1..12; put it in quotes to have text"),
+    (b"name: \xff\n", "not UTF-8 text (byte 6); save it as UTF-8"),
+    ("__use_yte__: true\nname: ?__import__('os').getpid()\n", "__use_yte__: would run Python from the config; "),
+]
+
+
+@pytest.mark.parametrize(("text", "line"), FILES)
+def test_in_the_text_of_a_config(tmp_path, text, line):
+    path = tmp_path / "study.yaml"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(StudyError) as error:
+        check_config_files(["snakemake", "plan", "--configfile", str(path)])
+    assert str(error.value).startswith(f"{path}: {line}")
 
 
 #: Functions whose mistake shows only when they score; such a run is trained once, since the error stays.

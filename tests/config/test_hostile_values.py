@@ -181,12 +181,12 @@ def words_of(commands_of_each: list[list[str]], folder) -> Iterator[list[Any]]:
 
 
 def check_message(error: StudyError, field: str) -> None:
-    """The message is one line, is harmless to a terminal, and names the field."""
+    """The message is one line, is harmless to a terminal, and names the field, or the line that is not YAML."""
     told = str(error)
     assert told.isprintable(), ascii(told)
     assert len(told) < 3000
     keys = [key for key in field.split("/") if key != "<key>"]
-    assert not keys or any(key in told for key in keys[-2:]), (field, told)
+    assert not keys or any(key in told for key in (*keys[-2:], ": not YAML: ")), (field, told)
 
 
 def check_pages(config: dict[str, Any], study, tags: set[str]) -> None:

@@ -5,6 +5,7 @@ from operator import add, mul, sub
 
 import pytest
 
+from reward_ablation.config.sections.data import WORD_PROBLEMS
 from reward_ablation.data.word_problems import TEMPLATES, generate, problems
 from reward_ablation.system.errors import StudyError
 
@@ -93,3 +94,7 @@ def test_splits_are_large_enough_and_templates_take_turns():
 def test_too_many_are_refused_in_one_line():
     with pytest.raises(StudyError, match=r"^word_problems: count: the test split has \d+ problems, not 999999; .*$"):
         generate(999_999, seed=0, split="test")
+
+
+def test_the_config_knows_how_many_problems_there_are():
+    assert {split: len(list(problems(1, split))) for split in WORD_PROBLEMS} == WORD_PROBLEMS

@@ -109,3 +109,10 @@ def test_a_shard_of_another_model_is_found(sharded):
     shutil.copyfile(first, last)
     with pytest.raises(StudyError, match=f"{last.name} has no tensor"):
         check_model(sharded, "sharded")
+
+
+def test_a_key_twice_in_a_models_config_is_refused(tmp_path):
+    (tmp_path / "model.safetensors").touch()
+    (tmp_path / "config.json").write_text('{"model_type": "qwen2",\n"model_type": "llama"}')
+    with pytest.raises(StudyError, match=r"^model: config.json is not JSON: line 2: key 'model_type' occurs twice"):
+        check_model(tmp_path, "model")

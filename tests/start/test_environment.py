@@ -58,7 +58,7 @@ def test_a_section_is_set_before_the_keys_in_it_and_nothing_else_is():
     ("variable", "text", "message"),
     [
         ("SEEDS__0", "3", "SEEDS__0: seeds is [0, 1], not a mapping; set all of it by REWARD_ABLATION__SEEDS"),
-        ("SEEDS", "[0, 1", "SEEDS: '[0, 1' is not YAML: expected ',' or ']'"),
+        ("SEEDS", "[0, 1", "SEEDS: '[0, 1': line 2, column 1: not YAML: did not find expected ',' or ']'"),
         ("TRAINING____BETA", "0", "TRAINING____BETA: a part of the path is empty"),
         (
             "ARMS__ARMS__BOTH__WEIGHTS",

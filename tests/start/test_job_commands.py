@@ -86,6 +86,11 @@ def shown(**fields):
     return record
 
 
+def test_a_key_twice_in_a_value_of_the_command_line_is_refused():
+    with pytest.raises(StudyError, match=r"^--config arms: line 1: key 'a' occurs twice"):
+        check_config_files(["snakemake", "plan", "--config", "name=x", "arms={a: 1, a: 2}"])
+
+
 def test_of_a_failed_jobs_command_the_beginnings_of_long_arguments_are_shown():
     spec = '{"a": "it\'s ' + "x" * 4000 + '"}'
     command = f"exec python -m stage --spec {shlex.quote(spec)} --run-dir runs/a > log 2>&1"

@@ -24,6 +24,31 @@ def test_a_bad_config_is_one_line_and_nothing_starts(study):
     assert not (study.folder / "results").exists()
 
 
+@pytest.mark.parametrize("arguments", [[], ["--configfile", "mine.yaml"], ["--profile", "mine"]])
+def test_a_key_twice_in_the_default_config_an_own_one_or_that_of_a_profile_is_one_line(tmp_path, arguments):
+    file = tmp_path / ("mine.yaml" if arguments else "config/config.yaml")
+    for path in (file, tmp_path / "mine/config.yaml"):
+        path.parent.mkdir(exist_ok=True)
+    file.write_text("name: a\nseeds: [0]\nseeds: [1]\n")
+    (tmp_path / "mine/config.yaml").write_text(f"configfile: {file}\n")
+    command = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile"), "--dry-run"]
+    result = subprocess.run([*command, *arguments], cwd=tmp_path, capture_output=True, text=True)
+    assert result.returncode == 1
+    (line,) = errors_of(result)
+    assert "line 3: key 'seeds' occurs twice, first in line 2; rename one of the two, or take it out" in line
+    assert file.name in line
+    assert "Traceback" not in result.stderr
+
+
+def test_a_bad_row_of_data_is_one_line_in_a_dry_run(study):
+    (study.folder / "mine.jsonl").write_text('{"question": "a", "answer": "1"}\n{"question": "b", "question": "c"}\n')
+    study.config["data"]["train"] = {"source": "file", "path": "mine.jsonl"}
+    result = study.snakemake("--dry-run")
+    assert result.returncode == 1
+    assert "data.train: mine.jsonl: line 2: key 'question' occurs twice" in errors_of(result)[0]
+    assert not (study.folder / "results").exists()
+
+
 @pytest.mark.slow
 def test_what_only_trl_can_see_is_refused_before_any_job(study):
     study.config["training"]["num_generations"] = 3

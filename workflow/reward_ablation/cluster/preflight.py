@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections import Counter
@@ -21,6 +20,7 @@ from reward_ablation.cluster.submission import may_come_later
 from reward_ablation.models.verify import FETCHED
 from reward_ablation.study.run_spec import ArmSpec
 from reward_ablation.system.errors import StudyError
+from reward_ablation.system.strict_text import load_json
 
 #: Numbers that a checkpoint has of each parameter: the weight, and Adam's two moments.
 _COPIES_IN_A_CHECKPOINT = 3
@@ -240,7 +240,7 @@ def no_room(model: Path, results: Path, specs: Mapping[str, ArmSpec], at_once: i
         How many runs train at once.
     """
     try:
-        parameters = json.loads((model / FETCHED).read_text())["parameters"]
+        parameters = load_json((model / FETCHED).read_text())["parameters"]
         free = shutil.disk_usage(results).free
         needed = bytes_to_come(parameters, list(specs.values()), at_once)
     except (OSError, ValueError, KeyError, TypeError):

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-import yaml
 from pydantic import Field, ValidationInfo, field_validator
 
 from reward_ablation.cluster.options import (
@@ -21,7 +20,7 @@ from reward_ablation.cluster.options import (
 from reward_ablation.config.base import Line, Section
 from reward_ablation.config.config_errors import validate_spec
 from reward_ablation.system.errors import StudyError
-from reward_ablation.system.plain_values import NOT_YAML, check_values
+from reward_ablation.system.strict_text import load_yaml
 
 
 class JobDefaults(Section):
@@ -42,7 +41,7 @@ class JobDefaults(Section):
         allow_inf_nan=False,
         description="Time limit; the n-th attempt of an evaluation gets n times as much.",
     )
-    cpus: int = Field(1, ge=1, strict=True, description="CPUs on each node.")
+    cpus: int = Field(1, ge=1, le=100_000, strict=True, description="CPUs on each node.")
 
 
 class Site(Section):
@@ -54,7 +53,11 @@ class Site(Section):
     gpu_type: Line | None = None
     gpus_by: Literal["gpus", "gres"] = Field("gpus", description="How GPUs are asked for: --gpus or --gres=gpu:.")
     shards_per_gpu: int | None = Field(
-        None, ge=2, strict=True, description="Shards that gres.conf gives each GPU, where runs may share GPUs."
+        None,
+        ge=2,
+        le=10_000,
+        strict=True,
+        description="Shards that gres.conf gives each GPU, where runs may share GPUs.",
     )
     bundle: Literal["run"] | None = Field(
         None,
@@ -91,17 +94,13 @@ class Site(Section):
 def read_site(path: Path) -> Site:
     """Read and check a site file. The environment's variables for `sbatch` fill in values that the file lacks."""
     try:
-        written = yaml.safe_load(path.read_text(encoding="utf-8"))
+        written = load_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise StudyError(f"{path}: {error.strerror}; name your site file with --slurm-study-site") from None
     except UnicodeDecodeError as error:
         raise StudyError(f"{path}: not UTF-8 ({error.reason} at byte {error.start})") from None
-    except NOT_YAML as error:
-        raise StudyError(f"{path}: not YAML: {' '.join(str(error).split())[:300]}") from None
-    if not isinstance(written, dict):
-        raise StudyError(f"{path}: not a mapping of keys to values; start from a copy of profiles/slurm/site.yaml")
-    try:
-        check_values(written)
     except ValueError as error:
         raise StudyError(f"{path}: {error}") from None
+    if not isinstance(written, dict):
+        raise StudyError(f"{path}: not a mapping of keys to values; start from a copy of profiles/slurm/site.yaml")
     return validate_spec(Site, written, str(path)).with_defaults(os.environ)

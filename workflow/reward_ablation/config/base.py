@@ -14,6 +14,15 @@ NAME_PATTERN = r"[A-Za-z][A-Za-z0-9_]*"
 NAME = rf"^{NAME_PATTERN}$"
 Name = Annotated[str, StringConstraints(pattern=NAME, max_length=80)]
 
+#: Largest whole number of a key without a limit of its own. Libraries in C take no more than 32 bits.
+LARGEST_INT = 2**31 - 1
+PositiveInt = Annotated[int, Field(gt=0, le=LARGEST_INT)]
+NonNegativeInt = Annotated[int, Field(ge=0, le=LARGEST_INT)]
+
+#: A seed. NumPy takes seeds below 2^32, and each process of a run adds its number.
+HIGHEST_SEED = 2**32 - 2**16
+Seed = Annotated[int, Field(ge=0, le=HIGHEST_SEED)]
+
 #: A folder below the project. Its characters need no quotes in commands, Snakemake's patterns and Slurm's file names.
 FOLDER = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*$"
 Folder = Annotated[str, StringConstraints(pattern=FOLDER, max_length=200)]

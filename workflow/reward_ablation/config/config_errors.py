@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from reward_ablation.config.base import PATTERNS_IN_WORDS
 from reward_ablation.system.errors import StudyError
+from reward_ablation.system.strict_text import load_json
 
 
 def read_spec(text: str) -> Any:
     """The JSON value of a stage's --spec; a StudyError if the text is not JSON."""
     try:
-        return json.loads(text)
+        return load_json(text)
     except ValueError as error:
         raise StudyError(f"--spec: not JSON ({error})") from error
 

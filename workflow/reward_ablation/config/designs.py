@@ -7,17 +7,21 @@ settings. Each design model is one way to write down a set of arms.
 from __future__ import annotations
 
 from itertools import combinations
+from math import comb
 from typing import Annotated, Literal
 
-from pydantic import Field, FiniteFloat, NonNegativeInt, PositiveInt, field_validator
+from pydantic import Field, FiniteFloat, field_validator
 
 from reward_ablation.config.arm_names import arms_here
-from reward_ablation.config.base import Name, Section
+from reward_ablation.config.base import Name, PositiveInt, Section, Seed
 from reward_ablation.config.grpo_settings import GrpoSettings
 from reward_ablation.config.sections.combine import Combine
 from reward_ablation.config.sections.launch import LaunchChanges, Resources
 
 Weights = dict[Name, FiniteFloat]
+
+#: Most arms of a generated design.
+MOST_ARMS = 100_000
 
 
 class Arm(Section):
@@ -36,7 +40,7 @@ class Arm(Section):
 class AnyDesign(Section):
     """Keys that every design has besides its arms."""
 
-    seeds: dict[Name, list[NonNegativeInt]] = Field(
+    seeds: dict[Name, list[Seed]] = Field(
         default_factory=dict,
         description="Seeds of single arms; default the study's. An arm with an empty list is left out of the study.",
     )
@@ -116,6 +120,10 @@ class Simplex(GeneratedDesign):
 
     def generate(self, components: list[str]) -> dict[str, Arm]:
         names = self.components or components
+        if (count := comb(self.steps + len(names) - 1, len(names) - 1)) > MOST_ARMS:
+            raise ValueError(
+                f"arms.steps: {self.steps} steps with {len(names)} components give {count} arms; at most {MOST_ARMS}"
+            )
         arms = {}
         for parts in _compositions(self.steps, len(names)):
             used = {name: part for name, part in zip(names, parts, strict=True) if part}

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from reward_ablation.config.base import COMMIT, FOLDER, NAME, REPOSITORY
+from reward_ablation.config.base import COMMIT, FOLDER, HIGHEST_SEED, LARGEST_INT, NAME, REPOSITORY
 from reward_ablation.config.schemas import config_schema
 
 PAGE = Path(__file__).parents[3] / "docs" / "config_keys.md"
@@ -22,6 +22,9 @@ TRL_CONFIG_OF = {"GRPOSettings": "TRL's `GRPOConfig`", "SFTSettings": "TRL's `SF
 
 #: Texts with a pattern: what the table calls them.
 PATTERNS = {NAME: "name", FOLDER: "folder", COMMIT: "commit", REPOSITORY: "repository"}
+
+#: Upper limits that the page states once, for all keys.
+OF_ALL_INTEGERS = (LARGEST_INT, HIGHEST_SEED)
 
 _SEED = "Seed of the random draws."
 _WEIGHTS = "Weight of each component; a component that is left out has weight 0."
@@ -172,7 +175,9 @@ def kind_of(rule: dict[str, Any]) -> str:
     words = {"object": "mapping", "array": "list", "boolean": "`true`, `false`"}
     kind = words.get(rule["type"], rule["type"])
     signs = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
-    bounds = [f"{sign} {rule[bound]:g}" for bound, sign in signs.items() if bound in rule]
+    bounds = [
+        f"{sign} {rule[bound]:.12g}" for bound, sign in signs.items() if rule.get(bound) not in (None, *OF_ALL_INTEGERS)
+    ]
     return f"{kind} {', '.join(bounds)}".replace("<", "&lt;").strip()
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveInt, field_validator
+from pydantic import Field, field_validator
 
-from reward_ablation.config.base import Folder, Name, Section
+from reward_ablation.config.base import Folder, Name, NonNegativeInt, Section
 from reward_ablation.config.designs import Arm, Design, expand, without_left_out
 from reward_ablation.config.grpo_settings import GrpoSettings
 from reward_ablation.config.sections.claims import ClaimOnArms
@@ -51,7 +51,7 @@ class StudyConfig(Section):
         0, description="Keep and evaluate each run's model after each n-th step too; 0: the final model only."
     )
     evaluation: Evaluation
-    bootstrap: PositiveInt = Field(2000, description="Resamples behind each interval.")
+    bootstrap: int = Field(2000, gt=0, le=1_000_000, description="Resamples behind each interval.")
     confidence: float = Field(0.95, gt=0, lt=1)
     statistics: Statistics = Statistics()
     mixed_provenance: Literal["tell", "refuse"] = Field(

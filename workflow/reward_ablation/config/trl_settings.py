@@ -17,6 +17,7 @@ from typing import Annotated, Any
 from jsonschema import Draft202012Validator
 from pydantic import AfterValidator
 
+from reward_ablation.config.base import HIGHEST_SEED, LARGEST_INT
 from reward_ablation.system.errors import StudyError
 
 #: The version of TRL whose private parts the trainers read. `pyproject.toml` and the locks in `envs/` have the same.
@@ -123,6 +124,9 @@ class TrlSettings:
                 allowed = _allowed(self.schema()["properties"][name])
                 hint = "; YAML reads 1e-6 as text, 1.0e-6 as a number" if _is_number(value) else ""
                 raise ValueError(f"{name}: {value!r} is not allowed; allowed: {allowed}{hint}")
+            most = HIGHEST_SEED if name.endswith("seed") else LARGEST_INT
+            if isinstance(value, int) and abs(value) > most:
+                raise ValueError(f"{name}: {value} is not allowed; at most {most}")
         return settings
 
 

@@ -7,7 +7,6 @@ are NaN.
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +14,7 @@ from typing import NamedTuple
 from reward_ablation.analysis.runs import Attempt, RunRecord, SlurmJob
 from reward_ablation.analysis.study_file import StudyFile, StudyRun
 from reward_ablation.cluster.job_names import job_name
+from reward_ablation.system.strict_text import load_json
 
 
 class Hours(NamedTuple):
@@ -116,7 +116,7 @@ def _seconds(path: Path) -> float:
 
 def _hours(path: Path) -> tuple[float, float, float]:
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record = load_json(path.read_text(encoding="utf-8"))
         return record["wall_seconds"] / 3600, float(record["gpu_hours"]), float(record["cpu_hours"])
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return math.nan, math.nan, math.nan

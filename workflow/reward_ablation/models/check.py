@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
+from reward_ablation.system.strict_text import load_json
 
 #: What is taken from a repository or folder: weights, configs, tokenizer and chat template.
 WANTED = ["*.safetensors", "*.json", "*.txt", "*.jinja", "*.model"]
@@ -156,7 +156,7 @@ def _shapes_of(path: Path, where: str) -> dict[str, list[int]]:
 
 def _read_json(folder: Path, name: str, where: str) -> dict[str, Any]:
     try:
-        value = json.loads((folder / name).read_text(encoding="utf-8"))
+        value = load_json((folder / name).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise StudyError(f"{where}: has no {name}; not a whole model") from None
     except ValueError as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, OWNER, RECORD, SEAL, WORK, step_of_checkpoint
+from reward_ablation.system.strict_text import load_json
 
 #: Stands for a record that exists and cannot be read.
 BROKEN: dict[str, Any] = {}
@@ -78,7 +78,7 @@ def read_history(runs: Path, names: Iterable[str]) -> History:
 def read_record(run: Path, name: str = RECORD) -> dict[str, Any] | None:
     """`run.json`, or another record, in a folder; None where there is none, `BROKEN` where it cannot be read as one."""
     try:
-        record = json.loads((run / name).read_bytes())
+        record = load_json((run / name).read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError):
@@ -90,7 +90,7 @@ def _read_interrupted(run: Path) -> Interrupted | None:
     """The unfinished work in a run's folder; None where there is none."""
     work = run / WORK
     try:
-        owner = json.loads((work / OWNER).read_bytes())
+        owner = load_json((work / OWNER).read_bytes())
         steps = [step_of_checkpoint(name) for name in os.listdir(work) if (work / name / SEAL).is_file()]
         trained_with = (owner["spec"], owner["code"], owner["inputs"], owner["modules"])
         return Interrupted(*trained_with, step=max(steps, default=0), running=is_held(run / LOCK) is True)

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from reward_ablation.system.errors import StudyError
+from reward_ablation.system.strict_text import DuplicateKey, load_json, load_yaml
 
 #: The option that takes all words up to the next option as config files; and the shortest abbreviation of its name
 #: that Snakemake does not take for `--config`.
 CONFIG_OPTION = "--configfiles"
 SHORTEST_CONFIG_OPTION = "--configf"
 CONFIG_ENDINGS = (".yaml", ".yml", ".json")
+
+#: The key with which Snakemake runs expressions in a config as Python.
+_TEMPLATE = "__use_yte__"
 
 #: The words before and after the command in Python's message on a failed command.
 _COMMAND = "Command '"
@@ -67,12 +72,16 @@ def shortened(command: str) -> str:
 
 
 def check_config_files(words: Sequence[str]) -> None:
-    """Refuse a config file that does not exist, and a target after `--configfile`, which Snakemake takes for a file.
+    """Refuse config files that do not exist or that `check_contents` refuses, and a target that is taken for a file.
+
+    All words after `--configfile`, up to the next option, are files for Snakemake.
 
     `words` is Snakemake's command line.
     """
     for first, *files in _with_values(words):
         option, equals, file = first.partition("=")
+        if option in ("--config", "-C"):
+            _check_values_given(files)
         if not (option.startswith(SHORTEST_CONFIG_OPTION) and CONFIG_OPTION.startswith(option)):
             continue
         files = [file] if equals else files
@@ -84,6 +93,42 @@ def check_config_files(words: Sequence[str]) -> None:
                 )
             if not Path(file).exists() or Path(file).is_dir():
                 raise StudyError(f"{option} {file}: no such file; name a config, such as config/demo.yaml")
+        check_contents(files)
+
+
+def _check_values_given(words: Iterable[str]) -> None:
+    """Refuse a key that occurs twice in a value of `--config`. Snakemake takes what is not YAML for text."""
+    for word in words:
+        key, _, text = word.partition("=")
+        try:
+            load_yaml(text)
+        except DuplicateKey as error:
+            raise StudyError(f"--config {key}: {error}") from None
+        except ValueError:
+            continue
+
+
+def check_contents(files: Iterable[str | Path]) -> None:
+    """Refuse config files that Snakemake would read otherwise than they are meant, or fail to read.
+
+    Snakemake keeps the last of two equal keys, has no place in its messages, and runs Python from a file that says so. Like Snakemake, this reads a file as
+    JSON, and else as YAML.
+    """
+    for file in files:
+        try:
+            text = Path(file).read_text(encoding="utf-8")
+            try:
+                written = load_json(text)
+            except json.JSONDecodeError:
+                written = load_yaml(text)
+            if isinstance(written, dict) and written.get(_TEMPLATE):
+                raise ValueError(f"{_TEMPLATE}: would run Python from the config; write out the values")
+        except OSError as error:
+            raise StudyError(f"{file}: {error.strerror}; name a config with --configfile") from None
+        except UnicodeDecodeError as error:
+            raise StudyError(f"{file}: not UTF-8 text (byte {error.start}); save it as UTF-8") from None
+        except ValueError as error:
+            raise StudyError(f"{file}: {error}") from None
 
 
 def _with_values(words: Sequence[str]) -> list[list[str]]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from reward_ablation.study.looks import looks_text, read_recorded_looks
 from reward_ablation.study.study import Study
 from reward_ablation.system.files import write_json
+from reward_ablation.system.strict_text import load_json
 
 
 def describe_study(study: Study, path: str | Path, log: str | Path) -> None:
@@ -26,7 +26,7 @@ def describe_study(study: Study, path: str | Path, log: str | Path) -> None:
         from reward_ablation.design.judging import with_next_look
 
         record = with_next_look(read_study(file), file.parent, study.config.mixed_provenance == "refuse")
-        write_json({**json.loads(file.read_bytes()), "sequential": record.model_dump()}, file)
+        write_json({**load_json(file.read_bytes()), "sequential": record.model_dump()}, file)
     with Path(log).open("a") as lines:
         lines.write(f"sequential seeds: {looks_text(record, study.question.contrasts)}\n")
 

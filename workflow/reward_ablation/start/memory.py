@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import subprocess
@@ -18,6 +17,7 @@ from reward_ablation.start.memory_terms import MemorySettings, Shape
 from reward_ablation.start.reward_model_memory import reward_model_bytes, reward_model_lines
 from reward_ablation.study.study import Run as StudyRun
 from reward_ablation.study.study import Study
+from reward_ablation.system.strict_text import load_json
 
 GIB = 2**30
 #: Assumed, not measured: bytes that CUDA, its libraries and NCCL take; the share that torch's allocator cannot use; and
@@ -62,7 +62,7 @@ def phases(shape: Shape, run: MemorySettings) -> tuple[float, float]:
 def read_shape(config_file: Path) -> Shape | None:
     """The shape by a model's config.json; None without a file, or for a model that is not a dense Qwen2 or Llama."""
     try:
-        config: dict[str, Any] = json.loads(config_file.read_bytes())
+        config: dict[str, Any] = load_json(config_file.read_bytes())
         if any("expert" in key for key in config):
             return None
         heads = config["num_attention_heads"]

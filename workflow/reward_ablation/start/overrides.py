@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any, NamedTuple
 
-import yaml
 from snakemake.utils import update_config
 
 from reward_ablation.config.secrets import without_secrets
@@ -27,7 +26,8 @@ from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.start.internals import given_config, hand_to_jobs, is_main, submits_jobs
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.gpus import count_gpus
-from reward_ablation.system.plain_values import NOT_YAML, printable
+from reward_ablation.system.plain_values import printable
+from reward_ablation.system.strict_text import load_yaml
 
 #: Start of the variables' names. The parts of a key's path follow, joined by two underscores.
 PREFIX = "REWARD_ABLATION__"
@@ -171,10 +171,9 @@ def _read(name: str, text: str) -> Any:
     if _EXPONENT.fullmatch(text.strip()):
         return float(text)
     try:
-        return yaml.safe_load(text)
-    except NOT_YAML as error:
-        problem = getattr(error, "problem", None) or "it cannot be read"
-        raise StudyError(f"{name}: {text!r} is not YAML: {problem}; quote the value as in a config file") from None
+        return load_yaml(text)
+    except ValueError as error:
+        raise StudyError(f"{name}: {text!r}: {error}; quote the value as in a config file") from None
 
 
 def _set(config: dict[str, Any], name: str, value: Any) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ trash has the same folders as the results, so that `mv` brings a run back. Only 
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import re
@@ -29,6 +28,7 @@ from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, RECORD, SFT_WO
 from reward_ablation.study.study import FOLDERS, PREVIEW, TRASH, Study
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.locks import Held, take
+from reward_ablation.system.strict_text import load_json
 
 _KEY = rf"[0-9a-f]{{{KEY_DIGITS}}}"
 _KEYED = rf"{NAME_PATTERN}-{_KEY}"
@@ -208,7 +208,7 @@ def _kind(path: Path, name: str, study: Study, needed: set[str]) -> str | None:
 def _is_a_fetched_model(folder: Path) -> bool:
     """Whether the folder holds only files that its record lists."""
     try:
-        listed = set(json.loads((folder / "model.json").read_bytes())["files"])
+        listed = set(load_json((folder / "model.json").read_bytes())["files"])
     except (OSError, ValueError, TypeError, KeyError):
         return False
     return set(os.listdir(folder)) <= listed | {"model.json"}

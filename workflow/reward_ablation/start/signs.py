@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 from reward_ablation.study.heartbeat import STOPPED, TRAINING, Heartbeat, read_heartbeat
 from reward_ablation.study.run_folder import ATTEMPTS
 from reward_ablation.system.errors import ERROR, UNEXPECTED
+from reward_ablation.system.strict_text import load_json
 
 #: Seconds for which a process that just started may write nothing, and for which a process that stops may still write.
 BRIEF = 60.0
@@ -87,7 +87,7 @@ def read_signs(work: Path, log: Path, attempts: list[dict[str, Any]]) -> Signs:
 def read_attempts(work: Path) -> list[dict[str, Any]]:
     """The attempts of an unfinished run; empty where their record cannot be read."""
     try:
-        attempts = json.loads((work / ATTEMPTS).read_bytes())
+        attempts = load_json((work / ATTEMPTS).read_bytes())
     except (OSError, ValueError):
         return []
     return [attempt for attempt in attempts if isinstance(attempt, dict)] if isinstance(attempts, list) else []

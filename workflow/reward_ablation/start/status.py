@@ -7,7 +7,6 @@ jobs wait.
 
 from __future__ import annotations
 
-import json
 import shutil
 import socket
 import time
@@ -29,6 +28,7 @@ from reward_ablation.study.reward_models import model_file
 from reward_ablation.study.run import Run
 from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, RECORD, WORK, gpus_of
 from reward_ablation.study.study import Study
+from reward_ablation.system.strict_text import load_json
 
 #: Seconds that Slurm has to answer.
 SLURM_SECONDS = 10.0
@@ -184,7 +184,7 @@ def hours_of(attempts: list[dict[str, Any]], on_gpus: bool) -> float:
 def _other_host(lock: Path) -> str | None:
     """Host of the process that holds a lock, by the lock's file; None for this host, or where the file does not say."""
     try:
-        host = str(json.loads(lock.read_bytes())["host"])
+        host = str(load_json(lock.read_bytes())["host"])
         return None if host == socket.gethostname() else host
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from reward_ablation.study.core_digest import deciding_digest
 from reward_ablation.system.files import sha256
+from reward_ablation.system.strict_text import load_json
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def made_otherwise(record: Mapping[str, Any], inputs: Mapping[str, str]) -> bool
 def read_record(path: Path) -> dict[str, Any]:
     """The record beside answers; empty if there is none, or it cannot be read."""
     try:
-        record = json.loads(path.read_bytes())
+        record = load_json(path.read_bytes())
     except (OSError, ValueError):
         return {}
     return record if isinstance(record, dict) else {}

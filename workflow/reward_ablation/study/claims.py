@@ -7,7 +7,6 @@ out after runs have finished stays on record.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from reward_ablation.config.sections.claims import Direction
 from reward_ablation.config.sections.primary import Mode
 from reward_ablation.study.canonical import key_of
 from reward_ablation.study.primary import MOST_NAMED, finished_runs, utc_now
+from reward_ablation.system.strict_text import load_json
 
 
 class Claim(BaseModel):
@@ -81,7 +81,7 @@ def recorded_claims(written: Any) -> ClaimsOnRecord:
 def read_recorded_claims(path: Path) -> ClaimsOnRecord:
     """The claims in a `study.json`; no claims if there is no such file, or it cannot be read."""
     try:
-        return recorded_claims(json.loads(path.read_bytes()))
+        return recorded_claims(load_json(path.read_bytes()))
     except (OSError, ValueError):
         return ClaimsOnRecord()
 

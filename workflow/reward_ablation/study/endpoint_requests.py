@@ -7,7 +7,6 @@ requests if it scores arms that are not trained on it.
 from __future__ import annotations
 
 import ast
-import json
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from reward_ablation.rewards.load import in_a_file, user_file
 from reward_ablation.study.run import Run
 from reward_ablation.study.run_spec import ArmSpec
 from reward_ablation.study.spec import data_spec
+from reward_ablation.system.strict_text import load_json
 
 #: The component that asks an endpoint.
 JUDGE = "judge"
@@ -80,7 +80,7 @@ def known_questions(study: StudyConfig, name: str, source: ProblemSource, root: 
     """Upper bound of an evaluation set's questions; None if neither a prepared set nor the config says it."""
     record = root / study.root / "data" / "evaluation" / f"{name}-{data_spec(study, source, root).key}.json"
     try:
-        return int(json.loads(record.read_bytes())["rows"])
+        return int(load_json(record.read_bytes())["rows"])
     except (OSError, ValueError, KeyError, TypeError):
         if isinstance(source, WordProblems):
             return min(source.count, source.limit or source.count)

@@ -8,7 +8,6 @@ before and after the change together is not controlled.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -18,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from reward_ablation.config.sections.seeds import Spending
 from reward_ablation.study.canonical import key_of
 from reward_ablation.study.primary import Contrast, finished_runs, utc_now
+from reward_ablation.system.strict_text import load_json
 
 #: `different`: by the corrected test; `equivalent`: the repeated interval lies within the margin; `open`: further seeds
 #: follow; `undecided`: open after the last look.
@@ -149,7 +149,7 @@ def recorded_looks(written: Any) -> Sequential | None:
 def read_recorded_looks(path: Path) -> Sequential | None:
     """The record in a `study.json`; None if there is no such file, or it cannot be read."""
     try:
-        return recorded_looks(json.loads(path.read_bytes()))
+        return recorded_looks(load_json(path.read_bytes()))
     except (OSError, ValueError):
         return None
 

@@ -7,7 +7,6 @@ declared. There is no other record: if `study.json` is deleted, the question is 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from reward_ablation.config.sections.primary import Mode
 from reward_ablation.study.canonical import key_of
 from reward_ablation.study.run_folder import RECORD
+from reward_ablation.system.strict_text import load_json
 
 #: How many contrasts a line names. Further contrasts are counted.
 MOST_NAMED = 4
@@ -94,7 +94,7 @@ def recorded_primary(written: Any) -> Primary | None:
 def read_recorded(path: Path) -> Primary | None:
     """The declaration in a `study.json`; None if there is no such file, or it cannot be read."""
     try:
-        return recorded_primary(json.loads(path.read_bytes()))
+        return recorded_primary(load_json(path.read_bytes()))
     except (OSError, ValueError):
         return None
 

@@ -5,7 +5,6 @@ Each check raises a ValueError, `key: what is wrong; what is allowed`. `resolve`
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -46,6 +45,7 @@ from reward_ablation.study.spec_parts import CombineSpec
 from reward_ablation.study.study import DESCRIPTION, FOLDERS, TRASH, Study
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.plain_values import check_length, check_values
+from reward_ablation.system.strict_text import load_json
 
 #: Names that the workflow uses itself: folders of the default study, the base model's rows, and quantities in tables.
 TAKEN = {
@@ -161,7 +161,7 @@ def described_before(study: StudyConfig, root: Path) -> dict[str, Any]:
     path = root / study.root / DESCRIPTION
     if not path.is_file():
         return {}
-    written = json.loads(path.read_text())
+    written = load_json(path.read_text())
     if written["name"] != study.name:
         raise ValueError(
             f"results: {study.root} holds the study {written['name']}; give {study.name} a folder of its own"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -12,6 +11,7 @@ from typing import Any
 
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
+from reward_ablation.system.strict_text import load_json
 
 #: Number and size of the blocks of a large file in a model folder that are hashed. A file up to 16 MiB is hashed whole.
 _BLOCKS, _BLOCK = 256, 1 << 16
@@ -70,7 +70,7 @@ def read_object(path: Path, remedy: str) -> dict[str, Any]:
         The file is missing, truncated or changed. The message ends with the remedy.
     """
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record = load_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise StudyError(f"{path}: there is no such file; {remedy}") from None
     except ValueError:  # also for bytes that are not UTF-8

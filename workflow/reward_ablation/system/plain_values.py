@@ -11,12 +11,6 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Any
 
-import yaml
-
-#: What `yaml.safe_load` raises on bad text. A date that does not exist, a number of 5,000 digits, `!!bool x` and very
-#: deep lists give other errors than its own.
-NOT_YAML = (yaml.YAMLError, ValueError, KeyError, AttributeError, RecursionError)
-
 #: Control characters that a text may hold.
 WHITE_SPACE = "\n\t\r"
 
@@ -102,6 +96,8 @@ def _problem(value: Any) -> str | None:
         return _problem_of_text(value)
     if isinstance(value, float) and not math.isfinite(value):
         return f"{value} is not allowed; give a finite number"
+    if isinstance(value, int) and value.bit_length() > 63:
+        return "a whole number of more than 18 digits is not allowed; write it as text, or as 1.0e+20"
     if value is None or isinstance(value, bool | int | float | dict | list | tuple):
         return None
     return f"{value} is not allowed: YAML reads it as a {type(value).__name__}; put it in quotes to have text"

@@ -6,7 +6,6 @@ the Gram matrices of the steps that were measured before. The completions are th
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +24,7 @@ from reward_ablation.config.sections.combine import AGGREGATION
 from reward_ablation.gram.similarity import ALL_LAYERS
 from reward_ablation.study.run_spec import ArmSpec
 from reward_ablation.system.errors import StudyError
+from reward_ablation.system.strict_text import load_json
 
 #: TRL's default learning rate, for runs whose config and metrics have none.
 LEARNING_RATE = 1e-6
@@ -114,7 +114,7 @@ def read_history(folder: str | Path) -> History:
     record = folder / "run.json"
     if not record.is_file():
         raise StudyError(f"{record}: there is no such file; name the folder of a finished run")
-    spec = ArmSpec.read(json.loads(record.read_text())["spec"], f"{record}: spec")
+    spec = ArmSpec.read(load_json(record.read_text())["spec"], f"{record}: spec")
     rollouts = read_rollouts(folder / "rollouts.parquet", None, list(spec.weights), ["tokens"])
     steps = rollouts["generation_step"].to_numpy()
     generations = {int(step): rollouts[steps == step] for step in np.unique(steps)}

@@ -9,7 +9,6 @@ expected score, both under any weights: also on components that the run did not 
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,6 +33,7 @@ from reward_ablation.gram.similarity import (
 from reward_ablation.gram.store import StoredBlock, read_grams
 from reward_ablation.study.run_spec import ArmSpec
 from reward_ablation.system.errors import StudyError
+from reward_ablation.system.strict_text import load_json
 
 #: Name of the gradient that all shares add up to; no component may have this name.
 TOTAL = "total"
@@ -162,7 +162,7 @@ def read_measured_step(folder: str | Path, step: int) -> MeasuredStep:
             f"where every gradient is one of {ALL_TOKENS}"
         )
     record = folder / "run.json"
-    spec = ArmSpec.read(json.loads(record.read_text())["spec"], f"{record}: spec")
+    spec = ArmSpec.read(load_json(record.read_text())["spec"], f"{record}: spec")
     generation_steps = sorted(set().union(*(block.rows["generation_step"] for block in blocks)))
     measured = MeasuredStep(
         step=step,

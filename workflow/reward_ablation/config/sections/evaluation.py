@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field, FiniteFloat, NonNegativeInt, PositiveFloat, PositiveInt, field_validator, model_validator
+from pydantic import Field, FiniteFloat, PositiveFloat, field_validator, model_validator
 
-from reward_ablation.config.base import Line, Name, Section
+from reward_ablation.config.base import Line, Name, PositiveInt, Section, Seed
 
 AnswerFormat = Literal["boxed", "hash", "final", "tag", "last_number"]
 
@@ -55,12 +55,12 @@ class Evaluation(Section):
     )
     metrics: dict[Name, Metric] = Field(default_factory=dict, description="The study's own metrics, by name.")
     greedy: bool = Field(True, description="One greedy answer a question.")
-    samples: NonNegativeInt = Field(0, description="Sampled answers a question.")
+    samples: int = Field(0, ge=0, le=100_000, description="Sampled answers a question.")
     temperature: PositiveFloat = 1.0
     top_p: float = Field(1.0, gt=0, le=1)
     max_new_tokens: PositiveInt = 512
     batch_size: PositiveInt = 64
-    seed: NonNegativeInt = 0
+    seed: Seed = 0
     backend: Literal["auto", "transformers", "vllm"] = Field(
         "auto", description="auto: vLLM where it is installed and a GPU is present."
     )

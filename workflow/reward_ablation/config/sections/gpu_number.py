@@ -17,6 +17,9 @@ PARTS, SHARE = "gpu_parts", "gpu_share"
 #: Parts of one GPU. Each allowed share is a whole number of parts.
 PARTS_OF_A_GPU = 840
 
+#: Most GPUs of a run.
+MOST_GPUS = 2**16
+
 ALLOWED = (
     "write a whole number of GPUs, or an equal share of one: 0.5, 0.33, 0.25, 0.2, 0.167, 0.143 or 0.125 (a half to an "
     "eighth)"
@@ -37,7 +40,7 @@ def read_number(value: Any) -> int | float:
         runs = round(1 / number)
         if runs in RUNS_ON_A_GPU and abs(number - 1 / runs) < TOLERANCE:
             return 1 / runs
-    elif number >= 0 and number.is_integer():
+    elif 0 <= number <= MOST_GPUS and number.is_integer():
         return int(number)
     raise ValueError(f"{reprlib.repr(value)} is not allowed; {ALLOWED}")
 

@@ -5,18 +5,9 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    PositiveInt,
-    Strict,
-    StrictInt,
-    WithJsonSchema,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, Strict, StrictInt, WithJsonSchema, model_validator
 
-from reward_ablation.config.base import Line, Name, Section
+from reward_ablation.config.base import Line, Name, PositiveInt, Section
 from reward_ablation.config.sections.gpu_number import (
     COUNT_OR_AUTO,
     PARTS,
@@ -64,6 +55,9 @@ def _no_fsdp(strategy: Any) -> Any:
     return strategy
 
 
+#: Most processes of a run on the CPU, and most threads of a process.
+ProcessCount = Annotated[int, Field(gt=0, le=4096)]
+
 #: The strategy without DeepSpeed.
 DDP: Literal["ddp"] = "ddp"
 
@@ -105,10 +99,10 @@ class Launch(Section):
         "0.5: two runs share a GPU.",
     )
     nodes: PositiveInt = Field(1, description="Nodes of one run, with as many of its processes each.")
-    processes: PositiveInt | None = Field(None, description="Processes of one run on the CPU; default 1.")
+    processes: ProcessCount | None = Field(None, description="Processes of one run on the CPU; default 1.")
     strategy: Strategy = Field(DDP, description="What the processes share: ddp, or DeepSpeed's zero2 or zero3.")
     vllm: Vllm | None = Field(None, description="Rollouts by vLLM; default: by transformers' generate.")
-    threads: PositiveInt = Field(1, description="CPU threads of a process.")
+    threads: ProcessCount = Field(1, description="CPU threads of a process.")
     resources: Resources = Field(
         default_factory=dict, description="Snakemake's resources of a training job, such as mem_mb and runtime."
     )
@@ -171,7 +165,7 @@ class LaunchChanges(Section):
         None, alias="gpus", description="GPUs that one run trains on, one process each; 0.5: two runs share a GPU."
     )
     nodes: PositiveInt | None = Field(None, description="Nodes of one run, with as many of its processes each.")
-    processes: PositiveInt | None = Field(None, description="Processes of one run on the CPU.")
+    processes: ProcessCount | None = Field(None, description="Processes of one run on the CPU.")
     strategy: Strategy | None = Field(None, description="What the processes share: ddp, zero2 or zero3.")
     vllm: Vllm | None = Field(None, description="Rollouts by vLLM, in place of the whole block; null: without.")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveInt
+from pydantic import Field
 
-from reward_ablation.config.base import COMMIT, Line, Repository, Section
+from reward_ablation.config.base import COMMIT, Line, PositiveInt, Repository, Section, Seed
 
 
 class HubModel(Section):
@@ -28,7 +28,7 @@ class DemoModel(Section):
     """A tiny Qwen2-style model and tokenizer, built and warm-started by the workflow itself."""
 
     source: Literal["demo"] = "demo"
-    seed: NonNegativeInt = 0
+    seed: Seed = 0
     samples: PositiveInt = Field(6000, description="Worked examples of the sloppy teacher.")
     steps: PositiveInt = Field(600, description="Optimiser steps of the warm start.")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, NonNegativeInt, PositiveInt, Tag, field_validator
+from pydantic import Discriminator, Field, Tag, field_validator
 
-from reward_ablation.config.base import Section
+from reward_ablation.config.base import Section, Seed
 
 #: Alpha-spending functions, which divide the error among the looks.
 Spending = Literal["pocock", "obrien_fleming"]
@@ -15,7 +15,9 @@ Spending = Literal["pocock", "obrien_fleming"]
 class SequentialSeeds(Section):
     """Numbers of seeds after which contrasts may be decided. A decided contrast gets no further seeds."""
 
-    looks: list[PositiveInt] = Field(min_length=2, description="Numbers of seeds, ascending; the seeds are 0, 1, ...")
+    looks: list[Annotated[int, Field(gt=0, le=10_000)]] = Field(
+        min_length=2, description="Numbers of seeds, ascending; the seeds are 0, 1, ..."
+    )
     stop: Spending = Field("pocock", description="Lan and DeMets' function that divides the error among the looks.")
 
     @field_validator("looks")
@@ -33,6 +35,6 @@ def _kind(written: Any) -> str:
 
 
 Seeds = Annotated[
-    Annotated[list[NonNegativeInt], Field(min_length=1), Tag("list")] | Annotated[SequentialSeeds, Tag("sequential")],
+    Annotated[list[Seed], Field(min_length=1), Tag("list")] | Annotated[SequentialSeeds, Tag("sequential")],
     Discriminator(_kind),
 ]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import Field, NonNegativeInt, field_validator
+from pydantic import Field, field_validator
 
-from reward_ablation.config.base import Section
+from reward_ablation.config.base import Section, Seed
 from reward_ablation.config.sections.data import ProblemSource
 from reward_ablation.config.sections.training import Lora
 from reward_ablation.config.trl_settings import SftSettings
@@ -23,7 +23,7 @@ class Sft(Section):
     )
     training: SftSettings = Field(default_factory=dict, description="TRL's SFTConfig by its own names.")
     lora: Lora | None = Field(None, description="Train adapters and merge them; default: all weights.")
-    seed: NonNegativeInt = 0
+    seed: Seed = 0
 
     @field_validator("completion")
     @classmethod

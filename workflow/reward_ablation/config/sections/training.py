@@ -4,17 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    NonNegativeInt,
-    PositiveFloat,
-    PositiveInt,
-    field_validator,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field, PositiveFloat, field_validator, model_validator
 
-from reward_ablation.config.base import Line, Section
+from reward_ablation.config.base import Line, NonNegativeInt, PositiveInt, Section
 
 
 class Component(Section):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import uuid
 from collections import Counter
@@ -10,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from reward_ablation.system.files import write_json
+from reward_ablation.system.strict_text import load_json
 
 #: What is counted: requests sent, answers kept from earlier requests, retries, completions without an answer, and
 #: tokens as the endpoint counts them.
@@ -47,7 +47,7 @@ def counted(folder: Path) -> Usage:
 def _read(path: Path) -> Usage:
     """Counts of one process; empty if a power cut left half a file."""
     try:
-        counts: Usage = json.loads(path.read_text(encoding="utf-8"))
+        counts: Usage = load_json(path.read_text(encoding="utf-8"))
     except ValueError:
         return {}
     return counts

@@ -7,7 +7,6 @@ run.json of a job whose end it did not see; the hidden copy of the record restor
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from pathlib import Path
@@ -21,6 +20,7 @@ from reward_ablation.gram import similarity, store
 from reward_ablation.rewards.asking.usage import Usage, counted
 from reward_ablation.study.run_folder import HIDDEN_RECORD, MODEL, OWNER, RECORD, REQUESTS, SEAL, WORK, gpus_of
 from reward_ablation.system.files import flush_to_disk, link_or_copy, sha256, write_json, write_parquet
+from reward_ablation.system.strict_text import load_json
 from reward_ablation.training.around.attempts import ended_attempts
 from reward_ablation.training.around.checkpoints import last_good, read_json
 from reward_ablation.training.around.parts import WHOLE_GRADIENTS, join_large_parts, join_parts, kept_models
@@ -60,7 +60,7 @@ def finish_run(run_dir: Path) -> None:
     work = run_dir / WORK
     parts = work / "parts"
     state = TrainerState.load_from_json(str(work / FINAL / STATE))
-    owner = json.loads((work / OWNER).read_text())
+    owner = load_json((work / OWNER).read_text())
     components = list(owner["spec"]["components"])
     join_parts(parts, "rollouts", rollout_schema(components), run_dir / "rollouts.parquet")
     join_parts(parts, "gradients", similarity.SCHEMA, run_dir / "gradients.parquet")
@@ -109,7 +109,7 @@ def clear_outputs(run_dir: Path) -> None:
 
 def _publish(run_dir: Path) -> None:
     shutil.rmtree(run_dir / WORK, ignore_errors=True)
-    write_json(json.loads((run_dir / HIDDEN_RECORD).read_text()), run_dir / RECORD)
+    write_json(load_json((run_dir / HIDDEN_RECORD).read_text()), run_dir / RECORD)
 
 
 def _place_model(source: Path, work: Path, target: Path) -> None:

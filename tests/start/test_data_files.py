@@ -1,0 +1,84 @@
+"""Data files of the user are read before any job, where their sets are not prepared yet."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+
+import pytest
+
+from configs import CONFIG, changed
+from reward_ablation.start.data_files import check_data_files
+from reward_ablation.study.resolve import resolve
+from reward_ablation.system.errors import StudyError
+
+GOOD = {"question": "1 + 1?", "answer": "2", "level": 3}
+
+
+def study_with(tmp_path, monkeypatch, name: str, text: str, where: str = "data/train", **columns: str):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).write_text(text)
+    config = changed(copy.deepcopy(CONFIG), where, {"source": "file", "path": name, "columns": columns})
+    return resolve(config, "study.yaml", Path())
+
+
+ROWS = [
+    (
+        "my.jsonl",
+        '{"question": "a", "answer": "1"}\n{"question": "a", "question": "b", "answer": "1"}',
+        "line 2: key 'q",
+    ),
+    (
+        "my.json",
+        '[{"question": "a", "answer": "1"},\n {"question": "a",\n "question": "b"}]',
+        "line 3: key 'question' ",
+    ),
+    ("my.jsonl", json.dumps(GOOD) + "\n" + json.dumps({**GOOD, "level": "hard"}), "row 1: level 'hard' is no whole "),
+    ("my.csv", "question,answer,level\na,1,hard\n", "row 0: level 'hard' is no whole number"),
+    (
+        "my.jsonl",
+        json.dumps({**GOOD, "question": "\ud800?"}),
+        r"row 0: question has half a character (a surrogate), '\ud800'",
+    ),
+    ("my.jsonl", json.dumps({**GOOD, "question": ["x"]}), "row 0: question is a list; it must be text or a number"),
+    ("my.json", "[" * 5000, "lists and objects are nested too deep"),
+    ("my.jsonl", json.dumps(GOOD) + "\n{", "line 2: not JSON"),
+    ("my.jsonl", '{"question": "a", "answer": ' + "1" * 5000 + "}", "line 1: a whole number has too many digits"),
+]
+
+
+@pytest.mark.parametrize("where", ["data/train", "data/evaluation/test"])
+@pytest.mark.parametrize(("name", "text", "message"), ROWS)
+def test_a_bad_row_is_named(tmp_path, monkeypatch, name, text, message, where):
+    study = study_with(tmp_path, monkeypatch, name, text, where)
+    with pytest.raises(StudyError) as error:
+        check_data_files(study)
+    assert str(error.value).removeprefix(f"{where.replace('/', '.')}: {name}").lstrip(":").startswith(f" {message}")
+
+
+@pytest.mark.parametrize("value", [{"a": ["\udc00"]}, "\udc00"])
+def test_a_bad_text_in_a_further_column_is_named(tmp_path, monkeypatch, value):
+    study = study_with(tmp_path, monkeypatch, "my.jsonl", json.dumps({**GOOD, "tests": value}), tests="tests")
+    with pytest.raises(StudyError, match="row 0: tests has half a character"):
+        check_data_files(study)
+
+
+def test_a_key_twice_in_a_cell_is_refused(tmp_path, monkeypatch):
+    study = study_with(
+        tmp_path, monkeypatch, "my.csv", 'question,answer,tests\na,1,"{""k"": 1, ""k"": 2}"\n', tests="tests"
+    )
+    with pytest.raises(StudyError, match=r"my.csv: line 2: key 'k' occurs twice, first in line 2"):
+        check_data_files(study)
+
+
+def test_good_rows_pass_and_a_prepared_set_is_not_read_again(tmp_path, monkeypatch):
+    study = study_with(tmp_path, monkeypatch, "my.jsonl", json.dumps(GOOD))
+    check_data_files(study)
+    (tmp_path / "my.jsonl").write_text("{")
+    with pytest.raises(StudyError):
+        check_data_files(study)
+    prepared = tmp_path / study.config.root / study.problems_file
+    prepared.parent.mkdir(parents=True)
+    prepared.touch()
+    check_data_files(study)
