@@ -111,8 +111,8 @@ def _check_values_given(words: Iterable[str]) -> None:
 def check_contents(files: Iterable[str | Path]) -> None:
     """Refuse config files that Snakemake would read otherwise than they are meant, or fail to read.
 
-    Snakemake keeps the last of two equal keys, has no place in its messages, and runs Python from a file that says so. Like Snakemake, this reads a file as
-    JSON, and else as YAML.
+    Snakemake keeps the last of two equal keys, has no place in its messages, and runs Python from a file that says so.
+    Like Snakemake, this reads a file as JSON, and else as YAML.
     """
     for file in files:
         try:
