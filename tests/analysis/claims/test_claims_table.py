@@ -104,7 +104,7 @@ def test_the_page_has_a_card_a_claim_and_runs_nothing_of_a_text(root):
     assert "<script" not in words
     assert words.count("&lt;script&gt;alert(1)&lt;/script&gt;") == 3  # text, source, the claim that was taken out
     assert "\u202e" not in words
-    assert "Declared when 4 runs had been trained" in words
+    assert "Declared when 4 runs had begun" in words
     assert "Taken out after there were runs: gone, declared 2026-01-31T12:00:00Z" in words
     assert "5 claims: 2 supported, 2 contradicted, 1 undecided; Holm p over all claims must be below 0.05." in words
 
@@ -121,7 +121,7 @@ def test_the_summary_has_a_card_a_claim(root):
     )
     assert "claimed: format adherence on gsm8k_test (sampled), format_only minus correctness_only: below 0" in second
     assert second.endswith(
-        "Declared when 4 runs had been trained: what these runs may have suggested, they cannot confirm."
+        "Declared when 4 runs had begun: what these runs may have suggested, they cannot confirm."
     )
     assert "above 0.05" in parts[5]
     assert parts[-1].startswith("- Taken out after there were runs: gone, ")
