@@ -120,9 +120,7 @@ def test_the_summary_has_a_card_a_claim(root):
         r"measured: 0\.\d{3} \[0\.\d{3}, 0\.\d{3}\], Holm p 0\.\d{3} \(3 seeds, 200 questions\)$", first, re.MULTILINE
     )
     assert "claimed: format adherence on gsm8k_test (sampled), format_only minus correctness_only: below 0" in second
-    assert second.endswith(
-        "Declared when 4 runs had begun: what these runs may have suggested, they cannot confirm."
-    )
+    assert second.endswith("Declared when 4 runs had begun: what these runs may have suggested, they cannot confirm.")
     assert "above 0.05" in parts[5]
     assert parts[-1].startswith("- Taken out after there were runs: gone, ")
 
