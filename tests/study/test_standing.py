@@ -220,6 +220,9 @@ def test_a_study_json_that_was_edited_does_not_outweigh_the_runs(folder):
     write_json(edited, folder.file)
     assert folder.primary == (declared, 4)
     assert folder.said.claims[0].runs_then == 4
+    question = {"metric": "accuracy_strict", "contrasts": [{"arm": "a", "against": "b"}]}
+    write_json(edited | {"primary": edited["primary"] | question}, folder.file)  # with the digest as it was
+    assert folder.primary[1] == 6
     folder.config["seeds"] = [2]  # the runs of this seed alone: theirs is what stood when they began
     write_json(edited | {"runs": [run for run in edited["runs"] if run["seed"] == 2]}, folder.file)
     assert folder.primary == (declared, 4)

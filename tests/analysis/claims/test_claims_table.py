@@ -29,7 +29,7 @@ CLAIMS = [
     claim("format_falls", "format_only", "lower", runs_then=4),
     claim("no_tokens", "format_only", "same", metric="tokens", margin=0.001),
     claim("beats_base", "format_only", "higher", against="base", margin=0.05),
-    claim("greedy", "equal_weights", "higher", mode="greedy", metric="accuracy_strict"),
+    claim("greedy", "equal_weights", "higher", mode="greedy", metric="accuracy_strict", runs_then=None),
 ]
 
 
@@ -77,6 +77,16 @@ def test_verdicts_and_holm_over_all_claims(table):
         "beats_base": "supported",
         "greedy": "contradicted",  # its weight on correctness is a third
     }
+
+
+def test_what_is_not_known_is_empty_in_the_table_and_said(root, table):
+    lines = (root / "tables" / "claims.csv").read_text().splitlines()
+    assert [line.rpartition(",")[2] for line in lines] == ["runs_then", "0", "4", "0", "0", ""]
+    assert table["runs_then"].isna().tolist() == [False] * 4 + [True]
+    assert "not known whether before the first run" in (root / "tables" / "claims.html").read_text()
+    assert "not known whether before the first run" in "".join(
+        claims_section(read_study(root / "study.json"), table.reset_index())
+    )
 
 
 def test_the_base_model_is_paired_by_question(root, table):

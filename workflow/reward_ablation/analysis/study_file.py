@@ -263,11 +263,12 @@ def as_its_runs_say(study: StudyFile, root: Path) -> StudyFile:
     folders = dict.fromkeys(run.folder for run in study.runs)
     began = [standing_at_begin(root / folder) for folder in folders]
     primary, looks = study.primary, study.sequential
+    question = primary.digest if study.preview else primary.key  # a preview has some of the contrasts alone
     known = {claim.key for claim in [*study.claims, *study.withdrawn_claims]}
     stood = {key for each in began if each for key in each.get("claims", {})}
     return study.model_copy(
         update={
-            "primary": as_runs_say(primary, "primary", primary.digest, began),
+            "primary": as_runs_say(primary, "primary", question, began),
             "claims": [as_runs_say(claim, "claims", claim.key, began) for claim in study.claims],
             "lost_claims": 0 if study.preview else len(stood - known),
             "sequential": looks and as_runs_say(looks, "sequential", looks.key, began),

@@ -72,7 +72,7 @@ class ReportPages:
         """The question as `study.json` declares it, with its time as the runs that have begun have it."""
         primary, folders = read_recorded(described), [described.with_name("runs") / name for name in self.study.runs]
         began = [standing_at_begin(folder) for folder in folders if is_begun(folder)]
-        return primary and as_runs_say(primary, "primary", primary.digest, began)
+        return primary and as_runs_say(primary, "primary", primary.key, began)
 
     @cached_property
     def _other_pages(self) -> dict[str, str]:

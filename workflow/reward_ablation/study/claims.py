@@ -18,7 +18,7 @@ from reward_ablation.config.sections.claims import Direction
 from reward_ablation.config.sections.primary import Mode
 from reward_ablation.study.canonical import key_of
 from reward_ablation.study.primary import MOST_NAMED, declared_now
-from reward_ablation.study.standing import Since, recovered, when
+from reward_ablation.study.standing import Since, recovered, standings, when
 
 
 class Claim(BaseModel):
@@ -81,8 +81,10 @@ def read_recorded_claims(path: Path) -> ClaimsOnRecord:
 def with_recovered(before: ClaimsOnRecord, claims: Sequence[Claim], runs: Path) -> ClaimsOnRecord:
     """The record, with claims of the config that a lost `study.json` had by the records of runs."""
     known = {claim.key for claim in [*before.claims, *before.withdrawn_claims]}
-    new = [(claim, recovered("claims", claim.key, runs)) for claim in claims if claim.key not in known]
-    found = [DeclaredClaim(**claim.model_dump(), **since.since) for claim, since in new if since]
+    new = [claim for claim in claims if claim.key not in known]
+    began = standings(runs) if new else []
+    times = [(claim, recovered("claims", claim.key, began)) for claim in new]
+    found = [DeclaredClaim(**claim.model_dump(), **since.since) for claim, since in times if since]
     return before.model_copy(update={"claims": [*before.claims, *found]}) if found else before
 
 

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from reward_ablation.config.sections.seeds import Spending
 from reward_ablation.study.canonical import key_of
 from reward_ablation.study.primary import Contrast, declared_now
-from reward_ablation.study.standing import Since, recovered, when
+from reward_ablation.study.standing import Since, recovered, standings, when
 
 #: `different`: by the corrected test; `equivalent`: the repeated interval lies within the margin; `open`: further seeds
 #: follow; `undecided`: open after the last look.
@@ -156,7 +156,7 @@ def read_recorded_looks(path: Path) -> Sequential | None:
 
 def recovered_looks(plan: LooksPlan | None, runs: Path) -> Sequential | None:
     """The record, without looks, that a lost `study.json` had of this plan by the records of runs; None without one."""
-    found = plan and recovered("sequential", plan.key, runs)
+    found = plan and recovered("sequential", plan.key, standings(runs))
     return Sequential(**plan.model_dump(), **found.since) if plan and found else None
 
 

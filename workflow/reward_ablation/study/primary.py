@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from reward_ablation.config.sections.primary import Mode
 from reward_ablation.study.canonical import key_of
-from reward_ablation.study.standing import Since, begun_runs, recovered, when
+from reward_ablation.study.standing import Since, begun_runs, recovered, standings, when
 
 #: How many contrasts a line names. Further contrasts are counted.
 MOST_NAMED = 4
@@ -89,7 +89,7 @@ def read_recorded(path: Path) -> Primary | None:
 
 def recovered_primary(question: Question, runs: Path) -> Primary | None:
     """The declaration that a lost `study.json` had of this question, by the records of runs; None if they have none."""
-    found = recovered("primary", question.key, runs)
+    found = recovered("primary", question.key, standings(runs))
     return Primary(**question.model_dump(), digest=question.key, **found.since) if found else None
 
 

@@ -84,12 +84,17 @@ def standing_of(attempts: Any) -> Standing | None:
         return None
 
 
-def recovered(kind: str, key: str, runs: Path) -> Since | None:
+def standings(runs: Path) -> list[Standing | None]:
+    """What stood declared when each run began, runs of other configs included; None where a record does not say."""
+    return [standing_at_begin(run) for run in begun_runs(runs)]
+
+
+def recovered(kind: str, key: str, began: Sequence[Standing | None]) -> Since | None:
     """The declaration of a key that a lost `study.json` had, by the records of runs; None if they do not prove it.
 
-    Nothing is proven if a run began under a later primary question without the key: in between, it did not stand.
+    Nothing is proven if a run began under a later primary question without the key: in between, it did not stand. The
+    parameters are those of `as_runs_say`.
     """
-    began = [standing_at_begin(run) for run in begun_runs(runs)]
     found = [each[kind][key] for each in began if each and key in each.get(kind, {})]
     if not found:
         return None
