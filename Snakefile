@@ -31,6 +31,7 @@ from reward_ablation.start.job_commands import (
 )
 from reward_ablation.system.errors import one_line_errors
 from reward_ablation.start.internals import (
+    changes_files,
     is_dry_run,
     is_main,
     per_job,
@@ -212,5 +213,6 @@ onstart:
         check_before_training(study, reruns.code_counts)
         share_gpus(workflow, logger.info)
         results_folder.claim()
-        record_question(study, reruns.trains, reruns.describes, logger.info)
+        if changes_files(workflow):
+            record_question(study, reruns.trains, reruns.describes, logger.info)
     commands.announce(logger.info)

@@ -106,11 +106,15 @@ def test_the_summary_begins_with_the_primary_question(study, tables, cost):
         ({"declared": "2026-01-31T12:00:00Z"}, "Declared before the first run."),
         (
             {"declared": "2026-01-31T12:00:00Z", "runs_then": 8},
-            "Declared when 8 runs had been trained: what these runs may have suggested, they cannot confirm.",
+            "Declared when 8 runs had begun: what these runs may have suggested, they cannot confirm.",
         ),
         (
             {"declared": "2026-01-31T12:00:00Z", "runs_then": 1, "earlier": [1]},
-            "Changed when 1 run had been trained: what",
+            "Changed when 1 run had begun: what",
+        ),
+        (
+            {"declared": "2026-01-31T12:00:00Z", "runs_then": None},
+            "Declared, but it is not known whether before the first run: records of runs do not name it.",
         ),
         ({"declared": None}, "Never declared."),
     ],

@@ -54,7 +54,7 @@ def test_claims_are_judged_on_a_finished_study(finished, tmp_path):
     assert not [name for name in differing if not name.startswith(("summary.", "cost.", "runs."))]
     words = (tables / "summary.md").read_text()
     section = re.search(r"## Claims\n\n.*?(?=The last column is)", words, re.DOTALL)[0]
-    assert "Declared when 4 runs had been trained" in section
+    assert "Declared when 4 runs had begun" in section
     costs = r"^(Cost|\| .*hours).*$"
     without = re.sub(costs, "", words.replace(section, ""), flags=re.MULTILINE)
     assert without == re.sub(costs, "", before["summary.md"].decode(), flags=re.MULTILINE)

@@ -29,7 +29,7 @@ CLAIMS = [
     claim("format_falls", "format_only", "lower", runs_then=4),
     claim("no_tokens", "format_only", "same", metric="tokens", margin=0.001),
     claim("beats_base", "format_only", "higher", against="base", margin=0.05),
-    claim("greedy", "equal_weights", "higher", mode="greedy", metric="accuracy_strict"),
+    claim("greedy", "equal_weights", "higher", mode="greedy", metric="accuracy_strict", runs_then=None),
 ]
 
 
@@ -79,6 +79,16 @@ def test_verdicts_and_holm_over_all_claims(table):
     }
 
 
+def test_what_is_not_known_is_empty_in_the_table_and_said(root, table):
+    lines = (root / "tables" / "claims.csv").read_text().splitlines()
+    assert [line.rpartition(",")[2] for line in lines] == ["runs_then", "0", "4", "0", "0", ""]
+    assert table["runs_then"].isna().tolist() == [False] * 4 + [True]
+    assert "not known whether before the first run" in (root / "tables" / "claims.html").read_text()
+    assert "not known whether before the first run" in "".join(
+        claims_section(read_study(root / "study.json"), table.reset_index())
+    )
+
+
 def test_the_base_model_is_paired_by_question(root, table):
     row = table.loc["beats_base"]
     by_arm = pd.read_parquet(root / "tables" / "evaluation_by_arm.parquet")
@@ -104,7 +114,7 @@ def test_the_page_has_a_card_a_claim_and_runs_nothing_of_a_text(root):
     assert "<script" not in words
     assert words.count("&lt;script&gt;alert(1)&lt;/script&gt;") == 3  # text, source, the claim that was taken out
     assert "\u202e" not in words
-    assert "Declared when 4 runs had been trained" in words
+    assert "Declared when 4 runs had begun" in words
     assert "Taken out after there were runs: gone, declared 2026-01-31T12:00:00Z" in words
     assert "5 claims: 2 supported, 2 contradicted, 1 undecided; Holm p over all claims must be below 0.05." in words
 
@@ -120,9 +130,7 @@ def test_the_summary_has_a_card_a_claim(root):
         r"measured: 0\.\d{3} \[0\.\d{3}, 0\.\d{3}\], Holm p 0\.\d{3} \(3 seeds, 200 questions\)$", first, re.MULTILINE
     )
     assert "claimed: format adherence on gsm8k_test (sampled), format_only minus correctness_only: below 0" in second
-    assert second.endswith(
-        "Declared when 4 runs had been trained: what these runs may have suggested, they cannot confirm."
-    )
+    assert second.endswith("Declared when 4 runs had begun: what these runs may have suggested, they cannot confirm.")
     assert "above 0.05" in parts[5]
     assert parts[-1].startswith("- Taken out after there were runs: gone, ")
 

@@ -15,6 +15,7 @@ from reward_ablation.study.claims import DeclaredClaim
 from reward_ablation.study.looks import Sequential
 from reward_ablation.study.primary import Contrast, Primary, Question
 from reward_ablation.study.run_spec import ArmSpec
+from reward_ablation.study.standing import as_runs_say, standing_at_begin
 from reward_ablation.system.errors import StudyError
 
 #: Name of all arms together in tables; no arm's name has a blank.
@@ -112,6 +113,8 @@ class StudyFile(Section):
     claims: list[DeclaredClaim] = []
     #: Claims that were taken out after there were runs.
     withdrawn_claims: list[DeclaredClaim] = []
+    #: Number of claims that stood when runs began, and that this file does not know.
+    lost_claims: int = 0
     #: The looks of a sequential study.
     sequential: Sequential | None = None
     #: None for the whole study.
@@ -253,6 +256,24 @@ def read_study(path: str | Path) -> StudyFile:
         raise StudyError(f"{path}: there is no such file; let the workflow write it") from None
     except ValidationError as error:
         raise StudyError(f"{path}: {first_mistake(error)}; let the workflow write it again") from None
+
+
+def as_its_runs_say(study: StudyFile, root: Path) -> StudyFile:
+    """The study with the times of what it declares as the records of its runs have them; `root` is its folder."""
+    folders = dict.fromkeys(run.folder for run in study.runs)
+    began = [standing_at_begin(root / folder) for folder in folders]
+    primary, looks = study.primary, study.sequential
+    question = primary.digest if study.preview else primary.key  # a preview has some of the contrasts alone
+    known = {claim.key for claim in [*study.claims, *study.withdrawn_claims]}
+    stood = {key for each in began if each for key in each.get("claims", {})}
+    return study.model_copy(
+        update={
+            "primary": as_runs_say(primary, "primary", question, began),
+            "claims": [as_runs_say(claim, "claims", claim.key, began) for claim in study.claims],
+            "lost_claims": 0 if study.preview else len(stood - known),
+            "sequential": looks and as_runs_say(looks, "sequential", looks.key, began),
+        }
+    )
 
 
 def first_mistake(error: ValidationError) -> str:

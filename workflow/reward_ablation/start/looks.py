@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from reward_ablation.study.looks import looks_text, read_recorded_looks
+from reward_ablation.study.standing import Standing, as_runs_say
 from reward_ablation.study.study import Study
 from reward_ablation.system.files import write_json
 from reward_ablation.system.strict_text import load_json
@@ -31,7 +33,14 @@ def describe_study(study: Study, path: str | Path, log: str | Path) -> None:
         lines.write(f"sequential seeds: {looks_text(record, study.question.contrasts)}\n")
 
 
-def looks_line(study: Study) -> str:
-    """Which look is next, and which contrasts are open, as after the next start; empty for a study without looks."""
-    words = looks_text(study.sequential, study.question.contrasts, coming=study.declares_looks)
-    return f"sequential seeds: {words}" if words else ""
+def looks_line(study: Study, began: Sequence[Standing | None] = ()) -> str:
+    """Which look is next, and which contrasts are open, as after the next start; empty for a study without looks.
+
+    `began` has what stood declared when each of the study's runs began.
+    """
+    record = study.sequential
+    if record is None:
+        return ""
+    coming = study.looks is not None and (study.known_looks is None or study.known_looks.key != study.looks.key)
+    as_known = as_runs_say(record, "sequential", record.key, began)
+    return f"sequential seeds: {looks_text(as_known, study.question.contrasts, coming)}"

@@ -16,6 +16,7 @@ from reward_ablation.start.primary_question import claims_line, primary_line
 from reward_ablation.start.stale import PresentInputs, stale_because
 from reward_ablation.study.core_digest import of_checkpoints
 from reward_ablation.study.run import Run
+from reward_ablation.study.standing import standing_of
 from reward_ablation.study.study import Study
 
 DONE = "trained"
@@ -114,6 +115,8 @@ def plan_of(
     evaluations = list(evaluations)
     to_make = {evaluation.answers for evaluation in evaluations}
     damaged = damage.all_answers() if to_make else {}
+    records = {**history.records, **history.set_aside}
+    began = [standing_of(records[name].get("attempts")) for name in study.runs if name in records]
     return Plan(
         name=study.config.name,
         folder=study.config.root,
@@ -124,11 +127,11 @@ def plan_of(
         evaluations=estimate_evaluations(study, evaluations, pace),
         damaged_answers={file: problem for file, problem in damaged.items() if file in to_make},
         on_gpus=study.config.launch.gpus > 0,
-        primary=primary_line(study),
+        primary=primary_line(study, began),
         scorings=scorings,
         metrics=(*study.config.evaluation.metrics,),
-        claims=claims_line(study),
-        looks=looks_line(study),
+        claims=claims_line(study, began),
+        looks=looks_line(study, began),
     )
 
 

@@ -26,8 +26,8 @@ from reward_ablation.start.signs import read_log_end
 from reward_ablation.study.description import described_runs
 from reward_ablation.study.partial import missing_lines, part_of
 from reward_ablation.study.primary import Primary
-from reward_ablation.study.run_folder import LOCK
-from reward_ablation.study.study import DESCRIPTION, PREVIEW, Study
+from reward_ablation.study.run_folder import DESCRIPTION, LOCK
+from reward_ablation.study.study import PREVIEW, Study
 from reward_ablation.system.errors import storage_errors
 from reward_ablation.system.files import write_json
 from reward_ablation.system.locks import hold_lock

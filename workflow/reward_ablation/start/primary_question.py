@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from reward_ablation.study.claims import declared_claims, read_recorded_claims, recorded_claims, since_words
 from reward_ablation.study.looks import changed_text
 from reward_ablation.study.primary import declaration_text
+from reward_ablation.study.standing import Standing, as_runs_say
 from reward_ablation.study.study import Study
 
 
-def primary_line(study: Study) -> str:
-    """The primary question, and since when it is declared, as it will be after the next start."""
-    return f"primary question: {study.question}; {declaration_text(study.primary, coming=study.declares)}"
+def primary_line(study: Study, began: Sequence[Standing | None] = ()) -> str:
+    """The primary question, and since when it is declared, as it will be after the next start.
+
+    `began` has what stood declared when each of the study's runs began.
+    """
+    known, primary = study.known_primary, study.primary
+    coming = known is None or known.digest != primary.digest
+    words = declaration_text(as_runs_say(primary, "primary", primary.digest, began), coming)
+    return f"primary question: {study.question}; {words}"
 
 
-def claims_line(study: Study) -> str:
-    """The names of the study's claims, and since when they are declared; empty for a study without claims."""
-    before = recorded_claims(study.described)
+def claims_line(study: Study, began: Sequence[Standing | None] = ()) -> str:
+    """The names of the study's claims, and since when they are declared; empty for a study without claims.
+
+    `began` has what stood declared when each of the study's runs began.
+    """
+    before = study.known_claims
     coming = declared_claims(study.claims, before, study.description.with_name("runs"))
-    words = since_words(coming, before)
+    claims = [as_runs_say(claim, "claims", claim.key, began) for claim in coming.claims]
+    words = since_words(coming.model_copy(update={"claims": claims}), before)
     return f"claims: {words}" if words else ""
 
 
@@ -47,8 +58,8 @@ def record_question(study: Study, trains: bool, describes: bool, tell: Callable[
     primary = study.write_description(study.description)
     if changed := changed_text(study.sequential) if study.declares_looks and study.sequential else "":
         tell(f"sequential seeds: {changed}")
-    if study.declares and primary.runs_then:
+    if study.declares and primary.runs_then != 0:
         tell(f"primary question: {study.question}; {declaration_text(primary)}")
     record = read_recorded_claims(study.description)
-    if declares_claims(study) and (record.withdrawn_claims or any(claim.runs_then for claim in record.claims)):
+    if declares_claims(study) and (record.withdrawn_claims or any(claim.runs_then != 0 for claim in record.claims)):
         tell(f"claims: {since_words(record, record)}")

@@ -20,6 +20,7 @@ from reward_ablation.analysis.registry import RULES
 from reward_ablation.config.secrets import without_secrets
 from reward_ablation.study.canonical import canonical
 from reward_ablation.study.primary import Primary, declaration_text, read_recorded
+from reward_ablation.study.standing import as_runs_say, is_begun, standing_at_begin
 from reward_ablation.study.study import Study
 from reward_ablation.system.files import atomic_path
 from reward_ablation.system.html_page import page, section, table, text
@@ -62,10 +63,16 @@ class ReportPages:
             `digest`: when it changes, `study.json` changes.
         """
         pages = {"config": config_page(self.config, self.study), **self._other_pages}
-        pages["arms"] = arms_page(self.study, declaration_lines(read_recorded(Path(described))))
+        pages["arms"] = arms_page(self.study, declaration_lines(self._declared(Path(described))))
         for name, file in files.items():
             with atomic_path(Path(file)) as temporary:
                 temporary.write_text(pages[name], encoding="utf-8")
+
+    def _declared(self, described: Path) -> Primary | None:
+        """The question as `study.json` declares it, with its time as the runs that have begun have it."""
+        primary, folders = read_recorded(described), [described.with_name("runs") / name for name in self.study.runs]
+        began = [standing_at_begin(folder) for folder in folders if is_begun(folder)]
+        return primary and as_runs_say(primary, "primary", primary.key, began)
 
     @cached_property
     def _other_pages(self) -> dict[str, str]:

@@ -35,8 +35,8 @@ from reward_ablation.start.internals import (
 from reward_ablation.start.plan import Plan, plan_of
 from reward_ablation.start.stale import PresentInputs, are_stale, stale_because
 from reward_ablation.study.run import Run
-from reward_ablation.study.run_folder import RECORD
-from reward_ablation.study.study import DESCRIPTION, Study
+from reward_ablation.study.run_folder import DESCRIPTION, RECORD
+from reward_ablation.study.study import Study
 from reward_ablation.system.errors import one_line_errors
 from reward_ablation.system.exit_status import is_permanent
 

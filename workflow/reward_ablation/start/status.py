@@ -227,6 +227,8 @@ class Status:
     failed_jobs: list[Job]
     #: Whether hours are GPU hours.
     on_gpus: bool
+    #: A line with the looks of a sequential study; empty without looks.
+    looks: str
 
 
 def ask_slurm() -> tuple[list[SlurmJob], str]:
@@ -263,7 +265,8 @@ def read_status(
     reader = StatusReader(
         root, held, history, present, time.time() if now is None else now, _jobs_of_runs(study, root, jobs)
     )
-    runs = [reader.status(planned) for planned in plan_of(study, history, present, code_counts).runs]
+    plan = plan_of(study, history, present, code_counts)
+    runs = [reader.status(planned) for planned in plan.runs]
     trained = [each.run.name for each in runs if each.state is State.DONE]
     damage = Damage(study)
     answers = [file for model in ("base", *trained) for file in damage.answer_files(model)]
@@ -283,6 +286,7 @@ def read_status(
             )
         ),
         on_gpus=any(run.arm_spec.gpus for run in study.runs.values()),
+        looks=plan.looks,
     )
 
 

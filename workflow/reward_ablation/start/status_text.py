@@ -6,7 +6,6 @@ import textwrap
 import time
 from collections import Counter
 
-from reward_ablation.start.looks import looks_line
 from reward_ablation.start.plan_text import damaged_answers_lines, first_lines, hours_text, plural
 from reward_ablation.start.status import SILENT, RunStatus, State, Status
 from reward_ablation.study.heartbeat import STARTING, TRAINING, Heartbeat
@@ -29,8 +28,8 @@ def status_text(status: Status, slurm_silent: str = "") -> str:
     `slurm_silent` says why the jobs at Slurm are not known; empty where they are known.
     """
     lines = [f"study {status.study.config.name}, {plural(len(status.runs), 'run')}: {_counts(status.runs)}", ""]
-    if looks := looks_line(status.study):
-        lines += [*textwrap.wrap(looks, WIDTH, subsequent_indent="    "), ""]
+    if status.looks:
+        lines += [*textwrap.wrap(status.looks, WIDTH, subsequent_indent="    "), ""]
     many = len(status.runs) > ROWS
     name = max(len(each.run.name) for each in status.runs)
     for each in status.runs:

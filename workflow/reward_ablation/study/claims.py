@@ -2,7 +2,7 @@
 
 As with the primary question (`study.primary`), the runs test a claim that was declared before the first run. They do
 not test a claim that they suggested. `study.json` therefore says when each claim was declared. A claim that is taken
-out after runs have finished stays on record.
+out after runs have begun stays on record.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from reward_ablation.config.sections.claims import Direction
 from reward_ablation.config.sections.primary import Mode
 from reward_ablation.study.canonical import key_of
-from reward_ablation.study.primary import MOST_NAMED, finished_runs, utc_now
+from reward_ablation.study.primary import MOST_NAMED, declared_now
+from reward_ablation.study.standing import Since, recovered, standings, when
 from reward_ablation.system.strict_text import load_json
 
 
@@ -42,23 +43,14 @@ class Claim(BaseModel):
         return key_of(self.model_dump(include={*Claim.model_fields} - {"name", "says", "source"}))
 
 
-class DeclaredClaim(Claim):
-    """A claim with the time when it was first recorded in the study's folder.
-
-    Attributes
-    ----------
-    declared : str
-        Time in UTC, ISO 8601.
-    runs_then : int
-        Number of finished runs in the study's folder at that time; 0 if the claim came before the first run.
-    """
+class DeclaredClaim(Claim, Since):
+    """A claim with the time when it was first recorded in the study's folder."""
 
     declared: str
-    runs_then: int = 0
 
 
 class ClaimsOnRecord(BaseModel):
-    """The claims in `study.json`: the present claims, and claims that were taken out after runs had finished."""
+    """The claims in `study.json`: the present claims, and claims that were taken out after runs had begun."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -86,6 +78,16 @@ def read_recorded_claims(path: Path) -> ClaimsOnRecord:
         return ClaimsOnRecord()
 
 
+def with_recovered(before: ClaimsOnRecord, claims: Sequence[Claim], runs: Path) -> ClaimsOnRecord:
+    """The record, with claims of the config that a lost `study.json` had by the records of runs."""
+    known = {claim.key for claim in [*before.claims, *before.withdrawn_claims]}
+    new = [claim for claim in claims if claim.key not in known]
+    began = standings(runs) if new else []
+    times = [(claim, recovered("claims", claim.key, began)) for claim in new]
+    found = [DeclaredClaim(**claim.model_dump(), **since.since) for claim, since in times if since]
+    return before.model_copy(update={"claims": [*before.claims, *found]}) if found else before
+
+
 def declared_claims(claims: Sequence[Claim], before: ClaimsOnRecord, runs: Path) -> ClaimsOnRecord:
     """The record to write. A claim on record keeps its time; a new claim gets the present time.
 
@@ -96,23 +98,19 @@ def declared_claims(claims: Sequence[Claim], before: ClaimsOnRecord, runs: Path)
     before : ClaimsOnRecord
         The claims on record. A claim that was taken out and is put back gets its former time.
     runs : Path
-        Folder of the study's runs. A claim that is taken out after some of them have finished is kept as withdrawn.
+        Folder of the study's runs. A claim that is taken out after some of them have begun is kept as withdrawn.
     """
     keys = {claim.key for claim in claims}
-    finished = 0 if keys == {claim.key for claim in before.claims} else finished_runs(runs)
-    withdrawn = [*before.withdrawn_claims, *(before.claims if finished else [])]
-    times = {claim.key: _since(claim) for claim in [*before.withdrawn_claims, *before.claims]}
-    if keys - times.keys():
-        now = {"declared": utc_now(), "runs_then": finished}
-        times |= dict.fromkeys(keys - times.keys(), now)
+    times = {claim.key: claim.since for claim in [*before.withdrawn_claims, *before.claims]}
+    withdrawn = before.withdrawn_claims
+    if keys != {claim.key for claim in before.claims}:
+        now = declared_now(runs)
+        withdrawn = [*withdrawn, *(before.claims if now.runs_then else [])]
+        times |= dict.fromkeys(keys - times.keys(), now.since)
     return ClaimsOnRecord(
         claims=[DeclaredClaim(**claim.model_dump(), **times[claim.key]) for claim in claims],
         withdrawn_claims=[claim for claim in withdrawn if claim.key not in keys],
     )
-
-
-def _since(claim: DeclaredClaim) -> dict[str, Any]:
-    return claim.model_dump(include={"declared", "runs_then"})
 
 
 def since_words(record: ClaimsOnRecord, before: ClaimsOnRecord) -> str:
@@ -129,9 +127,7 @@ def since_words(record: ClaimsOnRecord, before: ClaimsOnRecord) -> str:
     names: dict[str, list[str]] = {}
     for claim in record.claims:
         since = f"declared {claim.declared}" if claim.key in on_record else "to be declared at the next start"
-        runs = f"{claim.runs_then} {'run was' if claim.runs_then == 1 else 'runs were'} there"
-        when = f"after {runs}" if claim.runs_then else "before the first run"
-        names.setdefault(f"{since}, {when}", []).append(claim.name)
+        names.setdefault(f"{since}, {when(claim.runs_then)}", []).append(claim.name)
     parts = [f"{_named(of_time)}; {since}" for since, of_time in names.items()]
     if record.withdrawn_claims:
         parts.append(f"{_named(claim.name for claim in record.withdrawn_claims)}; taken out after there were runs")

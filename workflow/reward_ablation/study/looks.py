@@ -16,7 +16,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from reward_ablation.config.sections.seeds import Spending
 from reward_ablation.study.canonical import key_of
-from reward_ablation.study.primary import Contrast, finished_runs, utc_now
+from reward_ablation.study.primary import Contrast, declared_now
+from reward_ablation.study.standing import Since, recovered, standings, when
 from reward_ablation.system.strict_text import load_json
 
 #: `different`: by the corrected test; `equivalent`: the repeated interval lies within the margin; `open`: further seeds
@@ -100,11 +101,10 @@ class LooksPlan(_Part):
         return key_of(self.model_dump(include={*LooksPlan.model_fields}))
 
 
-class Declared(LooksPlan):
-    """A plan with the time of its record, the number of finished runs at that time, and the looks taken since."""
+class Declared(LooksPlan, Since):
+    """A plan with the time of its record, and the looks taken since."""
 
     declared: str
-    runs_then: int
     taken: list[Look] = []
 
 
@@ -154,6 +154,12 @@ def read_recorded_looks(path: Path) -> Sequential | None:
         return None
 
 
+def recovered_looks(plan: LooksPlan | None, runs: Path) -> Sequential | None:
+    """The record, without looks, that a lost `study.json` had of this plan by the records of runs; None without one."""
+    found = plan and recovered("sequential", plan.key, standings(runs))
+    return Sequential(**plan.model_dump(), **found.since) if plan and found else None
+
+
 def declared_looks(plan: LooksPlan | None, before: Sequential | None, runs: Path) -> Sequential | None:
     """The record to write: the record on file if the plan is the same, else a new record with the present time.
 
@@ -174,7 +180,7 @@ def declared_looks(plan: LooksPlan | None, before: Sequential | None, runs: Path
     returned_to = next((each for each in replaced if each.key == plan.key), None)
     if returned_to is not None:
         return Sequential(**returned_to.model_dump(), earlier=earlier)
-    return Sequential(**plan.model_dump(), declared=utc_now(), runs_then=finished_runs(runs), earlier=earlier)
+    return Sequential(**plan.model_dump(), **declared_now(runs).since, earlier=earlier)
 
 
 def _without_earlier(record: Sequential) -> Declared:
@@ -215,8 +221,8 @@ def looks_text(record: Sequential | None, contrasts: Sequence[Contrast], coming:
         last = record.decision(contrast)
         if last is not None and last[1].decision != "open":
             parts.append(f"{contrast}: {last[1].decision} with {last[0].seeds} seeds")
-    when = "to be declared at the next start" if coming else f"declared {record.declared}"
-    parts.append(when + (f", after {record.runs_then} finished runs" if record.runs_then else ", before the first run"))
+    since = "to be declared at the next start" if coming else f"declared {record.declared}"
+    parts.append(f"{since}, {when(record.runs_then)}")
     if record.earlier:
         parts.append(changed_text(record))
     return "; ".join(parts)

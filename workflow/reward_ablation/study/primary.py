@@ -2,7 +2,7 @@
 
 A comparison that was named before the first run is a test. A comparison that was picked among many afterwards is a
 finding to be tested again. `study.json` therefore says for which comparisons the study was made, and when these were
-declared. There is no other record: if `study.json` is deleted, the question is declared anew.
+declared. Runs have it in their own records, too (`study.standing`), which restore the time if `study.json` is lost.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from reward_ablation.config.sections.primary import Mode
 from reward_ablation.study.canonical import key_of
-from reward_ablation.study.run_folder import RECORD
+from reward_ablation.study.standing import Since, begun_runs, recovered, standings, when
 from reward_ablation.system.strict_text import load_json
 
 #: How many contrasts a line names. Further contrasts are counted.
@@ -59,26 +59,14 @@ class Question(_Part):
         return f"{self.metric} on {self.dataset} ({self.mode}): {named}"
 
 
-class Declared(Question):
-    """A question with the time when it was first recorded in the study's folder.
+class Declared(Question, Since):
+    """A question with the time when it was first recorded in the study's folder. `digest` is the question's `key`."""
 
-    Attributes
-    ----------
-    declared : str or None
-        Time in UTC, ISO 8601. None in a `study.json` of an earlier version, which declared nothing.
-    digest : str
-        The question's `key`.
-    runs_then : int
-        Number of finished runs in the study's folder at that time; 0 if the question came before the first run.
-    """
-
-    declared: str | None = None
     digest: str = ""
-    runs_then: int = 0
 
 
 class Primary(Declared):
-    """The present question. `earlier` are the questions that were replaced when runs had finished, the oldest first."""
+    """The present question. `earlier` are the questions that were replaced when runs had begun, the oldest first."""
 
     earlier: list[Declared] = []
 
@@ -99,6 +87,12 @@ def read_recorded(path: Path) -> Primary | None:
         return None
 
 
+def recovered_primary(question: Question, runs: Path) -> Primary | None:
+    """The declaration that a lost `study.json` had of this question, by the records of runs; None if they have none."""
+    found = recovered("primary", question.key, standings(runs))
+    return Primary(**question.model_dump(), digest=question.key, **found.since) if found else None
+
+
 def declare_primary(question: Question, before: Primary | None, runs: Path) -> Primary:
     """The declaration to record: the one on record if the question is the same, else a new one with the present time.
 
@@ -109,26 +103,26 @@ def declare_primary(question: Question, before: Primary | None, runs: Path) -> P
     before : Primary or None
         The declaration on record.
     runs : Path
-        Folder of the study's runs. If some have finished, a question that is replaced stays on record as earlier.
+        Folder of the study's runs. If some have begun, a question that is replaced stays on record as earlier.
     """
     present = question.model_dump()
     if before is not None and before.declared is not None and before.digest == question.key:
         return before.model_copy(update={"contrasts": question.contrasts})
-    finished = finished_runs(runs)
+    now = declared_now(runs)
     earlier = [] if before is None else before.earlier
-    if before is not None and before.declared is not None and finished:
+    if before is not None and before.declared is not None and now.runs_then:
         earlier = [*earlier, Declared.model_validate(before.model_dump())]
-    return Primary(**present, declared=utc_now(), digest=question.key, runs_then=finished, earlier=earlier)
+    return Primary(**present, digest=question.key, earlier=earlier, **now.since)
+
+
+def declared_now(runs: Path) -> Since:
+    """The present time, with the number of runs that have begun in the folder of a study's runs."""
+    return Since(declared=utc_now(), runs_then=len(begun_runs(runs)), in_runs=True)
 
 
 def utc_now() -> str:
     """The present time in UTC, to the second: `2026-01-31T12:00:00Z`."""
     return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-
-
-def finished_runs(folder: Path) -> int:
-    """Number of finished runs in the folder of a study's runs, including runs of other configs."""
-    return sum(1 for _ in folder.glob(f"*/seed*/{RECORD}"))
 
 
 def declaration_text(primary: Primary, coming: bool = False) -> str:
@@ -139,10 +133,7 @@ def declaration_text(primary: Primary, coming: bool = False) -> str:
     changed = bool(primary.runs_then and primary.earlier)
     verb = "changed" if changed else "declared"
     since = f"to be {verb} at the next start" if coming else f"{verb} {primary.declared}"
-    if not primary.runs_then:
-        return f"{since}, before the first run"
-    runs = f"{primary.runs_then} {'run was' if primary.runs_then == 1 else 'runs were'} there"
-    return f"{since}, after {runs}" + (f"; {changes(primary.earlier[-1], primary)}" if changed else "")
+    return f"{since}, {when(primary.runs_then)}" + (f"; {changes(primary.earlier[-1], primary)}" if changed else "")
 
 
 def changes(before: Question, after: Question) -> str:

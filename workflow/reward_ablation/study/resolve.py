@@ -34,15 +34,16 @@ from reward_ablation.study.combine_spec import combine_spec, with_trl_methods
 from reward_ablation.study.control import check_control, check_scored, control_warnings
 from reward_ablation.study.endpoint_requests import metric_warnings, request_warnings
 from reward_ablation.study.golds import check_answers
-from reward_ablation.study.looks import declared_looks, recorded_looks, seeds_of_arms
+from reward_ablation.study.looks import declared_looks, recorded_looks, recovered_looks, seeds_of_arms
 from reward_ablation.study.looks_plan import looks_plan
 from reward_ablation.study.question import question_of
 from reward_ablation.study.reward_files import imports_of_file
 from reward_ablation.study.run import Run, folders_of, run_code
+from reward_ablation.study.run_folder import DESCRIPTION
 from reward_ablation.study.same_arms import same_arms
 from reward_ablation.study.spec import arm_spec, contents_of, evaluation_spec, study_spec
 from reward_ablation.study.spec_parts import CombineSpec
-from reward_ablation.study.study import DESCRIPTION, FOLDERS, TRASH, Study
+from reward_ablation.study.study import FOLDERS, TRASH, Study
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.plain_values import check_length, check_values
 from reward_ablation.system.strict_text import load_json
@@ -103,9 +104,11 @@ def _resolved(study: StudyConfig, written: dict[str, Any], root: Path) -> Study:
     contents = contents_of(shared, specs)
     keys = {name: key_of(content) for name, content in contents.items()}
     looks = looks_plan(study, question, keys, evaluation_spec(study).key)
-    if sequential := declared_looks(looks, recorded_looks(described), root / study.root / "runs"):
+    runs_folder = root / study.root / "runs"
+    before = recorded_looks(described) or recovered_looks(looks, runs_folder)
+    if sequential := declared_looks(looks, before, runs_folder):
         study = study.with_seeds(seeds_of_arms(arms, question.contrasts, sequential)) if looks else study
-    folders = folders_of(keys, _names_in(root / study.root / "runs"))
+    folders = folders_of(keys, _names_in(runs_folder))
     codes = {arm: run_code(tuple(spec.functions)) for arm, spec in specs.items()}
     sharing: dict[str, list[str]] = {}
     for arm, key in keys.items():

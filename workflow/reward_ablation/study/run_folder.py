@@ -19,8 +19,8 @@ UNFINISHED = ".unfinished"
 SFT_WORK = ".sft"
 #: In a folder of work: the time and hardware of each attempt; and the folder of counted requests to endpoints.
 ATTEMPTS, REQUESTS = "attempts.json", "requests"
-#: Folder in the results folder with the answers of endpoints, which all runs share.
-ANSWERS_OF_JUDGES = "judge"
+#: The resolved study, in the results folder; and the folder there with the answers of endpoints, which all runs share.
+DESCRIPTION, ANSWERS_OF_JUDGES = "study.json", "judge"
 #: In a folder of work: the spec, code and inputs that the work belongs to. In each checkpoint: the list of digests,
 #: which is written last.
 OWNER, SEAL = "owner.json", "checksums.json"
@@ -37,6 +37,11 @@ def answers_of_judges(run_dir: Path) -> Path | None:
     """Where the answers of endpoints are kept for a run; None where its folder is in no results folder."""
     runs = run_dir.resolve().parent.parent
     return runs.parent / ANSWERS_OF_JUDGES if runs.name == "runs" else None
+
+
+def description_of(run_dir: Path) -> Path:
+    """`study.json` of the results folder that a run belongs to, even if folders in between are links."""
+    return run_dir.absolute().parent.parent.parent / DESCRIPTION
 
 
 def step_of_checkpoint(name: str) -> int:

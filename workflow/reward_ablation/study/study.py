@@ -13,13 +13,27 @@ from reward_ablation.config.designs import Arm
 from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.config.tracking import tracking_in
 from reward_ablation.study.canonical import canonical, dump, key_of
-from reward_ablation.study.claims import Claim, declared_claims, read_recorded_claims
+from reward_ablation.study.claims import (
+    Claim,
+    ClaimsOnRecord,
+    declared_claims,
+    read_recorded_claims,
+    recorded_claims,
+    with_recovered,
+)
 from reward_ablation.study.code_digest import code_digest
 from reward_ablation.study.core_digest import STAGES, deciding_digest
 from reward_ablation.study.description import described_runs, summary_of
 from reward_ablation.study.exported_files import exported_files
 from reward_ablation.study.job_resources import JobResources
-from reward_ablation.study.looks import LooksPlan, Sequential, declared_looks, read_recorded_looks, recorded_looks
+from reward_ablation.study.looks import (
+    LooksPlan,
+    Sequential,
+    declared_looks,
+    read_recorded_looks,
+    recorded_looks,
+    recovered_looks,
+)
 from reward_ablation.study.options import (
     launch_options,
     other_parameters,
@@ -27,9 +41,17 @@ from reward_ablation.study.options import (
     reward_model_options,
     tracking_options,
 )
-from reward_ablation.study.primary import Primary, Question, declare_primary, read_recorded, recorded_primary
+from reward_ablation.study.primary import (
+    Primary,
+    Question,
+    declare_primary,
+    read_recorded,
+    recorded_primary,
+    recovered_primary,
+)
 from reward_ablation.study.reward_models import UsedModel, model_file, sources_by_key, used_models
 from reward_ablation.study.run import Run
+from reward_ablation.study.run_folder import DESCRIPTION
 from reward_ablation.study.run_spec import EvaluateSpec, SftSpec
 from reward_ablation.study.scoring import Scoring
 from reward_ablation.study.spec import (
@@ -58,9 +80,6 @@ FOLDERS = (
 
 #: Folder of what `snakemake prune` set aside, below a study's results folder. The workflow reads nothing there.
 TRASH = "trash"
-
-#: The resolved study, in its folder.
-DESCRIPTION = "study.json"
 
 
 @dataclass(frozen=True)
@@ -372,25 +391,44 @@ class Study:
         """The path of `study.json`."""
         return self.root / self.config.root / DESCRIPTION
 
+    @property
+    def _runs_folder(self) -> Path:
+        return self.description.with_name("runs")
+
+    @cached_property
+    def known_primary(self) -> Primary | None:
+        """The declaration that is on record: in `study.json` or, if that is lost, in the records of runs."""
+        return recorded_primary(self.described) or recovered_primary(self.question, self._runs_folder)
+
     @cached_property
     def primary(self) -> Primary:
         """Declaration of the primary question: the one on record or, if the question changed, the next one."""
-        return declare_primary(self.question, recorded_primary(self.described), self.description.with_name("runs"))
+        return declare_primary(self.question, self.known_primary, self._runs_folder)
 
     @property
     def declares(self) -> bool:
-        """Whether the declaration is not on record yet."""
+        """Whether `study.json` lacks the declaration."""
         there = recorded_primary(self.described)
         return there is None or there.digest != self.question.key
 
     @cached_property
+    def known_claims(self) -> ClaimsOnRecord:
+        """The claims that are on record: in `study.json` or, if that is lost, in the records of runs."""
+        return with_recovered(recorded_claims(self.described), self.claims, self._runs_folder)
+
+    @cached_property
+    def known_looks(self) -> Sequential | None:
+        """The record of the looks: in `study.json` or, if that is lost, in the records of runs, without the looks."""
+        return recorded_looks(self.described) or recovered_looks(self.looks, self._runs_folder)
+
+    @cached_property
     def sequential(self) -> Sequential | None:
         """Record of the looks: the one on file or the next one; None if the study was never sequential."""
-        return declared_looks(self.looks, recorded_looks(self.described), self.description.with_name("runs"))
+        return declared_looks(self.looks, self.known_looks, self._runs_folder)
 
     @property
     def declares_looks(self) -> bool:
-        """Whether the looks are not on record yet."""
+        """Whether `study.json` lacks the looks."""
         there = recorded_looks(self.described)
         return self.looks is not None and (there is None or there.key != self.looks.key)
 
@@ -411,9 +449,12 @@ class Study:
         A question, claim or plan of looks that the present file declares keeps its time, so that an unchanged study has
         an unchanged file. Returns the question that the file now declares.
         """
-        primary = declare_primary(self.question, read_recorded(path), path.with_name("runs"))
-        claims = declared_claims(self.claims, read_recorded_claims(path), path.with_name("runs"))
-        sequential = declared_looks(self.looks, read_recorded_looks(path), path.with_name("runs"))
+        runs = path.with_name("runs")
+        primary_before = read_recorded(path) or recovered_primary(self.question, runs)
+        primary = declare_primary(self.question, primary_before, runs)
+        claims_before = with_recovered(read_recorded_claims(path), self.claims, runs)
+        claims = declared_claims(self.claims, claims_before, runs)
+        sequential = declared_looks(self.looks, read_recorded_looks(path) or recovered_looks(self.looks, runs), runs)
         looks = {} if sequential is None else {"sequential": sequential.model_dump()}
         declarations = {"primary": primary.model_dump(), **claims.content(), **looks, "digest": self.digest}
         write_json({**self.summary, **declarations, "runs": described_runs(self)}, path)

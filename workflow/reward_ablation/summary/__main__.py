@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from reward_ablation.analysis.reading import read_table
-from reward_ablation.analysis.study_file import StudyFile, read_study
+from reward_ablation.analysis.study_file import StudyFile, as_its_runs_say, read_study
 from reward_ablation.cost.table import read_cost
 from reward_ablation.design.surface.arms import arms_of_file
 from reward_ablation.summary.main_table import as_latex, as_markdown, main_table
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--tables", type=Path, required=True, help="folder of the study's tables")
     parser.add_argument("--figure", type=Path, required=True, help="the figure of the primary comparison, as PNG")
     options = parser.parse_args(arguments)
-    study = read_study(options.study)
+    study = as_its_runs_say(read_study(options.study), options.study.parent)
     folder = options.tables
     with storage_errors(folder):
         optional = {CLAIMS: study.claims, SIZES: study.arms_with_methods, SURFACE: arms_of_file(study)}

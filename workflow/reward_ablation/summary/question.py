@@ -17,8 +17,8 @@ from reward_ablation.analysis.claims.words import (
 )
 from reward_ablation.analysis.evaluation.metrics import name_of
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.analysis.words import counted
 from reward_ablation.study.looks import looks_text
+from reward_ablation.study.standing import when_sentence
 from reward_ablation.summary.cells import compared, numbered, plain, significant
 from reward_ablation.system.plain_values import printable
 
@@ -32,14 +32,13 @@ def primary_question(study: StudyFile, table: pd.DataFrame) -> list[str]:
     primary = study.primary
     name = name_of(primary.metric)
     result = significant(rows, "arm", study.confidence)
-    runs = counted(primary.runs_then, "run")
-    late = f"when {runs} had been trained: what these runs may have suggested, they cannot confirm"
-    when = late if primary.runs_then else "before the first run"
     # The test of equivalence does not hold for several looks, so a sequential study shows its decisions instead.
     margin, more = (None, ["seeds", "decision"]) if is_sequential(study) else (study.equivalence_margin, [])
     return [
         "## Primary question",
-        f"{'Changed' if primary.earlier else 'Declared'} {when}." if primary.declared else "Never declared.",
+        when_sentence(primary.runs_then, "Changed" if primary.earlier else "Declared")
+        if primary.declared
+        else "Never declared.",
         *sequential(study),
         f"{primary.dataset}, {primary.mode}, {name} (table `paired_differences`): {result}",
         compared(study, rows, ["arm", "baseline"], "difference", margin, more),
@@ -85,6 +84,6 @@ def claim_card(row: Any, study: StudyFile) -> str:
         f"- **{row.claim}: {row.verdict}** (row {row.row}). {says}" + (f" (source: {source})" if source else ""),
         f"  - claimed: {claimed_difference(row)}",
         f"  - measured: {measured_difference(row, study)}",
-        f"  - {' '.join(filter(None, [since(row.runs_then), cautions(row, study)]))}",
+        f"  - {' '.join(filter(None, [since(row), cautions(row, study)]))}",
     ]
     return "\n".join(lines)

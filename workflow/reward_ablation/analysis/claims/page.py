@@ -35,7 +35,7 @@ def card(row: Any, study: StudyFile) -> list[str]:
         ("source", printable(known(row.source)) or "not given"),
         ("claimed", claimed_difference(row)),
         ("measured", measured_difference(row, study)),
-        ("declared", f"{row.declared}. {since(row.runs_then)}"),
+        ("declared", f"{row.declared}. {since(row)}"),
         ("note", cautions(row, study)),
     ]
     shown = [line for line in lines if line[1]]

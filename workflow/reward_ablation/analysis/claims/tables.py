@@ -30,7 +30,8 @@ from reward_ablation.study.provenance import quantities
 
 SCHEMAS = {
     # estimate: of the arm minus `against`; p: of the difference being at the nearer end of what is claimed; verdict:
-    # supported, contradicted or undecided; declared: UTC; runs_then: finished runs at that time.
+    # supported, contradicted or undecided; declared: UTC; runs_then: runs that had begun by then, null
+    # where that is not known.
     "claims": columns(
         (TEXT, "claim says source arm against dataset mode metric direction"),
         (NUMBER, "margin"),

@@ -10,6 +10,7 @@ from reward_ablation.analysis.evaluation.metrics import metrics_of_study, name_o
 from reward_ablation.analysis.statistics.intervals import level_of
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.words import counted, number, p_value
+from reward_ablation.study.standing import when_sentence
 
 
 def verdicts(table: pd.DataFrame, study: StudyFile) -> str:
@@ -41,12 +42,9 @@ def measured_difference(row: Any, study: StudyFile) -> str:
     return f"{estimate} [{low}, {high}], Holm p {p_value(row.p_holm)} ({over})"
 
 
-def since(runs_then: int) -> str:
+def since(row: Any) -> str:
     """Whether a claim was declared before the first run; if not, what this means."""
-    if not runs_then:
-        return "Declared before the first run."
-    runs = counted(runs_then, "run")
-    return f"Declared when {runs} had been trained: what these runs may have suggested, they cannot confirm."
+    return when_sentence(None if pd.isna(row.runs_then) else int(row.runs_then))
 
 
 def known(value: Any) -> str:
@@ -68,8 +66,10 @@ def cautions(row: Any, study: StudyFile) -> str:
 
 
 def withdrawn(study: StudyFile) -> list[str]:
-    """A sentence for each claim that was taken out of the config after runs had been trained."""
-    return [
+    """A sentence for each claim that was taken out of the config after runs had begun, and one on lost claims."""
+    lines = [
         f"Taken out after there were runs: {claim.name}, declared {claim.declared}: {claim.says}"
         for claim in study.withdrawn_claims
     ]
+    lost = counted(study.lost_claims, "claim")
+    return lines + ([f"Lost with an earlier study.json: {lost}, declared when runs began"] if study.lost_claims else [])

@@ -20,8 +20,10 @@ from transformers import TrainerCallback
 from reward_ablation.cluster.script import PARTS
 from reward_ablation.cluster.slurm import start_of_job
 from reward_ablation.models.device import gpu_name
-from reward_ablation.study.run_folder import ATTEMPTS
+from reward_ablation.study.declarations import declarations
+from reward_ablation.study.run_folder import ATTEMPTS, description_of
 from reward_ablation.study.run_spec import Layout
+from reward_ablation.study.standing import DECLARATIONS
 from reward_ablation.system.files import write_json
 from reward_ablation.training.around.checkpoints import read_json
 
@@ -62,6 +64,8 @@ class Attempt(TrainerCallback):
         began = time.time() - (time.perf_counter() - started)
         if PartialState().is_main_process and (job := slurm_job(os.environ, began)):
             self.record["slurm"] = job
+        if standing := declarations(description_of(work.parent)):
+            self.record[DECLARATIONS] = standing
         if gpu_share < 1:
             self.record["gpu_share"] = round(gpu_share, 6)
             if slurm := self.record.get("slurm"):

@@ -1,0 +1,297 @@
+"""What stood declared when runs began: a lost, edited or moved `study.json` says no more than the runs' own records."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from configs import changed
+from reward_ablation.analysis.claims.words import withdrawn
+from reward_ablation.analysis.study_file import as_its_runs_say, read_study
+from reward_ablation.start.history import read_history
+from reward_ablation.start.looks import looks_line
+from reward_ablation.start.plan import plan_of
+from reward_ablation.start.primary_question import claims_line, primary_line, record_question
+from reward_ablation.start.report_pages import ReportPages
+from reward_ablation.start.stale import PresentInputs
+from reward_ablation.study.declarations import declarations
+from reward_ablation.study.looks import LooksPlan, read_recorded_looks
+from reward_ablation.study.resolve import resolve
+from reward_ablation.study.run_folder import HIDDEN_RECORD, RECORD
+from reward_ablation.system.files import write_json
+
+FORMAT = {"metric": "format"}
+BETTER = {"says": "b is better", "metric": "format", "arm": "b", "direction": "higher"}
+
+
+class Folder:
+    """A study's folder with made-up runs, whose attempts record what stands declared, as those of training do."""
+
+    def __init__(self, config, root):
+        self.config, self.root = config, root
+        self.path = root / "results" / "study"
+        self.file = self.path / "study.json"
+
+    @property
+    def study(self):
+        return resolve(self.config, "study.yaml", self.root)
+
+    def start(self, **changes) -> list[str]:
+        """A start with changes of the config; its lines."""
+        for path, value in changes.items():
+            changed(self.config, path.replace("__", "/"), value)
+        lines: list[str] = []
+        record_question(self.study, True, True, lines.append)
+        return lines
+
+    def attempts(self, recorded=True) -> list[dict]:
+        return [{"from_step": 0} | ({"declarations": declarations(self.file)} if recorded else {})]
+
+    def run(self, names=None, recorded=True, name=RECORD) -> None:
+        """Finish those runs that are not there yet; without `recorded` as an earlier version did."""
+        for run in self.study.runs if names is None else names:
+            folder = self.path / "runs" / run
+            if not folder.exists():
+                record = {"attempts": self.attempts(recorded)}
+                for each in (HIDDEN_RECORD, name):
+                    write_json(record, folder / each)
+
+    def delete_all_output(self) -> None:
+        """What `snakemake --delete-all-output` leaves of these files."""
+        self.file.unlink()
+        for record in self.path.glob(f"runs/*/seed*/{RECORD}"):
+            record.unlink()
+
+    def restore(self) -> None:
+        """Jobs put the records of finished runs back."""
+        for copy in self.path.glob(f"runs/*/seed*/{HIDDEN_RECORD}"):
+            shutil.copyfile(copy, copy.with_name(RECORD))
+
+    @property
+    def said(self):
+        """`study.json`, with its times as the tables, the summary and the page of claims take them."""
+        return as_its_runs_say(read_study(self.file), self.path)
+
+    @property
+    def primary(self):
+        """The time and number of runs that the summary gives for the primary question."""
+        return self.said.primary.declared, self.said.primary.runs_then
+
+
+@pytest.fixture
+def folder(config, tmp_path):
+    return Folder(config, tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch):
+    """A clock that is a minute later at each look."""
+
+    class Clock:
+        minute = 0
+
+        @classmethod
+        def now(cls, zone):
+            from datetime import datetime
+
+            cls.minute += 1
+            return datetime(2026, 1, 31, 12, cls.minute, tzinfo=zone)
+
+    monkeypatch.setattr("reward_ablation.study.primary.datetime", Clock)
+
+
+def test_runs_that_can_be_restored_are_there_when_a_question_is_changed(folder):
+    folder.start()
+    folder.run()
+    folder.delete_all_output()
+    assert "to be declared at the next start, after 4 runs were there" in primary_line(
+        resolve(folder.config | {"primary": FORMAT}, "study.yaml", folder.root)
+    )
+    [line] = folder.start(primary=FORMAT)
+    assert line.endswith(", after 4 runs were there")
+    folder.restore()
+    assert folder.primary[1] == 4
+    assert json.loads(folder.file.read_text())["primary"]["runs_then"] == 4
+
+
+def test_a_lost_study_json_gets_the_times_that_the_runs_carry(folder):
+    folder.start(claims={"c": BETTER})
+    before = folder.file.read_bytes()
+    folder.run()
+    folder.delete_all_output()
+    planned = primary_line(folder.study), claims_line(folder.study)
+    assert [line.partition("; ")[2][:8] for line in planned] == ["declared"] * 2
+    assert all(line.endswith("Z, before the first run") for line in planned)
+    assert folder.start() == []
+    assert folder.file.read_bytes() == before
+
+
+def test_an_unfinished_run_has_begun(folder):
+    folder.start()
+    first, *others = folder.study.runs
+    write_json(folder.attempts(), folder.path / "runs" / first / ".work" / "attempts.json")
+    folder.start(primary=FORMAT)
+    recorded = json.loads(folder.file.read_text())["primary"]
+    assert (recorded["runs_then"], len(recorded["earlier"])) == (1, 1)
+    # The run is finished under the new question, but its first attempt stays the first.
+    finished = [*json.loads((folder.path / "runs" / first / ".work" / "attempts.json").read_text())]
+    shutil.rmtree(folder.path / "runs" / first)
+    write_json({"attempts": finished + folder.attempts()}, folder.path / "runs" / first / RECORD)
+    folder.run(others)
+    folder.file.unlink()
+    folder.start()
+    assert folder.primary[1] == 1
+
+
+def test_a_question_that_was_changed_keeps_its_number_of_runs_without_study_json(folder):
+    folder.start()
+    first = list(folder.study.runs)
+    folder.run()
+    folder.start(primary=FORMAT, seeds=[0, 1, 2])
+    second = json.loads(folder.file.read_text())["primary"]
+    folder.run()
+    folder.delete_all_output()
+    folder.start()
+    assert json.loads(folder.file.read_text())["primary"] == second | {"earlier": []}
+    # Back to the first question: without study.json nothing proves that it stood all the time.
+    folder.delete_all_output()
+    folder.start(primary={})
+    assert json.loads(folder.file.read_text())["primary"]["runs_then"] == 6
+    folder.restore()
+    assert (folder.primary[1], len(first)) == (6, 4)
+
+
+def test_a_question_that_is_changed_back_is_declared_anew(folder):
+    folder.start()
+    folder.run()
+    folder.start(primary=FORMAT)
+    [line] = folder.start(primary={})
+    assert "changed 2026-01-31T12:0" in line
+    assert folder.primary[1] == 4
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_runs_that_are_put_aside_for_a_declaration(folder, recorded):
+    folder.start()
+    folder.run(recorded=recorded)
+    (folder.path / "runs").rename(folder.root / "aside")
+    folder.file.unlink()
+    folder.start(primary=FORMAT)
+    assert json.loads(folder.file.read_text())["primary"]["runs_then"] == 0
+    (folder.root / "aside").rename(folder.path / "runs")
+    assert folder.primary[1] == (4 if recorded else None)
+    study = folder.study
+    planned = plan_of(study, read_history(folder.path / "runs", study.runs), PresentInputs(study), True)
+    words = "after 4 runs were there" if recorded else "not known whether before the first run"
+    assert planned.primary.endswith(f", {words}")
+    pages = {name: folder.root / f"{name}.html" for name in ("config", "arms", "environment", "commands")}
+    ReportPages(folder.config, study, Path(__file__).parents[2]).write(pages, str(folder.file))
+    assert f", {words}" in pages["arms"].read_text()
+
+
+def test_a_study_of_an_earlier_version_keeps_what_its_study_json_says(folder):
+    folder.start(claims={"c": BETTER})
+    written = json.loads(folder.file.read_text())
+    for part in (written["primary"], *written["claims"]):
+        del part["in_runs"]
+    write_json(written, folder.file)
+    folder.run(recorded=False)
+    assert folder.start() == []
+    assert [folder.primary[1], folder.said.claims[0].runs_then] == [0, 0]
+    folder.start(seeds=[0, 1, 2])
+    folder.run()  # two runs by this version, under the same question
+    assert folder.primary == (written["primary"]["declared"], 0)
+    # What is declared later is known by the runs that were there, and by nothing else.
+    folder.start(primary=FORMAT)
+    assert folder.primary[1] == 6
+
+
+def test_a_study_json_that_was_edited_does_not_outweigh_the_runs(folder):
+    folder.start(claims={"c": BETTER})
+    folder.run()
+    folder.start(primary=FORMAT, claims={"c": BETTER | {"direction": "lower"}}, seeds=[0, 1, 2])
+    declared = json.loads(folder.file.read_text())["primary"]["declared"]
+    folder.run()
+    assert [folder.primary[1], folder.said.claims[0].runs_then] == [4, 4]
+    edited = json.loads(folder.file.read_text())
+    for part in (edited["primary"], edited["claims"][0]):
+        part |= {"runs_then": 0, "declared": "2020-01-01T00:00:00Z"}
+    write_json(edited, folder.file)
+    assert folder.primary == (declared, 4)
+    assert folder.said.claims[0].runs_then == 4
+    question = {"metric": "accuracy_strict", "contrasts": [{"arm": "a", "against": "b"}]}
+    write_json(edited | {"primary": edited["primary"] | question}, folder.file)  # with the digest as it was
+    assert folder.primary[1] == 6
+    folder.config["seeds"] = [2]  # the runs of this seed alone: theirs is what stood when they began
+    write_json(edited | {"runs": [run for run in edited["runs"] if run["seed"] == 2]}, folder.file)
+    assert folder.primary == (declared, 4)
+
+
+def test_a_study_in_another_folder_says_the_same(folder):
+    folder.start(claims={"c": BETTER})
+    folder.run()
+    before = folder.said
+    shutil.move(folder.path, folder.root / "elsewhere")
+    assert as_its_runs_say(read_study(folder.root / "elsewhere" / "study.json"), folder.root / "elsewhere") == before
+
+
+def test_claims_that_are_lost_with_study_json_are_counted(folder):
+    other = BETTER | {"direction": "lower"}
+    folder.start(claims={"c": BETTER, "d": other})
+    folder.run()
+    folder.delete_all_output()
+    folder.start(claims={"c": BETTER})
+    folder.restore()
+    assert (folder.said.claims[0].runs_then, folder.said.lost_claims) == (0, 1)
+    assert withdrawn(folder.said) == ["Lost with an earlier study.json: 1 claim, declared when runs began"]
+
+
+def test_a_claim_that_is_put_back_stood_all_the_time(folder):
+    folder.start(claims={"c": BETTER})
+    folder.run()
+    folder.start(claims={}, seeds=[0, 1, 2])
+    folder.run()
+    folder.start(claims={"c": BETTER})
+    assert (folder.said.claims[0].runs_then, folder.said.lost_claims) == (0, 0)
+    folder.delete_all_output()
+    folder.start(claims={"late": BETTER | {"direction": "lower"}})
+    folder.restore()
+    assert folder.said.claims[0].runs_then == 6
+
+
+def test_a_plan_of_looks_has_its_time_from_the_runs(folder):
+    folder.config["primary"] = {"contrasts": [{"arm": "b"}]}
+    folder.start(seeds={"looks": [2, 3], "stop": "obrien_fleming"})
+    before = read_recorded_looks(folder.file)
+    folder.run()
+    folder.delete_all_output()
+    assert looks_line(folder.study).endswith(f"declared {before.declared}, before the first run")
+    folder.start()
+    assert read_recorded_looks(folder.file) == before
+    folder.delete_all_output()
+    folder.start(seeds={"looks": [2, 4], "stop": "obrien_fleming"})
+    folder.restore()
+    assert folder.said.sequential.runs_then == 4
+    assert looks_line(folder.study).endswith(", after 4 runs were there")
+
+
+def test_keys_that_runs_carry_do_not_move(folder):
+    """A new field of a question, a claim or a plan must not change the keys that finished runs have on record."""
+    folder.config |= {"primary": {"contrasts": [{"arm": "b"}]}, "claims": {"c": BETTER}}
+    study = folder.study
+    arms = {"a": "00000000", "b": "11111111"}
+    plan = {"looks": [2, 3], "stop": "pocock", "margin": None, "level": 0.05, "evaluation": "22222222", "arms": arms}
+    keys = study.question.key, study.claims[0].key, LooksPlan(question=study.question.key, **plan).key
+    assert keys == ("1d6dbc7f", "7d99fb62", "b5676243")
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"attempts": []}', '{"attempts": [{"from_step": 2}]}', "[{"])
+def test_records_that_say_nothing_prove_nothing(folder, content):
+    folder.start()
+    folder.run()
+    for record in folder.path.glob("runs/*/seed*/*.json"):
+        record.write_text(content)
+    for record in folder.path.glob(f"runs/*/seed*/{HIDDEN_RECORD}"):
+        record.write_text(content)
+    assert folder.primary[1] is None

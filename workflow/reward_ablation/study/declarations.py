@@ -1,0 +1,35 @@
+"""What `study.json` declares, by the keys under which the records of runs have it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from reward_ablation.study.claims import DeclaredClaim, recorded_claims
+from reward_ablation.study.looks import Declared as DeclaredLooks
+from reward_ablation.study.looks import recorded_looks
+from reward_ablation.study.primary import recorded_primary
+from reward_ablation.system.strict_text import load_json
+
+
+def declarations(path: Path) -> dict[str, dict[str, dict[str, Any]]]:
+    """What a `study.json` declares, as an attempt records it (`standing.Standing`); empty if it cannot be read.
+
+    Withdrawn claims and earlier plans of looks are included: who returns to one of them has its former time again.
+    """
+    try:
+        written = load_json(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    primary, claims, looks = recorded_primary(written), recorded_claims(written), recorded_looks(written)
+    return {
+        **({"primary": {primary.digest: primary.since}} if primary and primary.declared else {}),
+        **_by_key("claims", [*claims.withdrawn_claims, *claims.claims]),
+        **_by_key("sequential", [*looks.earlier, looks] if looks else []),
+    }
+
+
+def _by_key(kind: str, statements: Iterable[DeclaredClaim | DeclaredLooks]) -> dict[str, dict[str, dict[str, Any]]]:
+    found = {each.key: each.since for each in statements}
+    return {kind: found} if found else {}

@@ -1,0 +1,150 @@
+"""What stood declared when each run began, as the run's own record says.
+
+`study.json` says since when a question, a claim or a plan of looks is declared. But this file can be deleted, edited
+or put beside other runs. Each attempt of a run therefore records what `study.json` declared then. Where the two differ,
+the runs are believed. Where neither proves the order, it is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from reward_ablation.study.run_folder import ATTEMPTS, HIDDEN_RECORD, RECORD, WORK
+from reward_ablation.system.strict_text import load_json
+
+#: Key of an attempt's record: what was declared as the attempt began.
+DECLARATIONS = "declarations"
+
+
+class Since(BaseModel):
+    """When something was first recorded in the study's folder, and how many runs had begun there by then.
+
+    Attributes
+    ----------
+    declared : str or None
+        Time in UTC, ISO 8601. None in a `study.json` of an earlier version, which declared nothing.
+    runs_then : int or None
+        0 if no run had begun. None if that is not known.
+    in_runs : bool
+        Whether runs that began later must have it in their own records. False in a file of an earlier version.
+    """
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    declared: str | None = None
+    runs_then: int | None = 0
+    in_runs: bool = False
+
+    @property
+    def since(self) -> dict[str, Any]:
+        """The fields of `Since` alone, as another statement with the same time takes them."""
+        return self.model_dump(include={*Since.model_fields})
+
+
+#: What stood declared: under `primary`, `claims` and `sequential`, as in `study.json`, the time of each key.
+Standing = dict[str, dict[str, Since]]
+_STANDING = TypeAdapter(Standing)
+#: Files that have the attempts of a finished run, of a run that can be restored, and of an unfinished run.
+_RECORDS = (RECORD, HIDDEN_RECORD, f"{WORK}/{ATTEMPTS}")
+
+Statement = TypeVar("Statement", bound=Since)
+
+
+def is_begun(run: Path) -> bool:
+    """Whether the run in a folder has begun to train: it is finished, can be restored, or has unfinished work."""
+    return any((run / name).is_file() for name in _RECORDS)
+
+
+def begun_runs(runs: Path) -> list[Path]:
+    """Folders of all runs that have begun to train, runs of other configs included."""
+    return [run for run in runs.glob("*/seed*") if is_begun(run)]
+
+
+def standing_at_begin(run: Path) -> Standing | None:
+    """What stood declared when the run in a folder began; None if its records do not say."""
+    for name in _RECORDS:
+        try:
+            written = load_json((run / name).read_bytes())
+        except (OSError, ValueError):
+            continue
+        return standing_of(written.get("attempts") if isinstance(written, dict) else written)
+    return None
+
+
+def standing_of(attempts: Any) -> Standing | None:
+    """What stood declared when the first of a run's attempts began; None if their records do not say."""
+    try:
+        first = attempts[0]
+        return None if first["from_step"] else _STANDING.validate_python(first[DECLARATIONS])
+    except (LookupError, TypeError, ValidationError):
+        return None
+
+
+def standings(runs: Path) -> list[Standing | None]:
+    """What stood declared when each run began, runs of other configs included; None where a record does not say."""
+    return [standing_at_begin(run) for run in begun_runs(runs)]
+
+
+def recovered(kind: str, key: str, began: Sequence[Standing | None]) -> Since | None:
+    """The declaration of a key that a lost `study.json` had, by the records of runs; None if they do not prove it.
+
+    Nothing is proven if a run began under a later primary question without the key: in between, it did not stand. The
+    parameters are those of `as_runs_say`.
+    """
+    found = [each[kind][key] for each in began if each and key in each.get(kind, {})]
+    if not found:
+        return None
+    first = min(found, key=lambda since: since.declared or "")
+    without = [each for each in began if each is not None and key not in each.get(kind, {})]
+    questions = [since.declared or "" for each in without for since in each.get("primary", {}).values()]
+    if max(questions, default="") > (first.declared or ""):
+        return None
+    return as_runs_say(first, kind, key, began)
+
+
+def as_runs_say(statement: Statement, kind: str, key: str, began: Sequence[Standing | None]) -> Statement:
+    """A statement of `study.json`, with the number of runs that had begun before it as these runs' own records have it.
+
+    Parameters
+    ----------
+    statement : Since
+        A question, a claim or a plan of looks.
+    kind, key : str
+        Where records of runs have it.
+    began : sequence of Standing or None
+        For each run that has begun, what stood declared then; None if its record does not say.
+    """
+    if statement.declared is None:
+        return statement
+    found = [each[kind][key] for each in began if each and key in each.get(kind, {})]
+    without = sum(each is not None and key not in each.get(kind, {}) for each in began)
+    numbers = [statement.runs_then, *(since.runs_then for since in found)]
+    known = [number for number in numbers if number is not None]
+    runs_then: int | None = max([without, *known])
+    if not runs_then and (statement.runs_then is None or (statement.in_runs and None in began)):
+        runs_then = None
+    declared = max(statement.declared, min([since.declared or "" for since in found], default=""))
+    return statement.model_copy(update={"declared": declared, "runs_then": runs_then})
+
+
+def when(runs_then: int | None) -> str:
+    """When something was declared, in words: `before the first run`, or `after 4 runs were there`."""
+    if runs_then is None:
+        return "not known whether before the first run"
+    if not runs_then:
+        return "before the first run"
+    return f"after {runs_then} {'run was' if runs_then == 1 else 'runs were'} there"
+
+
+def when_sentence(runs_then: int | None, verb: str = "Declared") -> str:
+    """The same as a sentence, with what follows for a test."""
+    if runs_then is None:
+        return f"{verb}, but it is not known whether before the first run: records of runs do not name it."
+    if not runs_then:
+        return f"{verb} before the first run."
+    runs = f"{runs_then} run{'' if runs_then == 1 else 's'}"
+    return f"{verb} when {runs} had begun: what these runs may have suggested, they cannot confirm."
