@@ -63,10 +63,8 @@ def one_line_errors() -> Iterator[None]:
     except Exception as error:
         message = without_known_secrets("".join(traceback.format_exception_only(error)))
         print(f"{UNEXPECTED}{printable(' '.join(message.split()))}", file=sys.stderr)
-        if not may_pass(error):
-            raise
         print(without_known_secrets(traceback.format_exc()), end="", file=sys.stderr)
-        sys.exit(GOES_ON)
+        sys.exit(GOES_ON if may_pass(error) else 1)
 
 
 @contextmanager
