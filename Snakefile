@@ -41,6 +41,7 @@ from reward_ablation.start.looks import describe_study
 from reward_ablation.start.overrides import apply_overrides
 from reward_ablation.start.primary_question import record_question
 from reward_ablation.start.report_pages import ReportPages
+from reward_ablation.start.report_policy import guard_report
 from reward_ablation.start.reruns import Reruns
 from reward_ablation.study.resolve import check_variables, resolve
 from reward_ablation.study.canonical import KEY_DIGITS
@@ -84,6 +85,7 @@ order = Order(study)
 commands = Commands(workflow, study, reruns, results_folder, command_keys)
 pages = ReportPages(config, study, Path(workflow.basedir))
 forks = Forks()
+guard_report()
 
 
 # If jobs run on this machine, they share its GPUs, which are counted before the first job. Otherwise the cluster has

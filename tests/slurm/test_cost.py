@@ -44,7 +44,7 @@ def test_a_process_knows_its_job(cluster: Cluster):
                 "name": "a.train.b",
                 "cluster": "test",
                 "partition": "gpu",
-                "nodes": "n[1-2]",
+                "nodes": 2,
                 "restarts": 0,
                 "gpus": 4,
                 "cpus": 6,

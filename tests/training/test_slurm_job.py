@@ -25,7 +25,7 @@ def test_a_job_is_told_by_its_environment():
         "name": "study-1f2e3d.train.a-00000000_seed0",
         "cluster": "test",
         "partition": "gpu",
-        "nodes": "n[1-2]",
+        "nodes": 2,
         "restarts": 0,
         "gpus": 4,
         "cpus": 4,

@@ -7,7 +7,9 @@ import os
 import re
 import shutil
 import subprocess
+import threading
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ import yaml
 
 from reward_ablation.system.locks import wait_for
 
+from .browser import Browser, missing_programs
 from .starting import snakemake
 
 ROOT = Path(__file__).parents[2]
@@ -114,6 +117,40 @@ def finished(tmp_path_factory):
         assert "localrules directive specifies" not in result.stderr
 
     return Study(made_once(tmp_path_factory, "finished", make, FOLDER), TINY)
+
+
+@pytest.fixture(scope="module")
+def running():
+    """A browser."""
+    missing = missing_programs()
+    if missing:
+        reason = f"needs a browser (Debian: apt-get install chromium chromium-driver); not here: {', '.join(missing)}"
+        (pytest.fail if os.environ.get("REWARD_ABLATION_NEED_BROWSER") else pytest.skip)(reason)
+    with Browser() as browser:
+        yield browser
+
+
+@pytest.fixture
+def server():
+    """A server on this machine that notes what it is asked for."""
+    asked: list[str] = []
+
+    class Notes(BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            self.send_response(404)
+            self.end_headers()
+
+        def log_message(self, *words):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Notes) as running:
+        thread = threading.Thread(target=running.serve_forever)
+        thread.start()
+        running.asked, running.url = asked, f"http://127.0.0.1:{running.server_port}"
+        yield running
+        running.shutdown()
+        thread.join()
 
 
 def with_inputs_of(finished: Study, study: Study) -> Study:

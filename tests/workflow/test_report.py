@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import json
 import time
 
 import pandas as pd
@@ -10,7 +10,8 @@ import pytest
 
 from reward_ablation.figures.catalogue import figures_of
 
-from .browser import Browser, missing_programs
+from .browser import Browser
+from .test_policy import HARMS, RAN, after_all_harms
 
 pytestmark = pytest.mark.slow
 
@@ -58,16 +59,6 @@ def report(finished, tmp_path_factory):
     result = finished.snakemake("--report", str(path))
     assert result.returncode == 0, result.stdout + result.stderr
     return path
-
-
-@pytest.fixture(scope="module")
-def running():
-    missing = missing_programs()
-    if missing:
-        reason = f"needs a browser (Debian: apt-get install chromium chromium-driver); not here: {', '.join(missing)}"
-        (pytest.fail if os.environ.get("REWARD_ABLATION_NEED_BROWSER") else pytest.skip)(reason)
-    with Browser() as browser:
-        yield browser
 
 
 @pytest.fixture
@@ -196,6 +187,23 @@ def test_every_entry_opens_and_has_a_caption(browser, report):
             click = "document.querySelectorAll('tbody tr')[arguments[0]].querySelector('a[iconname=eye]').click()"
             browser.run(click, place)
             wait_for(browser, "return document.querySelector('#app img, #app iframe, #app embed') !== null")
+
+
+@pytest.mark.parametrize("protected", [True, False])
+def test_what_is_injected_runs_nothing_and_asks_no_server(running, report, server, tmp_path, protected):
+    harms = HARMS.format(server=server.url, ran=RAN)
+    words = report.read_text().replace('<div id="app">', f'{harms}<div id="app">', 1)
+    described = json.dumps(harms).replace("</", r"<\/")
+    words = words.replace('var workflow_desc = "', f'var workflow_desc = {described} + "', 1)
+    if not protected:
+        words = words.replace("Content-Security-Policy", "nothing", 1)
+    (tmp_path / "report.html").write_text(words)
+    title = after_all_harms(running, tmp_path / "report.html")
+    assert (title == "Snakemake Report") == protected
+    assert (server.asked == []) == protected
+    if protected:
+        wait_for(running, MENU)  # the report's own scripts run
+    running.console()  # what was refused; later tests look at their own errors
 
 
 def test_pages_are_readable_and_escaped(browser, finished):

@@ -1,9 +1,11 @@
 """The component judge with an endpoint on this machine: its requests, the answers that it reads, and its limits."""
 
+import base64
 import os
 import random
 import signal
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -216,6 +218,30 @@ def test_a_prompt_that_the_model_does_not_take_is_not_sent_again(judged, capsys)
         assert judged(server.url, ["bad", "good"], api_key={"env": "JUDGE_API_KEY"}) == [None, 1.0]
     assert len(server.requests) == 2
     assert SECRET not in capsys.readouterr().out
+
+
+WRITTEN = {
+    "URL": quote(SECRET, safe="").replace("-", "%2D"),
+    "base64": base64.b64encode(SECRET.encode()).decode(),
+    "with a user": base64.urlsafe_b64encode(f"me:{SECRET}".encode()).decode().rstrip("="),
+    "header in base64": base64.b64encode(f"Bearer {SECRET}\r\n".encode()).decode(),
+    "hex": SECRET.encode().hex(),
+}
+
+
+@pytest.mark.parametrize("written", WRITTEN.values(), ids=[*WRITTEN])
+@pytest.mark.parametrize("status", [302, 400, 401, 503])
+def test_a_judge_that_writes_the_key_otherwise_reaches_no_log(judged, capfd, status, written):
+    reply = Reply(f"bad key {written}.".encode(), status=status, headers={"Location": f"http://h/?token={written}"})
+    with endpoint(lambda request: reply) as server:
+        told = ""
+        try:
+            judged(server.url, ["a"], api_key={"env": "JUDGE_API_KEY"}, retries=0)
+        except StudyError as error:
+            told = str(error)
+    told += "".join(capfd.readouterr())
+    assert "(hidden)" in told
+    assert written[8:-8] not in told
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from reward_ablation.system.errors import StudyError
+from reward_ablation.system.masking import masked
 
 _SERVICES = "openai|anthropic|azure|google|gemini|groq|mistral|wandb|github|judge"
 
@@ -137,9 +138,8 @@ def with_variables(value: Any, environment: Mapping[str, str]) -> Any:
 
 
 def hidden(text: str, value: Any, environment: Mapping[str, str]) -> str:
-    """A text in which the secrets that a value reads are replaced by the names of their variables."""
-    for name in variables_in(value):
-        if secret := environment.get(name):
-            for written in (secret, repr(secret)[1:-1]):  # the text of a list or mapping has the second
-                text = text.replace(written, f"{{env: {name}}}")
+    """A text in which the secrets that a value reads, however written, are replaced by the names of their variables."""
+    secrets = {name: environment.get(name, "") for name in variables_in(value)}
+    for name in sorted(secrets, key=lambda name: len(secrets[name]), reverse=True):  # one may be part of another
+        text = masked(text, secrets[name], f"{{env: {name}}}")
     return text

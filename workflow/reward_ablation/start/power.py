@@ -14,6 +14,7 @@ from reward_ablation.analysis.evaluation.metrics import metrics_of_study
 from reward_ablation.analysis.evaluation.run_means import is_of_samples
 from reward_ablation.analysis.statistics.limits import Limits
 from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.analysis.tables import write_csv
 from reward_ablation.design.pilot import finished_runs, pilot_of, read_pilot
 from reward_ablation.design.power import STUDIES, Analysis, Design, Plan
 from reward_ablation.design.variances import Components, Pair, Stated, components_from_stated, override_components
@@ -24,7 +25,6 @@ from reward_ablation.start.power_text import power_text
 from reward_ablation.study.description import described_runs
 from reward_ablation.study.study import Study
 from reward_ablation.system.errors import StudyError
-from reward_ablation.system.files import atomic_path
 
 #: Folder of the command's files, below the study's results.
 FOLDER = "design"
@@ -172,8 +172,8 @@ def designs(own: Design, components: Components) -> list[Design]:
 
 def write(table: pd.DataFrame, own: Design, paths: list[Path], file: StudyFile) -> None:
     """Write the table, and the figure as PDF and PNG."""
-    with atomic_path(paths[0]) as temporary:
-        table.to_csv(temporary, index=False)
+    paths[0].parent.mkdir(parents=True, exist_ok=True)
+    write_csv(table, paths[0])
     figure = power_figure(table, own, file)
     save_pdf(figure, paths[1], "power")
     save_png(figure, paths[2])

@@ -20,6 +20,7 @@ from reward_ablation.analysis.registry import RULES
 from reward_ablation.config.secrets import without_secrets
 from reward_ablation.study.canonical import canonical
 from reward_ablation.study.primary import Primary, declaration_text, read_recorded
+from reward_ablation.study.shown_paths import without_places
 from reward_ablation.study.standing import as_runs_say, is_begun, standing_at_begin
 from reward_ablation.study.study import Study
 from reward_ablation.system.files import atomic_path
@@ -48,7 +49,7 @@ class ReportPages:
         The config enters as JSON, because YAML of 1,000 arms takes half a second.
         """
         configs = [dict(self.config), self.study.config.model_dump(mode="json", by_alias=True)]
-        content = [json.dumps(without_secrets(_plain_values(configs))), self._other_pages]
+        content = [json.dumps(_shown(configs, self.study.root)), self._other_pages]
         return hashlib.sha256(canonical(content).encode()).hexdigest()[:16]
 
     def write(self, files: Mapping[str, str], described: str) -> None:
@@ -90,10 +91,15 @@ def _plain_values(values: Any) -> Any:
     return json.loads(json.dumps(values, default=str))
 
 
-def as_yaml(values: Any) -> str:
-    """Values as YAML, in their order, without secrets. Invisible characters are escaped."""
+def _shown(values: Any, root: Path) -> Any:
+    """The values in JSON's types, without secrets, and without folders outside the study's."""
+    return without_places(without_secrets(_plain_values(values)), root)
+
+
+def as_yaml(values: Any, root: Path) -> str:
+    """Values as YAML, in their order, as `_shown`. Invisible characters are escaped."""
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # in C, a tenth of the time
-    return yaml.dump(without_secrets(_plain_values(values)), Dumper=dumper, sort_keys=False, allow_unicode=False)
+    return yaml.dump(_shown(values, root), Dumper=dumper, sort_keys=False, allow_unicode=False)
 
 
 def config_page(config: Mapping[str, Any], study: Study) -> str:
@@ -102,9 +108,9 @@ def config_page(config: Mapping[str, Any], study: Study) -> str:
         f"Config of {study.config.name}",
         "The config as Snakemake read it, with what the command line changed, and below it with every default",
         section("As read"),
-        text(as_yaml(dict(config))),
+        text(as_yaml(dict(config), study.root)),
         section("With every default"),
-        text(as_yaml(study.config.model_dump(mode="json", by_alias=True))),
+        text(as_yaml(study.config.model_dump(mode="json", by_alias=True), study.root)),
     )
 
 
@@ -126,15 +132,16 @@ def arms_page(study: Study, declaration: str = "") -> str:
         [
             name,
             *(f"{weight:g}" if key in config.scored_in(arm) else "not scored" for key, weight in arm.weights.items()),
-            canonical(without_secrets(arm.training)) if arm.training else "none",
+            canonical(_shown(arm.training, study.root)) if arm.training else "none",
             f"runs/{study.folders[study.keys[name]]}",
         ]
         for name, arm in study.arms.items()
     ]
     components = [
-        [name, each.function, canonical(without_secrets(each.parameters)), each.placement, each.scored]
-        for name, each in config.components.items()
+        [name, each["function"], canonical(each["parameters"]), each["placement"], each["scored"]]
+        for name, each in _shown({name: dict(part) for name, part in config.components.items()}, study.root).items()
     ]
+    datasets = {name: canonical(_shown(json.loads(spec), study.root)) for name, spec in study.datasets.items()}
     seeds = ", ".join(map(str, study.summary["seeds"]))
     seeds += "".join(f"; of {arm}: {', '.join(map(str, own))}" for arm, own in config.arms.seeds.items() if own)
     return page(
@@ -148,7 +155,7 @@ def arms_page(study: Study, declaration: str = "") -> str:
         section("Components"),
         table(["component", "function", "parameters", "placement", "scored"], components),
         section("Evaluation sets"),
-        table(["data set and key", "spec"], study.datasets.items()),
+        table(["data set and key", "spec"], datasets.items()),
         *(text(warning) for warning in study.warnings),
     )
 

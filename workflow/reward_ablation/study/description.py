@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reward_ablation.config.sections.combine import AGGREGATION, TRL_AGGREGATIONS
+from reward_ablation.study.shown_paths import shown_path
 
 if TYPE_CHECKING:
     from reward_ablation.study.study import Study
@@ -40,9 +42,9 @@ def summary_of(study: Study) -> dict[str, Any]:
         "bootstrap": config.bootstrap,
         "confidence": config.confidence,
         **config.statistics.model_dump(),
-        "model": title_of(config.model.model_dump())
-        + (f", fine-tuned on {title_of(config.sft.data.model_dump())}" if config.sft else ""),
-        "training_data": title_of(config.data.train.model_dump()),
+        "model": title_of(config.model.model_dump(), study.root)
+        + (f", fine-tuned on {title_of(config.sft.data.model_dump(), study.root)}" if config.sft else ""),
+        "training_data": title_of(config.data.train.model_dump(), study.root),
     }
 
 
@@ -71,7 +73,11 @@ def described_runs(study: Study) -> list[dict[str, Any]]:
     return runs
 
 
-def title_of(source: dict[str, Any]) -> str:
-    """A source of data or of a model as a title, such as `gsm8k train` or `Qwen/Qwen2.5-1.5B-Instruct`."""
-    what = source.get("id") or source.get("path") or source["source"]
+def title_of(source: dict[str, Any], root: Path) -> str:
+    """A source of data or of a model as a title, such as `gsm8k train` or `Qwen/Qwen2.5-1.5B-Instruct`.
+
+    Tables, figures and exports repeat the title, so it names no folder outside the study's (`root`).
+    """
+    path = source.get("path")
+    what = source.get("id") or (shown_path(path, root) if path else source["source"])
     return f"{what} {source['split']}" if source.get("split") else str(what)

@@ -41,6 +41,7 @@ from reward_ablation.study.reward_files import imports_of_file
 from reward_ablation.study.run import Run, folders_of, run_code
 from reward_ablation.study.run_folder import DESCRIPTION
 from reward_ablation.study.same_arms import same_arms
+from reward_ablation.study.shown_paths import path_warnings
 from reward_ablation.study.spec import arm_spec, contents_of, evaluation_spec, study_spec
 from reward_ablation.study.spec_parts import CombineSpec
 from reward_ablation.study.study import FOLDERS, TRASH, Study
@@ -135,6 +136,13 @@ def _resolved(study: StudyConfig, written: dict[str, Any], root: Path) -> Study:
             *control_warnings(study, arms),
             *request_warnings(study, runs, root),
             *metric_warnings(study, runs, root),
+            *path_warnings(
+                [
+                    shared.content(),
+                    *({"training": each["training"], "combine": each.get("combine")} for each in contents.values()),
+                    {"evaluation": study.evaluation.model_dump()},
+                ]
+            ),
         ],
     )
     check_lengths(resolved, written)

@@ -18,6 +18,7 @@ from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.words import counted, number, p_value
 from reward_ablation.cost.table import sentence as cost_sentence
 from reward_ablation.summary.text import nothing_measured
+from reward_ablation.system.html_page import POLICY
 from reward_ablation.system.plain_values import printable
 
 #: Most contrasts, and most lines of a list, that are written out.
@@ -82,7 +83,7 @@ def overview(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFra
         f"<h2>Missing or doubtful</h2>\n{listed(missing(study, tables))}",
     ]
     title = f"<title>{escaped(study.name)}</title>"
-    head = f'<!DOCTYPE html>\n<html lang="en">\n<meta charset="utf-8">\n{title}\n<style>{STYLE}</style>\n'
+    head = f'<!DOCTYPE html>\n<html lang="en">\n<meta charset="utf-8">\n{POLICY}\n{title}\n<style>{STYLE}</style>\n'
     body = "\n".join(filter(None, parts))
     return f'{head}<main class="overview">\n{body}\n</main>\n'
 

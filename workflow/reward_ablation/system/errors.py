@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from reward_ablation.system.exit_status import GOES_ON, may_pass
+from reward_ablation.system.masking import without_known_secrets
 from reward_ablation.system.plain_values import printable
 
 #: First words of an error line, by which `status` finds it: `ERROR` if a user can fix the error, else `UNEXPECTED`.
@@ -57,15 +58,13 @@ def one_line_errors() -> Iterator[None]:
         with storage_errors():
             yield
     except StudyError as error:
-        print(f"{ERROR}{error}", file=sys.stderr)
+        print(f"{ERROR}{without_known_secrets(str(error))}", file=sys.stderr)
         sys.exit(GOES_ON if isinstance(error, PassingError) or may_pass(error) else 1)
     except Exception as error:
-        message = "".join(traceback.format_exception_only(error))
+        message = without_known_secrets("".join(traceback.format_exception_only(error)))
         print(f"{UNEXPECTED}{printable(' '.join(message.split()))}", file=sys.stderr)
-        if not may_pass(error):
-            raise
-        traceback.print_exc()
-        sys.exit(GOES_ON)
+        print(without_known_secrets(traceback.format_exc()), end="", file=sys.stderr)
+        sys.exit(GOES_ON if may_pass(error) else 1)
 
 
 @contextmanager

@@ -5,6 +5,13 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Sequence
 
+#: What a browser does for a page: it shows text, pictures within the page and styles. It runs no script, and asks no
+#: server for anything, whatever a text of a model, of a data set or of a stranger contains.
+POLICY = (
+    """<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; """
+    """img-src data:; base-uri 'none'; form-action 'none'">"""
+)
+
 #: Template of a page with a heading, a sentence and a table, each already escaped.
 PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>{heading}</title>
@@ -18,7 +25,7 @@ pre {{ white-space: pre-wrap; overflow-wrap: anywhere; background: #f6f6f6; padd
 <p>{sentence}.</p>
 {table}
 </body></html>
-"""
+""".replace("<title>", f"{POLICY}\n<title>")
 
 
 def page(heading: str, sentence: str, *parts: str) -> str:

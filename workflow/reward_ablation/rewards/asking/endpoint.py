@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.exit_status import BUSY
+from reward_ablation.system.masking import masked
 from reward_ablation.system.plain_values import printable
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ async def send(client: httpx.AsyncClient, endpoint: Endpoint, body: dict[str, An
         raise Unreachable(f"no response within {endpoint.seconds:g} seconds") from None
     except httpx.RequestError as error:
         raise Unreachable(f"no connection ({type(error).__name__})") from None
-    _check_status(response, _shown(written, endpoint.key))
+    _check_status(response, _shown(written.decode("utf-8", "replace"), endpoint.key), endpoint.key)
     return written
 
 
@@ -167,13 +168,12 @@ async def _bounded(response: httpx.Response) -> bytes:
     return bytes(written)
 
 
-def _shown(written: bytes, key: str | None) -> str:
+def _shown(written: str, key: str | None) -> str:
     """The beginning of a response, for a message. The key is hidden, because a server may repeat it."""
-    text = " ".join(written.decode("utf-8", "replace").split())
-    return printable(text.replace(key, "(hidden)") if key else text, 200)
+    return printable(" ".join(masked(written, key or "", "(hidden)").split()), 200)
 
 
-def _check_status(response: httpx.Response, said: str) -> None:
+def _check_status(response: httpx.Response, said: str, key: str | None) -> None:
     """Refuse a response whose status is an error; `said` is the beginning of the response."""
     status = response.status_code
     if status == 200:
@@ -186,7 +186,7 @@ def _check_status(response: httpx.Response, said: str) -> None:
     if 300 <= status < 400:
         raise StudyError(
             "endpoint: redirects requests, and the key is not sent to another URL; give the URL of the redirect: "
-            + printable(response.headers.get("Location", "it does not say which"), 200)
+            + _shown(response.headers.get("Location", "it does not say which"), key)
         )
     raise StudyError(
         f"endpoint: answers with status {status}: {said}; check the URL (without /chat/completions), the key and the "

@@ -147,9 +147,10 @@ def slurm_job(environment: Mapping[str, str], began: float) -> dict[str, Any] | 
     Returns
     -------
     dict
-        `id`, `name`, `cluster`, `partition` and `nodes`, as Slurm writes them; `restarts`; `gpus` and `cpus` of the
-        whole job; `start` of the job, in seconds since 1970; `seconds_before`, from the start until the process began.
-        A value is None where Slurm did not give it. `parts` are in a job that does more than this training.
+        `id`, `name`, `cluster` and `partition`, as Slurm writes them; `restarts`; the numbers of `nodes`, `gpus` and
+        `cpus` of the whole job; `start` of the job, in seconds since 1970; `seconds_before`, from the start until the
+        process began. A value is None where Slurm did not give it. `parts` are in a job that does more than this
+        training.
     """
     if "SLURM_JOB_ID" not in environment:
         return None
@@ -159,7 +160,7 @@ def slurm_job(environment: Mapping[str, str], began: float) -> dict[str, Any] | 
         "name": environment.get("SLURM_JOB_NAME"),
         "cluster": environment.get("SLURM_CLUSTER_NAME"),
         "partition": environment.get("SLURM_JOB_PARTITION"),
-        "nodes": environment.get("SLURM_JOB_NODELIST"),
+        "nodes": _number(environment.get("SLURM_JOB_NUM_NODES")),  # their names are in Slurm's records
         "restarts": _number(environment.get("SLURM_RESTART_COUNT")) or 0,
         "gpus": _gpus(environment),
         "cpus": _cpus(environment.get("SLURM_JOB_CPUS_PER_NODE", "")),

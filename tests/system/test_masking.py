@@ -1,0 +1,118 @@
+"""A secret is taken out of a text, however a server has written the secret before it repeats it."""
+
+import base64
+import html
+import json
+import re
+from urllib.parse import quote, quote_plus, unquote
+
+import pytest
+
+from reward_ablation.system.errors import StudyError, one_line_errors
+from reward_ablation.system.masking import masked, without_known_secrets
+
+SECRETS = ["sk-Hunter2/hunter+2==", "pässwörd & \"more\"\n'x' 🔑", "abcd", "~~~???>>>" * 20]
+
+
+def in_percent(secret: str, times: int = 1, case=str.upper) -> str:
+    text = "".join(f"%{byte:02x}" for byte in secret.encode())
+    for _ in range(times - 1):
+        text = text.replace("%", "%25")
+    return case(text)
+
+
+WAYS = {
+    "plain": str,
+    "upper case": str.upper,
+    "in a list": lambda secret: repr([secret]),
+    "in a list in JSON": lambda secret: json.dumps(json.dumps([secret])),
+    "JSON of PHP": lambda secret: json.dumps(secret).replace("/", r"\/"),
+    "JSON in Unicode": lambda secret: json.dumps(secret, ensure_ascii=False),
+    "URL": quote,
+    "URL with all": lambda secret: quote(secret, safe=""),
+    "form": quote_plus,
+    "each byte in percent": in_percent,
+    "in percent, lower case": lambda secret: in_percent(secret, case=str.lower),
+    "in percent, three times": lambda secret: in_percent(secret, 3),
+    "HTML": html.escape,
+    "HTML in numbers": lambda secret: "".join(f"&#{ord(each)};" for each in secret),
+    "HTML in hex": lambda secret: "".join(f"&#x{ord(each):X};" for each in secret),
+    "hex": lambda secret: secret.encode().hex(),
+    "HEX": lambda secret: secret.encode().hex(":").upper(),
+    "bytes": lambda secret: "".join(f"\\x{byte:02x}" for byte in secret.encode()),
+    "C": lambda secret: ", ".join(f"0x{byte:02x}" for byte in secret.encode()),
+}
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.parametrize("way", WAYS.values(), ids=[*WAYS])
+def test_a_secret_is_hidden_in_each_way_of_writing(secret, way):
+    shown = masked(f"before {way(secret)} after {way(secret)}", secret, "(hidden)")
+    assert shown.count("(hidden)") == 2
+    rest = shown.replace("(hidden)", "").replace("before", "").replace("after", "")
+    assert set(rest) <= set(" []\"'\\")  # what stands around the secret in lists
+
+
+ENCODINGS = {
+    "base64": base64.b64encode,
+    "base64 of URLs": base64.urlsafe_b64encode,
+    "without its end": lambda text: base64.b64encode(text).rstrip(b"="),
+    "of URLs, without its end": lambda text: base64.urlsafe_b64encode(text).rstrip(b"="),
+    "in percent": lambda text: quote(base64.b64encode(text), safe="").encode(),
+    "in lines": lambda text: re.sub(b".{10}", rb"\g<0>\n", base64.b64encode(text)),
+}
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.parametrize("encode", ENCODINGS.values(), ids=[*ENCODINGS])
+@pytest.mark.parametrize("before", ["", "u", "us", "user:", "Authorization: Bearer "])
+@pytest.mark.parametrize("after", ["", "\n", "x@", "@proxy.example:8080"])
+def test_a_secret_is_hidden_in_base64_at_each_place(secret, encode, before, after):
+    """At most the edges remain: characters that hold bits of the secret's neighbours alone."""
+    code = encode(f"{before}{secret}{after}".encode()).decode()
+    shown = masked(f"got {code}.", secret, "(hidden)")
+    assert shown.count("(hidden)") == 1
+    left, _, right = shown.removeprefix("got ").removesuffix(".").partition("(hidden)")
+    left, right = ("".join(unquote(rest).split()) for rest in (left, right))
+    assert len(left) <= len(base64.b64encode(before.encode()))
+    assert len(right) <= len(base64.b64encode(after.encode() + b"??"))
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("nothing of this kind", "sk-hunter2"),
+        ("the code YQ== and 61", "a"),  # too short to be looked for in codes
+        ("hunter", "hunter2"),
+        ("", "hunter2"),
+        ("a text", ""),
+    ],
+)
+def test_other_texts_stay(text, secret):
+    assert masked(text, secret, "(hidden)") == (text.replace("a", "(hidden)") if secret == "a" else text)
+
+
+@pytest.mark.parametrize("text", ["\\" * 1_000_000, "%25" * 300_000, "s " * 500_000, "a\n" * 500_000, " " * 1_000_000])
+def test_a_long_text_ends(text):
+    assert masked(text, "sk-" + "a" * 60 + "b", "(hidden)") == text
+
+
+def test_secrets_of_the_environment_are_in_no_last_line(monkeypatch, capsys):
+    monkeypatch.setenv("HF_TOKEN", "hf_veryprivate")
+    monkeypatch.setenv("MY_KEY", "short")
+    basic = base64.b64encode(b"me:hf_veryprivate").decode()
+    told = f"401: Bearer hf_veryprivate, Basic {basic}; proxy http://me:pw@proxy:80/x short"
+    with pytest.raises(SystemExit), one_line_errors():
+        raise StudyError(told)
+    line = capsys.readouterr().err
+    assert "veryprivate" not in line
+    assert basic[8:-4] not in line
+    assert "Bearer (HF_TOKEN)" in line
+    assert "proxy http://(hidden)@proxy:80/x short" in line
+    for error in (ConnectionError, RuntimeError):  # with a traceback
+        with pytest.raises(SystemExit), one_line_errors():
+            raise error(told)
+        shown = capsys.readouterr().err
+        assert "Traceback" in shown
+        assert "veryprivate" not in shown
+    assert without_known_secrets(told, {}) == told.replace("me:pw@", "(hidden)@")

@@ -1,0 +1,95 @@
+"""Paths in files that are made to be shared, such as tables, pages and exports: no folder of the user's disk."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from reward_ablation.study.spec import local_digest
+from reward_ablation.system.digests import folder_fingerprint
+from reward_ablation.system.errors import StudyError
+
+#: A text that is an absolute path, or the function of a file there.
+_WHOLE_PATH = re.compile(r"(?P<path>/[^\n:]*/[^\n/:]+)(?P<rest>:\w+)?")
+
+
+def shown_path(path: str, root: Path, with_digest: bool = True) -> str:
+    """A path as others may see it.
+
+    Parameters
+    ----------
+    path : str
+        Path as in the config.
+    root : Path
+        Folder of the study, from which relative paths start.
+    with_digest : bool
+        Whether the name of a file or of a model outside the folder is followed by a digest of the content.
+
+    Returns
+    -------
+    str
+        A relative path as it is, and an absolute one below the study's folder as a relative one. Of any other path the
+        name, such as `train.jsonl (sha256 25b98fadd458ea63)`. The digest of a model's folder is that of the runs' keys
+        (`content`).
+    """
+    if not os.path.isabs(path):
+        return path
+    whole, home = Path(os.path.normpath(path)), os.path.abspath(root)
+    if whole.is_relative_to(home):
+        return str(whole.relative_to(home))
+    return f"{whole.name}{_digest_of(whole) if with_digest else ''}"
+
+
+def _digest_of(path: Path) -> str:
+    """A digest of a file or of a model's folder in words; empty where there is neither."""
+    try:
+        return (
+            f" (content {folder_fingerprint(path)[:16]})" if path.is_dir() else f" (sha256 {local_digest(path)[:16]})"
+        )
+    except (OSError, StudyError):
+        return ""
+
+
+def without_places(values: Any, root: Path, key: str = "") -> Any:
+    """The same values, with paths as others may see them, and without the study's and the home folder in other texts.
+
+    Digests are added under the key `path`, that is, for data and models.
+    """
+    if isinstance(values, dict):
+        return {name: without_places(value, root, str(name)) for name, value in values.items()}
+    if isinstance(values, list):
+        return [without_places(value, root, key) for value in values]
+    if not isinstance(values, str):
+        return values
+    if key == "path":
+        return shown_path(values, root)
+    if found := _WHOLE_PATH.fullmatch(values):
+        return shown_path(found["path"], root, with_digest=False) + (found["rest"] or "")
+    for folder, shown in ((os.path.abspath(root), ""), (os.path.expanduser("~"), "~/")):
+        values = values if folder == "/" else values.replace(f"{folder}/", shown)
+    return values
+
+
+def path_warnings(specs: Iterable[Mapping[str, Any]]) -> list[str]:
+    """A warning for each absolute path that a spec holds as it is, because the record of each run repeats the spec."""
+    places = dict.fromkeys(place for spec in specs for place in _places(spec, ()))
+    return [
+        f"{place}: an absolute path, which the records of the runs repeat; before the first run, write the path from "
+        "the study's folder"
+        for place in places
+    ]
+
+
+def _places(values: Any, keys: tuple[str, ...]) -> Iterator[str]:
+    """Keys of the texts that are absolute paths."""
+    if isinstance(values, dict):
+        for name, value in values.items():
+            yield from _places(value, (*keys, str(name)))
+    elif isinstance(values, list):
+        for value in values:
+            yield from _places(value, keys)
+    elif isinstance(values, str) and _WHOLE_PATH.fullmatch(values):
+        yield ".".join(keys)
