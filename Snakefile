@@ -17,6 +17,7 @@ from reward_ablation.figures.catalogue import (
 from reward_ablation.config.base import NAME_PATTERN
 from reward_ablation.start.before_jobs import (
     check_before_training,
+    check_reward_files,
     check_training_settings,
     share_gpus,
 )
@@ -210,6 +211,8 @@ onstart:
         check_variables(
             study.config, os.environ, reruns.trains, reruns.scorings() > 0
         )
+        # Nothing before this line runs code of the study's own files.
+        check_reward_files(study, reruns.trains, reruns.scorings() > 0)
         if reruns.trains:
             check_training_settings(study, results_folder.folder)
         check_before_training(study, reruns.code_counts)

@@ -12,8 +12,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from reward_ablation.config.sections.data import further_columns
 from reward_ablation.config.sections.gpu_number import PARTS, PARTS_OF_A_GPU, share_text
 from reward_ablation.config.trl_settings import check_version
+from reward_ablation.rewards.load import in_a_file
 from reward_ablation.start.history import read_record
 from reward_ablation.start.internals import limit, needed_jobs, runs_here, set_limit
 from reward_ablation.start.report_pages import installed
@@ -28,6 +30,7 @@ from reward_ablation.study.provenance import (
     comparable_codes,
     quantities,
 )
+from reward_ablation.study.reward_import import Request, check_imports
 from reward_ablation.study.run_spec import RunSpec
 from reward_ablation.study.study import Study
 from reward_ablation.system.errors import StudyError
@@ -63,6 +66,28 @@ def check_training_settings(study: Study, folder: Path) -> None:
         raise StudyError(last_line.removeprefix("error: "))
     with contextlib.suppress(OSError), atomic_path(record) as temporary:  # other checks report an unwritable folder
         temporary.write_text(digest)
+
+
+def check_reward_files(study: Study, trains: bool, scores: bool) -> None:
+    """Import the users' files that this start needs, in a process of their own, and refuse those that do not load.
+
+    `trains` says whether components score completions, and `scores` whether the study's own metrics score answers.
+    """
+    config, data = study.config, study.config.data
+    requests: dict[str, Request] = {}
+    if trains:
+        for name, each in config.components.items():
+            further = further_columns(data.train)
+            requests[f"components.{name}"] = Request("components", each.function, each.parameters, further)
+        methods = {arm: each.combine.method for arm, each in study.arms.items() if each.combine}
+        requests |= {f"arms.{arm}.combine": Request("combination", method) for arm, method in methods.items()}
+    if scores:
+        for name, (function, parameters) in config.metric_functions().items():
+            for source in data.evaluation.values():
+                further = further_columns(source)
+                requests[f"evaluation.metrics.{name}"] = Request("components", function, parameters, further)
+    if own := {key: request for key, request in requests.items() if in_a_file(request.function)}:
+        check_imports(own, study.root)
 
 
 def check_before_training(study: Study, code_counts: bool = True) -> None:

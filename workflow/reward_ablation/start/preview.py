@@ -123,13 +123,15 @@ class Preview:
         write_if_changed(asdict(self._rules_know()), work / RULES)
         log = self.folder / "logs" / "snakemake.log"
         log.parent.mkdir(exist_ok=True)
+        environment = {name: value for name, value in os.environ.items() if name != "SNAKEMAKE_PROFILE"}
         with log.open("wb") as file:
             status = subprocess.run(
                 self._command(work),
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=subprocess.STDOUT,
-                env={name: value for name, value in os.environ.items() if name != "SNAKEMAKE_PROFILE"},
+                # No job imports a module that somebody has put into the preview's folder.
+                env=environment | {"PYTHONSAFEPATH": "1"},
                 preexec_fn=partial(os.nice, 10),
             ).returncode
         if not status:

@@ -60,15 +60,19 @@ def component_spec(component: Component, root: Path, name: str) -> ComponentSpec
     return spec.model_copy(update={name: value for name, value in own.items() if value is not None})
 
 
-def divide(function: str, parameters: dict[str, Any], root: Path) -> Divided:
+def divide(function: str, parameters: dict[str, Any], root: Path, marks: dict[str, Mark] | None = None) -> Divided:
     """Divide a component's parameters by their markers. Relative paths start from the root.
+
+    `marks` are the markers, if they are known; else those that planning reads, which imports no user's file.
 
     Raises
     ------
     StudyError
         A file or folder that a parameter names is missing, or an environment variable holds its path.
     """
-    marks = _present_marks(function, parameters, root)
+    from reward_ablation.study.reward_import import planned_marks  # here, because it imports the grader
+
+    marks = _present_marks(planned_marks(function, root) if marks is None else marks, parameters)
     deciding = {name: value for name, value in parameters.items() if name not in marks}
     others = {name: value for name, value in parameters.items() if name in marks}
     contents = {name: _content(name, value, marks[name], root) for name, value in others.items() if value is not None}
@@ -86,12 +90,11 @@ def _content(name: str, value: Any, mark: Mark, root: Path) -> str | None:
     return _digest(root / value, mark, f"components: {name}: {value}")
 
 
-def _present_marks(function: str, parameters: dict[str, Any], root: Path) -> dict[str, Mark]:
+def _present_marks(marks: dict[str, Mark], parameters: dict[str, Any]) -> dict[str, Mark]:
     """Markers of a component's parameters, but none of a hub model, since the spec has its name and commit."""
-    from reward_ablation.rewards.load import marks_of_component  # here, because it imports the grader
-    from reward_ablation.rewards.parameters import Mark
+    from reward_ablation.rewards.parameters import Mark  # here, because its package imports the grader
 
-    marks, revision = marks_of_component(function, root), parameters.get("revision")
+    revision = parameters.get("revision")
     if revision is None:
         return marks
     for name in [name for name, mark in marks.items() if mark is Mark.MODEL and name in parameters]:
@@ -103,13 +106,13 @@ def _present_marks(function: str, parameters: dict[str, Any], root: Path) -> dic
 
 
 def contents_without_models(function: str, parameters: dict[str, Any], root: Path) -> dict[str, str]:
-    """The `contents` of `divide`, without folders of models."""
+    """The `contents` of `divide`, without folders of models. For a job, which imports the user's file anyway."""
     from reward_ablation.rewards.load import marks_of_component  # here, because it imports the grader
     from reward_ablation.rewards.parameters import Mark
 
-    models = {name for name, mark in marks_of_component(function, root).items() if mark is Mark.MODEL}
-    others = {name: value for name, value in parameters.items() if name not in models}
-    return divide(function, others, root).contents
+    marks = marks_of_component(function, root)
+    others = {name: value for name, value in parameters.items() if marks.get(name) is not Mark.MODEL}
+    return divide(function, others, root, marks).contents
 
 
 def _digest(path: Path, mark: Mark, where: str) -> str:

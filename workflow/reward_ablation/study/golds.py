@@ -30,25 +30,25 @@ def demonstration_golds(study: StudyConfig) -> bool:
 
 def asking_components(study: StudyConfig, root: Path) -> list[str]:
     """Names of the components that ask for the column `answer`."""
-    from reward_ablation.rewards.load import check_component  # here, because it imports the grader
+    from reward_ablation.study.reward_import import planned_arguments  # here, because it imports the grader
 
     further = further_columns(study.data.train)
     return [
         name
         for name, component in study.components.items()
-        if "answer" in check_component(component.function, component.parameters, root, further=further)[1].asked
+        if "answer" in planned_arguments(component.function, component.parameters, root, further).asked
     ]
 
 
 def asking_metrics(study: StudyConfig, root: Path) -> list[str]:
     """Names of the study's own metrics that ask for the column `answer`."""
-    from reward_ablation.rewards.load import check_component  # here, because it imports the grader
+    from reward_ablation.study.reward_import import planned_arguments  # here, because it imports the grader
 
     further = [column for source in study.data.evaluation.values() for column in further_columns(source)]
     return [
         name
         for name, (function, parameters) in study.metric_functions().items()
-        if "answer" in check_component(function, parameters, root, further=further)[1].asked
+        if "answer" in planned_arguments(function, parameters, root, further).asked
     ]
 
 

@@ -27,7 +27,7 @@ from reward_ablation.config.sections.data import SPLITS, Data, HubData, ProblemS
 from reward_ablation.config.sections.launch import Launch
 from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.rewards.arguments import OF_TRAINER
-from reward_ablation.rewards.load import check_component, in_a_file, user_file
+from reward_ablation.rewards.load import in_a_file, user_file
 from reward_ablation.study.canonical import dump, key_of
 from reward_ablation.study.claim_checks import claims_of
 from reward_ablation.study.combine_spec import combine_spec, with_trl_methods
@@ -38,6 +38,7 @@ from reward_ablation.study.looks import declared_looks, recorded_looks, recovere
 from reward_ablation.study.looks_plan import looks_plan
 from reward_ablation.study.question import question_of
 from reward_ablation.study.reward_files import imports_of_file
+from reward_ablation.study.reward_import import planned_arguments
 from reward_ablation.study.run import Run, folders_of, run_code
 from reward_ablation.study.run_folder import DESCRIPTION
 from reward_ablation.study.same_arms import same_arms
@@ -184,7 +185,7 @@ def checked_arms(study: StudyConfig, root: Path) -> dict[str, Arm]:
     """The study's arms, after checks that pydantic cannot make.
 
     The checks refuse names that the workflow uses itself, unknown baselines and components, reward functions that
-    cannot be loaded, and settings under which gradients cannot be measured or advantages cannot be placed.
+    do not fit the config, and settings under which gradients cannot be measured or advantages cannot be placed.
     """
     study.refuse_left_out()
     arms = trl_methods(study)
@@ -210,7 +211,7 @@ def checked_arms(study: StudyConfig, root: Path) -> dict[str, Arm]:
     further = further_columns(study.data.train)
     for name, component in study.components.items():
         try:
-            check_component(component.function, component.parameters, root, further=further)
+            planned_arguments(component.function, component.parameters, root, further)
         except StudyError as error:
             raise ValueError(f"components.{name}: {str(error).removeprefix('components: ')}") from None
     check_helpers(study, root)
@@ -257,7 +258,7 @@ def check_metrics(study: StudyConfig, root: Path) -> None:
 def check_judging(function: str, parameters: dict[str, Any], root: Path, source: ProblemSource, where: str) -> None:
     """Refuse a function that asks for columns that the stored answers to an evaluation set do not have."""
     try:
-        _, arguments = check_component(function, parameters, root, further=further_columns(source))
+        arguments = planned_arguments(function, parameters, root, further_columns(source))
     except StudyError as error:
         raise ValueError(f"{where}: {str(error).removeprefix('components: ')}") from None
     if missing := [column for column in arguments.columns if column in OF_TRAINER and column != "completions"]:

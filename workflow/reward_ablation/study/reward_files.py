@@ -7,6 +7,7 @@ import sys
 from importlib.machinery import PathFinder
 from pathlib import Path
 
+from reward_ablation.rewards.call import described
 from reward_ablation.study.code_digest import PACKAGE_ROOT, closure, file_below, file_of_module, is_own
 from reward_ablation.study.core_digest import deciding_digest
 from reward_ablation.study.syntax_text import imported_names, source
@@ -33,16 +34,13 @@ def file_digest(path: Path, root: Path) -> str:
     """
     if not path.is_file():
         raise StudyError(f"{path}: no such file; a component's function is a name or path/to/file.py:function")
-    try:
-        files = {"": path, **imports_of_file(path, root)}
-        digest = hashlib.sha256(source(path, messages=True).text.encode())
-        for module, file in files.items():
-            if module and not is_own(module):
-                digest.update(f"\0{module}\0{source(file, messages=True).text}".encode())
-        for module in _own_modules(files):
-            digest.update(f"\0{module}\0{deciding_digest(module)}".encode())
-    except SyntaxError as error:
-        raise StudyError(f"{error.filename}: line {error.lineno}: not valid Python: {error.msg}") from None
+    files = {"": path, **imports_of_file(path, root)}
+    digest = hashlib.sha256(source(path, messages=True).text.encode())
+    for module, file in files.items():
+        if module and not is_own(module):
+            digest.update(f"\0{module}\0{source(file, messages=True).text}".encode())
+    for module in _own_modules(files):
+        digest.update(f"\0{module}\0{deciding_digest(module)}".encode())
     return digest.hexdigest()[:16]
 
 
@@ -50,9 +48,19 @@ def imports_of_file(path: Path, root: Path) -> dict[str, Path]:
     """Files that a user's Python file imports, at any depth, by module.
 
     These are files below the root, in the file's own folder, and in this package.
+
+    Raises
+    ------
+    StudyError
+        One of the files is not Python.
     """
-    names = set(imported_names(path, "", messages=True))
-    return closure(names, lambda module: _user_file(module, root, path.parent))
+    try:
+        names = set(imported_names(path, "", messages=True))
+        return closure(names, lambda module: _user_file(module, root, path.parent))
+    except SyntaxError as error:
+        raise StudyError(f"{error.filename}: line {error.lineno}: not valid Python: {error.msg}") from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise StudyError(f"{path}: the file, or one that it imports, is not valid Python: {described(error)}") from None
 
 
 def _own_modules(files: dict[str, Path]) -> list[str]:

@@ -1,0 +1,177 @@
+"""Imports of reward files in a process of their own, and planning where the text of a file says too little."""
+
+import os
+
+import pytest
+
+from reward_ablation.study.resolve import resolve
+from reward_ablation.study.reward_import import RUN_CODE, Request, check_imports, planned_arguments, planned_marks
+from reward_ablation.system.errors import StudyError
+
+MINE = """
+import functools
+import os
+import sys
+from pathlib import Path
+
+from reward_ablation.rewards.parameters import FilePath
+
+Path(__file__).with_name("PROCESS").write_text(str(os.getpid()))
+print("the file speaks")
+COLUMN = "answer"
+
+
+def kept(function):
+    @functools.wraps(function)
+    def call(*arguments, **keywords):
+        return function(*arguments, **keywords)
+
+    return call
+
+
+def other(function):
+    def call(completions, answer, *, words):
+        return function(completions)
+
+    return call
+
+
+def make():
+    def made(completions, answer, *, words: FilePath, limit: int = 3):
+        return [1.0]
+
+    return made
+
+
+made = make()
+
+
+@kept
+def right(completions, *, words: FilePath, limit: int = 3):
+    return [1.0]
+
+
+@other
+def wrong(completions, *, words: FilePath):
+    return [1.0]
+
+
+def named(completions, *, column=COLUMN, **columns):
+    return [1.0]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "mine.py").write_text(MINE)
+    (tmp_path / "words.txt").write_text("a b")
+    return tmp_path
+
+
+def request_of(function, **parameters):
+    return {"components.x": Request("components", f"mine.py:{function}", parameters)}
+
+
+def test_a_file_that_loads_is_imported_in_another_process(folder, capfd):
+    check_imports(request_of("right", words="words.txt"), folder)
+    assert int((folder / "PROCESS").read_text()) != os.getpid()
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("statement", "line"),
+    [
+        ("os._exit(0)", "mine.py ends the process that imports it, by exit status 0"),
+        ("os.kill(os.getpid(), 9)", "mine.py ends the process that imports it, by signal 9"),
+        ("raise SystemExit(3)", "mine.py does not load: mine.py, line 3, `raise SystemExit(3)`: SystemExit: 3"),
+        ("import nobodys_helper", "No module named 'nobodys_helper'; imports are looked for in "),
+        ("1 / 0", "mine.py does not load: mine.py, line 3, `1 / 0`: ZeroDivisionError: division by zero"),
+        ("while True: pass", "mine.py does not load within 3 seconds"),
+        ("os.write(3, b'[1]\\n')", "a reward file writes to the process that imports it"),
+        ("del f", "no function 'f'; functions in the file: none"),
+    ],
+)
+def test_a_file_that_does_not_load_is_one_line(folder, statement, line):
+    (folder / "mine.py").write_text(f"import os\ndef f(completions): ...\n{statement}\n")
+    with pytest.raises(StudyError) as told:
+        check_imports(request_of("f"), folder, patience=3 if "while" in statement else 60)
+    assert line in str(told.value)
+    assert str(told.value).startswith("components.x: ")
+    assert "\n" not in str(told.value)
+
+
+def test_the_first_file_that_ends_the_process_is_named(folder):
+    (folder / "ending.py").write_text("import os\nos._exit(1)\ndef f(completions): ...\n")
+    requests = {
+        "components.first": Request("components", "mine.py:right", {"words": "words.txt"}),
+        "components.second": Request("components", "ending.py:f", {}),
+        "arms.a.combine": Request("combination", "mine.py:right"),
+    }
+    with pytest.raises(StudyError, match=r"^components\.second: ending\.py:f: ending\.py ends the process"):
+        check_imports(requests, folder)
+    del requests["components.second"]
+    check_imports(requests, folder)
+
+
+#: Functions of which the text of the file says too little, or something else than the import.
+UNKNOWN = [("wrong", {"words": "words.txt"}), ("named", {})]
+
+
+@pytest.mark.parametrize(("function", "parameters"), UNKNOWN)
+def test_an_import_that_says_something_else_stops_the_start(folder, monkeypatch, function, parameters):
+    with pytest.raises(StudyError, match="has other arguments than the text of the file says") as told:
+        check_imports(request_of(function, **parameters), folder)
+    assert RUN_CODE in str(told.value)
+    monkeypatch.setenv(RUN_CODE, "yes")
+    check_imports(request_of(function, **parameters), folder)
+
+
+def test_a_function_without_a_def_is_planned_after_a_word(folder, config, monkeypatch):
+    config["components"]["mine"] = {"function": "mine.py:made", "parameters": {"words": "words.txt"}}
+    config["arms"]["arms"]["a"]["weights"]["mine"] = 1
+    with pytest.raises(StudyError) as told:
+        resolve(config, "study.yaml", folder)
+    assert str(told.value) == (
+        "study.yaml: components.mine: mine.py:made: its arguments are not in the text of the file: line 36 defines it "
+        "without `def`; write them in the file, as in `def made(completions, ...)`, or trust the file and "
+        f"`export {RUN_CODE}=yes`: planning then imports it, in a process of its own"
+    )
+    assert not (folder / "PROCESS").exists()
+    monkeypatch.setenv(RUN_CODE, "yes")
+    study = resolve(config, "study.yaml", folder)
+    assert int((folder / "PROCESS").read_text()) != os.getpid()
+    [component] = [each for name, each in next(iter(study.runs.values())).arm_spec.components.items() if name == "mine"]
+    assert list(component.contents) == ["words"]
+    config["components"]["mine"]["parameters"]["limt"] = 1
+    with pytest.raises(StudyError, match="unknown parameter 'limt'"):
+        resolve(config, "study.yaml", folder)
+
+
+@pytest.mark.parametrize("function", ["right", "named"])
+def test_what_planning_reads_is_what_it_imports_after_the_word(folder, monkeypatch, function):
+    parameters = {"words": "words.txt"} if function == "right" else {"column": "level"}
+    read = planned_arguments(f"mine.py:{function}", parameters, folder), planned_marks(f"mine.py:{function}", folder)
+    monkeypatch.setenv(RUN_CODE, "yes")
+    assert (
+        planned_arguments(f"mine.py:{function}", parameters, folder),
+        planned_marks(f"mine.py:{function}", folder),
+    ) == read
+
+
+@pytest.mark.parametrize(
+    ("helper", "line"),
+    [
+        ("def half(:", "helper.py: line 1: not valid Python: invalid syntax"),
+        ("x = '\0'", "not valid Python: "),
+        (b"# \xff", "not valid Python: UnicodeDecodeError: "),
+        ("x = " + "1 + " * 50000 + "1", "not valid Python: RecursionError: "),
+    ],
+)
+def test_a_helper_that_is_not_python_is_one_line_of_the_plan(tmp_path, config, helper, line):
+    (tmp_path / "helper.py").write_bytes(helper if isinstance(helper, bytes) else helper.encode())
+    (tmp_path / "mine.py").write_text("import helper\ndef f(completions): ...\n")
+    config["components"]["format"] = {"function": "mine.py:f"}
+    with pytest.raises(StudyError) as told:
+        resolve(config, "study.yaml", tmp_path)
+    assert line in str(told.value)
+    assert "\n" not in str(told.value)

@@ -1,0 +1,171 @@
+"""Signatures from the syntax tree, against those of the imported function."""
+
+import inspect
+
+import pytest
+
+from reward_ablation.rewards.arguments import arguments_of
+from reward_ablation.rewards.load import function_in_file
+from reward_ablation.rewards.parameters import hints_of, marks_of
+from reward_ablation.study.reward_signature import NotInTree, signature_in_file
+from reward_ablation.system.errors import StudyError
+
+HEAD = """\
+import typing as t
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional, Union
+
+import pydantic
+from annotated_types import Ge, Len
+from pydantic import Field, PositiveInt
+
+import reward_ablation.rewards.parameters as kinds
+from reward_ablation.rewards.parameters import FilePath, FolderPath, Mark, ModelPath, NotInSpec
+from reward_ablation.rewards.parameters import FilePath as Words
+
+if TYPE_CHECKING:
+    from nowhere import Judge
+
+Limit = Annotated[int, Ge(0)]
+Column: t.TypeAlias = "Literal['answer', 'level']"
+"""
+
+#: Functions whose signatures and type hints are in the tree as a whole.
+READABLE = [
+    "def f(completions): ...",
+    "def f(completions, **columns): ...",
+    "def f(*completions, **kwargs): ...",
+    "def f(prompts, completions, answer, difficulty): ...",
+    "def f(completions, limit=10, *, low=-1.5, high, name=None, words=('a', 'b'), table={'x': [1]}): ...",
+    "def f(completions, *, flag: bool = True, column='level', **columns): ...",
+    "def f(completions, *, column: Column = 'answer'): ...",
+    "def f(completions: list[str], *, limit: int, rate: float = 0.5, name: str | None = None) -> list[float]: ...",
+    "def f(completions, *, one: Optional[int], two: Union[int, str], three: 'int | None' = None): ...",
+    "def f(completions, *, kind: Literal['a', 'b', 3, None], other: t.Literal['it']): ...",
+    "def f(completions, *, a: PositiveInt, b: pydantic.NonNegativeFloat, c: Annotated[str, Len(1, 3)]): ...",
+    "def f(completions, *, a: Limit, b: Limit | None, c: Annotated[int, Field(gt=-2, le=3)]): ...",
+    "def f(completions, *, a: dict[str, list[int]], b: tuple[int, ...], c: Mapping[str, Any], d: Path): ...",
+    "def f(completions, *, words: FilePath, model: FolderPath | None = None, n: NotInSpec[int] = 3): ...",
+    "def f(completions, *, words: kinds.FilePath, more: Words, taste: ModelPath, revision: str): ...",
+    "def f(completions, *, words: Annotated[str, Mark.FILE], note: Annotated[int, 'in tokens'] = 1): ...",
+    "def f(completions, *, words: 'FilePath', judge: 'Judge' = None): ...",  # a name for type checkers: no hints at all
+    "async def f(completions, *, limit: int = 3, **columns): ...",
+    "f = lambda completions, limit=3, **columns: [limit]",
+    "if True:\n    def f(completions, *, limit: int): ...",
+    "try:\n    import nowhere\nexcept ImportError:\n    def f(completions, *, limit: int): ...",
+    "def f(completions): ...\n\ndef f(completions, *, limit: int): ...",
+    "import functools\ndef kept(g):\n    @functools.wraps(g)\n    def h(*a, **k): ...\n    return h\n"
+    "@kept\ndef f(completions, *, words: FilePath, limit: int = 2): ...",
+]
+
+
+def columns_and_parameters(function):
+    try:
+        return arguments_of("mine.py:f", function, {}, ["difficulty"])
+    except StudyError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("text", READABLE)
+def test_the_tree_says_what_the_import_says(tmp_path, text):
+    (tmp_path / "mine.py").write_text(f"{HEAD}\n{text}\n")
+    read, imported = signature_in_file("mine.py:f", tmp_path), function_in_file("mine.py:f", tmp_path)
+    assert inspect.signature(read).replace(return_annotation="") == without_hints(imported)
+    hints, expected = hints_of(read), hints_of(imported)
+    assert hints == expected or str(hints) == str(expected)  # two equal Field(gt=0) are not ==
+    assert marks_of(read) == marks_of(imported)
+    assert columns_and_parameters(read) == columns_and_parameters(imported)
+
+
+def without_hints(function):
+    signature = inspect.signature(function)
+    bare = [each.replace(annotation=inspect.Parameter.empty) for each in signature.parameters.values()]
+    return inspect.Signature(bare, return_annotation="")
+
+
+def test_the_hints_may_be_texts_in_the_whole_file(tmp_path):
+    text = f"from __future__ import annotations\n{HEAD}\ndef f(completions, *, words: FilePath, n: Limit = 3): ...\n"
+    (tmp_path / "mine.py").write_text(text)
+    assert hints_of(signature_in_file("mine.py:f", tmp_path)) == hints_of(function_in_file("mine.py:f", tmp_path))
+
+
+#: What stays open: the type hint accepts anything, and of a default only counts that it is there.
+OPEN = [
+    "def f(completions, *, a: Own): ...\nclass Own: ...",
+    "def f(completions, *, a: pydantic.ImportString): ...",
+    "def f(completions, *, a: Annotated[int, pydantic.BeforeValidator(print)]): ...",
+    "def f(completions, *, a: open('MARKER', 'w').name): ...",
+    "def f(completions, *, a: \"open('MARKER', 'w')\"): ...",
+    "def f(completions, *, a: list[\"open('MARKER', 'w')\"][0]): ...",
+    "def f(completions, *, a: Annotated[str, Field(pattern='(')]): ...",
+    "def f(completions, *, a: Annotated[str, Field(default_factory=lambda: open('MARKER', 'w'))]): ...",
+    "def f(completions, *, a: Literal[SIZE]): ...\nSIZE = 3",
+    "def f(completions, *, a: Again): ...\nAgain = Other\nOther = Again",
+    "def f(completions, *, a: int if open('MARKER', 'w') else str): ...",
+]
+
+
+@pytest.mark.parametrize("text", OPEN)
+def test_what_is_no_known_type_accepts_anything_and_runs_nothing(tmp_path, monkeypatch, text):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(f"{HEAD}\n{text}\n")
+    accepted = hints_of(signature_in_file("mine.py:f", tmp_path))
+    assert "Any" in str(accepted["a"])
+    assert "ImportString" not in str(accepted)
+    assert not (tmp_path / "MARKER").exists()
+
+
+def test_a_default_that_is_an_expression_runs_nothing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text("def f(completions, *, limit=open('MARKER', 'w'), low): ...\n")
+    arguments = arguments_of("mine.py:f", signature_in_file("mine.py:f", tmp_path), {})
+    assert (arguments.parameters, arguments.required) == (("limit", "low"), ("low",))
+    assert not (tmp_path / "MARKER").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("import functools\nf = functools.partial(print)", "line 2 defines it without `def`"),
+        ("def make(): ...\nf = make()", "line 2 defines it without `def`"),
+        ("from elsewhere import f", "line 1 defines it without `def`"),
+        ("from elsewhere import g as f", "line 1 defines it without `def`"),
+        ("def f(completions): ...\nf = f", "line 2 defines it without `def`"),
+        ("from elsewhere import *", "it may come from a star import"),
+    ],
+)
+def test_a_function_without_a_def_is_told(tmp_path, text, line):
+    (tmp_path / "mine.py").write_text(text)
+    with pytest.raises(NotInTree) as told:
+        signature_in_file("mine.py:f", tmp_path)
+    assert str(told.value) == f"components: mine.py:f: its arguments are not in the text of the file: {line}"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("def g(completions): ...\ndef _h(): ...", "no function 'f'; functions in the file: g"),
+        ("class f: ...", "no function 'f'; functions in the file: none"),
+        ("f = 3", "no function 'f'; functions in the file: none"),
+        ("def g():\n    def f(): ...", "no function 'f'; functions in the file: g"),
+        ("def f(:", "mine.py does not load: SyntaxError: invalid syntax (mine.py, line 1)"),
+        ("def f(a, a): ...", "mine.py does not load: SyntaxError: duplicate argument 'a' in function definition"),
+        ("return 3\ndef f(completions): ...", "mine.py does not load: SyntaxError: 'return' outside function"),
+        (
+            "def f(completions): ...\nx = " + "(" * 5000,
+            "mine.py does not load: SyntaxError: too many nested parentheses",
+        ),
+        ("def f(completions): ...\nx = " + "-" * 5000 + "1", "mine.py does not load: "),
+        ("def f(completions): ...\nx = " + "1 + " * 50000 + "1", "mine.py does not load: RecursionError: "),
+        ("def f(completions, x: " + "int | " * 5000 + "int): ...", "mine.py does not load: RecursionError: "),
+        ("def f(completions): ...\0", "mine.py does not load: "),
+    ],
+)
+def test_a_file_without_the_function_is_one_line(tmp_path, text, line):
+    (tmp_path / "mine.py").write_text(text)
+    with pytest.raises(StudyError) as told:
+        signature_in_file("mine.py:f", tmp_path)
+    assert line in str(told.value)
+    assert "\n" not in str(told.value)
+    assert not isinstance(told.value, NotInTree)

@@ -1,0 +1,166 @@
+"""When a study runs its own code: no command and no dry run imports a reward file; a start does, in another process."""
+
+from __future__ import annotations
+
+import copy
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from .conftest import TINY, Study, made_once
+from .test_config import errors_of
+
+pytestmark = pytest.mark.slow
+
+#: A reward file that ends any process that imports it, unless HARMLESS is set.
+HOSTILE = """
+import os
+from pathlib import Path
+
+from reward_ablation.rewards.parameters import FilePath
+
+if not os.environ.get("HARMLESS"):
+    with open(Path(__file__).with_name("MARKER"), "a") as file:
+        file.write(f"{os.getpid()} {os.getppid()}\\n")
+    os._exit(7)
+
+
+def brevity(completions, completion_ids, *, words: FilePath, limit: int = 2 * 5, **columns):
+    return [float(len(ids) <= limit) for ids in completion_ids]
+
+
+def even(completions, **columns):
+    return [float(len(text) % 2) for text in completions]
+
+
+def own_sum(scores, groups, weights, state):
+    raise AssertionError
+"""
+CONFIG = copy.deepcopy(TINY)
+CONFIG["components"]["brevity"] = {"function": "mine.py:brevity", "parameters": {"words": "words.txt"}}
+CONFIG["arms"]["arms"] = {"brief": {"weights": {"brevity": 1}}, "mixed": {"weights": {"brevity": 1, "format": 1}}}
+CONFIG["training"]["max_steps"] = 1
+CONFIG["evaluation"]["metrics"] = {"even": {"function": "mine.py:even"}}
+
+#: Every command and every option that looks at a study, with what a finished study needs for it.
+LOOKS = [
+    *(["--", command] for command in ("plan", "status", "verify", "prune", "suggest")),
+    ["--config", "effect=0.5", "--", "power"],
+    ["--config", "hours=4", "run_hours=1", "questions=100", "--", "budget"],
+    *(["--dry-run", "--", command] for command in ("plan", "status", "verify", "prune", "preview")),
+    ["-n"],
+    ["--dry-run", "--forceall"],
+    *([option] for option in ("--summary", "--detailed-summary", "--dag", "--rulegraph", "--filegraph", "--d3dag")),
+    *([option] for option in ("--list-rules", "--list-target-rules", "--list-input-changes", "--print-compilation")),
+    ["--report", "report.html"],
+    ["--unlock"],
+    ["--", "preview"],
+]
+TOO_FEW_ARMS = (
+    "error: suggest: a surface over the weights needs the design list or simplex, two seeds, and arms that differ in "
+    "their weights alone, none of them negative: 5 arms for two components, 8 for three, 12 for four"
+)
+
+
+def with_files(study: Study) -> Study:
+    study.folder.mkdir(parents=True, exist_ok=True)
+    (study.folder / "mine.py").write_text(HOSTILE)
+    (study.folder / "words.txt").write_text("a b")
+    return study
+
+
+def processes_of_imports(study: Study) -> list[str]:
+    marker = study.folder / "MARKER"
+    return marker.read_text().splitlines() if marker.exists() else []
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """A finished study with a reward file that is hostile from now on."""
+
+    def make(folder: Path) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("HARMLESS", "1")
+            result = with_files(Study(folder, CONFIG)).snakemake()
+        assert result.returncode == 0, result.stdout + result.stderr
+
+    return Study(made_once(tmp_path_factory, "hostile_reward", make), CONFIG)
+
+
+@pytest.mark.parametrize("arguments", LOOKS, ids=" ".join)
+def test_looking_at_a_study_imports_no_reward_file(done, arguments):
+    result = done.snakemake(*arguments)
+    assert processes_of_imports(done) == []
+    assert errors_of(result) == ([] if "suggest" not in arguments else [TOO_FEW_ARMS])
+    assert result.returncode == (0 if "suggest" not in arguments else 1), result.stdout + result.stderr
+
+
+def test_a_preview_imports_no_module_from_its_own_folder(done, tmp_path):
+    shutil.copytree(done.folder, tmp_path / "copy", copy_function=shutil.copy2)
+    study = Study(tmp_path / "copy", done.config)
+    work = study.results / "preview" / ".work"
+    shutil.rmtree(work.parent, ignore_errors=True)
+    work.mkdir(parents=True)
+    for module in ("numpy", "pandas", "pyarrow", "reward_ablation"):
+        (work / f"{module}.py").write_text(f"open({str(study.folder / 'MARKER')!r}, 'w').write('imported')\n")
+    result = study.snakemake("--", "preview")
+    assert processes_of_imports(study) == []
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+@pytest.mark.parametrize("arguments", [["--", "plan"], ["--", "status"], ["--", "prune"]], ids=" ".join)
+def test_looking_at_a_new_study_says_the_same_as_with_the_file_imported(tmp_path, arguments, monkeypatch):
+    study = with_files(Study(tmp_path, CONFIG))
+    looked = study.snakemake(*arguments)
+    assert (looked.returncode, processes_of_imports(study)) == (0, []), looked.stderr
+    monkeypatch.setenv("HARMLESS", "1")
+    monkeypatch.setenv("REWARD_ABLATION_RUN_CODE", "yes")
+    imported = study.snakemake(*arguments)
+    assert imported.stdout == looked.stdout
+
+
+def test_a_start_imports_the_file_in_a_process_of_its_own_before_any_job(tmp_path):
+    study = with_files(Study(tmp_path, CONFIG))
+    result = study.snakemake()
+    assert result.returncode == 1
+    told = "error: components.brevity: mine.py:brevity: mine.py ends the process that imports it, by exit status 7"
+    assert errors_of(result) == [told]
+    assert "Traceback" not in result.stderr
+    [importing] = processes_of_imports(study)
+    assert importing.split()[0] != importing.split()[1]
+    assert not (study.results / "models").exists()
+    assert study.snakemake("--until", "prepare_train").returncode == 0  # trains nothing, so it imports nothing
+    assert len(processes_of_imports(study)) == 1
+
+
+def test_a_start_that_only_scores_imports_the_metrics_alone(done, tmp_path):
+    shutil.copytree(done.folder, tmp_path / "copy", copy_function=shutil.copy2)
+    study = Study(tmp_path / "copy", done.config)
+    shutil.rmtree(study.results / "scores")
+    result = study.snakemake()
+    [error] = errors_of(result)
+    assert error.startswith("error: evaluation.metrics.even: mine.py:even: mine.py ends the process that imports it")
+    assert len(processes_of_imports(study)) == 1
+
+
+def test_a_missing_import_is_one_line_before_any_job(tmp_path):
+    study = with_files(Study(tmp_path, CONFIG))
+    (tmp_path / "mine.py").write_text(HOSTILE.replace("import os", "import nobodys_helper", 1))
+    assert study.snakemake("-n").returncode == 0
+    [error] = errors_of(study.snakemake())
+    assert "components.brevity: mine.py:brevity: mine.py does not load: mine.py, line 2, " in error
+    assert "ModuleNotFoundError: No module named 'nobodys_helper'; imports are looked for in " in error
+    assert not (study.results / "models").exists()
+
+
+def test_a_method_of_combination_is_imported_at_the_start_only(tmp_path):
+    study = with_files(Study(tmp_path, CONFIG))
+    study.config["components"]["brevity"] = {"function": "token_length", "parameters": {"target": 12, "width": 12}}
+    study.config["arms"]["arms"]["mixed"]["combine"] = {"method": "mine.py:own_sum"}
+    assert study.snakemake("--", "plan").returncode == 0
+    assert processes_of_imports(study) == []
+    [error] = errors_of(study.snakemake("--until", "train"))
+    assert error.startswith("error: arms.mixed.combine: mine.py:own_sum: mine.py ends the process that imports it")
+    assert os.getpid() not in map(int, processes_of_imports(study)[0].split())

@@ -1,0 +1,233 @@
+"""Imports users' reward files in a process of its own: before the first job, or in planning if the user asks for it.
+
+Planning reads the arguments of a reward function from the text of its file (`reward_signature`), so that commands and
+dry runs run no code of a study. If the environment variable `RUN_CODE` says yes, planning imports the file instead.
+
+python -m reward_ablation.study.reward_import
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any, NamedTuple
+
+from pydantic import TypeAdapter
+
+from reward_ablation.rewards.arguments import Arguments, arguments_of
+from reward_ablation.rewards.load import (
+    _check_parameters,  # its digest is part of some keys, so it stays as it is
+    check_component,
+    function_in_file,
+    in_a_file,
+    marks_of_component,
+    user_file,
+)
+from reward_ablation.rewards.parameters import NAMES, Mark, marks_of
+from reward_ablation.study.reward_signature import NotInTree, signature_in_file
+from reward_ablation.system.errors import StudyError
+
+#: Environment variable by which a user lets planning, commands and dry runs import reward files too.
+RUN_CODE = "REWARD_ABLATION_RUN_CODE"
+
+#: Seconds that the imports of all reward files may take. torch takes a minute on some network file systems.
+PATIENCE = 300
+
+
+class Request(NamedTuple):
+    """A function of a user's file that is to be imported.
+
+    Parameters and further columns are as in `check_component`. Without parameters, the function is a method of
+    combination, or only its markers count.
+    """
+
+    section: str
+    function: str
+    parameters: dict[str, Any] | None = None
+    further: Sequence[str] = ()
+
+
+class Imported(NamedTuple):
+    """The arguments of an imported function, and the markers of its parameters. A method of combination has neither."""
+
+    arguments: Arguments | None
+    marks: dict[str, Mark]
+
+
+def planned_arguments(function: str, parameters: dict[str, Any], root: Path, further: Sequence[str] = ()) -> Arguments:
+    """Arguments of a component's function, after the checks of `check_component` that need no import of a user's file.
+
+    For the parameters and errors see `rewards.load.check_component`.
+    """
+    if not in_a_file(function):
+        return check_component(function, parameters, root, further=further)[1]
+    if _may_run_code():
+        imported = _imported_for_plan(Request("components", function, parameters, further), root).arguments
+        assert imported
+        return imported
+    try:
+        found = signature_in_file(function, root)
+    except NotInTree as error:
+        raise StudyError(f"{error}; {_what_to_do(function)}") from None
+    arguments = arguments_of(function, found, parameters, further)
+    _check_parameters(function, found, arguments, parameters, os.environ)
+    return arguments
+
+
+def planned_marks(function: str, root: Path) -> dict[str, Mark]:
+    """Markers of a component's parameters, by parameter, without an import of a user's file."""
+    if not in_a_file(function):
+        return marks_of_component(function, root)
+    try:
+        text = user_file(function, root).read_text(encoding="utf-8", errors="replace")
+    except OSError:  # a missing file is refused elsewhere
+        return {}
+    if not any(name in text for name in NAMES):
+        return {}
+    if _may_run_code():
+        return _imported_for_plan(Request("components", function), root).marks
+    return marks_of(signature_in_file(function, root))
+
+
+def check_imports(requests: Mapping[str, Request], root: Path, patience: float = PATIENCE) -> None:
+    """Refuse users' files that cannot be imported, or whose functions have other arguments than planning has read.
+
+    Parameters
+    ----------
+    requests : mapping of Request
+        The functions, by their key in the config, such as `components.brevity`.
+    root : Path
+        The study's folder.
+    patience : float
+        Seconds that all imports together may take.
+
+    Raises
+    ------
+    StudyError
+        One line for the first function that is refused.
+    """
+    every = list(requests.values())
+    for (key, request), imported in zip(requests.items(), _ask(every, root, patience), strict=False):
+        if isinstance(imported, StudyError):
+            raise StudyError(f"{key}: {str(imported).removeprefix(f'{request.section}: ')}")
+        if request.parameters is None:
+            continue
+        planned = planned_arguments(request.function, request.parameters, root, request.further)
+        if imported != (planned, planned_marks(request.function, root)):
+            raise StudyError(
+                f"{key}: {request.function}: once imported, the function has other arguments than the text of the file "
+                f"says, perhaps by a decorator; {_what_to_do(request.function)}"
+            )
+
+
+def _may_run_code() -> bool:
+    return os.environ.get(RUN_CODE, "").lower() in ("yes", "true", "1")
+
+
+def _what_to_do(function: str) -> str:
+    return (
+        f"write them in the file, as in `def {function.rpartition(':')[2]}(completions, ...)`, or trust the file and "
+        f"`export {RUN_CODE}=yes`: planning then imports it, in a process of its own"
+    )
+
+
+def _imported_for_plan(request: Request, root: Path) -> Imported:
+    """What an import says of a function; StudyError if the file does not load, or refuses the parameters."""
+    try:
+        text = user_file(request.function, root).read_bytes()
+    except OSError:  # the import says so
+        text = b""
+    imported = _imported_once(json.dumps(request), text, root)
+    if isinstance(imported, StudyError):
+        raise imported
+    return imported
+
+
+@cache
+def _imported_once(request: str, text: bytes, root: Path) -> Imported | StudyError:
+    return _ask([Request(*json.loads(request))], root, PATIENCE)[0]
+
+
+def _ask(requests: Sequence[Request], root: Path, patience: float) -> list[Imported | StudyError]:
+    """What imports in one process of its own say of each function, up to a function that ends the process."""
+    with TemporaryFile("w+") as questions, TemporaryFile("w+") as answers:
+        questions.writelines(f"{json.dumps(request)}\n" for request in requests)
+        questions.seek(0)
+        process = subprocess.Popen(
+            [sys.executable, "-m", __spec__.name],
+            cwd=root,
+            stdin=questions,
+            stdout=answers,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            status = process.wait(patience)
+            ending = f"ends the process that imports it, by {_status_text(status)}"
+        except subprocess.TimeoutExpired:
+            ending = f"does not load within {patience:g} seconds"
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        answers.seek(0)
+        results = [_read(line) for line in answers]
+    if len(results) < len(requests):
+        request = requests[len(results)]
+        file = request.function.rpartition(":")[0]
+        results.append(StudyError(f"{request.section}: {request.function}: {file} {ending}"))
+    return results
+
+
+def _status_text(status: int) -> str:
+    return f"signal {-status}" if status < 0 else f"exit status {status}"
+
+
+def _read(line: str) -> Imported | StudyError:
+    """One line of the other process; a StudyError also for a line that a user's file has written there."""
+    try:
+        answer = json.loads(line)
+        if "error" in answer:
+            return StudyError(answer["error"])
+        arguments = answer["arguments"] and TypeAdapter(Arguments).validate_python(answer["arguments"])
+        return Imported(arguments, {name: Mark[mark] for name, mark in answer["marks"].items()})
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return StudyError("a reward file writes to the process that imports it; let it write nothing when imported")
+
+
+def _answer(request: Request) -> dict[str, Any]:
+    """Import a function; its arguments and markers, or an error, for the process that asks."""
+    section, function, parameters, further = request
+    root = Path.cwd()
+    arguments: dict[str, Any] | None = None
+    marks: dict[str, Mark] = {}
+    try:
+        if section == "combination":
+            function_in_file(function, root, section)
+        else:
+            marks = marks_of_component(function, root)
+        if parameters is not None:
+            arguments = dataclasses.asdict(check_component(function, parameters, root, further=further)[1])
+    except StudyError as error:
+        return {"error": str(error)}
+    return {"arguments": arguments, "marks": {name: mark.name for name, mark in marks.items()}}
+
+
+def main() -> None:
+    """Answer each line of stdin with a line. What the imported files themselves print is dropped."""
+    with os.fdopen(os.dup(1), "w") as answers:
+        os.dup2(2, 1)
+        for line in sys.stdin:
+            print(json.dumps(_answer(Request(*json.loads(line)))), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()

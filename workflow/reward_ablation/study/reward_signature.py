@@ -1,0 +1,304 @@
+"""Signature of a user's reward function, from the syntax tree of its file: no code of the file runs.
+
+What a tree does not say stays open: a type hint that is not one of the known types accepts any value. A decorator is
+taken to keep the function's arguments. `reward_import` finds out, before the first job, whether the tree said it right.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import typing
+import warnings
+from collections import abc
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import annotated_types
+import pydantic
+
+from reward_ablation.rewards import parameters as markers
+from reward_ablation.rewards.call import described
+from reward_ablation.rewards.load import user_file
+from reward_ablation.rewards.parameters import Mark
+from reward_ablation.system.errors import StudyError
+
+#: What `ast.parse` and `compile` raise for a text that is not Python, or is nested too deeply.
+NOT_PYTHON = (SyntaxError, ValueError, RecursionError, MemoryError)
+
+#: Types that a hint may name, by module. Making them and checking a value against them runs no code of a study, as
+#: pydantic's `ImportString` would.
+_TYPES: dict[str, Any] = {
+    f"{module.__name__}.{name}": getattr(module, name)
+    for module, names in {
+        builtins: "bool bytes complex dict float frozenset int list object set str tuple type",
+        typing: "Annotated Any Callable Collection Dict FrozenSet Iterable Iterator List Literal Mapping Optional "
+        "Sequence Set Tuple Union",
+        abc: "Callable Collection Iterable Iterator Mapping MutableMapping MutableSequence Sequence Set",
+        pydantic: "Field FiniteFloat NegativeFloat NegativeInt NonNegativeFloat NonNegativeInt NonPositiveFloat "
+        "NonPositiveInt PositiveFloat PositiveInt StrictBool StrictFloat StrictInt StrictStr",
+        annotated_types: "Ge Gt Interval Le Len Lt MaxLen MinLen MultipleOf",
+        markers: " ".join(markers.NAMES),
+    }.items()
+    for name in names.split()
+} | {"pathlib.Path": Path}
+#: Those that a hint may call, with plain values: they describe a range or a length.
+_CALLED = [value for name, value in _TYPES.items() if name == "pydantic.Field" or name.startswith("annotated_types.")]
+
+_DEF = (ast.FunctionDef, ast.AsyncFunctionDef)
+_Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+
+
+class NotInTree(StudyError):
+    """A function whose arguments the syntax tree of its file does not say."""
+
+
+class _Unbound(Exception):
+    """A hint has a name that the file does not define, so that Python could not read the function's hints either."""
+
+
+def signature_in_file(reference: str, root: Path) -> Callable:
+    """A function with the name, the signature and the type hints of a user's function. It cannot be called.
+
+    Parameters
+    ----------
+    reference : str
+        ``path/to/file.py:function``, relative to `root`.
+    root : Path
+        The study's folder.
+
+    Raises
+    ------
+    StudyError
+        The reference has another form, the file is missing or is not Python, or it has no such function. `NotInTree`
+        if it has the name, but not the arguments.
+    """
+    file, _, name = reference.rpartition(":")
+    where = f"components: {reference}"
+    if not file.endswith(".py") or not name.isidentifier():
+        raise StudyError(f"components: {reference!r} is not of the form path/to/file.py:function")
+    path = user_file(reference, root)
+    if not path.is_file():
+        raise StudyError(f"{where}: there is no file {file} in {Path(root).resolve()}")
+    try:
+        scope = _Scope(_tree(path))
+        return _stub(name, _function(scope, name, where), scope)
+    except StudyError:
+        raise
+    except NOT_PYTHON as error:
+        raise StudyError(f"{where}: {file} does not load: {described(error)}") from None
+
+
+def _tree(path: Path) -> ast.Module:
+    """Syntax tree of a file, after Python's compiler has found no error in it; compiling runs nothing."""
+    with warnings.catch_warnings(action="ignore"):
+        tree = ast.parse(path.read_bytes(), filename=str(path))
+        compile(tree, str(path), "exec", dont_inherit=True)
+    return tree
+
+
+class _Scope:
+    """The names that a file defines at its top level, each with the last statement that defines it.
+
+    Statements in branches such as `try` count, but not what only a type checker runs.
+    """
+
+    def __init__(self, tree: ast.Module):
+        self.names: dict[str, ast.stmt] = {}
+        self.any_name = False  # a star import may define any name
+        self.followed: list[str] = []  # names of types whose definitions are being read
+        for statement in _statements(tree.body):
+            if isinstance(statement, ast.ImportFrom) and statement.names[0].name == "*":
+                self.any_name = True
+            for name in _defined(statement):
+                self.names[name] = statement
+
+    def dotted(self, node: ast.expr) -> str | None:
+        """Full name of what `Name` or `module.Name` stands for; None for anything else, or a name of the file's own."""
+        if isinstance(node, ast.Attribute):
+            above = self.dotted(node.value)
+            return above and f"{above}.{node.attr}"
+        if not isinstance(node, ast.Name):
+            return None
+        statement = self.names.get(node.id)
+        if isinstance(statement, ast.ImportFrom):
+            real = next(each.name for each in statement.names if (each.asname or each.name) == node.id)
+            return f"{statement.module}.{real}" if not statement.level else None
+        if isinstance(statement, ast.Import):
+            return next((each.name for each in statement.names if each.asname == node.id), node.id)
+        if statement is None and not self.any_name:
+            if not hasattr(builtins, node.id):
+                raise _Unbound
+            return f"builtins.{node.id}"
+        return None
+
+
+def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Statements of a file in the order of its text, including those in branches, loops and `with`."""
+    for statement in body:
+        yield statement
+        if isinstance(statement, (*_DEF, ast.ClassDef)):
+            continue
+        branches = [statement, *getattr(statement, "handlers", ()), *getattr(statement, "cases", ())]
+        for branch in branches if not _is_for_type_checkers(statement) else ():
+            yield from _statements(getattr(branch, "body", []))
+        for field in ("orelse", "finalbody"):
+            yield from _statements(getattr(statement, field, []))
+
+
+def _is_for_type_checkers(statement: ast.stmt) -> bool:
+    """Whether a statement is `if TYPE_CHECKING:`."""
+    test = getattr(statement, "test", None)
+    return isinstance(test, ast.Name | ast.Attribute) and ast.unparse(test).endswith("TYPE_CHECKING")
+
+
+def _defined(statement: ast.stmt) -> list[str]:
+    """Names that a statement itself defines, without those of the statements inside it."""
+    if isinstance(statement, (*_DEF, ast.ClassDef)):
+        return [statement.name]
+    if isinstance(statement, ast.Import | ast.ImportFrom):
+        return [each.asname or each.name.partition(".")[0] for each in statement.names]
+    parts = [part for part in ast.iter_child_nodes(statement) if isinstance(part, ast.expr | ast.withitem)]
+    nodes = [node for part in parts for node in ast.walk(part)]
+    return [node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+
+
+def _function(scope: _Scope, name: str, where: str) -> _Function:
+    """The `def` or `lambda` of a name; a StudyError without one, which is `NotInTree` if there may be a function."""
+    statement = scope.names.get(name)
+    value = getattr(statement, "value", None)
+    if isinstance(statement, _DEF):
+        return statement
+    if isinstance(value, ast.Lambda):
+        return value
+    if isinstance(statement, ast.ClassDef) or isinstance(value, ast.Constant) or not (statement or scope.any_name):
+        functions = [key for key, each in scope.names.items() if isinstance(each, _DEF) and not key.startswith("_")]
+        raise StudyError(f"{where}: no function {name!r}; functions in the file: {', '.join(functions) or 'none'}")
+    line = f"line {statement.lineno} defines it without `def`" if statement else "it may come from a star import"
+    raise NotInTree(f"{where}: its arguments are not in the text of the file: {line}")
+
+
+def _stub(name: str, function: _Function, scope: _Scope) -> Callable:
+    def stub(**arguments: Any) -> Any:
+        raise NotImplementedError(f"{name} was read from the text of its file")
+
+    every = function.args
+    positional = [*every.posonlyargs, *every.args]
+    by_position = [None] * (len(positional) - len(every.defaults)) + every.defaults
+    defaults = dict(zip([*positional, *every.kwonlyargs], [*by_position, *every.kw_defaults], strict=True))
+    kinds: dict[Any, list[Any]] = {
+        inspect.Parameter.POSITIONAL_ONLY: every.posonlyargs,
+        inspect.Parameter.POSITIONAL_OR_KEYWORD: every.args,
+        inspect.Parameter.VAR_POSITIONAL: [every.vararg],
+        inspect.Parameter.KEYWORD_ONLY: every.kwonlyargs,
+        inspect.Parameter.VAR_KEYWORD: [every.kwarg],
+    }
+    arguments = [(each, kind) for kind, some in kinds.items() for each in some if each]
+    stub.__name__ = name
+    stub.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [inspect.Parameter(each.arg, kind, default=_default(defaults.get(each))) for each, kind in arguments]
+    )
+    hints = {each.arg: each.annotation for each, _ in arguments} | {"return": getattr(function, "returns", None)}
+    try:
+        stub.__annotations__ = {name: _usable(_hint(node, scope)) for name, node in hints.items() if node}
+    except _Unbound:
+        stub.__annotations__ = {}
+    return stub
+
+
+def _default(node: ast.expr | None) -> Any:
+    """A default's value; `...` for an expression, of which only counts that it is there."""
+    if node is None:
+        return inspect.Parameter.empty
+    try:
+        return ast.literal_eval(node)
+    except (*NOT_PYTHON, TypeError):
+        return ...
+
+
+def _hint(node: ast.expr | None, scope: _Scope) -> Any:
+    """The type that a hint names; Any for what is not known here, also inside other types."""
+    if isinstance(node, ast.Constant):
+        if isinstance(node.value, str):
+            try:
+                return _hint(ast.parse(node.value.strip(), mode="eval").body, scope)
+            except SyntaxError:
+                return Any
+        return node.value if node.value in (None, ...) else Any
+    if isinstance(node, ast.List):
+        return [_hint(each, scope) for each in node.elts]
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+        return _of(typing.Union, (_hint(node.left, scope), _hint(node.right, scope)))
+    if isinstance(node, ast.Subscript):
+        return _subscript(node, scope)
+    if isinstance(node, ast.Name | ast.Attribute):
+        name = scope.dotted(node)
+        return (
+            _own_type(node, scope) if name is None else _TYPES.get(name.replace("typing_extensions.", "typing."), Any)
+        )
+    return Any
+
+
+def _own_type(node: ast.expr, scope: _Scope) -> Any:
+    """The type that a name stands for in the file, such as `Limit = Annotated[int, Gt(0)]`; Any for another name."""
+    statement = scope.names.get(node.id) if isinstance(node, ast.Name) else None
+    if not isinstance(statement, ast.Assign | ast.AnnAssign) or ast.unparse(node) in scope.followed:
+        return Any
+    scope.followed.append(ast.unparse(node))
+    hint = _hint(statement.value, scope)
+    scope.followed.pop()
+    return hint
+
+
+def _subscript(node: ast.Subscript, scope: _Scope) -> Any:
+    whole = _hint(node.value, scope)
+    inside = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    if whole is typing.Literal:
+        try:
+            return _of(whole, tuple(ast.literal_eval(each) for each in inside))
+        except (*NOT_PYTHON, TypeError):
+            return Any
+    if whole is typing.Annotated:
+        metadata = [_metadata(each, scope) for each in inside[1:]]
+        # What is not known here may turn a value of another type into one of this type.
+        kept = _hint(inside[0], scope) if None not in metadata else Any
+        known = [each for each in metadata if each is not None]
+        return _of(whole, (kept, *known)) if known else kept
+    given = tuple(_hint(each, scope) for each in inside)
+    return _of(whole, given if isinstance(node.slice, ast.Tuple) else given[0])
+
+
+def _metadata(node: ast.expr, scope: _Scope) -> Any:
+    """A part of `Annotated` behind the type; None where it is not known here."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.Call) and any((found := _hint(node.func, scope)) is each for each in _CALLED):
+        try:
+            return found(
+                *[ast.literal_eval(each) for each in node.args],
+                **{str(each.arg): ast.literal_eval(each.value) for each in node.keywords},
+            )
+        except Exception:  # pydantic refuses some arguments
+            return None
+    dotted = scope.dotted(node) or ""
+    prefix = f"{Mark.__module__}.Mark."
+    return Mark.__members__.get(dotted.removeprefix(prefix)) if dotted.startswith(prefix) else None
+
+
+def _of(whole: Any, inside: Any) -> Any:
+    """`whole[inside]`; Any where Python makes no such type."""
+    try:
+        return whole[inside]
+    except TypeError:
+        return Any
+
+
+def _usable(hint: Any) -> Any:
+    """A hint, or Any for one that pydantic makes no check of."""
+    try:
+        pydantic.TypeAdapter(hint)
+    except Exception:  # such as a pattern that is no regular expression
+        return Any
+    return hint
