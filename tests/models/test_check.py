@@ -132,9 +132,9 @@ def template(text):
         (changed("config.json", vocab_size=2**40), "config.json describes [0-9]+ parameters, and the weights have far"),
         (
             changed("config.json", num_hidden_layers=10**9),
-            "has num_hidden_layers 1000000000, but the weights have 13 ten",
+            "has num_hidden_layers 1000000000, but the weights have 14 ten",
         ),
-        (changed("config.json", text_config={"n_layer": 1e99}), "has n_layer 1e\\+99, but the weights have 13 tensors"),
+        (changed("config.json", text_config={"n_layer": 1e99}), "has n_layer 1e\\+99, but the weights have 14 tensors"),
         (
             changed("config.json", intermediate_size=32),
             r"gives .*gate_proj.weight the shape \[32, 8\], and .* \[16, 8\]",
