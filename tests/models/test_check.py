@@ -151,7 +151,7 @@ def template(text):
         (deep("tokenizer_config.json"), "the tokenizer cannot be loaded: maximum recursion depth exceeded"),
         (deep("tokenizer.json"), "the tokenizer cannot be loaded: "),
         (huge("config.json"), "config.json has 1099511627776 bytes"),
-        (backtracking("(a|aa)+$"), "the tokenizer cannot read a long word: Onig: Regex search error: retry-limit"),
+        (backtracking("(a|aa)+$"), "the tokenizer fails on a long word: Onig: Regex search error: retry-limit"),
         (template("{{ 'a' * 10 ** 12 }}"), "the tokenizer or its chat template takes more than 8 GiB of memory"),
         (template("{{ " + "(" * 5000 + ")" * 5000 + " }}"), "the chat template is nested too deep"),
         (header({"a": tensor(2**60)}), "model.safetensors is truncated or broken"),
@@ -179,7 +179,7 @@ def test_a_panic_prints_one_line(model_copy, tmp_path):
     command = [sys.executable, "-m", "reward_ablation.models", "--spec", spec, "--output", tmp_path / "base/model.json"]
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == 1
-    assert result.stderr.startswith(f"error: {model_copy}: the tokenizer cannot read a long word: Onig")
+    assert result.stderr.startswith(f"error: {model_copy}: the tokenizer fails on a long word: Onig")
     assert len(result.stderr.splitlines()) == 1
 
 

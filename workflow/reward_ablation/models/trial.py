@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -82,7 +83,7 @@ def _check_sizes(folder: Path, where: str, loader: Any, shapes: Shapes) -> None:
             model = loader.from_config(config, trust_remote_code=False)
         built = {name: list(parameter.shape) for name, parameter in model.named_parameters()}
         embedding = [list(weight.shape) for weight in model.get_input_embeddings().parameters()][:1]
-    except (StudyError, MemoryError):
+    except MemoryError:
         raise
     except Exception as error:
         raise StudyError(f"{where}: no model can be built from config.json: {first_line(error)}") from error
@@ -110,18 +111,21 @@ def _try_tokenizer(folder: Path, where: str) -> None:
         raise
     except BaseException as error:  # tokenizers raises bare Exception on a broken file, and panics with a BaseException
         raise StudyError(f"{where}: the tokenizer cannot be loaded: {first_line(error)}") from error
+    _use(partial(tokenizer.encode, PROBE), f"{where}: the tokenizer")
+    if tokenizer.chat_template:
+        chat = [{"role": "user", "content": PROBE}]
+        _use(partial(tokenizer.apply_chat_template, chat, tokenize=False), f"{where}: the chat template")
+
+
+def _use(call: Callable[[], object], what: str) -> None:
+    """Refuse what panics or is nested too deep. Some tokenizers lack a token, and some templates refuse a chat."""
     try:
-        tokenizer.encode(PROBE)
+        call()
     except MemoryError:
         raise
-    except BaseException as error:
-        raise StudyError(f"{where}: the tokenizer cannot read a long word: {first_line(error)}") from error
-    try:
-        if tokenizer.chat_template:
-            tokenizer.apply_chat_template([{"role": "user", "content": PROBE}], tokenize=False)
-    except (RecursionError, SyntaxError) as error:
-        raise StudyError(f"{where}: the chat template is nested too deep") from error
-    except MemoryError:
-        raise
+    except (RecursionError, SyntaxError) as error:  # Python's own compiler of a template has a limit too
+        raise StudyError(f"{what} is nested too deep") from error
     except Exception:
-        return  # a template may refuse a chat without a system prompt
+        return
+    except BaseException as error:
+        raise StudyError(f"{what} fails on a long word: {first_line(error)}") from error

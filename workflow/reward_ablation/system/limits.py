@@ -25,10 +25,8 @@ def memory_limit(extra: int, what: str, remedy: str = "") -> Iterator[None]:
     statm = Path("/proc/self/statm")
     if statm.exists():
         in_use = int(statm.read_text().split()[5]) * resource.getpagesize()
-        wanted = in_use + extra
-        resource.setrlimit(
-            resource.RLIMIT_DATA, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard)
-        )
+        limits = [limit for limit in (in_use + extra, soft, hard) if limit != resource.RLIM_INFINITY]
+        resource.setrlimit(resource.RLIMIT_DATA, (min(limits), hard))
     try:
         yield
     except Exception as error:
@@ -77,7 +75,7 @@ def within_limits(work: Callable[[], None], seconds: int, memory: int, what: str
         # A fork that waits for something takes no processor time.
         if not select.select([pipe], [], [], 10 * seconds)[0]:
             os.kill(child, signal.SIGKILL)
-        text = pipe.read().decode()
+        text = pipe.read().decode(errors="replace")
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if status in (-signal.SIGXCPU, -signal.SIGKILL):
         raise StudyError(f"{what} takes more than {seconds} seconds, or more memory than there is")
