@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import struct
+import subprocess
+import sys
 
 import pytest
 
@@ -61,6 +65,57 @@ def broken_tokenizer(folder):
     (folder / "tokenizer.json").write_text('{"version": "1.0"}')
 
 
+def changed(name, **entries):
+    """A damage that changes entries of a JSON file."""
+
+    def change(folder):
+        (folder / name).write_text(json.dumps({**json.loads((folder / name).read_text()), **entries}))
+
+    return change
+
+
+def deep(name):
+    """A damage that nests lists too deep for a reader that recurses."""
+    return lambda folder: (folder / name).write_text('{"a": ' + "[" * 100_000 + "]" * 100_000 + "}")
+
+
+def backtracking(pattern):
+    """A damage by which the tokenizer's regular expression takes exponential time on some texts."""
+
+    def change(folder):
+        tokenizer = json.loads((folder / "tokenizer.json").read_text())
+        tokenizer["pre_tokenizer"]["pretokenizers"][0]["pattern"] = {"Regex": pattern}
+        (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+
+    return change
+
+
+def header(claim, length=None):
+    """A damage by which the header of the weights claims something else."""
+
+    def change(folder):
+        text = json.dumps(claim).encode()
+        (folder / "model.safetensors").write_bytes(struct.pack("<Q", length or len(text)) + text + bytes(64))
+
+    return change
+
+
+def tensor(*shape, start=0, end=64):
+    return {"dtype": "F32", "shape": shape, "data_offsets": [start, end]}
+
+
+def index(weight_map):
+    return lambda folder: (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
+
+
+def huge(name):
+    return lambda folder: os.truncate(folder / name, 2**40)
+
+
+def template(text):
+    return lambda folder: (folder / "chat_template.jinja").write_text(text)
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
@@ -70,6 +125,43 @@ def broken_tokenizer(folder):
         (encoder, "model_type t5 is no causal language model"),
         (broken_config, "config.json is not JSON"),
         (broken_tokenizer, "the tokenizer cannot be loaded"),
+        (
+            changed("config.json", hidden_size=2**30),
+            "config.json describes [0-9]+ parameters, and the weights have far",
+        ),
+        (changed("config.json", vocab_size=2**40), "config.json describes [0-9]+ parameters, and the weights have far"),
+        (
+            changed("config.json", num_hidden_layers=10**9),
+            "has num_hidden_layers 1000000000, but the weights have 14 ten",
+        ),
+        (changed("config.json", text_config={"n_layer": 1e99}), "has n_layer 1e\\+99, but the weights have 14 tensors"),
+        (
+            changed("config.json", intermediate_size=32),
+            r"gives .*gate_proj.weight the shape \[32, 8\], and .* \[16, 8\]",
+        ),
+        (
+            changed("config.json", vocab_size=271),
+            r"embed_tokens.weight the shape \[271, 8\], and the weights \[270, 8\]",
+        ),
+        (changed("config.json", num_attention_heads="two"), "no model can be built from config.json"),
+        (changed("config.json", num_attention_heads=0), "no model can be built from config.json"),
+        (deep("config.json"), "config.json is not JSON: maximum recursion depth exceeded"),
+        (deep("generation_config.json"), "generation_config.json is not JSON: maximum recursion depth exceeded"),
+        (deep("model.safetensors.index.json"), "index.json is not JSON: maximum recursion depth exceeded"),
+        (deep("tokenizer_config.json"), "the tokenizer cannot be loaded: maximum recursion depth exceeded"),
+        (deep("tokenizer.json"), "the tokenizer cannot be loaded: "),
+        (huge("config.json"), "config.json has 1099511627776 bytes"),
+        (backtracking("(a|aa)+$"), "the tokenizer fails on a long word: Onig: Regex search error: retry-limit"),
+        (template("{{ 'a' * 10 ** 12 }}"), "the tokenizer or its chat template takes more than 8 GiB of memory"),
+        (template("{{ " + "(" * 5000 + ")" * 5000 + " }}"), "the chat template is nested too deep"),
+        (header({"a": tensor(2**60)}), "model.safetensors is truncated or broken"),
+        (header({"a": tensor(16)}, length=2**60), "model.safetensors is truncated or broken"),
+        (header({"a": tensor(16)}, length=10_000), "model.safetensors is truncated or broken"),
+        (header({"a": tensor(16), "b": tensor(8, start=32)}), "model.safetensors is truncated or broken"),
+        (index({"a": "../../model.safetensors"}), "must give a .safetensors file of the folder for each tensor"),
+        (index({"a": "pytorch_model.bin"}), "must give a .safetensors file of the folder for each tensor"),
+        (index({"a": ["model.safetensors"]}), "must give a .safetensors file of the folder for each tensor"),
+        (index(["model.safetensors"]), "must give a .safetensors file of the folder for each tensor"),
         (lambda folder: (folder / "config.json").unlink(), "has no config.json"),
         (lambda folder: (folder / "tokenizer_config.json").unlink(), "^copy: no tokenizer_config.json; save the token"),
     ],
@@ -78,7 +170,17 @@ def test_broken_models_are_refused_in_one_line(model_copy, damage, message):
     damage(model_copy)
     with pytest.raises(StudyError, match=message) as caught:
         check_model(model_copy, "copy")
-    assert "\n" not in str(caught.value)
+    assert str(caught.value).isprintable()
+
+
+def test_a_panic_prints_one_line(model_copy, tmp_path):
+    backtracking("(a|aa)+$")(model_copy)
+    spec = json.dumps({"source": "local", "path": str(model_copy)})
+    command = [sys.executable, "-m", "reward_ablation.models", "--spec", spec, "--output", tmp_path / "base/model.json"]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 1
+    assert result.stderr.startswith(f"error: {model_copy}: the tokenizer fails on a long word: Onig")
+    assert len(result.stderr.splitlines()) == 1
 
 
 @pytest.fixture

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +16,7 @@ from hub import Hub
 from reward_ablation.config.sections.model import DemoModel, LocalModel
 from reward_ablation.models.__main__ import parse_spec
 from reward_ablation.models.check import check_sequence_classifier
-from reward_ablation.models.fetch import fetch
+from reward_ablation.models.fetch import copy, fetch
 from reward_ablation.models.verify import verify_model
 from reward_ablation.system.digests import folder_fingerprint
 from reward_ablation.system.errors import StudyError
@@ -154,13 +157,115 @@ def test_a_local_model_is_copied_without_what_is_no_model(model_copy, tmp_path):
     assert (tmp_path / "base/model.safetensors").read_bytes() == weights
 
 
-def test_links_of_a_download_cache_are_followed(tiny_model, tmp_path):
-    snapshot = tmp_path / "snapshot"
-    snapshot.mkdir()
+@pytest.fixture
+def cached(tiny_model, tmp_path) -> Path:
+    """The tiny model in a cache of huggingface_hub: links to blobs beside the folder."""
+    repository = tmp_path / "hub/models--some--model"
+    snapshot = repository / "snapshots" / NO_COMMIT
+    snapshot.mkdir(parents=True)
+    (repository / "blobs").mkdir()
     for path in tiny_model.iterdir():
-        (snapshot / path.name).symlink_to(path)
-    fetch(LocalModel(path=str(snapshot)), tmp_path / "base/model.json")
-    assert not (tmp_path / "base/model.safetensors").is_symlink()
+        shutil.copyfile(path, repository / "blobs" / f"{path.name}-digest")
+        (snapshot / path.name).symlink_to(Path("../../blobs", f"{path.name}-digest"))
+    return snapshot
+
+
+def test_links_of_a_download_cache_are_followed(cached, tmp_path):
+    (tmp_path / "home").symlink_to(tmp_path / "hub")  # the folder that the user names may itself lie behind a link
+    named = tmp_path / "home" / cached.relative_to(tmp_path / "hub")
+    fetch(LocalModel(path=str(named)), tmp_path / "base/model.json")
+    copies = list((tmp_path / "base").iterdir())
+    assert {path.name for path in copies} == {*(path.name for path in cached.iterdir()), "model.json"}
+    assert not any(path.is_symlink() for path in copies)
+
+
+def test_a_link_inside_the_folder_is_followed(model_copy, tmp_path):
+    (model_copy / "parts").mkdir()
+    (model_copy / "config.json").rename(model_copy / "parts/config.json")
+    (model_copy / "config.json").symlink_to("parts/config.json")
+    fetch(LocalModel(path=str(model_copy)), tmp_path / "base/model.json")
+    assert not (tmp_path / "base/config.json").is_symlink()
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "special_tokens_map.json", "model-2.safetensors", "a.jinja", "b.model"])
+@pytest.mark.parametrize("relative", [True, False])
+def test_a_link_out_of_the_folder_brings_nothing_into_the_results(model_copy, tmp_path, name, relative):
+    private = tmp_path / "private"
+    private.write_text("my password")
+    (model_copy / name).symlink_to("../private" if relative else private)
+    with pytest.raises(StudyError) as caught:
+        fetch(LocalModel(path=str(model_copy)), tmp_path / "base/model.json")
+    assert str(caught.value) == (
+        f"{model_copy}/{name}: is a link to {private}, outside the model's folder; put the file itself there"
+    )
+    assert not (tmp_path / "base").exists()
+
+
+@pytest.mark.parametrize("target", ["blobs/../../private", "snapshots/other/notes.txt", "refs/main"])
+def test_a_cache_leads_to_its_blobs_alone(cached, tmp_path, target):
+    repository = cached.parents[1]
+    (repository / target).parent.mkdir(parents=True, exist_ok=True)
+    (repository / target).write_text("private")
+    (cached / "notes.txt").symlink_to(repository / target)
+    with pytest.raises(StudyError, match=r"notes\.txt: is a link to"):
+        fetch(LocalModel(path=str(cached)), tmp_path / "base/model.json")
+
+
+def test_blobs_that_are_themselves_elsewhere_are_refused(cached, tmp_path):
+    (cached.parents[1] / "blobs").rename(tmp_path / "elsewhere")
+    (cached.parents[1] / "blobs").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StudyError, match=r"is a link to .*elsewhere/.*, outside the model's folder"):
+        fetch(LocalModel(path=str(cached)), tmp_path / "base/model.json")
+
+
+def test_what_is_no_file_is_left_out_and_never_opened(model_copy, tmp_path):
+    os.mkfifo(model_copy / "notes.txt")  # to open it for reading would wait for ever
+    (model_copy / "null.json").symlink_to("/dev/zero")
+    (model_copy / "gone.json").symlink_to("nowhere")
+    (model_copy / "folder.json").mkdir()
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(model_copy / "socket.json"))
+        spec = json.dumps({"source": "local", "path": str(model_copy), "content": folder_fingerprint(model_copy)})
+        fetch(parse_spec(spec), tmp_path / "base/model.json")
+    others = {"notes.txt", "null.json", "gone.json", "folder.json", "socket.json"}
+    assert not others & {path.name for path in (tmp_path / "base").iterdir()}
+
+
+@pytest.mark.parametrize("name", [b"two\nlines.json", b"\x1b[2J.txt", b"\xff.json"])
+def test_a_name_that_cannot_be_shown_is_refused(model_copy, tmp_path, name):
+    (model_copy / os.fsdecode(name)).write_text("{}")
+    with pytest.raises(StudyError, match="a file of a model needs a printable name") as caught:
+        fetch(LocalModel(path=str(model_copy)), tmp_path / "base/model.json")
+    assert str(caught.value).isprintable()
+
+
+def test_a_model_that_changes_while_it_is_copied_is_refused(model_copy, tmp_path):
+    with (model_copy / "model.safetensors").open("r+b") as weights:
+        weights.truncate(2**28)
+    writer = f"import os\nwhile True: os.utime({str(model_copy / 'config.json')!r})"
+    with subprocess.Popen([sys.executable, "-c", writer]) as process:
+        try:
+            untouched = (model_copy / "config.json").stat().st_mtime_ns
+            while (model_copy / "config.json").stat().st_mtime_ns == untouched:
+                pass
+            with pytest.raises(StudyError, match="changed while it was copied; run again when no program writes there"):
+                copy(model_copy, tmp_path)
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize(("source", "umask"), [("local", 0o022), ("hub", 0o027), ("demo", 0o027)])
+def test_files_of_a_model_have_the_mode_of_new_files(hub, files, tiny_model, tmp_path, source, umask):
+    model = {
+        "local": {"source": "local", "path": str(tiny_model)},
+        "hub": {"source": "hub", "id": "some/model", "revision": hub.add("models", "some/model", files)},
+        "demo": {"source": "demo", "samples": 40, "steps": 1},
+    }[source]
+    command = [sys.executable, "-m", "reward_ablation.models", "--spec", json.dumps(model)]
+    command += ["--output", str(tmp_path / "base/model.json")]
+    subprocess.run(command, env=hub.environment(tmp_path / "home"), check=True, umask=umask, capture_output=True)
+    modes = {path.name: oct(path.stat().st_mode & 0o777) for path in (tmp_path / "base").iterdir()}
+    assert modes == dict.fromkeys(modes, oct(0o666 & ~umask))
 
 
 def test_a_missing_folder_is_named(tmp_path):

@@ -97,8 +97,11 @@ def test_a_shape_is_read_from_a_config(tmp_path):
     assert memory.read_shape(path) is None
     path.write_text(json.dumps(QWEN_CONFIG))
     assert memory.read_shape(path) == QWEN["0.5B"]
-    for other in ({}, [], {**QWEN_CONFIG, "num_experts": 8}, {**QWEN_CONFIG, "hidden_size": None}):
-        path.write_text(json.dumps(other))
+    for change in ({"num_experts": 8}, {"hidden_size": None}, {"num_attention_heads": 0}):
+        path.write_text(json.dumps({**QWEN_CONFIG, **change}))
+        assert memory.read_shape(path) is None
+    for text in ("{}", "[]", "[" * 100_000):
+        path.write_text(text)
         assert memory.read_shape(path) is None
 
 

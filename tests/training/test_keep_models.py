@@ -1,6 +1,7 @@
 """Kept models equal the final model of a run with so many steps, also after interruptions."""
 
 import json
+import os
 
 import pytest
 
@@ -36,6 +37,18 @@ def test_a_kept_model_is_the_final_one_of_a_shorter_run(train, lora):
     shorter = train("shorter", lora=lora, training={**constant, "max_steps": 2})
     assert of_model(run, "model-step2") == of_model(shorter, "model")
     assert of_model(run, "model-step2") != of_model(run, "model")
+
+
+@pytest.mark.parametrize(("umask", "lora"), [(0o022, None), (0o027, LORA)])
+def test_all_files_of_a_run_have_the_mode_of_new_files(train, umask, lora):
+    before = os.umask(umask)
+    try:
+        run = train("run", keep_models=2, lora=lora, gradients={"whole": [1]})
+    finally:
+        os.umask(before)
+    modes = {str(path.relative_to(run)): oct(path.stat().st_mode & 0o777) for path in run.rglob("*") if path.is_file()}
+    assert len([name for name in modes if name.endswith(".safetensors")]) == 2
+    assert modes == dict.fromkeys(modes, oct(0o666 & ~umask))
 
 
 def test_keeping_models_changes_nothing_else(trained):

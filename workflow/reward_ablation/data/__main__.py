@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 
 from reward_ablation.config.config_errors import read_spec, validate_spec
 from reward_ablation.data.problems import PrepareSpec, prepare
 from reward_ablation.system.errors import one_line_errors, storage_errors
+from reward_ablation.system.limits import memory_limit
+
+#: Most bytes of memory for one set. A Parquet file of 1 kB may hold 8 GB. A million problems with solutions take 4 GB.
+MOST_MEMORY = 16 * 2**30
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -30,7 +35,9 @@ def main(arguments: list[str] | None = None) -> None:
         help="prepared evaluation sets that this set must share no question with",
     )
     args = parser.parse_args(arguments)
-    with storage_errors(args.output):
+    memory = min(MOST_MEMORY, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * 3 // 4)
+    remedy = "; leave out the columns and rows that the study does not use"
+    with storage_errors(args.output), memory_limit(memory, f"{args.name}: the data", remedy):
         prepare(parse_spec(args.spec), args.name, args.output, args.apart_from)
 
 

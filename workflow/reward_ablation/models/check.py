@@ -6,8 +6,8 @@ import math
 from pathlib import Path
 from typing import Any
 
-from reward_ablation.sampling.tokenizer import load_tokenizer
-from reward_ablation.system.errors import StudyError
+from reward_ablation.models.trial import try_model
+from reward_ablation.system.errors import StudyError, first_line
 from reward_ablation.system.files import sha256
 from reward_ablation.system.strict_text import load_json
 
@@ -18,6 +18,9 @@ WANTED = ["*.safetensors", "*.json", "*.txt", "*.jinja", "*.model"]
 UNWANTED = ["*/*", "consolidated*", "model.json"]
 
 INDEX = "model.safetensors.index.json"
+
+#: Most bytes of a config or an index. The index of a model with 100,000 tensors has 10 MB.
+LARGEST_JSON = 100_000_000
 
 
 def wanted(names: list[str]) -> list[str]:
@@ -33,8 +36,11 @@ def check_names(names: list[str], where: str) -> None:
     Raises
     ------
     StudyError
-        There are only pickled weights, only an adapter, or no weights at all.
+        There are only pickled weights, only an adapter, or no weights at all. Or a name has a line break, another
+        control character, or bytes that are not UTF-8.
     """
+    if unprintable := [name for name in wanted(names) if not name.isprintable()]:
+        raise StudyError(f"{where}: {unprintable[0]!r}: a file of a model needs a printable name; rename or remove it")
     if "adapter_config.json" in names:
         raise StudyError(f"{where}: holds a LoRA adapter; merge it into its base model first")
     if any(name in names for name in ("model.safetensors", INDEX)):
@@ -71,8 +77,8 @@ def check_model(folder: Path, where: str) -> tuple[int, str]:
         A file is missing or broken, or the architecture is not a causal language model of transformers itself.
     """
     check_names([path.name for path in folder.iterdir()], where)
-    model_type = str(_read_json(folder, "config.json", where).get("model_type"))
-    parameters = stored_parameters(folder, where)
+    config, shapes = _read_configs(folder, where), _shapes(folder, where)
+    model_type = str(config.get("model_type"))
 
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as CAUSAL
 
@@ -81,8 +87,8 @@ def check_model(folder: Path, where: str) -> tuple[int, str]:
             f"{where}: model_type {model_type} is no causal language model of transformers; code from a "
             "repository is never run"
         )
-    _check_tokenizer(folder, where)
-    return parameters, str(CAUSAL[model_type])
+    try_model(folder, where, "AutoModelForCausalLM", config, shapes)
+    return _count(shapes), str(CAUSAL[model_type])
 
 
 def check_sequence_classifier(folder: Path, where: str) -> tuple[int, str]:
@@ -91,8 +97,7 @@ def check_sequence_classifier(folder: Path, where: str) -> tuple[int, str]:
     A causal language model is refused: transformers would give it a head with random weights.
     """
     check_names([path.name for path in folder.iterdir()], where)
-    config = _read_json(folder, "config.json", where)
-    parameters = stored_parameters(folder, where)
+    config, shapes = _read_configs(folder, where), _shapes(folder, where)
 
     from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES as CLASSIFIERS
 
@@ -103,35 +108,26 @@ def check_sequence_classifier(folder: Path, where: str) -> tuple[int, str]:
             f"{where}: holds {architecture}, and reward_model needs a sequence classifier of transformers, such as "
             "Qwen2ForSequenceClassification; code from a repository is never run"
         )
-    _check_tokenizer(folder, where)
-    return parameters, architecture
-
-
-def _check_tokenizer(folder: Path, where: str) -> None:
-    try:
-        load_tokenizer(folder, where)
-    except StudyError:
-        raise
-    except Exception as error:  # tokenizers raises bare Exception on a broken file
-        raise StudyError(f"{where}: the tokenizer cannot be loaded: {first_line(error)}") from error
+    try_model(folder, where, "AutoModelForSequenceClassification", config, shapes)
+    return _count(shapes), architecture
 
 
 def stored_parameters(folder: Path, where: str) -> int:
     """Number of parameters in the safetensors files of a model's folder; a StudyError if a file is broken."""
-    return sum(math.prod(shape) for shape in _shapes(folder, where).values())
+    return _count(_shapes(folder, where))
 
 
-def first_line(error: BaseException) -> str:
-    """The first line of an error's message, or the error's name if there is no message."""
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
+def _count(shapes: dict[str, list[int]]) -> int:
+    return sum(map(math.prod, shapes.values()))
 
 
 def _shapes(folder: Path, where: str) -> dict[str, list[int]]:
     """Shape of each tensor by name. Every file of the index must exist and have its tensors."""
     if not (folder / INDEX).is_file():
         return _shapes_of(folder / "model.safetensors", where)
-    weight_map = _read_json(folder, INDEX, where).get("weight_map") or {}
+    weight_map = _read_json(folder, INDEX, where).get("weight_map")
+    if not isinstance(weight_map, dict) or not all(_is_shard(name) for name in weight_map.values()):
+        raise StudyError(f"{where}: weight_map in {INDEX} must give a .safetensors file of the folder for each tensor")
     present = {path.name for path in folder.iterdir()}
     missing = sorted(set(weight_map.values()) - present)
     if missing:
@@ -141,6 +137,10 @@ def _shapes(folder: Path, where: str) -> dict[str, list[int]]:
         if tensor not in by_file[name]:
             raise StudyError(f"{where}: {name} has no tensor {tensor}, which {INDEX} places there")
     return {tensor: by_file[name][tensor] for tensor, name in weight_map.items()}
+
+
+def _is_shard(name: Any) -> bool:
+    return isinstance(name, str) and name.endswith(".safetensors") and "/" not in name
 
 
 def _shapes_of(path: Path, where: str) -> dict[str, list[int]]:
@@ -154,11 +154,23 @@ def _shapes_of(path: Path, where: str) -> dict[str, list[int]]:
         raise StudyError(f"{where}: {path.name} is truncated or broken: {first_line(error)}") from error
 
 
+def _read_configs(folder: Path, where: str) -> dict[str, Any]:
+    """Content of config.json. The generation config, which not every model has, is only checked."""
+    if (folder / "generation_config.json").is_file():
+        _read_json(folder, "generation_config.json", where)
+    return _read_json(folder, "config.json", where)
+
+
 def _read_json(folder: Path, name: str, where: str) -> dict[str, Any]:
+    """Content of a JSON file of a model."""
     try:
+        if (size := (folder / name).stat().st_size) > LARGEST_JSON:
+            raise StudyError(f"{where}: {name} has {size} bytes; more than {LARGEST_JSON} are no config")
         value = load_json((folder / name).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise StudyError(f"{where}: has no {name}; not a whole model") from None
+    except StudyError:
+        raise
     except ValueError as error:
         raise StudyError(f"{where}: {name} is not JSON: {first_line(error)}") from error
     if not isinstance(value, dict):

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from reward_ablation.config.sections.model import DemoModel, HubModel, LocalModel
-from reward_ablation.models.check import check_model, check_names, file_table, first_line, wanted
+from reward_ablation.models.check import check_model, check_names, file_table, wanted
 from reward_ablation.models.hub import check_download, download
 from reward_ablation.models.verify import FETCHED
-from reward_ablation.system.errors import StudyError, refused_by_storage
-from reward_ablation.system.files import write_json
+from reward_ablation.system.errors import StudyError, first_line, refused_by_storage
+from reward_ablation.system.files import give_usual_modes, write_json
 
 #: A check of a model's folder. The second argument is the model's name in messages. Returns the number of parameters
 #: and the architecture.
@@ -94,7 +94,7 @@ def _fill(model: HubModel | LocalModel | DemoModel, folder: Path, check: Check) 
 def record_model(
     folder: Path, files: dict[str, dict[str, Any]], origin: dict[str, Any], check: Check = check_model
 ) -> None:
-    """Check a model's files, then write its record.
+    """Check a model's files, then write its record and give all files their usual mode.
 
     Parameters
     ----------
@@ -110,6 +110,7 @@ def record_model(
     parameters, architecture = check(folder, str(origin["id"]))
     record = {**origin, "files": files, "parameters": parameters, "architecture": architecture}
     write_json(record, folder / FETCHED)
+    give_usual_modes(folder)
 
 
 def _describe(model: HubModel | LocalModel | DemoModel) -> str:
@@ -130,22 +131,43 @@ def copy(source: Path, folder: Path) -> None:
     would change under runs that were made from the old weights. Links also fail between a home and a scratch file
     system. The bytes are read for their checksums anyway, and writing 3 GB takes seconds, once a study.
 
+    A symbolic link counts as the file that it leads to if that file lies in the folder, or beside it as in the cache of
+    huggingface_hub. Any other link is refused: a stranger's folder must not bring a private file into the results.
+
     Raises
     ------
     StudyError
-        The folder does not exist, is not a model, or cannot be read.
+        The folder does not exist, is not a model, cannot be read, links to a file elsewhere, or changes meanwhile.
     """
     if not source.is_dir():
         raise StudyError(f"{source}: no such folder; source: local needs a folder with config.json and safetensors")
     names = [path.name for path in source.iterdir() if path.is_file()]
     check_names(names, str(source))
+    files = {name: _target(source, name) for name in wanted(names)}
     try:
-        for name in wanted(names):
-            shutil.copyfile(source / name, folder / name)
+        before = _states(files.values())
+        for name, path in files.items():
+            shutil.copyfile(path, folder / name)
+        if _states(files.values()) != before:
+            raise StudyError(f"{source}: changed while it was copied; run again when no program writes there")
     except OSError as error:
         if refused_by_storage(error):
             raise
         raise StudyError(f"{source}: cannot be copied: {first_line(error)}") from error
+
+
+def _target(source: Path, name: str) -> Path:
+    """Path of a model's file without links; a StudyError if a link leads out of the model."""
+    folder, path = source.resolve(), (source / name).resolve()
+    cache = folder.parents[1] if folder.parent.name == "snapshots" else None  # models--OWNER--NAME/snapshots/COMMIT
+    if path.is_relative_to(folder) or (cache and cache.name.startswith("models--") and path.parent == cache / "blobs"):
+        return path
+    raise StudyError(f"{source / name}: is a link to {path}, outside the model's folder; put the file itself there")
+
+
+def _states(paths: Iterable[Path]) -> list[tuple[int, int, int]]:
+    """Number, size and time of change of each file."""
+    return [(state.st_ino, state.st_size, state.st_mtime_ns) for state in map(os.stat, paths)]
 
 
 def _refuse_foreign(folder: Path) -> None:

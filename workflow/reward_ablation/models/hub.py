@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reward_ablation.config.sections.model import HubModel
-from reward_ablation.models.check import UNWANTED, WANTED, check_names, first_line, wanted
-from reward_ablation.system.errors import PassingError, StudyError, refused_by_storage
+from reward_ablation.models.check import UNWANTED, WANTED, check_names, wanted
+from reward_ablation.system.errors import PassingError, StudyError, first_line, refused_by_storage
 
 if TYPE_CHECKING:
     from huggingface_hub.hf_api import RepoSibling

@@ -77,7 +77,7 @@ def read_shape(config_file: Path) -> Shape | None:
             tied=config.get("tie_word_embeddings", False),
             bias=config.get("model_type") == "qwen2" or config.get("attention_bias", False),
         )
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, ZeroDivisionError, RecursionError):
         return None
 
 

@@ -91,6 +91,12 @@ def storage_errors(writing: str | Path | None = None) -> Iterator[None]:
         ) from error
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message, or the error's name if there is no message."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
 def refused_by_storage(error: BaseException) -> tuple[int, str | None] | None:
     """Number and file (None if unknown) of the file system error behind an error; None for other errors.
 

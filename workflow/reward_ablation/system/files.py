@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +54,19 @@ def flush_to_disk(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def give_usual_modes(folder: Path) -> None:
+    """Give a folder's files the mode of new files, by the umask. safetensors writes files that only their owner reads.
+
+    Some file systems refuse other modes. The files then stay as they are.
+    """
+    umask = os.umask(0o077)
+    os.umask(umask)
+    for path in folder.rglob("*"):
+        if path.is_file() and not path.is_symlink():
+            with suppress(PermissionError):
+                path.chmod(0o666 & ~umask)
 
 
 def write_json(value: Any, path: str | Path, durable: bool = True) -> None:

@@ -19,7 +19,14 @@ from reward_ablation.combination import of_run
 from reward_ablation.gram import similarity, store
 from reward_ablation.rewards.asking.usage import Usage, counted
 from reward_ablation.study.run_folder import HIDDEN_RECORD, MODEL, OWNER, RECORD, REQUESTS, SEAL, WORK, gpus_of
-from reward_ablation.system.files import flush_to_disk, link_or_copy, sha256, write_json, write_parquet
+from reward_ablation.system.files import (
+    flush_to_disk,
+    give_usual_modes,
+    link_or_copy,
+    sha256,
+    write_json,
+    write_parquet,
+)
 from reward_ablation.system.strict_text import load_json
 from reward_ablation.training.around.attempts import ended_attempts
 from reward_ablation.training.around.checkpoints import last_good, read_json
@@ -119,6 +126,7 @@ def _place_model(source: Path, work: Path, target: Path) -> None:
     for path in sorted(source.rglob("*")):
         if path.is_file() and path.name not in (STATE, SEAL):
             link_or_copy(path, model / path.relative_to(source))
+    give_usual_modes(model)
     for folder in (model, *(path for path in model.rglob("*") if path.is_dir())):
         flush_to_disk(folder)
     shutil.rmtree(target, ignore_errors=True)
