@@ -25,7 +25,7 @@ from reward_ablation.start.commands import Commands
 from reward_ablation.start.forks import Forks
 from reward_ablation.start.job_commands import shell_prefix, shorten_failed_commands
 from reward_ablation.system.errors import one_line_errors
-from reward_ablation.start.internals import per_job, watch_failures
+from reward_ablation.start.internals import any_time, per_job, watch_failures
 from reward_ablation.start.looks import describe_study
 from reward_ablation.start.overrides import apply_overrides
 from reward_ablation.start.primary_question import record_question

@@ -12,6 +12,7 @@ import os
 from typing import Any
 
 from reward_ablation.start.history import read_record
+from reward_ablation.study.answers_record import of_another_training
 from reward_ablation.study.run_folder import RECORD
 from reward_ablation.study.study import Study
 from reward_ablation.system.digests import digest_where_present
@@ -70,12 +71,13 @@ class Damage:
         `model` is a run's name, or `base`. Missing answers do not count as damaged, because Snakemake makes them.
         """
         damaged = {}
-        trained = None if model == "base" else digest_where_present(self.root / "runs" / model / RECORD)
+        run = self.root / "runs" / model / RECORD
+        trained = None if model == "base" else digest_where_present(run)
         for file in self.answer_files(model):
             if size_of(f"{self.root}/{file}") is not None:
                 record = read_record(self.root, record_beside(file)) or {}
                 problem = size_problem(f"{self.root}/{file}", record.get("size"))
-                if problem is None and trained and record.get("inputs", {}).get("run", trained) != trained:
+                if problem is None and trained and of_another_training(record, trained, run):
                     problem = REPLACED
                 if problem is not None:
                     damaged[file] = problem
