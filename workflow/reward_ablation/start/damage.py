@@ -22,6 +22,8 @@ from reward_ablation.system.errors import StudyError
 MISSING = "is missing"
 #: The problem of answers that a model gave which was replaced since.
 REPLACED = "is of an earlier training of the run"
+#: The problem of answers where nothing says which training of the run gave them.
+NAMELESS = "has no record that names the training of the run"
 #: SHA-256 of an empty file.
 _EMPTY_FILE = hashlib.sha256().hexdigest()
 
@@ -78,7 +80,7 @@ class Damage:
                 record = read_record(self.root, record_beside(file)) or {}
                 problem = size_problem(f"{self.root}/{file}", record.get("size"))
                 if problem is None and trained and of_another_training(record, trained, run):
-                    problem = REPLACED
+                    problem = REPLACED if "run" in record.get("inputs", {}) else NAMELESS
                 if problem is not None:
                     damaged[file] = problem
         return damaged

@@ -42,10 +42,7 @@ def record_beside(answers: Path) -> Path:
 
 
 def are_current(answers: Path, making: Making) -> bool:
-    """Whether a file of answers exists, is complete, and was made by the code and inputs of an evaluation today.
-
-    Answers whose record is lost count as current: answers of an earlier training keep their record.
-    """
+    """Whether a file of answers exists, is complete, and was made by the code and inputs of an evaluation today."""
     if not answers.is_file():
         return False
     record = read_record(record_beside(answers))
@@ -65,12 +62,12 @@ def of_another_training(record: Mapping[str, Any], trained: str, run_record: Pat
 
     Times of files do not count, because a copy loses them. A record of an older version does not name the run. Such
     answers are of the run's present training, unless its `run.json` is of this version or a later one: every
-    evaluation since then names the run.
+    evaluation since then names the run. Answers without a record are as answers of an older version.
     """
     named = record.get("inputs", {}).get("run")
-    if named is None and record:
-        return read_record(run_record).get(FORM, 1) >= NAMING
-    return named is not None and named != trained
+    if named is None:
+        return bool(read_record(run_record).get(FORM, 1) >= NAMING)
+    return bool(named != trained)
 
 
 def made_otherwise(record: Mapping[str, Any], inputs: Mapping[str, str]) -> bool:
