@@ -12,6 +12,7 @@ from reward_ablation.config.sections.evaluation import Evaluation
 from reward_ablation.evaluation import __main__ as command
 from reward_ablation.evaluation import evaluate as module
 from reward_ablation.evaluation import stored
+from reward_ablation.study.answers_record import FORM, NAMING
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256, write_json
 
@@ -66,7 +67,7 @@ def evaluate(run, tmp_path, monkeypatch):
 
         with monkeypatch.context() as patch:
             patch.setattr(module.Evaluator, "answers", watched)
-            words = ["--spec", json.dumps(SPEC), "--run", run, *options, "--answers", tmp_path / "answers"]
+            words = ["--spec", json.dumps(SPEC), "--run", run, "--answers", tmp_path / "answers", *options]
             try:
                 command.main(list(map(str, [*words, "--problems", *sets])))
             except Interrupted:
@@ -165,8 +166,8 @@ def test_answers_of_other_models_problems_or_code_and_damaged_ones_are_made_agai
         assert evaluate(first) == [(model, "first-1") for model in models]
 
 
-def test_answers_of_an_older_version_stay_where_they_are_newer_than_the_run(evaluate, run, sets, tmp_path):
-    """Records of an older version do not name the run. A lost record is no reason to generate again."""
+def test_answers_of_an_older_version_stay_until_the_run_is_trained_by_this_one(evaluate, run, sets, tmp_path):
+    """Records of an older version do not name the run. Times of files say nothing."""
     first, _ = sets
     evaluate(first, options=())
     path = tmp_path / "answers" / "first-1.json"
@@ -178,7 +179,31 @@ def test_answers_of_an_older_version_stay_where_they_are_newer_than_the_run(eval
     assert evaluate(first, options=()) == []
     later = (tmp_path / "answers" / "first-1.parquet").stat().st_mtime + 10
     os.utime(run / "run.json", (later, later))
+    assert evaluate(first, options=()) == []
+    record(run, **{FORM: NAMING})
     assert evaluate(first, options=()) == [("model", "first-1")]
+    assert evaluate(first, options=()) == []
+
+
+def test_scores_of_answers_that_are_replaced_are_removed(evaluate, run, sets, tmp_path):
+    """Scores that exist are of the answers that exist: of all metrics, and only of the answers that are replaced."""
+    first, second = sets
+    key, model = "00000000", "arm/seed0"
+    answers = tmp_path / "evaluation" / key / model
+    options = ("--answers", answers, "--scores", tmp_path / "scores")
+    scores = [tmp_path / "scores" / f"{key}-{metrics}" / model for metrics in ("11111111", "22222222")]
+    others = [tmp_path / "scores" / "33333333-11111111" / model, tmp_path / "scores" / f"{key}-11111111" / "base"]
+    evaluate(first, second, options=options)
+    for folder in (*scores, *others):
+        folder.mkdir(parents=True)
+        for path in sets:
+            (folder / path.name).touch()
+    assert evaluate(first, second, options=options) == []
+    assert all((folder / path.name).is_file() for folder in (*scores, *others) for path in sets)
+    pd.read_parquet(first)[:2].to_parquet(first)
+    assert evaluate(first, second, options=options) == [("model", "first-1")]
+    assert [(folder / first.name).is_file() for folder in (*scores, *others)] == [False, False, True, True]
+    assert all((folder / second.name).is_file() for folder in (*scores, *others))
 
 
 def test_a_failed_write_makes_no_old_answers_current(evaluate, sets, monkeypatch):

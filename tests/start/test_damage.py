@@ -6,13 +6,14 @@ import shutil
 
 import pytest
 
-from reward_ablation.start.damage import Damage
+from reward_ablation.start.damage import NAMELESS, Damage
 from reward_ablation.start.history import read_history
 from reward_ablation.start.plan import DAMAGED, PUT_BACK, plan_of
 from reward_ablation.start.plan_text import DAMAGED_RESULTS, plan_text, summary
 from reward_ablation.start.stale import PresentInputs
 from reward_ablation.start.status import State, read_status
 from reward_ablation.start.status_text import status_text
+from reward_ablation.study.answers_record import FORM, NAMING
 from reward_ablation.study.resolve import resolve
 from reward_ablation.study.run_folder import HIDDEN_RECORD, RECORD
 from reward_ablation.system.errors import StudyError
@@ -186,6 +187,16 @@ def test_answers_of_an_earlier_training_are_made_again(left, run):
     assert line in status.splitlines()
     (left.folder(run) / RECORD).unlink()  # the run is trained again, and then evaluated
     assert Damage(left.study).all_answers() == {}
+
+
+def test_answers_that_name_no_training_are_of_the_present_one_unless_this_version_trained_the_run(left, run):
+    """Whatever the times of files are. Every evaluation of a run that this version trained names the training."""
+    [dataset] = left.study.datasets
+    file = left.root / left.study.answers_folder / run.name / f"{dataset}.parquet"
+    os.utime(file, (0, 0))
+    assert Damage(left.study).all_answers() == {}
+    write_json({**json.loads((left.folder(run) / RECORD).read_text()), FORM: NAMING}, left.folder(run) / RECORD)
+    assert Damage(left.study).of_answers(run.name)[str(file.relative_to(left.root))] == NAMELESS
 
 
 def test_plan_and_status_say_what_is_damaged_in_a_line_each(left, run):

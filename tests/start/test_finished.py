@@ -1,10 +1,7 @@
 """Which runs and evaluations of a study count as finished, from the files on disk."""
 
-import os
-
 import pytest
 
-from reward_ablation.start.answers_time import are_in_order
 from reward_ablation.start.finished import _largest_part
 
 
@@ -21,14 +18,3 @@ from reward_ablation.start.finished import _largest_part
 def test_evaluation_sets_that_cost_few_runs_are_shown(evaluated, first, shown, runs):
     found = _largest_part({name: set(models) for name, models in evaluated.items()}, first)
     assert found == (set(shown), set(runs))
-
-
-def test_answers_of_a_run_that_was_trained_again_since_do_not_count(tmp_path):
-    run, answers = tmp_path / "run.json", tmp_path / "answers.parquet"
-    run.touch()
-    assert not are_in_order(answers, before=[run])
-    answers.touch()
-    os.utime(run, (1, 1))
-    assert are_in_order(answers, before=[run])
-    os.utime(answers, (0, 0))
-    assert not are_in_order(answers, before=[run])

@@ -148,31 +148,31 @@ def test_another_set_of_inputs_is_no_reason_to_evaluate(evaluated):
 
 
 @pytest.mark.parametrize(
-    ("record", "answers", "scores", "stays"),
+    ("answers", "scores", "model", "stays"),
     [
-        (1, 5, 3, True),  # Snakemake gave the answers a new time when it made others
-        (4, 5, 3, False),  # the answers were made anew
-        (None, 2, 3, True),  # of an older version
-        (None, 4, 3, False),
-        (1, None, 3, False),
-        (1, 2, None, False),
+        (5, 3, 1, True),  # times say nothing
+        (3, 5, 1, True),
+        (None, 3, 1, False),
+        (1, None, 1, False),
+        (5, 3, None, False),  # the base model is fetched, and may be another one
     ],
 )
-def test_scores_stay_where_their_answers_were_made_before(evaluated, tmp_path, record, answers, scores, stays):
+def test_scores_stay_beside_their_answers(evaluated, tmp_path, answers, scores, model, stays):
     study, dataset, _, _ = evaluated
     study.config.evaluation.metrics["flat"] = Metric(function="constant")
     name = f"base/{dataset}"
     times = {
-        f"{study.answers_folder}/{name}.json": record,
         f"{study.answers_folder}/{name}.parquet": answers,
         f"{study.scores_folder}/{name}.parquet": scores,
+        study.model_file: model,
     }
     for file, time in times.items():
-        if time is not None:
-            path = tmp_path / study.config.root / file
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.touch()
-            os.utime(path, (time, time))
+        path = tmp_path / study.config.root / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+        os.utime(path, (time or 0, time or 0))
+        if time is None:
+            path.unlink()
     wildcards = Wildcards(model="base", dataset=dataset, kind="")
     inputs = Reruns(workflow_with(), study).inputs_of_scores(wildcards)
     path = inputs["answers"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 
 import pytest
 
@@ -36,3 +38,23 @@ def test_a_start_is_learnt_again_for_other_demonstrations_and_for_no_evaluation_
 
     study.config["sft"]["seed"] = 1
     assert study.planned()["sft"] == 1
+
+
+def test_a_start_is_found_wherever_its_demonstrations_lie_and_whatever_the_times(finished, tmp_path):
+    rows = [{"question": f"{number} + 1?", "answer": str(number + 1)} for number in range(8)]
+    (tmp_path / "demos.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    source = {"source": "file", "path": "demos.jsonl"}
+    config = {**TINY, "sft": {**SFT, "data": source, "completion": ["{answer}"]}}
+    study = with_inputs_of(finished, Study(tmp_path, config))
+    result = study.snakemake("--until", "sft")
+    assert result.returncode == 0, result.stdout + result.stderr
+    (tmp_path / "demos.jsonl").rename(tmp_path / "moved.jsonl")
+    study.config["sft"]["data"]["path"] = str(tmp_path / "moved.jsonl")
+    for records in ("kept", "lost"):
+        if records == "lost":
+            shutil.rmtree(tmp_path / ".snakemake")
+            for number, path in enumerate(sorted(study.results.rglob("*"))):
+                os.utime(path, (number, number))
+        planned = study.planned()
+        assert planned["train"] == 4
+        assert not {"sft", "prepare_sft", "fetch"} & planned.keys()

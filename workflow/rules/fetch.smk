@@ -9,6 +9,7 @@ rule fetch:
     priority: order.first
     threads: study.config.launch.threads
     params:
+        made=study.model_as_made,
         spec=study.model_spec,
         code=study.code_of("models"),
     message:
@@ -28,6 +29,7 @@ rule fetch_reward_model:
     priority: order.first
     threads: study.config.launch.threads
     params:
+        made=per_job(study.reward_model_as_made),
         spec=per_job(study.reward_model_spec),
         code=study.code_of("models"),
     message:

@@ -8,6 +8,7 @@ rule prepare_evaluation:
         "<benchmarks>/prepare/evaluation/{dataset}.tsv"
     priority: order.first
     params:
+        made=study.evaluation_data_as_made,
         spec=study.evaluation_data_spec,
         code=study.code_of("data"),
     message:
@@ -20,8 +21,10 @@ rule prepare_evaluation:
 rule prepare_train:
     """The training set, held apart from the evaluation sets."""
     input:
-        evaluation=expand(
-            "<results>/data/evaluation/{dataset}.parquet", dataset=study.datasets
+        evaluation=any_time(
+            expand(
+                "<results>/data/evaluation/{dataset}.parquet", dataset=study.datasets
+            )
         ),
     output:
         problems=f"<results>/{study.problems_file}",
@@ -31,6 +34,7 @@ rule prepare_train:
         "<benchmarks>/prepare/train.tsv"
     priority: order.first
     params:
+        made=study.train_data_as_made,
         spec=study.train_data_spec,
         code=study.code_of("data"),
     message:

@@ -1,8 +1,10 @@
 rule prepare_sft:
     """The demonstrations, held apart from the evaluation sets like the training set."""
     input:
-        evaluation=expand(
-            "<results>/data/evaluation/{dataset}.parquet", dataset=study.datasets
+        evaluation=any_time(
+            expand(
+                "<results>/data/evaluation/{dataset}.parquet", dataset=study.datasets
+            )
         ),
     output:
         problems=f"<results>/{study.demonstrations_file}",
@@ -12,6 +14,7 @@ rule prepare_sft:
         "<benchmarks>/prepare/sft.tsv"
     localrule: True
     params:
+        made=study.sft_data_as_made,
         spec=study.sft_data_spec,
         code=study.code_of("data"),
     message:

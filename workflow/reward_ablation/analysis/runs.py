@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from reward_ablation.analysis.study_file import Section, StudyFile, StudyRun, first_mistake
+from reward_ablation.study.places import deciding_inputs
 from reward_ablation.study.provenance import Trained, comparable_codes
 from reward_ablation.study.run_folder import RECORD
 from reward_ablation.system.digests import check_files, read_object
@@ -126,7 +127,7 @@ def read_run(run: StudyRun, root: Path, inputs: dict[str, str]) -> RunRecord:
         record = RunRecord.model_validate(written)
     except ValidationError as error:
         raise StudyError(f"{folder / RECORD}: {first_mistake(error)}; {rerun}") from None
-    for name, digest in inputs.items():
+    for name, digest in deciding_inputs(written["spec"], inputs).items():
         if record.inputs.get(name) != digest:
             raise StudyError(f"{folder}: trained on another version of its {name}; run the same command again")
     return record

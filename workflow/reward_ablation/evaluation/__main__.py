@@ -35,6 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--base", type=Path, help="folder of the model under adapters; not read for a whole model")
     parser.add_argument("--problems", required=True, type=Path, nargs="+", help="prepared sets of problems, Parquet")
     parser.add_argument("--answers", required=True, type=Path, help="folder for the answers, a file for each set")
+    parser.add_argument("--scores", type=Path, help="folder of all scores: those of replaced answers are removed")
     parser.add_argument("--any-code", action="store_true", help="keep answers that other code, or data, made")
     parser.add_argument("--gpu-share", type=float, default=1.0, help="part of a GPU, where others share it")
     args = parser.parse_args(arguments)
@@ -43,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     final = args.model or args.run / MODEL
     kept = kept_models(args.run) if args.run and args.kept else None
     with storage_errors(args.answers), wait_for(args.answers / UNFINISHED / LOCK, "evaluate"):
-        answers = Answers(spec, args.answers, final, kept, makings(args), args.gpu_share)
+        answers = Answers(spec, args.answers, final, kept, makings(args), args.gpu_share, scores_of(args))
         if answers.are_complete():
             print(f"evaluate: the answers in {args.answers} are made already; to make them again, delete them")
         else:
@@ -60,6 +61,14 @@ def makings(args: argparse.Namespace) -> dict[str, Making]:
     return {
         path.stem: Making({**inputs, "problems": sha256(path)}, run_record, args.any_code) for path in args.problems
     }
+
+
+def scores_of(args: argparse.Namespace) -> list[Path]:
+    """Folders of the scores of these answers: `{scores}/{key of evaluation}-{key of metrics}/{model}`."""
+    if args.scores is None:
+        return []
+    key, *model = args.answers.relative_to(args.scores.with_name("evaluation")).parts
+    return [folder.joinpath(*model) for folder in sorted(args.scores.glob(f"{key}-*"))]
 
 
 def make(answers: Answers, base: Path | None, sets: Mapping[str, pd.DataFrame], clock: Clock) -> None:

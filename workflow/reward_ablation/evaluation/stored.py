@@ -62,6 +62,8 @@ class Answers:
         What the answers to each evaluation set depend on.
     gpu_share : float
         Part of a GPU that makes the answers, for their records.
+    scores : sequence of Path
+        Folders with scores of these answers by the study's own metrics, present or former.
     """
 
     def __init__(
@@ -72,8 +74,9 @@ class Answers:
         kept: Mapping[int, Path] | None,
         making: Mapping[str, Making],
         gpu_share: float = 1.0,
+        scores: Sequence[Path] = (),
     ):
-        self.gpu_share = gpu_share
+        self.gpu_share, self.scores = gpu_share, scores
         self.spec, self.folder, self.work, self.making = spec, folder, folder / UNFINISHED, making
         self.files: dict[str, list[Part]] = {}
         for dataset in making:
@@ -105,11 +108,17 @@ class Answers:
         self._write(part.name, part.dataset, [part.model], answers, seconds)
 
     def put_in_place(self) -> None:
-        """Join the answers of the models that the run kept, and give all files their names."""
+        """Join the answers of the models that the run kept, and give all files their names.
+
+        Scores of answers that are replaced go first, so that scores are always of the answers beside which they are.
+        """
         for file, parts in self.files.items():
             if file not in self.making and not self._is_there(self.work, file):
                 self._join(file, parts)
         for file in self.files:
+            if not self._is_there(self.folder, file):
+                for folder in self.scores:
+                    (folder / f"{file}.parquet").unlink(missing_ok=True)
             _link(file, self.work, self.folder)
 
     def remove_unfinished(self) -> None:

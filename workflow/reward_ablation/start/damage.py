@@ -12,6 +12,7 @@ import os
 from typing import Any
 
 from reward_ablation.start.history import read_record
+from reward_ablation.study.answers_record import of_another_training
 from reward_ablation.study.run_folder import RECORD
 from reward_ablation.study.study import Study
 from reward_ablation.system.digests import digest_where_present
@@ -21,6 +22,8 @@ from reward_ablation.system.errors import StudyError
 MISSING = "is missing"
 #: The problem of answers that a model gave which was replaced since.
 REPLACED = "is of an earlier training of the run"
+#: The problem of answers where nothing says which training of the run gave them.
+NAMELESS = "has no record that names the training of the run"
 #: SHA-256 of an empty file.
 _EMPTY_FILE = hashlib.sha256().hexdigest()
 
@@ -70,13 +73,14 @@ class Damage:
         `model` is a run's name, or `base`. Missing answers do not count as damaged, because Snakemake makes them.
         """
         damaged = {}
-        trained = None if model == "base" else digest_where_present(self.root / "runs" / model / RECORD)
+        run = self.root / "runs" / model / RECORD
+        trained = None if model == "base" else digest_where_present(run)
         for file in self.answer_files(model):
             if size_of(f"{self.root}/{file}") is not None:
                 record = read_record(self.root, record_beside(file)) or {}
                 problem = size_problem(f"{self.root}/{file}", record.get("size"))
-                if problem is None and trained and record.get("inputs", {}).get("run", trained) != trained:
-                    problem = REPLACED
+                if problem is None and trained and of_another_training(record, trained, run):
+                    problem = REPLACED if "run" in record.get("inputs", {}) else NAMELESS
                 if problem is not None:
                     damaged[file] = problem
         return damaged

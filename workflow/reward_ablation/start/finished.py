@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
-from reward_ablation.start.answers_time import are_in_order
 from reward_ablation.start.history import read_history
 from reward_ablation.start.plan import plan_of
 from reward_ablation.start.reruns import Reruns
@@ -48,7 +46,7 @@ def finished_part(study: Study, reruns: Reruns) -> FinishedPart:
     trained = [each.run.name for each in planned if not each.trains and history.records.get(each.run.name)]
     evaluated = {}
     for dataset in study.datasets:
-        models = {model for model in ("base", *trained) if _is_evaluated(study, root, model, dataset, reruns)}
+        models = {model for model in ("base", *trained) if _is_evaluated(study, model, dataset, reruns)}
         if "base" in models and len(models) > 1 and (root / "data" / "evaluation" / f"{dataset}.parquet").is_file():
             evaluated[dataset] = models - {"base"}
     names = dict(zip(study.datasets, study.dataset_names, strict=True))
@@ -57,15 +55,13 @@ def finished_part(study: Study, reruns: Reruns) -> FinishedPart:
     return FinishedPart([run for run in trained if run in runs], ordered, trained)
 
 
-def _is_evaluated(study: Study, root: Path, model: str, dataset: str, reruns: Reruns) -> bool:
+def _is_evaluated(study: Study, model: str, dataset: str, reruns: Reruns) -> bool:
     """Whether a model's answers to an evaluation set exist, with their scores, and need not be made again."""
-    run_record = [root / "runs" / model / RECORD] if model != "base" else []
-    for answers, scores in _files(study, model, dataset):
-        if answers in reruns.answers_again:
-            return False
-        if not are_in_order(root / answers, run_record, [root / scores] if scores else []):
-            return False
-    return True
+    record = [f"runs/{model}/{RECORD}"] if model != "base" else []
+    return all(
+        answers not in reruns.answers_again and not reruns.missing([answers, *record, *([scores] if scores else [])])
+        for answers, scores in _files(study, model, dataset)
+    )
 
 
 def _files(study: Study, model: str, dataset: str) -> Iterator[tuple[str, str | None]]:

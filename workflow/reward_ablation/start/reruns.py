@@ -12,6 +12,7 @@ answers.
 from __future__ import annotations
 
 import os
+import shlex
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -19,14 +20,15 @@ from typing import Any
 from snakemake.io import ancient
 from snakemake.ioflags import before_update
 
-from reward_ablation.start.answers_time import are_in_order
 from reward_ablation.start.damage import Damage, record_beside
 from reward_ablation.start.evaluations import BASE_MODEL, Evaluation, evaluation_of
 from reward_ablation.start.history import read_history, read_record
 from reward_ablation.start.internals import (
+    any_time,
     compare_no_input_sets,
     counts_params,
     force,
+    ignore_marked_times,
     is_main,
     last_attempt,
     makes_files,
@@ -64,6 +66,7 @@ class Reruns:
         self.study = study
         self.folder = study.root / study.config.root / "runs"
         self.present = PresentInputs(study)
+        ignore_marked_times()
 
     @cached_property
     def code_counts(self) -> bool:
@@ -124,8 +127,8 @@ class Reruns:
     def inputs_of_answers(self, wildcards: Any) -> dict[str, Any]:
         """Input function of an evaluation: the base model, all problems, and the run's record if a run is evaluated.
 
-        Forces stale or damaged answers. For answers that stay, the inputs are marked so that their times are no reason
-        to make the answers again.
+        Forces stale or damaged answers, and those of an earlier training of the run, by the records beside them. Times
+        of the inputs are no reason to make answers again.
         """
         self._inputs_are_not_compared_as_sets  # noqa: B018, in force from now on
         run, root = wildcards.get("run"), self.study.config.root
@@ -141,7 +144,8 @@ class Reruns:
             files = self._staying(files) if run is None else {name: ancient(paths) for name, paths in files.items()}
         if run is None:
             return files
-        return {"run": f"{root}/runs/{run}/{RECORD}", "model": ancient(files["model"]), "problems": files["problems"]}
+        record = any_time(f"{root}/runs/{run}/{RECORD}")
+        return {"run": record, "model": ancient(files["model"]), "problems": files["problems"]}
 
     @cached_property
     def _inputs_are_not_compared_as_sets(self) -> None:
@@ -164,24 +168,29 @@ class Reruns:
     def inputs_of_scores(self, wildcards: Any) -> dict[str, str]:
         """Input function of a scoring: the answers to score, and the run's record if they are a run's.
 
-        The answers are ancient where they stay and are older than their scores: when Snakemake makes some answers of a
-        run, it gives all of them a new time. The run's record has the answers scored again that another training of
-        the run gave.
+        The answers are ancient where they and their scores stay: when Snakemake makes some answers of a run, it gives
+        all of them a new time. An evaluation that replaces answers removes their scores, so scores that exist are of
+        the answers that exist. Answers of a base model that this start fetches may be replaced. The run's record has
+        the answers scored again that another training of the run gives.
         """
         self._inputs_are_not_compared_as_sets  # noqa: B018, in force from now on
         name = f"{wildcards.model}/{wildcards.dataset}{wildcards.kind}.parquet"
         answers, scores = f"{self.study.answers_folder}/{name}", f"{self.study.scores_folder}/{name}"
         folder = self.study.config.root
-        path, root = f"{folder}/{answers}", self.study.root / folder
+        path = f"{folder}/{answers}"
         again = answers in self.answers_again or wildcards.model in self.runs_again
-        stay = not again and are_in_order(root / answers, after=[root / scores])
+        needed = [answers, scores, *([self.study.model_file] if wildcards.model == BASE_MODEL else [])]
+        stay = not again and not self.missing(needed)
         files = {"answers": ancient(path) if stay else path}
-        return files if wildcards.model == BASE_MODEL else {**files, "run": f"{folder}/runs/{wildcards.model}/{RECORD}"}
+        run = any_time(f"{folder}/runs/{wildcards.model}/{RECORD}")
+        return files if wildcards.model == BASE_MODEL else {**files, "run": run}
 
     def options_of_evaluation(self, wildcards: Any, output: Any) -> str:
         """Options of the evaluation command. `output` is unused here: see `Study.options_of_run`."""
         share = self.study.config.launch.share
+        scores = f"{self.study.config.root}/scores"
         options = {
+            f" --scores {shlex.quote(scores)}": os.path.isdir(self.study.root / scores),
             " --kept": wildcards.get("run") in self.study.keeping_runs,
             " --any-code": not self.code_counts,
             f" --gpu-share {share:.6g}": share < 1,

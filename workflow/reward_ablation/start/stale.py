@@ -15,6 +15,7 @@ from reward_ablation.study.core_digest import (
     of_checkpoints,
     training_modules,
 )
+from reward_ablation.study.places import deciding_inputs
 from reward_ablation.study.run import Run
 from reward_ablation.study.study import Study
 from reward_ablation.system.digests import digest_where_present
@@ -65,7 +66,10 @@ class PresentInputs:
             return False
         model = self._root / self.study.model_file
         record = read_record(model.parent, model.name) or {}
-        present = self._digests({"model": self.study.fetched_file, "problems": demonstrations})
+        files = {"model": self.study.fetched_file, "problems": demonstrations}
+        if self.study.config.model.source == "local":  # the name of the start's folder has its content
+            del files["model"]
+        present = self._digests(files)
         recorded = record.get("inputs", {})
         return any(recorded.get(name, digest) != digest for name, digest in present.items())
 
@@ -96,8 +100,8 @@ def stale_because(record: dict[str, Any], run: Run, present: PresentInputs) -> s
         return "its run.json is of another config"
     if record.get("code") != run.code:
         return f"{CODE_CHANGED}{_changed_modules(record.get('modules', {}), present.modules(run))}"
-    trained_on = record.get("inputs", {})
-    changed = [_INPUTS[name] for name, digest in present.inputs.items() if trained_on.get(name, digest) != digest]
+    trained_on, inputs = record.get("inputs", {}), deciding_inputs(record["spec"], present.inputs)
+    changed = [_INPUTS[name] for name, digest in inputs.items() if trained_on.get(name, digest) != digest]
     return f"its {' and its '.join(changed)} changed" if changed else None
 
 

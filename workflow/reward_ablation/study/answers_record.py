@@ -11,6 +11,11 @@ from reward_ablation.study.core_digest import deciding_digest
 from reward_ablation.system.files import sha256
 from reward_ablation.system.strict_text import load_json
 
+#: Key of `run.json` with the form of the record. Records of earlier versions lack the key.
+FORM = "form"
+#: The form that this version writes. All answers of such a run name the run.
+NAMING = 2
+
 
 @dataclass(frozen=True)
 class Making:
@@ -21,8 +26,7 @@ class Making:
     inputs : mapping of str to str
         SHA-256 of `problems`, and of the record of the evaluated `run` or base `model`.
     run_record : Path or None
-        `run.json` of the evaluated run; None for the base model. A record of an older version does not name the run.
-        Answers with such a record must be newer than this file.
+        `run.json` of the evaluated run; None for the base model.
     any_code : bool
         Whether answers made by other code, or from other problems or another base model, are kept.
     """
@@ -38,21 +42,32 @@ def record_beside(answers: Path) -> Path:
 
 
 def are_current(answers: Path, making: Making) -> bool:
-    """Whether a file of answers exists, is complete, and was made by the code and inputs of an evaluation today.
-
-    Answers whose record is lost count as current if they are newer than the run.
-    """
+    """Whether a file of answers exists, is complete, and was made by the code and inputs of an evaluation today."""
     if not answers.is_file():
         return False
     record = read_record(record_beside(answers))
     made_of = record.get("inputs", {})
-    if making.run_record and "run" not in made_of and _changed(answers) < _changed(making.run_record):
+    run = making.inputs.get("run")
+    if run and making.run_record and of_another_training(record, run, making.run_record):
         return False
     if any(record.get(name, found) != found for name, found in _size_and_digest(answers, record).items()):
         return False
     if making.any_code:
         return made_of.get("run") == making.inputs.get("run", made_of.get("run"))
     return not made_otherwise(record, making.inputs)
+
+
+def of_another_training(record: Mapping[str, Any], trained: str, run_record: Path) -> bool:
+    """Whether answers are of an earlier training of their run than the one with this `run.json`, of SHA-256 `trained`.
+
+    Times of files do not count, because a copy loses them. A record of an older version does not name the run. Such
+    answers are of the run's present training, unless its `run.json` is of this version or a later one: every
+    evaluation since then names the run. Answers without a record are as answers of an older version.
+    """
+    named = record.get("inputs", {}).get("run")
+    if named is None:
+        return bool(read_record(run_record).get(FORM, 1) >= NAMING)
+    return bool(named != trained)
 
 
 def made_otherwise(record: Mapping[str, Any], inputs: Mapping[str, str]) -> bool:
@@ -77,7 +92,3 @@ def _size_and_digest(answers: Path, record: Mapping[str, Any]) -> dict[str, Any]
     """Size of the file and, if the size is the recorded one, its SHA-256: a large file is not read needlessly."""
     size = answers.stat().st_size
     return {"size": size} | ({"sha256": sha256(answers)} if record.get("size") == size else {})
-
-
-def _changed(path: Path) -> int:
-    return path.stat().st_mtime_ns

@@ -12,7 +12,7 @@ from typing import Any
 from reward_ablation.config.designs import Arm
 from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.config.tracking import tracking_in
-from reward_ablation.study.canonical import canonical, dump, key_of
+from reward_ablation.study.canonical import canonical, dump
 from reward_ablation.study.claims import (
     Claim,
     ClaimsOnRecord,
@@ -41,6 +41,7 @@ from reward_ablation.study.options import (
     reward_model_options,
     tracking_options,
 )
+from reward_ablation.study.places import Places, base_file, demonstrations_file, training_file
 from reward_ablation.study.primary import (
     Primary,
     Question,
@@ -128,28 +129,36 @@ class Study:
     warnings: list[str]
 
     @cached_property
+    def _places(self) -> Places:
+        return Places(self.root / self.config.root)
+
+    @cached_property
     def fetched_file(self) -> str:
-        """The fetched model's record. Like all paths here, it is below the results folder and keyed by content."""
-        return f"models/base-{key_of(self._model_spec)}/model.json"
+        """The fetched model's record. Like all paths here, it is below the results folder.
+
+        A fetched model or prepared set of the same content is used, however the config spelled its path or name when it
+        was made.
+        """
+        return base_file(self._model_as_made)
 
     @cached_property
     def model_file(self) -> str:
         """Record of the model that all runs start from: the fetched model, or the model after the supervised start."""
         if self.config.sft is None:
             return self.fetched_file
-        return f"models/base-{key_of({'model': self._model_spec, 'sft': self._sft_spec.content()})}/model.json"
+        return base_file(self._start_as_made)
 
     @cached_property
     def demonstrations_file(self) -> str | None:
         """The prepared demonstrations of the supervised start; None if the study has none."""
         if self.config.sft is None:
             return None
-        return f"data/sft-{sft_data_spec(self.config, self.root).key}.parquet"
+        return demonstrations_file(self._demonstrations_as_made)
 
     @cached_property
     def problems_file(self) -> str:
         """The prepared training set."""
-        return f"data/train-{self._train_data_spec.key}.parquet"
+        return training_file(self._training_set_as_made)
 
     @cached_property
     def reward_models(self) -> dict[str, str]:
@@ -183,9 +192,17 @@ class Study:
     @cached_property
     def datasets(self) -> dict[str, str]:
         """Evaluation sets by `name-key`, with their specs."""
-        data = self.config.data
-        specs = {name: data_spec(self.config, source, self.root) for name, source in data.evaluation.items()}
-        return {f"{name}-{spec.key}": spec.text for name, spec in specs.items()}
+        return dict(zip(self._sets_as_made, map(dump, self._evaluation_sets.values()), strict=True))
+
+    @cached_property
+    def _evaluation_sets(self) -> dict[str, dict[str, Any]]:
+        """The specs of the evaluation sets by their names in the config."""
+        evaluation = self.config.data.evaluation
+        return {name: data_spec(self.config, source, self.root).content() for name, source in evaluation.items()}
+
+    @cached_property
+    def _sets_as_made(self) -> dict[str, dict[str, Any]]:
+        return self._places.evaluation_sets(self._evaluation_sets)
 
     @cached_property
     def answers_folder(self) -> str:
@@ -224,8 +241,8 @@ class Study:
 
     @cached_property
     def dataset_names(self) -> list[str]:
-        """Names of the evaluation sets, without their keys, in the order of `datasets`."""
-        return [dataset.rpartition("-")[0] for dataset in self.datasets]
+        """Names of the evaluation sets in the config, in the order of `datasets`."""
+        return list(self.config.data.evaluation)
 
     @cached_property
     def exports(self) -> list[str]:
@@ -287,29 +304,53 @@ class Study:
             raise StudyError(f"{wildcards.run}: no run of this study; its runs are listed by `snakemake -n`")
         return self.runs[wildcards.run]
 
-    def model_spec(self, wildcards: Any) -> str:
+    # A spec that a command needs has the present paths. Its function takes `output`, so that Snakemake does not compare
+    # the spec with its record: see `options_of_run`. Snakemake compares the spec as it was made.
+
+    def model_spec(self, wildcards: Any, output: Any = None) -> str:
         """Spec of the base model."""
         return dump(self._model_spec)
 
-    def reward_model_spec(self, wildcards: Any) -> str:
+    def model_as_made(self, wildcards: Any) -> str:
+        """Spec of the base model, with the path under which it was fetched."""
+        return dump(self._model_as_made)
+
+    def reward_model_spec(self, wildcards: Any, output: Any = None) -> str:
         """Source of the reward model that the wildcard names by its key."""
         return self.reward_models[wildcards.reward_model]
 
-    def sft_spec(self, wildcards: Any) -> str:
-        """Spec of the supervised start."""
-        return self._sft_spec.text
+    def reward_model_as_made(self, wildcards: Any) -> str:
+        """Source of the reward model that the wildcard names, with the path under which it was fetched."""
+        source = self.reward_models[wildcards.reward_model]
+        return self._places.reward_model_as_made(source, model_file(wildcards.reward_model))
 
-    def sft_data_spec(self, wildcards: Any) -> str:
+    def sft_spec(self, wildcards: Any) -> str:
+        """Spec of the supervised start, with the paths under which it was made."""
+        return dump(self._start_as_made["sft"])
+
+    def sft_data_spec(self, wildcards: Any, output: Any = None) -> str:
         """Spec of the demonstrations."""
         return sft_data_spec(self.config, self.root).text
 
-    def train_data_spec(self, wildcards: Any) -> str:
+    def sft_data_as_made(self, wildcards: Any) -> str:
+        """Spec of the demonstrations, with the paths under which they were prepared."""
+        return dump(self._demonstrations_as_made)
+
+    def train_data_spec(self, wildcards: Any, output: Any = None) -> str:
         """Spec of the training set."""
         return self._train_data_spec.text
 
-    def evaluation_data_spec(self, wildcards: Any) -> str:
+    def train_data_as_made(self, wildcards: Any) -> str:
+        """Spec of the training set, with the paths under which it was prepared."""
+        return dump(self._training_set_as_made)
+
+    def evaluation_data_spec(self, wildcards: Any, output: Any = None) -> str:
         """Spec of the evaluation set that the wildcard dataset names."""
         return self.datasets[wildcards.dataset]
+
+    def evaluation_data_as_made(self, wildcards: Any) -> str:
+        """Spec of the evaluation set that the wildcard names, with the path under which it was prepared."""
+        return dump(self._sets_as_made[wildcards.dataset])
 
     def evaluation_spec(self, wildcards: Any) -> str:
         """Spec of an evaluation: its settings and the prompt."""
@@ -331,6 +372,22 @@ class Study:
     @cached_property
     def _model_spec(self) -> dict[str, Any]:
         return model_spec(self.config.model, self.root)
+
+    @cached_property
+    def _model_as_made(self) -> dict[str, Any]:
+        return self._places.as_made(self._model_spec, base_file)
+
+    @cached_property
+    def _start_as_made(self) -> dict[str, Any]:
+        return self._places.as_made({"model": self._model_spec, "sft": self._sft_spec.content()}, base_file)
+
+    @cached_property
+    def _demonstrations_as_made(self) -> dict[str, Any]:
+        return self._places.as_made(sft_data_spec(self.config, self.root).content(), demonstrations_file)
+
+    @cached_property
+    def _training_set_as_made(self) -> dict[str, Any]:
+        return self._places.as_made(self._train_data_spec.content(), training_file)
 
     @cached_property
     def _sft_spec(self) -> SftSpec:

@@ -18,6 +18,8 @@ from transformers import TrainerState
 from reward_ablation.combination import of_run
 from reward_ablation.gram import similarity, store
 from reward_ablation.rewards.asking.usage import Usage, counted
+from reward_ablation.study.answers_record import FORM, NAMING
+from reward_ablation.study.places import deciding_inputs
 from reward_ablation.study.run_folder import HIDDEN_RECORD, MODEL, OWNER, RECORD, REQUESTS, SEAL, WORK, gpus_of
 from reward_ablation.system.files import (
     flush_to_disk,
@@ -96,8 +98,9 @@ def finished(run_dir: Path, owner: dict[str, Any]) -> bool:
     record = read_json(run_dir / HIDDEN_RECORD)
     if record is None:
         return False
-    of_record = {"spec": {**record["spec"], "seed": record["seed"]}, "code": record["code"], "inputs": record["inputs"]}
-    if of_record != owner:
+    spec = {**record["spec"], "seed": record["seed"]}
+    of_record = {"spec": spec, "code": record["code"], "inputs": deciding_inputs(spec, record["inputs"])}
+    if of_record != {**owner, "inputs": deciding_inputs(owner["spec"], owner["inputs"])}:
         return False
     for name, digest in record["files"].items():
         path = run_dir / name
@@ -170,6 +173,7 @@ def run_record(
     cpu_seconds = sum(attempt["wall_seconds"] * number for attempt, number in zip(attempts, threads, strict=True))
     files = sorted(path for pattern in OUTPUTS for path in folder.glob(pattern) if path.is_file())
     return {
+        FORM: NAMING,
         "seed": spec.pop("seed"),
         "spec": spec,
         "code": owner["code"],
