@@ -118,6 +118,7 @@ def stored_parameters(folder: Path, where: str) -> int:
 
 
 def _count(shapes: dict[str, list[int]]) -> int:
+    """Number of elements of all tensors."""
     return sum(map(math.prod, shapes.values()))
 
 
@@ -140,6 +141,7 @@ def _shapes(folder: Path, where: str) -> dict[str, list[int]]:
 
 
 def _is_shard(name: Any) -> bool:
+    """Whether an entry of an index is the name of a safetensors file beside the index."""
     return isinstance(name, str) and name.endswith(".safetensors") and "/" not in name
 
 

@@ -60,6 +60,7 @@ def try_model(folder: Path, where: str, auto_class: str, config: dict[str, Any],
 
 
 def _check_layers(config: dict[str, Any], tensors: int, where: str) -> None:
+    """Refuse far more layers than tensors, before a class of transformers makes a list of the layers."""
     text_config = config.get("text_config")
     for part in (config, text_config if isinstance(text_config, dict) else {}):
         for key in _LAYERS:
@@ -100,6 +101,7 @@ def _check_sizes(folder: Path, where: str, loader: Any, shapes: Shapes) -> None:
 
 
 def _elements(shape: list[int]) -> int:
+    """Number of elements of a tensor."""
     return math.prod(shape)
 
 
