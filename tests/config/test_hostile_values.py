@@ -19,6 +19,7 @@ from reward_ablation.cluster.site import read_site
 from reward_ablation.start.overrides import override
 from reward_ablation.start.report_pages import arms_page, as_yaml, config_page
 from reward_ablation.study.resolve import resolve
+from reward_ablation.study.shown_paths import without_places
 from reward_ablation.system.errors import StudyError
 from rule_commands import shell_commands, words_in_bash
 
@@ -196,7 +197,7 @@ def check_pages(config: dict[str, Any], study, tags: set[str]) -> None:
         parser = Tags()
         parser.feed(page)
         assert parser.tags <= tags
-    assert yaml.safe_load(as_yaml(config)) == json.loads(json.dumps(config))
+    assert yaml.safe_load(as_yaml(config, study.root)) == without_places(json.loads(json.dumps(config)), study.root)
 
 
 @pytest.mark.parametrize(("field", "beside"), FIELDS.items(), ids=FIELDS.keys())

@@ -7,11 +7,11 @@ import sys
 from importlib.machinery import PathFinder
 from pathlib import Path
 
-from reward_ablation.rewards.call import described
 from reward_ablation.study.code_digest import PACKAGE_ROOT, closure, file_below, file_of_module, is_own
 from reward_ablation.study.core_digest import deciding_digest
 from reward_ablation.study.syntax_text import imported_names, source
 from reward_ablation.system.errors import StudyError
+from reward_ablation.system.plain_values import printable
 
 
 def file_digest(path: Path, root: Path) -> str:
@@ -60,7 +60,9 @@ def imports_of_file(path: Path, root: Path) -> dict[str, Path]:
     except SyntaxError as error:
         raise StudyError(f"{error.filename}: line {error.lineno}: not valid Python: {error.msg}") from None
     except (ValueError, RecursionError, MemoryError) as error:
-        raise StudyError(f"{path}: the file, or one that it imports, is not valid Python: {described(error)}") from None
+        raise StudyError(
+            f"{path}: the file, or one that it imports, is not valid Python: {type(error).__name__}: {printable(str(error), 300)}"
+        ) from None
 
 
 def _own_modules(files: dict[str, Path]) -> list[str]:
