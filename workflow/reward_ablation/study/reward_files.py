@@ -60,9 +60,8 @@ def imports_of_file(path: Path, root: Path) -> dict[str, Path]:
     except SyntaxError as error:
         raise StudyError(f"{error.filename}: line {error.lineno}: not valid Python: {error.msg}") from None
     except (ValueError, RecursionError, MemoryError) as error:
-        raise StudyError(
-            f"{path}: the file, or one that it imports, is not valid Python: {type(error).__name__}: {printable(str(error), 300)}"
-        ) from None
+        problem = f"{type(error).__name__}: {printable(str(error), 300)}"
+        raise StudyError(f"{path}: the file, or one that it imports, is not valid Python: {problem}") from None
 
 
 def _own_modules(files: dict[str, Path]) -> list[str]:
