@@ -22,6 +22,7 @@ from reward_ablation.start.before_jobs import (
 )
 from reward_ablation.start.command_keys import take_command_keys
 from reward_ablation.start.commands import Commands
+from reward_ablation.start.diverged import with_diverged
 from reward_ablation.start.forks import Forks
 from reward_ablation.start.job_commands import shell_prefix, shorten_failed_commands
 from reward_ablation.system.errors import one_line_errors
@@ -52,7 +53,7 @@ with one_line_errors():
     check_working_folder(Path.cwd())
     settled = apply_overrides(config, workflow, os.environ, logger.info)
     command_keys = take_command_keys(config, workflow)
-    study = resolve(config, settled.source, Path.cwd())
+    study = with_diverged(resolve(config, settled.source, Path.cwd()))
 results_folder = ResultsFolder(Path(study.config.root))
 for warning in study.warnings:
     logger.warning(f"warning: {warning}")
@@ -161,10 +162,10 @@ rule all:
     """Every run, every evaluation, every table and figure."""
     default_target: True
     input:
-        expand("<results>/runs/{run}/run.json", run=study.runs),
+        expand("<results>/runs/{run}/run.json", run=study.sound_runs),
         expand(
             f"<results>/{study.answers_folder}/{{run}}/{{dataset}}.parquet",
-            run=study.runs,
+            run=study.sound_runs,
             dataset=study.datasets,
         ),
         expand(
