@@ -30,7 +30,8 @@ def test_a_diverged_run_ends_with_one_line_and_a_record(command, tmp_path):
     assert line.startswith(
         "error: training: diverged at step 2: the logits that tokens are sampled from are not finite; "
     )
-    assert "last finite gradient norm: " in line and ", at step 1; lower learning_rate" in line
+    assert "last finite gradient norm: " in line
+    assert ", at step 1; lower learning_rate" in line
     assert "Traceback" not in ended.stderr
     assert not (run / RECORD).exists()
     record = json.loads((run / DIVERGED).read_text())
@@ -59,7 +60,8 @@ def test_a_run_that_is_trained_after_all_has_no_record_of_divergence(train, tmp_
     folder.mkdir(parents=True)
     (folder / DIVERGED).write_text("{}")
     train("again", training={"max_steps": 1})
-    assert (folder / RECORD).exists() and not (folder / DIVERGED).exists()
+    assert (folder / RECORD).exists()
+    assert not (folder / DIVERGED).exists()
 
 
 @pytest.mark.parametrize(
