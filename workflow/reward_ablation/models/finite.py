@@ -30,7 +30,8 @@ def check_fetched(folder: Path, where: str) -> None:
     """Refuse a base model or a reward model with values that are not finite. `where` is what a message calls it."""
     if name := first_not_finite(folder):
         raise StudyError(
-            f"{where}: the tensor {name} has values that are NaN or infinite; take another copy of the model"
+            f"{where}: the tensor {name} has values that are NaN or infinite; take another copy of the model or, "
+            "after a supervised start, lower sft.training.learning_rate"
         )
 
 

@@ -9,12 +9,12 @@ import shutil
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
 from reward_ablation.config.base import NAME_PATTERN
 from reward_ablation.study.canonical import KEY_DIGITS
-from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, RECORD, SFT_WORK, UNFINISHED, VLLM_LOG, WORK
+from reward_ablation.study.run_folder import DIVERGED, HIDDEN_RECORD, LOCK, RECORD, SFT_WORK, UNFINISHED, VLLM_LOG, WORK
 from reward_ablation.study.study import FOLDERS, PREVIEW, Study
 from reward_ablation.system.locks import Held, take
 
@@ -58,6 +58,7 @@ _LEFT_OVER_AFTER = 3600
 #: Names that training writes in a run's folder. A folder that holds any other name is the user's own.
 _OF_A_RUN = re.compile(
     rf"{re.escape(RECORD)}|{re.escape(HIDDEN_RECORD)}|{re.escape(WORK)}|{re.escape(LOCK)}|{re.escape(VLLM_LOG)}"
+    rf"|{re.escape(DIVERGED)}"
     r"|model(-step[0-9]+)?|set_aside|tensorboard|wandb"
     r"|[a-z_]+\.parquet|gradients_step_[0-9]+\.npz|\..+\.tmp"
 )
@@ -89,7 +90,7 @@ def unneeded(study: Study) -> list[Leftover]:
     Only paths of the kinds that the workflow makes are listed. Links, and everything behind them, are left alone.
     """
     root = study.root / study.config.root
-    needed = needed_paths(study)
+    needed = needed_paths(replace(study, diverged={}))  # what a diverged run has is kept
     too_young = time.time() - _LEFT_OVER_AFTER
     leftovers: dict[Path, str] = {}
     for folder, folders, files in os.walk(root):
