@@ -24,6 +24,7 @@ from reward_ablation.start.before_jobs import (
 from reward_ablation.start.command_keys import take_command_keys
 from reward_ablation.start.commands import Commands
 from reward_ablation.start.data_files import check_data_files
+from reward_ablation.start.diverged import with_diverged
 from reward_ablation.start.forks import Forks
 from reward_ablation.start.job_commands import (
     check_contents,
@@ -72,7 +73,7 @@ if is_dry_run(workflow):
 with one_line_errors():
     settled = apply_overrides(config, workflow, os.environ, logger.info)
     command_keys = take_command_keys(config, workflow)
-    study = resolve(config, settled.source, Path.cwd())
+    study = with_diverged(resolve(config, settled.source, Path.cwd()))
     check_working_folder(Path.cwd())
     if is_main(workflow):
         check_data_files(study)
@@ -184,10 +185,10 @@ rule all:
     """Every run, every evaluation, every table and figure."""
     default_target: True
     input:
-        expand("<results>/runs/{run}/run.json", run=study.runs),
+        expand("<results>/runs/{run}/run.json", run=study.sound_runs),
         expand(
             f"<results>/{study.answers_folder}/{{run}}/{{dataset}}.parquet",
-            run=study.runs,
+            run=study.sound_runs,
             dataset=study.datasets,
         ),
         expand(

@@ -1,4 +1,5 @@
 import json
+import math
 import shutil
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from reward_ablation.config.sections.evaluation import Evaluation
 from reward_ablation.evaluation.__main__ import main
@@ -161,6 +163,38 @@ def test_a_damaged_model_is_refused_and_leaves_no_answers(evaluate, model_folder
     with pytest.raises(StudyError, match=r"model\.safetensors: truncated or changed .* which trains it again"):
         evaluate("bad", model=model)
     assert not list((tmp_path / "bad").rglob("*.parquet"))
+
+
+def spoil(folder, value):
+    """Put a value into a weight of a model."""
+    weights = load_file(folder / "model.safetensors")
+    next(weight for name, weight in weights.items() if "up_proj" in name).view(-1)[0] = value
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+
+
+@pytest.mark.parametrize(
+    ("value", "what"),
+    [
+        (math.nan, r"the tensor \S+up_proj\.weight has values that are NaN or infinite"),
+        (3e38, "the logits that tokens are sampled from are not finite"),  # finite weights, whose products are not
+    ],
+)
+def test_a_model_that_diverged_is_refused_and_put_on_record(
+    evaluate, evaluate_run, model_folder, tmp_path, value, what
+):
+    spoilt = tmp_path / "spoilt"
+    shutil.copytree(model_folder, spoilt)
+    spoil(spoilt, value)
+    with pytest.raises(StudyError, match=f"spoilt: {what}; such a model cannot be evaluated"):
+        evaluate("alone", model=spoilt)
+    as_run(spoilt, tmp_path / "run")
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    write_json({**record, "spec": {}, "seed": 3, "code": "c", "inputs": {}, "steps": 40}, tmp_path / "run" / "run.json")
+    with pytest.raises(StudyError, match=f"diverged at step 40: {what}; such a model is not evaluated; start the work"):
+        evaluate_run(tmp_path / "run")
+    diverged = json.loads((tmp_path / "run" / "diverged.json").read_text())
+    assert {name: diverged[name] for name in ("seed", "code", "step")} == {"seed": 3, "code": "c", "step": 40}
+    assert not list(tmp_path.rglob("*.parquet"))
 
 
 def test_a_damaged_base_under_an_adapter_is_refused(evaluate, adapter, model_folder, tmp_path):

@@ -157,3 +157,10 @@ def test_the_command_refuses_in_one_line_and_leaves_nothing(demo_model, problems
     with pytest.raises(StudyError, match=r"^prompt\.chat: the model's tokenizer has no chat template"):
         main([*command, "--output", str(output)])
     assert not output.parent.exists()
+
+
+def test_a_start_that_diverges_makes_no_model(start, tmp_path):
+    high = {"learning_rate": 1e30, "lr_scheduler_type": "constant", "max_steps": 3}
+    with pytest.raises(StudyError, match=r"values that are NaN or infinite; .* lower sft\.training\.learning_rate"):
+        start("high", training=high)
+    assert not list(tmp_path.rglob("model.json"))

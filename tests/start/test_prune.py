@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from dataclasses import replace
 from pathlib import PurePath
 
 import pytest
@@ -44,7 +45,7 @@ def write_study(study):
     for name in study.datasets:
         write(root / f"logs/prepare/evaluation/{name}.log")
     for run in study.runs:
-        for file in ("run.json", ".run.json", ".lock", "rollouts.parquet", "model/model.safetensors"):
+        for file in ("run.json", ".run.json", "diverged.json", ".lock", "rollouts.parquet", "model/model.safetensors"):
             write(root / "runs" / run / file)
         if study.keeping_runs:
             write(root / "runs" / run / "model-step5" / "model.safetensors")
@@ -91,7 +92,8 @@ def root(config, tmp_path):
 
 
 def test_a_study_needs_all_of_its_own(config, tmp_path, root):
-    assert unneeded(resolve(config, "s", tmp_path)) == []
+    study = resolve(config, "s", tmp_path)
+    assert unneeded(study) == unneeded(replace(study, diverged=dict.fromkeys(study.runs, 1))) == []
 
 
 @pytest.mark.parametrize(

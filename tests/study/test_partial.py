@@ -2,7 +2,8 @@
 
 import pytest
 
-from reward_ablation.study.partial import missing_lines, part_of
+from reward_ablation.study.partial import missing_lines, part_of, without_diverged
+from reward_ablation.system.errors import StudyError
 
 CONTENT = {
     "name": "study",
@@ -76,3 +77,39 @@ def test_long_lists_are_cut():
     whole = CONTENT | {"arms": [*CONTENT["arms"], *arms]}
     line, *_ = missing_lines(whole, part_of(whole, ["runs/full/seed0"], ["one"]), [])
     assert line == "Arms without a finished run: less, control, arm0, arm1, arm2, arm3, arm4, arm5 and 34 more."
+
+
+def test_runs_that_diverged_are_named_and_left_out():
+    claims = [
+        {"name": "shorter", "arm": "less", "against": "full"},
+        {"name": "better", "arm": "less", "against": "base"},
+        {"name": "by chance", "arm": "control", "against": "full"},
+    ]
+    diverged = [{"folder": "runs/control/seed0", "step": 2}, {"folder": "runs/less/seed1", "step": 7}]
+    whole = CONTENT | {"diverged": diverged, "claims": claims}
+    found = without_diverged(whole)
+    assert [run["folder"] for run in found["runs"]] == [
+        *("runs/full/seed0", "runs/full/seed1", "runs/less/seed0", "runs/less/seed2")
+    ]
+    assert found["primary"]["contrasts"] == [{"arm": "less", "against": "full"}]
+    assert found["claims"] == claims[:2]
+    assert found["left_out"] == [
+        "less, seed 1, diverged at step 7.",
+        "control, seed 0, diverged at step 2.",
+        "Arms without a finished run: control.",
+        "Arms without all of their seeds, with the seeds that are missing: less (1).",
+        "Differences to the control control cannot be shown.",
+        "Primary contrasts that cannot be shown: control against full. The p-values of the others are corrected for "
+        "those shown alone.",
+        "Claims that cannot be judged: by chance.",
+    ]
+
+
+def test_a_study_without_divergence_stays_as_it_is():
+    assert without_diverged(CONTENT) is CONTENT
+
+
+def test_a_study_whose_runs_all_diverged_has_no_tables():
+    diverged = [{"folder": run["folder"], "step": 1} for run in CONTENT["runs"]]
+    with pytest.raises(StudyError, match="all runs of this study diverged"):
+        without_diverged(CONTENT | {"diverged": diverged})

@@ -128,6 +128,12 @@ def test_what_is_missing_is_named(made, cost):
     assert "Nothing: all planned runs are finished" in overview(study, tables, cost, b"")
 
 
+def test_runs_that_diverged_are_named(made, cost):
+    study, tables = made
+    part = study.model_copy(update={"left_out": ["high, seed 0, diverged at step 2."]})
+    assert "high, seed 0, diverged at step 2." in html.unescape(overview(part, tables, cost, b""))
+
+
 def test_a_study_of_one_arm_names_its_metric(made, cost):
     study, tables = made
     tables["paired_differences"] = tables["paired_differences"].iloc[:0].astype({"family": object})

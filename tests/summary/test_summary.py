@@ -177,6 +177,14 @@ def test_few_seeds_are_said(study, tables, cost, seeds, words):
     assert words in summary(study.model_copy(update={"seeds": seeds, "runs": runs}), tables, cost)
 
 
+def test_runs_that_diverged_are_named_at_the_top(study, tables, cost):
+    assert "diverged" not in summary(study, tables, cost)
+    part = study.model_copy(update={"left_out": ["high, seed 0, diverged at step 2."]})
+    text = summary(part, tables, cost)
+    assert "**Runs diverged, and are left out of all numbers**" in text
+    assert text.index("- high, seed 0, diverged at step 2.") < text.index("## Arms")
+
+
 def test_one_arm_is_one_weighting(study, tables, cost):
     one = study.model_copy(update={"arms": study.arms[:1]})
     assert "under 1 weighting (arms, design list) of the reward components" in summary(one, tables, cost)

@@ -1,7 +1,7 @@
 ANSWERS = [
     *expand(
         f"<results>/{study.answers_folder}/{{run}}/{{dataset}}.parquet",
-        run=["base", *study.runs],
+        run=["base", *study.sound_runs],
         dataset=study.datasets,
     ),
     *expand(
@@ -23,7 +23,7 @@ rule tables_provenance:
     """
     input:
         study="<results>/study.json",
-        runs=expand("<results>/runs/{run}/run.json", run=study.runs),
+        runs=expand("<results>/runs/{run}/run.json", run=study.sound_runs),
         trained_on=expand("<results>/{file}", file=study.trained_on),
     output:
         tables=expand("<results>/tables/{file}", file=files_of("provenance")),

@@ -13,10 +13,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from reward_ablation.config.sections.combine import TRL_AGGREGATIONS
 from reward_ablation.study.claims import DeclaredClaim
 from reward_ablation.study.looks import Sequential
+from reward_ablation.study.partial import without_diverged
 from reward_ablation.study.primary import Contrast, Primary, Question
 from reward_ablation.study.run_spec import ArmSpec
 from reward_ablation.study.standing import as_runs_say, standing_at_begin
 from reward_ablation.system.errors import StudyError
+from reward_ablation.system.strict_text import load_json
 
 #: Name of all arms together in tables; no arm's name has a blank.
 ALL_ARMS = "all arms"
@@ -119,6 +121,8 @@ class StudyFile(Section):
     sequential: Sequential | None = None
     #: None for the whole study.
     preview: Preview | None = None
+    #: Sentences on diverged runs, and on what is missing without them; none if no run diverged.
+    left_out: list[str] = []
     bootstrap: int
     confidence: float
     seed_variance: Literal["moderated", "per_arm"] = "moderated"
@@ -249,13 +253,17 @@ class StudyFile(Section):
 
 
 def read_study(path: str | Path) -> StudyFile:
-    """Read and validate `study.json`."""
+    """Read and validate `study.json`, and leave out the runs that diverged."""
     try:
-        return StudyFile.model_validate_json(Path(path).read_bytes())
+        return StudyFile.model_validate(without_diverged(load_json(Path(path).read_bytes())))
     except FileNotFoundError:
         raise StudyError(f"{path}: there is no such file; let the workflow write it") from None
+    except StudyError as error:
+        raise StudyError(f"{path}: {error}") from None
     except ValidationError as error:
         raise StudyError(f"{path}: {first_mistake(error)}; let the workflow write it again") from None
+    except ValueError as error:
+        raise StudyError(f"{path}: {error}; let the workflow write it again") from None
 
 
 def as_its_runs_say(study: StudyFile, root: Path) -> StudyFile:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pandas as pd
@@ -11,12 +12,15 @@ import pandas as pd
 from reward_ablation.evaluation.kept import kept_models
 from reward_ablation.evaluation.record import Clock
 from reward_ablation.evaluation.stored import Answers, Part
+from reward_ablation.models.finite import check_trained
 from reward_ablation.models.load import whole_model
 from reward_ablation.models.verify import FETCHED, verify_model
 from reward_ablation.study.answers_record import Making
+from reward_ablation.study.diverged import GOES_ON, record_divergence
 from reward_ablation.study.run_folder import LOCK, MODEL, RECORD, UNFINISHED
 from reward_ablation.study.run_spec import EvaluateSpec
-from reward_ablation.system.errors import StudyError, one_line_errors, storage_errors
+from reward_ablation.system.digests import read_object
+from reward_ablation.system.errors import NotFinite, StudyError, one_line_errors, storage_errors
 from reward_ablation.system.files import sha256
 from reward_ablation.system.gpus import claim_gpus
 from reward_ablation.system.imports import large_imports
@@ -48,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if answers.are_complete():
             print(f"evaluate: the answers in {args.answers} are made already; to make them again, delete them")
         else:
-            make(answers, args.base, sets, clock)
+            make(answers, args.base, sets, clock, args.run)
             answers.put_in_place()
         answers.remove_unfinished()
 
@@ -71,8 +75,10 @@ def scores_of(args: argparse.Namespace) -> list[Path]:
     return [folder.joinpath(*model) for folder in sorted(args.scores.glob(f"{key}-*"))]
 
 
-def make(answers: Answers, base: Path | None, sets: Mapping[str, pd.DataFrame], clock: Clock) -> None:
-    """Generate and grade the answers that are missing, model by model."""
+def make(
+    answers: Answers, base: Path | None, sets: Mapping[str, pd.DataFrame], clock: Clock, run: Path | None = None
+) -> None:
+    """Generate and grade the answers that are missing, model by model; refuse models of the `run` that diverged."""
     missing, share = answers.to_make(), answers.gpu_share
     for folder in {folder for part in missing for folder in (part.model, whole_model(part.model, base))}:
         verify_model(folder)
@@ -87,11 +93,35 @@ def make(answers: Answers, base: Path | None, sets: Mapping[str, pd.DataFrame], 
 
     if on_gpu and share < 1 and torch.cuda.is_available():  # memory beyond the share belongs to another job
         torch.cuda.set_per_process_memory_fraction(share)
+    for part in {part.model: part for part in missing}.values():
+        with refused_if_not_finite(part, run):
+            check_trained(part.model)
     asked = {name: sets[name] for name in dict.fromkeys(part.dataset for part in missing)}
     evaluator = Evaluator(answers.spec, base, asked, share)
     for number, part in enumerate(missing, start=1):
         print(f"{model_of(part)} on {part.dataset}: {number} of {len(missing)}", flush=True)
-        answers.store(part, evaluator.answers(part.model, part.dataset), clock.lap())
+        with refused_if_not_finite(part, run):
+            table = evaluator.answers(part.model, part.dataset)
+        answers.store(part, table, clock.lap())
+
+
+@contextmanager
+def refused_if_not_finite(part: Part, run: Path | None) -> Iterator[None]:
+    """Refuse a model whose weights or logits are not finite. If it is a run's, record that the run diverged.
+
+    An earlier version trained such runs to their end.
+    """
+    try:
+        yield
+    except NotFinite as error:
+        if run is None or not (run / RECORD).is_file():
+            raise StudyError(f"{part.model}: {error}; such a model cannot be evaluated; take another one") from None
+        record = read_object(run / RECORD, f"delete {run} and run the workflow again, which trains it again")
+        step = part.step or record.get("steps", 0)
+        record_divergence(run, record, step, str(error))
+        raise StudyError(
+            f"{part.model}: diverged at step {step}: {error}; such a model is not evaluated; {GOES_ON}"
+        ) from None
 
 
 def model_of(part: Part) -> str:

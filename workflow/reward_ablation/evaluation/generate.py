@@ -17,7 +17,7 @@ from transformers import AutoConfig, GenerationConfig, LogitsProcessorList
 from reward_ablation.config.sections.evaluation import Evaluation
 from reward_ablation.evaluation.requests import Completion, Request, cut_at_end, request_seed
 from reward_ablation.models.load import load_model
-from reward_ablation.sampling.draws import SampleByRow, uniforms
+from reward_ablation.sampling.draws import SampleByRow, WatchLogits, uniforms
 from reward_ablation.system.errors import StudyError
 
 if TYPE_CHECKING:
@@ -110,15 +110,20 @@ def random_numbers(requests: Sequence[Request], evaluation: Evaluation) -> torch
 
 
 def generate_batch(model: Any, requests: Sequence[Request], evaluation: Evaluation, pad_token: int) -> list[list[int]]:
-    """New token ids of each request of one batch, including tokens after the end token."""
+    """New token ids of each request of one batch, including tokens after the end token.
+
+    Raises `NotFinite` if logits give no distribution.
+    """
     ids, mask = pad_left([request.prompt for request in requests], pad_token)
-    processors = LogitsProcessorList()
+    watch = WatchLogits()
+    processors = LogitsProcessorList([watch])
     if any(request.mode == "sampled" for request in requests):
         numbers = random_numbers(requests, evaluation)
         processors.append(SampleByRow(numbers, evaluation.temperature, evaluation.top_p))
     output = model.generate(
         input_ids=ids.to(model.device), attention_mask=mask.to(model.device), logits_processor=processors
     )
+    watch.refuse_undefined()
     return output[:, ids.shape[1] :].tolist()
 
 

@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+from reward_ablation.models.finite import check_fetched
 from reward_ablation.models.trial import try_model
 from reward_ablation.system.errors import StudyError, first_line
 from reward_ablation.system.files import sha256
@@ -58,7 +59,7 @@ def file_table(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def check_model(folder: Path, where: str) -> tuple[int, str]:
-    """Open every part of a model without loading its weights.
+    """Open every part of a model, without building the model, and read its weights for values that are not finite.
 
     Parameters
     ----------
@@ -74,7 +75,8 @@ def check_model(folder: Path, where: str) -> tuple[int, str]:
     Raises
     ------
     StudyError
-        A file is missing or broken, or the architecture is not a causal language model of transformers itself.
+        A file is missing or broken, a weight is NaN or infinite, or the architecture is not a causal language model of
+        transformers itself.
     """
     check_names([path.name for path in folder.iterdir()], where)
     config, shapes = _read_configs(folder, where), _shapes(folder, where)
@@ -88,11 +90,12 @@ def check_model(folder: Path, where: str) -> tuple[int, str]:
             "repository is never run"
         )
     try_model(folder, where, "AutoModelForCausalLM", config, shapes)
+    check_fetched(folder, where)
     return _count(shapes), str(CAUSAL[model_type])
 
 
 def check_sequence_classifier(folder: Path, where: str) -> tuple[int, str]:
-    """Open every part of a reward model without loading its weights. The interface is that of `check_model`.
+    """Open every part of a reward model, as `check_model` does for a base model.
 
     A causal language model is refused: transformers would give it a head with random weights.
     """
@@ -109,6 +112,7 @@ def check_sequence_classifier(folder: Path, where: str) -> tuple[int, str]:
             "Qwen2ForSequenceClassification; code from a repository is never run"
         )
     try_model(folder, where, "AutoModelForSequenceClassification", config, shapes)
+    check_fetched(folder, where)
     return _count(shapes), architecture
 
 

@@ -8,6 +8,8 @@ import numpy as np
 import torch
 from transformers import LogitsProcessor
 
+from reward_ablation.system.errors import NotFinite
+
 
 def stream_seed(*parts: int | str) -> int:
     """Seed in [0, 2^63) of the random stream with these parts as its name, such as a run's seed, a step, a problem."""
@@ -56,6 +58,28 @@ class SampleByRow(LogitsProcessor):
         token = draw(scores.to(place), number.nan_to_num(), self.temperature, self.top_p).to(scores.device)
         drawn = torch.full_like(scores, -torch.inf).scatter_(1, token[:, None], 0.0)
         return torch.where(number.isnan()[:, None].to(scores.device), scores, drawn)
+
+
+class WatchLogits(LogitsProcessor):
+    """Sees whether the logits of one call of `generate` always gave a distribution. Logits stay unchanged.
+
+    Logits of -inf are allowed, because they rule tokens out. The result stays on the model's device until
+    `refuse_undefined` is called, so that generation never waits for it.
+    """
+
+    def __init__(self) -> None:
+        self.defined: torch.Tensor | None = None
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        largest = scores.amax(-1)  # NaN if any is
+        now = largest.isfinite().all()
+        self.defined = now if self.defined is None else self.defined & now
+        return scores
+
+    def refuse_undefined(self) -> None:
+        """Raise `NotFinite` if the logits of some token were NaN, infinite, or all -inf."""
+        if self.defined is not None and not self.defined:
+            raise NotFinite("the logits that tokens are sampled from are not finite")
 
 
 def draw(logits: torch.Tensor, number: torch.Tensor, temperature: float, top_p: float) -> torch.Tensor:

@@ -43,7 +43,11 @@ def finished_part(study: Study, reruns: Reruns) -> FinishedPart:
     root = study.root / study.config.root
     history = read_history(root / "runs", study.runs)
     planned = plan_of(study, history, reruns.present, reruns.code_counts).runs
-    trained = [each.run.name for each in planned if not each.trains and history.records.get(each.run.name)]
+    trained = [
+        each.run.name
+        for each in planned
+        if not each.trains and history.records.get(each.run.name) and each.run.name not in study.diverged
+    ]
     evaluated = {}
     for dataset in study.datasets:
         models = {model for model in ("base", *trained) if _is_evaluated(study, model, dataset, reruns)}

@@ -22,6 +22,7 @@ from reward_ablation.study.study import Study
 DONE = "trained"
 DAMAGED = "its files are damaged"
 PUT_BACK = "trained, its run.json is put back"
+DIVERGED = "diverged at step {}, left out; to train it again, delete its folder"
 KEPT = "kept, as --rerun-triggers says"
 
 #: Stands for the value of a key that one of two specs lacks.
@@ -43,6 +44,8 @@ class PlannedRun:
     damage: str = ""
     #: GPU hours that the damaged run's training took, or CPU hours of a run without a GPU; None where not recorded.
     hours: float | None = None
+    #: Whether the run diverged, and is left out.
+    diverged: bool = False
 
 
 @dataclass(frozen=True)
@@ -110,7 +113,7 @@ def plan_of(
         Number of files of answers that the start has scored by the study's own metrics.
     """
     pace, damage = Pace(history), Damage(study)
-    planner = _Planner(history, present, damage, code_counts, pace)
+    planner = _Planner(history, present, damage, code_counts, pace, study.diverged)
     runs = [planner.planned(run) for run in study.runs.values() if names is None or run.name in names]
     evaluations = list(evaluations)
     to_make = {evaluation.answers for evaluation in evaluations}
@@ -144,11 +147,15 @@ class _Planner:
     damage: Damage
     code_counts: bool
     pace: Pace
+    #: Step at which each diverged run did so.
+    diverged: dict[str, int]
     #: Why there is no result of a run, by the arm's folder. All seeds of an arm have the same reason.
     reasons_if_new: dict[str, str] = field(default_factory=dict)
 
     def planned(self, run: Run) -> PlannedRun:
         """The plan of one run."""
+        if run.name in self.diverged:
+            return PlannedRun(run, False, DIVERGED.format(self.diverged[run.name]), diverged=True)
         record = self.history.records.get(run.name)
         stale = None if record is None else stale_because(record, run, self.present)
         damaged = self.damage.of_run(run.name, record) if record else None

@@ -23,7 +23,7 @@ from typing import Any
 from reward_ablation.start.finished import FinishedPart
 from reward_ablation.start.internals import changes_files, local_cores
 from reward_ablation.start.signs import read_log_end
-from reward_ablation.study.description import described_runs
+from reward_ablation.study.description import described_runs, diverged_runs
 from reward_ablation.study.partial import missing_lines, part_of
 from reward_ablation.study.primary import Primary
 from reward_ablation.study.run_folder import DESCRIPTION, LOCK
@@ -60,6 +60,11 @@ class PreviewStudy:
     mixed_provenance: str
     claims: tuple[()] = ()
     code_of = staticmethod(Study.code_of)
+
+    @property
+    def sound_runs(self) -> list[str]:
+        """The runs, under the name that the study has for runs that did not diverge."""
+        return self.runs
 
     @property
     def config(self) -> SimpleNamespace:
@@ -164,7 +169,13 @@ class Preview:
         primary = Primary(**question.model_dump(), digest=question.key) if study.declares else study.primary
         claims = [claim.model_dump() for claim in study.claims]
         runs = described_runs(study)
-        whole = {**study.summary, "primary": primary.model_dump(), "claims": claims, "runs": runs}
+        whole = {
+            **study.summary,
+            "primary": primary.model_dump(),
+            "claims": claims,
+            "runs": runs,
+            **diverged_runs(study),
+        }
         names = dict(zip(study.datasets, study.dataset_names, strict=True))
         datasets = [names[dataset] for dataset in self.finished.datasets]
         shown = [f"runs/{run}" for run in self.finished.runs]

@@ -24,7 +24,7 @@ from reward_ablation.start.plan_text import hours_text
 from reward_ablation.start.signs import read_attempts
 from reward_ablation.start.status import hours_of
 from reward_ablation.study.canonical import KEY_DIGITS
-from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, RECORD, SFT_WORK, UNFINISHED, VLLM_LOG, WORK
+from reward_ablation.study.run_folder import DIVERGED, HIDDEN_RECORD, LOCK, RECORD, SFT_WORK, UNFINISHED, VLLM_LOG, WORK
 from reward_ablation.study.study import FOLDERS, PREVIEW, TRASH, Study
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.locks import Held, take
@@ -70,6 +70,7 @@ _LEFT_OVER_AFTER = 3600
 #: Names that training writes in a run's folder. A folder that holds any other name is the user's own.
 _OF_A_RUN = re.compile(
     rf"{re.escape(RECORD)}|{re.escape(HIDDEN_RECORD)}|{re.escape(WORK)}|{re.escape(LOCK)}|{re.escape(VLLM_LOG)}"
+    rf"|{re.escape(DIVERGED)}"
     r"|model(-step[0-9]+)?|set_aside|tensorboard|wandb"
     r"|[a-z_]+\.parquet|gradients_step_[0-9]+\.npz|\..+\.tmp"
 )
@@ -130,7 +131,7 @@ def unneeded(study: Study) -> list[Leftover]:
 
     Only paths of the kinds that the workflow makes are listed. Links, and everything behind them, are left alone.
     """
-    return _made_here(study, study.root / study.config.root, needed_paths(study))
+    return _made_here(study, study.root / study.config.root, _needed(study))
 
 
 def in_trash(study: Study) -> list[Leftover]:
@@ -139,6 +140,11 @@ def in_trash(study: Study) -> list[Leftover]:
     found = [] if trash.is_symlink() else _made_here(study, trash, set())
     needs = "needed by the study (`mv` brings it back)"
     return [replace(each, what=needs) if each.path.relative_to(trash).as_posix() in needed else each for each in found]
+
+
+def _needed(study: Study) -> set[str]:
+    """What the study needs, with all that a diverged run has."""
+    return needed_paths(replace(study, diverged={}))
 
 
 def _made_here(study: Study, root: Path, needed: set[str]) -> list[Leftover]:

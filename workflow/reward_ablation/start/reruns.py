@@ -83,7 +83,8 @@ class Reruns:
             return set()
         damage = Damage(self.study)
         with one_line_errors():
-            return {run.name for run in self.study.runs.values() if self._is_trained_again(run, damage)}
+            sound = (self.study.runs[name] for name in self.study.sound_runs)
+            return {run.name for run in sound if self._is_trained_again(run, damage)}
 
     def _is_trained_again(self, run: Run, damage: Damage) -> bool:
         """Whether a run has a record and is stale or damaged."""
@@ -211,9 +212,9 @@ class Reruns:
         return [] if self.study.looks is None else self._inputs_of_look()
 
     def _inputs_of_look(self) -> list[str]:
-        """Files that a look needs: records and answers of all runs, the scores of these answers, and the problems."""
-        study, models = self.study, ("base", *self.study.runs)
-        files = [f"runs/{run}/{RECORD}" for run in study.runs]
+        """Files that a look needs: records, answers and scores of all runs that did not diverge, and the problems."""
+        study, models = self.study, ("base", *self.study.sound_runs)
+        files = [f"runs/{run}/{RECORD}" for run in study.sound_runs]
         files += [f"{study.answers_folder}/{model}/{dataset}.parquet" for model in models for dataset in study.datasets]
         files += [f"data/evaluation/{dataset}.parquet" for dataset in study.datasets]
         return [f"{study.config.root}/{file}" for file in [*files, *study.scores]]

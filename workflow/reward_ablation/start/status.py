@@ -48,6 +48,7 @@ class State(StrEnum):
     QUEUED = "queued"
     FAILED = "failed"
     INTERRUPTED = "interrupted"
+    DIVERGED = "diverged"
     DONE = "done"
     STALE = "out of date"
     DAMAGED = "damaged"
@@ -105,10 +106,11 @@ class StatusReader:
         record = record or self.history.set_aside.get(run.name, record)
         recorded_at = None if record is None else _changed(folder / RECORD) or _changed(folder / HIDDEN_RECORD)
         on_gpus = run.arm_spec.gpus > 0
-        hours = hours_of((record or {}).get("attempts") or [], on_gpus)
         if not planned.trains:
+            attempts = (record or {}).get("attempts") or (read_attempts(folder / WORK) if planned.diverged else [])
             why = "" if planned.why == DONE else planned.why
-            return RunStatus(run, State.DONE, hours=hours, finished=recorded_at, why=why)
+            ended = State.DIVERGED if planned.diverged else State.DONE
+            return RunStatus(run, ended, hours=hours_of(attempts, on_gpus), finished=recorded_at, why=why)
         attempts = read_attempts(folder / WORK)
         signs = read_signs(folder / WORK, self.root / "logs" / "train" / f"{run.name}.log", attempts)
         job = self.jobs.get(run.name)
@@ -129,7 +131,7 @@ class StatusReader:
             held=held,
             attempts=(len(attempts) + (not begun)) if attempts else None,
             goes_on_from=work.step if work and goes_on(work, run, self.present) else 0,
-            hours=hours + hours_of(attempts, on_gpus),
+            hours=hours_of([*((record or {}).get("attempts") or []), *attempts], on_gpus),
             why=planned.damage or (stale_because(record, run, self.present) or "" if record is not None else ""),
         )
 
@@ -276,7 +278,7 @@ def read_status(
         now=reader.now,
         runs=runs,
         evaluated=sum((root / file).is_file() for file in answers if file not in damaged),
-        evaluations=(len(study.runs) + 1 + len(study.keeping_runs)) * len(study.datasets),
+        evaluations=(len(study.sound_runs) + 1 + len(study.keeping_runs)) * len(study.datasets),
         damaged_answers=damaged,
         failed_jobs=list(
             _failed_jobs(

@@ -62,7 +62,7 @@ def _row(each: RunStatus, status: Status, name: int) -> list[str]:
 
 def _facts(each: RunStatus, status: Status) -> list[str]:
     """What is known of a run, for its line."""
-    if each.state is State.DONE:
+    if each.state in (State.DONE, State.DIVERGED):
         when = [_when(each.finished)] if each.finished else []
         return [hours_text(each.hours, status.on_gpus), *when, *([each.why] if each.why else [])]
     facts = _progress(each, status.now) if each.state is State.RUNNING else []

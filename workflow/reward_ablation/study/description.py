@@ -73,6 +73,12 @@ def described_runs(study: Study) -> list[dict[str, Any]]:
     return runs
 
 
+def diverged_runs(study: Study) -> dict[str, list[dict[str, Any]]]:
+    """The key `diverged` with the folder and the step of each diverged run; empty if no run diverged."""
+    runs = [{"folder": f"runs/{name}", "step": step} for name, step in study.diverged.items()]
+    return {"diverged": runs} if runs else {}
+
+
 def title_of(source: dict[str, Any], root: Path) -> str:
     """A source of data or of a model as a title, such as `gsm8k train` or `Qwen/Qwen2.5-1.5B-Instruct`.
 

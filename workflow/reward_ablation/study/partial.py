@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
+from reward_ablation.system.errors import StudyError
+
 #: How many names a line lists. Further names are counted.
 MOST_NAMED = 8
 
@@ -47,6 +49,30 @@ def part_of(content: dict[str, Any], folders: Collection[str], datasets: Collect
     }
 
 
+def without_diverged(content: Any) -> Any:
+    """The content of `study.json` without diverged runs; other contents as they are.
+
+    The key `left_out` has sentences on what is missing.
+
+    Raises
+    ------
+    StudyError
+        All runs diverged.
+    """
+    if not isinstance(content, dict) or not content.get("diverged"):
+        return content
+    folders = {run["folder"] for run in content["runs"]} - {run["folder"] for run in content["diverged"]}
+    if not folders:
+        raise StudyError("all runs of this study diverged; lower the learning rate")
+    part = part_of(content, folders, content["datasets"])
+    arms = {"base", *(arm["name"] for arm in part["arms"])}
+    claims = [claim for claim in content.get("claims", []) if {claim["arm"], claim["against"]} <= arms]
+    lines = missing_lines({**content, "claims": []}, part, [])
+    if unjudged := [claim["name"] for claim in content.get("claims", []) if claim not in claims]:
+        lines.append(f"Claims that cannot be judged: {listed(unjudged)}.")
+    return {**part, "claims": claims, "withdrawn_claims": content.get("withdrawn_claims", []), "left_out": lines}
+
+
 def missing_lines(whole: dict[str, Any], part: dict[str, Any], trained: Sequence[str]) -> list[str]:
     """Sentences on what a part of a study leaves out.
 
@@ -57,7 +83,7 @@ def missing_lines(whole: dict[str, Any], part: dict[str, Any], trained: Sequence
     trained : sequence of str
         Runs that are trained but not in the part.
     """
-    lines = []
+    lines = _diverged(whole)
     arms = [arm["name"] for arm in part["arms"]]
     if without := [arm["name"] for arm in whole["arms"] if arm["name"] not in arms]:
         lines.append(f"Arms without a finished run: {listed(without)}.")
@@ -70,6 +96,14 @@ def missing_lines(whole: dict[str, Any], part: dict[str, Any], trained: Sequence
     if sets := [name for name in whole["datasets"] if name not in part["datasets"]]:
         lines.append(f"Evaluation sets without answers of enough models: {listed(sets)}.")
     return lines + _comparisons_left_out(whole, part)
+
+
+def _diverged(content: dict[str, Any]) -> list[str]:
+    """A sentence for each run that diverged, of which at most `MOST_NAMED` are written out."""
+    steps = {run["folder"]: run["step"] for run in content.get("diverged", [])}
+    runs = [run for run in content["runs"] if run["folder"] in steps]
+    names = [f"{run['arm']}, seed {run['seed']}, diverged at step {steps[run['folder']]}." for run in runs]
+    return names[:MOST_NAMED] + ([f"{len(names) - MOST_NAMED} more runs diverged."] if len(names) > MOST_NAMED else [])
 
 
 def _comparisons_left_out(whole: dict[str, Any], part: dict[str, Any]) -> list[str]:

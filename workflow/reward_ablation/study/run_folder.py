@@ -7,6 +7,8 @@ from typing import Any
 
 #: A finished run's record, and a hidden copy. Snakemake does not know the copy, and so does not remove it.
 RECORD, HIDDEN_RECORD = "run.json", ".run.json"
+#: In the folder of a run that diverged: what the run was trained with, and at which step it diverged.
+DIVERGED = "diverged.json"
 #: Output of the run's vLLM server in the last attempt.
 VLLM_LOG = "vllm.log"
 #: Lock of the process that trains the run. This process may outlive its Snakemake.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from reward_ablation.study.claims import (
 )
 from reward_ablation.study.code_digest import code_digest
 from reward_ablation.study.core_digest import STAGES, deciding_digest
-from reward_ablation.study.description import described_runs, summary_of
+from reward_ablation.study.description import described_runs, diverged_runs, summary_of
 from reward_ablation.study.exported_files import exported_files
 from reward_ablation.study.job_resources import JobResources
 from reward_ablation.study.looks import (
@@ -114,6 +114,8 @@ class Study:
         Content of the present `study.json`, without the runs; empty if there is no such file.
     warnings : list of str
         What a user should know before paying for the runs.
+    diverged : dict of str to int
+        Step at which each diverged run did so, by the run's name.
     """
 
     config: StudyConfig
@@ -127,6 +129,12 @@ class Study:
     claims: list[Claim]
     described: dict[str, Any]
     warnings: list[str]
+    diverged: dict[str, int] = field(default_factory=dict)
+
+    @cached_property
+    def sound_runs(self) -> list[str]:
+        """Names of the runs that did not diverge: those that a start trains, evaluates and tabulates."""
+        return [name for name in self.runs if name not in self.diverged]
 
     @cached_property
     def _places(self) -> Places:
@@ -226,13 +234,16 @@ class Study:
         """Files of scores, one for each file of answers."""
         if self.scores_folder is None:
             return []
-        kinds = [*((model, "") for model in ("base", *self.runs)), *((run, ".steps") for run in self.keeping_runs)]
+        kinds = [
+            *((model, "") for model in ("base", *self.sound_runs)),
+            *((run, ".steps") for run in self.keeping_runs),
+        ]
         return [f"{self.scores_folder}/{model}/{name}{kind}.parquet" for model, kind in kinds for name in self.datasets]
 
     @cached_property
     def keeping_runs(self) -> list[str]:
-        """Names of the runs that keep models during training: all runs, or none."""
-        return list(self.runs) if self.config.keep_models else []
+        """Names of the runs that keep models during training: all that did not diverge, or none."""
+        return self.sound_runs if self.config.keep_models else []
 
     @property
     def kinds_of_answers(self) -> list[str]:
@@ -247,7 +258,7 @@ class Study:
     @cached_property
     def exports(self) -> list[str]:
         """Files in the layouts of other systems that the study asks for."""
-        return exported_files(self.config.exports, self.runs, self.dataset_names)
+        return exported_files(self.config.exports, self.sound_runs, self.dataset_names)
 
     def export_metadata(self, wildcards: Any) -> str:
         """Model and data for rldynamics' metadata, as JSON."""
@@ -425,7 +436,8 @@ class Study:
         """Digest of the content that `describe` writes, without times, and with keys in place of specs."""
         claims = [[claim.model_dump() for claim in self.claims]] if self.claims else []
         looks = [self.looks.model_dump(), self.config.arms.seeds] if self.looks else []
-        content = [self.summary, self.question.model_dump(), self.keys, self.folders, *claims, *looks]
+        diverged = [self.diverged] if self.diverged else []
+        content = [self.summary, self.question.model_dump(), self.keys, self.folders, *claims, *looks, *diverged]
         return hashlib.sha256(canonical(content).encode()).hexdigest()[:16]
 
     @cached_property
@@ -514,7 +526,7 @@ class Study:
         sequential = declared_looks(self.looks, read_recorded_looks(path) or recovered_looks(self.looks, runs), runs)
         looks = {} if sequential is None else {"sequential": sequential.model_dump()}
         declarations = {"primary": primary.model_dump(), **claims.content(), **looks, "digest": self.digest}
-        write_json({**self.summary, **declarations, "runs": described_runs(self)}, path)
+        write_json({**self.summary, **declarations, "runs": described_runs(self), **diverged_runs(self)}, path)
         return primary
 
     @property

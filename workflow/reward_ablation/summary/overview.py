@@ -159,6 +159,7 @@ def missing(study: StudyFile, tables: dict[str, pd.DataFrame]) -> list[str]:
     lines = []
     if preview is not None:
         lines += [f"Preview of {preview.runs} of {preview.planned} runs. {preview.caution}", *preview.missing]
+    lines += study.left_out
     if looks is not None and looks.in_force and looks.next_look is not None:
         lines.append("The sequential study is not finished: the next start runs the next look.")
     if single:

@@ -65,6 +65,7 @@ def summary(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFram
     parts = [
         f"# {study.name}",
         *of_preview(study),
+        *left_out(study),
         setting(study),
         *nothing_measured(study, tables["evaluation_by_run"]),
         *primary_question(study, tables["paired_differences"]),
@@ -97,6 +98,13 @@ def of_preview(study: StudyFile) -> list[str]:
     missing = "\n".join(f"- {plain(printable(line))}" for line in preview.missing)
     parts = [f"**Preview of {preview.runs} of {preview.planned} runs.** {preview.caution}", missing]
     return [part for part in parts if part]
+
+
+def left_out(study: StudyFile) -> list[str]:
+    """Warning that runs diverged, and what is missing without them; empty if no run diverged."""
+    lines = "\n".join(f"- {plain(printable(line))}" for line in study.left_out)
+    caution = "**Runs diverged, and are left out of all numbers**, because their models have values without a meaning."
+    return [caution, lines] if lines else []
 
 
 def setting(study: StudyFile) -> str:

@@ -44,6 +44,22 @@ class StudyError(ValueError):
         return printable(super().__str__())
 
 
+class NotFinite(StudyError):
+    """A number of a model or of its training is NaN or infinite: the model means nothing any more.
+
+    Parameters
+    ----------
+    what : str
+        What is not finite, such as "the gradient norm is nan".
+    step : int, optional
+        The step in which that was found; None: the step that is being made.
+    """
+
+    def __init__(self, what: str, step: int | None = None):
+        super().__init__(what)
+        self.step = step
+
+
 class PassingError(StudyError):
     """An error that may pass by itself: the same command, started again, may succeed."""
 

@@ -20,7 +20,17 @@ from reward_ablation.gram import similarity, store
 from reward_ablation.rewards.asking.usage import Usage, counted
 from reward_ablation.study.answers_record import FORM, NAMING
 from reward_ablation.study.places import deciding_inputs
-from reward_ablation.study.run_folder import HIDDEN_RECORD, MODEL, OWNER, RECORD, REQUESTS, SEAL, WORK, gpus_of
+from reward_ablation.study.run_folder import (
+    DIVERGED,
+    HIDDEN_RECORD,
+    MODEL,
+    OWNER,
+    RECORD,
+    REQUESTS,
+    SEAL,
+    WORK,
+    gpus_of,
+)
 from reward_ablation.system.files import (
     flush_to_disk,
     give_usual_modes,
@@ -112,8 +122,8 @@ def finished(run_dir: Path, owner: dict[str, Any]) -> bool:
 
 
 def clear_outputs(run_dir: Path) -> None:
-    """Remove the record of an earlier result before a new result replaces its files."""
-    for name in (RECORD, HIDDEN_RECORD):
+    """Remove the records of an earlier result, or of a divergence, before a new result replaces its files."""
+    for name in (RECORD, HIDDEN_RECORD, DIVERGED):
         (run_dir / name).unlink(missing_ok=True)
 
 

@@ -33,6 +33,7 @@ from reward_ablation.system.files import sha256, write_json
 from reward_ablation.training.around.attempts import Attempt
 from reward_ablation.training.around.checkpoints import KEPT_CHECKPOINTS, claim, read_json, resume_point, step_of
 from reward_ablation.training.around.checks import check_problems, check_processes, check_trainer, check_unchanged
+from reward_ablation.training.around.divergence import StopAtDivergence, recorded_divergence
 from reward_ablation.training.around.finish import clear_outputs, finish_run, finished, trained
 from reward_ablation.training.around.interruption import Interruption, Stopped
 from reward_ablation.training.around.launch.key import client_with
@@ -186,12 +187,12 @@ def train(
             prepare_wandb(tracking, run_dir)
         how = (tracker_settings(tracking), engine, parameters, reward_models)
         trainer = build_trainer(spec, model, problems, work, *how)
-        for callback in (KeepModels(trainer, spec.keep_models), attempt, interruption, *callbacks):
+        for callback in (StopAtDivergence(), KeepModels(trainer, spec.keep_models), attempt, interruption, *callbacks):
             trainer.add_callback(callback)
         if checkpoint:
             load_state(trainer, checkpoint)
         try:
-            with asking(answers_of_judges(run_dir), work / REQUESTS):
+            with asking(answers_of_judges(run_dir), work / REQUESTS), recorded_divergence(trainer, run_dir):
                 trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         except torch.OutOfMemoryError as error:
             if trainer.accelerator.is_main_process:

@@ -15,6 +15,17 @@ from trl.trainer.utils import nanstd
 EPSILON = 1e-4
 
 
+def beyond_range(scores: Tensor, size: int) -> tuple[int, int] | None:
+    """Row and column of the first scores, (N, K), whose mean or squared deviations over `size` rows overflow.
+
+    The row is the first one of the group. None if there are no such scores. NaN is no score.
+    """
+    groups = scores.view(-1, size, scores.shape[1])
+    squares = (groups - torch.nanmean(groups, dim=1, keepdim=True)).square().masked_fill(groups.isnan(), 0.0)
+    beyond = (~squares.sum(1).isfinite()).nonzero()
+    return (int(beyond[0, 0]) * size, int(beyond[0, 1])) if len(beyond) else None
+
+
 def component_shares(
     scores: Tensor, weights: Tensor, num_generations: int, scale_rewards: str, aggregation: str
 ) -> Tensor:

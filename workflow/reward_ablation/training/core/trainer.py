@@ -21,7 +21,8 @@ from torch import Tensor
 from reward_ablation.rewards.completions import completion_texts
 from reward_ablation.rewards.scoring import RewardFunction
 from reward_ablation.sampling.draws import stream_seed
-from reward_ablation.training.core.advantages import alone_advantages, component_shares
+from reward_ablation.system.errors import NotFinite, StudyError
+from reward_ablation.training.core.advantages import alone_advantages, beyond_range, component_shares
 from reward_ablation.training.core.combination import WEIGHTS, Combination
 from reward_ablation.training.core.generation.by_transformers import own_draws
 from reward_ablation.training.core.generation.by_vllm import merged_weights, own_seeds
@@ -105,6 +106,7 @@ class AblationTrainer(WatchedTrainer):
         if not self.model.training:
             return output
         scores = self._batch["scores"]
+        self._refuse_beyond_range(scores, problem_ids)
         how = (self.num_generations, self.scale_rewards, self.multi_objective_aggregation)
         weights = torch.tensor([self.weights[name] for name in self.components], device=scores.device)
         here = slice(first_row, first_row + len(inputs))
@@ -135,6 +137,18 @@ class AblationTrainer(WatchedTrainer):
             log(shares, output)
         self._place(output, shares)
         return output
+
+    def _refuse_beyond_range(self, scores: Tensor, problem_ids: list[str]) -> None:
+        """Refuse scores that are finite while their mean or deviation is not: their advantages would mean nothing."""
+        found = beyond_range(scores, len(scores) if self.scale_rewards == "batch" else self.num_generations)
+        if found is None:
+            return
+        row, column = found  # the same in all processes, which have all scores
+        raise StudyError(
+            f"components.{list(self.components)[column]}: at step {self.state.global_step + 1}, problem "
+            f"{gather_object(problem_ids)[row]}: the scores are finite, but their mean or deviation over a group is "
+            "not, because the scores are too large; make scores smaller than 1e18"
+        )
 
     def _prepare_inputs(self, generation_batch):
         """If the combination looks ahead, measure new completions before their advantages are decided."""
@@ -194,6 +208,10 @@ class AblationTrainer(WatchedTrainer):
         self, problem_ids: list[str], rollouts: list[int], scores: Tensor, shares: Tensor, output: dict[str, Any]
     ) -> None:
         step = self.state.global_step + 1
+        advantages = output["advantages"].tolist()
+        # TRL and `component_shares` put the largest number of float32 in place of an infinite one.
+        if not all(abs(advantage) < torch.finfo(torch.float32).max for advantage in advantages):
+            raise NotFinite("an advantage is not finite")
         columns = {
             "step": [step] * len(problem_ids),
             "problem_id": problem_ids,
@@ -201,7 +219,7 @@ class AblationTrainer(WatchedTrainer):
             "completion": completion_texts(self._batch["completions"]),
             "tokens": [len(ids) for ids in self._batch["ids"]],
             "truncated": self._batch["truncated"],
-            "advantage": output["advantages"].tolist(),
+            "advantage": advantages,
         }
         if self.use_vllm:
             columns |= sampling_gap(

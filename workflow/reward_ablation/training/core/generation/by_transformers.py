@@ -18,7 +18,7 @@ from transformers import (
     TopPLogitsWarper,
 )
 
-from reward_ablation.sampling.draws import SampleByRow, uniforms, where_drawn
+from reward_ablation.sampling.draws import SampleByRow, WatchLogits, uniforms, where_drawn
 
 
 def warpers(config: GenerationConfig) -> list[Any]:
@@ -42,9 +42,15 @@ def own_draws(model: Any, config: GenerationConfig, seeds: list[int]) -> Iterato
     `config` is the config that `generate` will be called with. With a sampling config, transformers would draw all rows
     from one stream. Inside this context the config is therefore greedy, and a logits processor draws the tokens. The
     warpers are added here, because transformers would apply its own only after the processors that it is given.
+
+    Raises
+    ------
+    NotFinite
+        Tokens were drawn from logits that give no distribution.
     """
     numbers = np.stack([uniforms(seed, config.max_new_tokens) for seed in seeds])
-    processors = [*warpers(config), SampleByRow(torch.from_numpy(numbers).to(where_drawn(model.device)))]
+    watch = WatchLogits()
+    processors = [watch, *warpers(config), SampleByRow(torch.from_numpy(numbers).to(where_drawn(model.device)))]
     model.generate = partial(model.generate, logits_processor=LogitsProcessorList(processors))
     sampling = {name: getattr(config, name) for name in ("do_sample", "temperature", "top_k", "top_p", "min_p")}
     # The other settings are removed: transformers would warn at each step that they have no effect.
@@ -54,3 +60,4 @@ def own_draws(model: Any, config: GenerationConfig, seeds: list[int]) -> Iterato
     finally:
         config.update(**sampling)
         del model.generate
+    watch.refuse_undefined()
