@@ -96,6 +96,16 @@ def test_a_study_needs_all_of_its_own(config, tmp_path, root):
     assert unneeded(study) == unneeded(replace(study, diverged=dict.fromkeys(study.runs, 1))) == []
 
 
+def test_a_renamed_evaluation_set_keeps_its_files(config, tmp_path, root):
+    before = files_of(root)
+    config["data"]["evaluation"]["other"] = config["data"]["evaluation"].pop("test")
+    study = resolve(config, "s", tmp_path)
+    # Exports alone have the set's name in the config.
+    assert {leftover.path.relative_to(root).parts[0] for leftover in unneeded(study)} == {"exports"}
+    write_study(study)
+    assert {name for name in files_of(root) - before if not name.startswith("exports")} == set()
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -110,7 +120,6 @@ def test_a_study_needs_all_of_its_own(config, tmp_path, root):
         lambda config: config.pop("exports"),
         lambda config: config["evaluation"].pop("metrics"),
         lambda config: config["evaluation"]["metrics"]["flat"].update(parameters={"value": 2.0}),
-        lambda config: config["data"]["evaluation"].update(other=config["data"]["evaluation"].pop("test")),
         lambda config: config.update(sft=SFT),
     ],
 )
