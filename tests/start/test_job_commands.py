@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import shlex
 import subprocess
 from pathlib import Path
@@ -86,9 +87,31 @@ def shown(**fields):
     return record
 
 
-def test_a_key_twice_in_a_value_of_the_command_line_is_refused():
+@pytest.mark.parametrize(
+    "words", [["--config", "name=x", "arms={A}"], ["--config=arms={A}"], ["-Carms={A}"], ["-C", "arms={A}"]]
+)
+def test_a_key_twice_in_a_value_of_the_command_line_is_refused(words):
     with pytest.raises(StudyError, match=r"^--config arms: line 1: key 'a' occurs twice"):
-        check_config_files(["snakemake", "plan", "--config", "name=x", "arms={a: 1, a: 2}"])
+        check_config_files(["snakemake", "plan", *(word.replace("A", "a: 1, a: 2") for word in words)])
+
+
+@pytest.mark.parametrize("words", [["--config", "seeds=[0]", "seeds=[1]"], ["-Cseeds=[0]", "--config", "seeds=[1]"]])
+def test_a_key_of_the_command_line_that_is_given_twice_is_refused(words):
+    with pytest.raises(StudyError, match=r"^--config seeds: is given twice"):
+        check_config_files(["snakemake", "plan", *words])
+
+
+@pytest.mark.parametrize("option", ["--profile", "--workflow-profile"])
+def test_a_key_twice_in_a_profile_is_refused(tmp_path, option):
+    (tmp_path / "config.yaml").write_text("cores: 1\nconfig:\n  seeds: 1\n  seeds: 2\n")
+    for words in ([option, str(tmp_path)], [f"{option}={tmp_path}"]):
+        with pytest.raises(StudyError, match=r"config.yaml: line 4: key 'seeds' occurs twice, first in line 3"):
+            check_config_files(["snakemake", *words])
+
+
+def test_a_pipe_is_left_for_snakemake_to_read(tmp_path):
+    os.mkfifo(tmp_path / "study.yaml")
+    check_config_files(["snakemake", "--configfile", str(tmp_path / "study.yaml")])
 
 
 def test_of_a_failed_jobs_command_the_beginnings_of_long_arguments_are_shown():

@@ -9,9 +9,18 @@ from pathlib import PurePath
 import pytest
 
 from reward_ablation.start import prune
-from reward_ablation.start.prune import asked_for, delete, in_trash, prune_text, remove, size_text, unneeded
+from reward_ablation.start.prune import (
+    asked_for,
+    delete,
+    in_trash,
+    prune_text,
+    remove,
+    size_text,
+    trash_lines,
+    unneeded,
+)
 from reward_ablation.study.resolve import resolve
-from reward_ablation.study.run_folder import UNFINISHED
+from reward_ablation.study.run_folder import PRUNED, UNFINISHED
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.locks import take
 
@@ -75,7 +84,8 @@ def write_study(study):
 
 
 def files_of(root):
-    return {str(path.relative_to(root)) for path in root.rglob("*") if not path.is_dir()}
+    """All files but for the list of deleted runs."""
+    return {str(path.relative_to(root)) for path in root.rglob("*") if not path.is_dir()} - {PRUNED}
 
 
 def delete_all(leftovers, root):
@@ -449,3 +459,17 @@ def test_no_other_word_deletes(keys, says):
 )
 def test_sizes(size, text):
     assert size_text(size) == text
+
+
+def test_runs_in_the_trash_that_would_be_trained_again_are_told_and_are_not_deleted_for_good(config, tmp_path, root):
+    study = resolve(config, "s", tmp_path)
+    first, *others = study.runs
+    assert trash_lines(study, study.runs) == []
+    (root / "trash" / "runs" / first).parent.mkdir(parents=True)
+    os.replace(root / "runs" / first, root / "trash" / "runs" / first)
+    back = "`cp -a results/study/trash/. results/study/` brings back what is in results/study/trash"
+    assert trash_lines(study, study.runs) == [f"1 of these runs is finished in the trash: {back}"]
+    assert trash_lines(study, others) == []
+    assert prune_text(study, [], in_trash(study)).endswith(back)
+    remove(study, in_trash(study), to_trash=False, tell=lambda line: None)
+    assert (root / "trash" / "runs" / first / "run.json").is_file()

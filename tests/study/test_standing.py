@@ -13,12 +13,14 @@ from reward_ablation.start.history import read_history
 from reward_ablation.start.looks import looks_line
 from reward_ablation.start.plan import plan_of
 from reward_ablation.start.primary_question import claims_line, primary_line, record_question
+from reward_ablation.start.prune import in_trash, remove, unneeded
 from reward_ablation.start.report_pages import ReportPages
 from reward_ablation.start.stale import PresentInputs
 from reward_ablation.study.declarations import declarations
 from reward_ablation.study.looks import LooksPlan, read_recorded_looks
 from reward_ablation.study.resolve import resolve
 from reward_ablation.study.run_folder import HIDDEN_RECORD, RECORD
+from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import write_json
 
 FORMAT = {"metric": "format"}
@@ -113,6 +115,33 @@ def test_runs_that_can_be_restored_are_there_when_a_question_is_changed(folder):
     folder.restore()
     assert folder.primary[1] == 4
     assert json.loads(folder.file.read_text())["primary"]["runs_then"] == 4
+
+
+@pytest.mark.parametrize("hours", [0.0, 2.0])
+def test_runs_that_were_pruned_or_lie_in_the_trash_were_there(folder, hours):
+    folder.start()
+    folder.run()
+    for record in folder.path.glob("runs/*/seed*/*run.json"):
+        write_json(json.loads(record.read_text()) | {"gpu_hours": hours, "cpu_hours": hours}, record)
+    changed(folder.config, "training/learning_rate", 2.0e-5)
+    remove(folder.study, unneeded(folder.study), to_trash=True, tell=lambda line: None)
+    assert not [*folder.path.glob("runs/*/seed*")]
+    assert bool([*folder.path.glob("trash/runs/*/seed*")]) == (hours > 1)
+    [line] = folder.start(primary=FORMAT)
+    assert "changed" in line
+    assert line.count("after 4 runs were there") == 1
+    if hours > 1:
+        changed(folder.config, "training/learning_rate", 1.0e-5)
+        remove(folder.study, in_trash(folder.study), to_trash=False, tell=lambda line: None)
+        assert folder.primary[1] == 4
+
+
+@pytest.mark.parametrize("written", ["", "[]", "3", '{"name": 5}', '{"a": 1, "a": 2}', "[" * 5000])
+def test_a_damaged_study_json_is_one_line_that_names_it(folder, written):
+    folder.start()
+    folder.file.write_text(written)
+    with pytest.raises(StudyError, match=r"^study.yaml: results/study/study.json is damaged; delete it: "):
+        folder.study  # noqa: B018
 
 
 def test_a_lost_study_json_gets_the_times_that_the_runs_carry(folder):

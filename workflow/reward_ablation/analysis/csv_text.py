@@ -28,7 +28,9 @@ LEAST_PLAIN, MOST_PLAIN = 1e-4, 1e6
 
 #: Cells that spreadsheets may run, by OWASP's list, and also behind white space; but no numbers.
 FORMULA = re.compile(
-    r"(?![+-]?(\d[\d,]*\.?\d*|\.\d+)(e[+-]?\d+)?%?\Z|[+-](inf|nan)\Z)([\t\r\n]|\s*[=+\-@＝＋－＠])", re.IGNORECASE
+    r"(?![+-]?(\d[\d,]*\.?\d*|\.\d+)(e[+-]?\d+)?%?\Z|[+-](inf|nan)\Z)"
+    r"([\t\r\n]|[\s\0\ufeff\u200b]*[=+\-@＝＋－＠])",
+    re.IGNORECASE,
 )
 
 

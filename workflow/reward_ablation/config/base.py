@@ -21,7 +21,7 @@ NonNegativeInt = Annotated[int, Field(ge=0, le=LARGEST_INT)]
 
 #: A seed. NumPy takes seeds below 2^32, and each process of a run adds its number.
 HIGHEST_SEED = 2**32 - 2**16
-Seed = Annotated[int, Field(ge=0, le=HIGHEST_SEED)]
+Seed = Annotated[int, Field(ge=0, le=HIGHEST_SEED, strict=True)]
 
 #: A folder below the project. Its characters need no quotes in commands, Snakemake's patterns and Slurm's file names.
 FOLDER = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*$"

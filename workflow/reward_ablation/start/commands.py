@@ -19,7 +19,7 @@ from reward_ablation.start.internals import changes_files, once_planned, rule_in
 from reward_ablation.start.memory import memory_lines
 from reward_ablation.start.plan_text import damage_lines, plan_text, summary
 from reward_ablation.start.preview import Preview
-from reward_ablation.start.prune import DELETE, asked_for, in_trash, prune_text, remove, unneeded
+from reward_ablation.start.prune import DELETE, asked_for, in_trash, prune_text, remove, trash_lines, unneeded
 from reward_ablation.start.reruns import Reruns
 from reward_ablation.start.results_folder import ResultsFolder
 from reward_ablation.start.status import ask_slurm, read_status
@@ -56,7 +56,7 @@ class Commands:
         plan, site = self.reruns.plan(), site_file(self.workflow)
         runs = [planned.run for planned in plan.training]
         memory = memory_lines(self.study, runs, runs_here(self.workflow), read_site(site) if site else None)
-        _end(plan_text(plan, memory))
+        _end(plan_text(plan, memory), *trash_lines(self.study, [run.name for run in runs]))
 
     @one_line_errors()
     def status(self, wildcards: Any) -> NoReturn:
@@ -131,6 +131,8 @@ class Commands:
         # The plan lacks runs that the user forced, and runs that only get their record back.
         if plan.training or plan.evaluations.total or plan.scorings:
             tell(summary(plan))
+        for line in trash_lines(self.study, [planned.run.name for planned in plan.training]):
+            tell(line)
 
     def _refuse_other_targets(self, command: str) -> None:
         """Raise a StudyError for targets other than the command, and for a key of another command."""

@@ -17,6 +17,7 @@ from reward_ablation.system.strict_text import DuplicateKey, load_json, load_yam
 #: that Snakemake does not take for `--config`.
 CONFIG_OPTION = "--configfiles"
 SHORTEST_CONFIG_OPTION = "--configf"
+PROFILE_OPTIONS = ("--profile", "--workflow-profile")
 CONFIG_ENDINGS = (".yaml", ".yml", ".json")
 
 #: The key with which Snakemake runs expressions in a config as Python.
@@ -78,10 +79,15 @@ def check_config_files(words: Sequence[str]) -> None:
 
     `words` is Snakemake's command line.
     """
+    given: list[str] = []
     for first, *files in _with_values(words):
         option, equals, file = first.partition("=")
-        if option in ("--config", "-C"):
-            _check_values_given(files)
+        if option == "--config":
+            given += [file, *files] if equals else files
+        elif first.startswith("-C"):
+            given += [first[2:], *files] if first[2:] else files
+        elif option in PROFILE_OPTIONS:
+            check_profile(file if equals else files[0] if files else "")
         if not (option.startswith(SHORTEST_CONFIG_OPTION) and CONFIG_OPTION.startswith(option)):
             continue
         files = [file] if equals else files
@@ -94,12 +100,29 @@ def check_config_files(words: Sequence[str]) -> None:
             if not Path(file).exists() or Path(file).is_dir():
                 raise StudyError(f"{option} {file}: no such file; name a config, such as config/demo.yaml")
         check_contents(files)
+    _check_values_given(given)
+
+
+def check_profile(name: str) -> None:
+    """Refuse a profile in which a key occurs twice. A profile that Snakemake finds elsewhere is not checked."""
+    folder = Path(name)
+    for path in [folder] if folder.is_file() else sorted(folder.glob("config*.yaml")) if name else []:
+        try:
+            load_yaml(path.read_text(encoding="utf-8"))
+        except DuplicateKey as error:
+            raise StudyError(f"{path}: {error}") from None
+        except (OSError, ValueError):  # Snakemake itself says what is wrong
+            continue
 
 
 def _check_values_given(words: Iterable[str]) -> None:
-    """Refuse a key that occurs twice in a value of `--config`. Snakemake takes what is not YAML for text."""
+    """Refuse a key that occurs twice, also in a value of `--config`. Snakemake takes what is not YAML for text."""
+    keys = set()
     for word in words:
-        key, _, text = word.partition("=")
+        key, equals, text = word.partition("=")
+        if equals and key in keys:
+            raise StudyError(f"--config {key}: is given twice; take one of the two out")
+        keys.add(key)
         try:
             load_yaml(text)
         except DuplicateKey as error:
@@ -115,6 +138,8 @@ def check_contents(files: Iterable[str | Path]) -> None:
     Like Snakemake, this reads a file as JSON, and else as YAML.
     """
     for file in files:
+        if Path(file).exists() and not Path(file).is_file():  # a pipe can be read once only
+            continue
         try:
             text = Path(file).read_text(encoding="utf-8")
             try:

@@ -1,7 +1,8 @@
 """`snakemake prune`: the files of the results folder that the study does not need.
 
 Runs that cost more than an hour are not deleted but moved to the folder `trash`, with all that belongs to them. The
-trash has the same folders as the results, so that `mv` brings a run back. Only a command of its own empties it.
+trash has the same folders as the results, so that `cp -a` brings them
+back. Only a command of its own empties it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -24,8 +25,20 @@ from reward_ablation.start.plan_text import hours_text
 from reward_ablation.start.signs import read_attempts
 from reward_ablation.start.status import hours_of
 from reward_ablation.study.canonical import KEY_DIGITS
-from reward_ablation.study.run_folder import DIVERGED, HIDDEN_RECORD, LOCK, RECORD, SFT_WORK, UNFINISHED, VLLM_LOG, WORK
-from reward_ablation.study.study import FOLDERS, PREVIEW, TRASH, Study
+from reward_ablation.study.run_folder import (
+    DIVERGED,
+    HIDDEN_RECORD,
+    LOCK,
+    PRUNED,
+    RECORD,
+    SFT_WORK,
+    TRASH,
+    UNFINISHED,
+    VLLM_LOG,
+    WORK,
+)
+from reward_ablation.study.standing import is_begun
+from reward_ablation.study.study import FOLDERS, PREVIEW, Study
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.locks import Held, take
 from reward_ablation.system.strict_text import load_json
@@ -80,6 +93,8 @@ _DEPTHS = {"runs": 2, "evaluation": 3, "scores": 3, "logs": 2, "benchmarks": 2}
 MOST = 60
 #: Commands that change the results folder, as the user types them.
 DELETE, EMPTY = (f"`snakemake prune --config {key}=yes`" for key in ("delete", "empty_trash"))
+#: What the trash has that the study needs. It stays there.
+NEEDED = "needed by the study, and kept"
 #: A run that cost more than this many hours of GPU time is moved to the trash; without a GPU, hours of CPU time.
 DEAR = 1.0
 
@@ -138,7 +153,7 @@ def in_trash(study: Study) -> list[Leftover]:
     """What earlier calls moved to the trash, sorted by path."""
     trash, needed = study.root / study.config.root / TRASH, needed_paths(study)
     found = [] if trash.is_symlink() else _made_here(study, trash, set())
-    needs = "needed by the study (`mv` brings it back)"
+    needs = NEEDED
     return [replace(each, what=needs) if each.path.relative_to(trash).as_posix() in needed else each for each in found]
 
 
@@ -243,6 +258,8 @@ def remove(study: Study, leftovers: Sequence[Leftover], to_trash: bool, tell: Ca
     tell(f"study {study.config.name}: {'deleted, or moved to the trash' if dear else 'deleted'}\n")
     tell("\n".join(_lines(study, leftovers, dear)))
     for leftover in leftovers:
+        if leftover.what == NEEDED:
+            continue
         if kept_because := delete(leftover, root, root / TRASH if leftover.path in dear else None):
             tell(f"kept: {leftover.path.relative_to(study.root)}: {kept_because}")
 
@@ -274,6 +291,9 @@ def delete(leftover: Leftover, root: Path, trash: Path | None = None) -> str | N
             elif not path.is_dir():
                 path.unlink(missing_ok=True)
             elif is_run:
+                if is_begun(path):
+                    with open(root / PRUNED, "a") as names:
+                        names.write(f"{'/'.join(path.parts[-2:])}\n")
                 for record in (RECORD, HIDDEN_RECORD):  # first, so that a half-deleted run does not count as finished
                     (path / record).unlink(missing_ok=True)
                 shutil.rmtree(path)
@@ -318,7 +338,24 @@ def prune_text(study: Study, leftovers: Sequence[Leftover], trash: Sequence[Left
     if trash:
         lines += ["", f"in the trash ({study.config.root}/{TRASH}), until {EMPTY} deletes it for good:", ""]
         lines += _lines(study, trash)
+        if any(leftover.what == NEEDED for leftover in trash):
+            lines += ["", bring_back(study)]
     return "\n".join(lines)
+
+
+def bring_back(study: Study) -> str:
+    """The command that brings back what is in the trash."""
+    root = study.config.root
+    return f"`cp -a {root}/{TRASH}/. {root}/` brings back what is in {root}/{TRASH}"
+
+
+def trash_lines(study: Study, names: Iterable[str]) -> list[str]:
+    """A line for runs, by their names, that are about to be trained and lie finished in the trash; else none."""
+    trash = study.root / study.config.root / TRASH / "runs"
+    number = sum((trash / name / RECORD).is_file() for name in names)
+    if not number:
+        return []
+    return [f"{number} of these runs {'is' if number == 1 else 'are'} finished in the trash: {bring_back(study)}"]
 
 
 def _lines(study: Study, leftovers: Sequence[Leftover], for_trash: Collection[Path] = ()) -> list[str]:

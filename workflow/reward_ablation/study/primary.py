@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from reward_ablation.config.sections.primary import Mode
 from reward_ablation.study.canonical import key_of
-from reward_ablation.study.standing import Since, begun_runs, recovered, standings, when
+from reward_ablation.study.standing import Since, number_begun, recovered, standings, when
 from reward_ablation.system.strict_text import load_json
 
 #: How many contrasts a line names. Further contrasts are counted.
@@ -110,14 +110,14 @@ def declare_primary(question: Question, before: Primary | None, runs: Path) -> P
         return before.model_copy(update={"contrasts": question.contrasts})
     now = declared_now(runs)
     earlier = [] if before is None else before.earlier
-    if before is not None and before.declared is not None and now.runs_then:
+    if before is not None and before.declared is not None and (now.runs_then or before.runs_then):
         earlier = [*earlier, Declared.model_validate(before.model_dump())]
     return Primary(**present, digest=question.key, earlier=earlier, **now.since)
 
 
 def declared_now(runs: Path) -> Since:
     """The present time, with the number of runs that have begun in the folder of a study's runs."""
-    return Since(declared=utc_now(), runs_then=len(begun_runs(runs)), in_runs=True)
+    return Since(declared=utc_now(), runs_then=number_begun(runs), in_runs=True)
 
 
 def utc_now() -> str:

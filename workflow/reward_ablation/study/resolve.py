@@ -28,6 +28,7 @@ from reward_ablation.config.sections.launch import Launch
 from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.rewards.arguments import OF_TRAINER
 from reward_ablation.rewards.load import in_a_file, user_file
+from reward_ablation.study.answers_record import read_record
 from reward_ablation.study.canonical import dump, key_of
 from reward_ablation.study.claim_checks import claims_of
 from reward_ablation.study.combine_spec import combine_spec, with_trl_methods
@@ -40,15 +41,14 @@ from reward_ablation.study.question import question_of
 from reward_ablation.study.reward_files import imports_of_file
 from reward_ablation.study.reward_import import planned_arguments
 from reward_ablation.study.run import Run, folders_of, run_code
-from reward_ablation.study.run_folder import DESCRIPTION
+from reward_ablation.study.run_folder import DESCRIPTION, TRASH
 from reward_ablation.study.same_arms import same_arms
 from reward_ablation.study.shown_paths import path_warnings
 from reward_ablation.study.spec import arm_spec, contents_of, evaluation_spec, study_spec
 from reward_ablation.study.spec_parts import CombineSpec
-from reward_ablation.study.study import FOLDERS, TRASH, Study
+from reward_ablation.study.study import FOLDERS, Study
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.plain_values import check_length, check_values
-from reward_ablation.system.strict_text import load_json
 
 #: Names that the workflow uses itself: folders of the default study, the base model's rows, and quantities in tables.
 TAKEN = {
@@ -173,7 +173,12 @@ def described_before(study: StudyConfig, root: Path) -> dict[str, Any]:
     path = root / study.root / DESCRIPTION
     if not path.is_file():
         return {}
-    written = load_json(path.read_text())
+    written = read_record(path)
+    if not isinstance(written.get("name"), str):
+        raise ValueError(
+            f"{study.root}/{DESCRIPTION} is damaged; delete it: the next start writes it again, with the times of the "
+            "primary question and claims that the runs' records have"
+        )
     if written["name"] != study.name:
         raise ValueError(
             f"results: {study.root} holds the study {written['name']}; give {study.name} a folder of its own"

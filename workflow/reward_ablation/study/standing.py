@@ -8,12 +8,13 @@ the runs are believed. Where neither proves the order, it is not known.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from reward_ablation.study.run_folder import ATTEMPTS, HIDDEN_RECORD, RECORD, WORK
+from reward_ablation.study.run_folder import ATTEMPTS, HIDDEN_RECORD, PRUNED, RECORD, TRASH, WORK
 from reward_ablation.system.strict_text import load_json
 
 #: Key of an attempt's record: what was declared as the attempt began.
@@ -60,8 +61,17 @@ def is_begun(run: Path) -> bool:
 
 
 def begun_runs(runs: Path) -> list[Path]:
-    """Folders of all runs that have begun to train, runs of other configs included."""
-    return [run for run in runs.glob("*/seed*") if is_begun(run)]
+    """Folders of all runs that have begun to train, runs of other configs and runs in the trash included."""
+    folders = (runs, runs.with_name(TRASH) / runs.name)
+    return [run for folder in folders for run in folder.glob("*/seed*") if is_begun(run)]
+
+
+def number_begun(runs: Path) -> int:
+    """How many runs have begun to train, with those that `snakemake prune` deleted."""
+    names = ["/".join(run.parts[-2:]) for run in begun_runs(runs)]
+    with suppress(OSError):
+        names += runs.with_name(PRUNED).read_text().split()
+    return len(set(names))
 
 
 def standing_at_begin(run: Path) -> Standing | None:

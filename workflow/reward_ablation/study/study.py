@@ -79,9 +79,6 @@ FOLDERS = (
     "tables",
 )
 
-#: Folder of what `snakemake prune` set aside, below a study's results folder. The workflow reads nothing there.
-TRASH = "trash"
-
 
 @dataclass(frozen=True)
 class Study:
