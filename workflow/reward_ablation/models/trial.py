@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -20,8 +19,10 @@ PROBE = " ".join(["What is 12 + 345?", *(character * 500 for character in "aA1 .
 
 #: Keys for the number of layers, and the most layers for each stored tensor. The layers of ALBERT share their weights.
 _LAYERS, _LAYERS_PER_TENSOR = ("num_hidden_layers", "n_layer", "n_layers", "num_layers"), 10
-#: Most parameters that quantised weights pack into one stored number: 16 of 2 bits in one of 32.
-_PACKED = 16
+#: Keys by which a config says that the weights are quantised.
+_QUANTISED = ("quantization_config", "compression_config")
+#: Most names of tensors in one message.
+_NAMED = 3
 
 Shapes = dict[str, list[int]]
 
@@ -50,30 +51,31 @@ def try_model(folder: Path, where: str, auto_class: str, config: dict[str, Any],
     """
     import transformers
 
-    _check_layers(config, len(shapes), where)
+    _check_config(config, len(shapes), where)
     loader, _ = getattr(transformers, auto_class), transformers.AutoTokenizer  # imported before the forks
-    sizes = partial(_check_sizes, folder, where, loader, shapes)
-    within_limits(sizes, SECONDS, MEMORY, f"{where}: a model of the sizes in config.json")
+    weights = partial(_check_weights, folder, where, loader, shapes)
+    within_limits(weights, SECONDS, MEMORY, f"{where}: a model of the sizes in config.json")
     within_limits(
         partial(_try_tokenizer, folder, where), SECONDS, MEMORY, f"{where}: the tokenizer or its chat template"
     )
 
 
-def _check_layers(config: dict[str, Any], tensors: int, where: str) -> None:
-    """Refuse far more layers than tensors, before a class of transformers makes a list of the layers."""
+def _check_config(config: dict[str, Any], tensors: int, where: str) -> None:
+    """Refuse a quantised model, and far more layers than tensors, before a class of transformers lists the layers."""
     text_config = config.get("text_config")
     for part in (config, text_config if isinstance(text_config, dict) else {}):
+        if any(part.get(key) for key in _QUANTISED):
+            raise StudyError(f"{where}: config.json says that the weights are quantized; take a copy that is not")
         for key in _LAYERS:
             layers = part.get(key, 0)
             if isinstance(layers, int | float) and layers > _LAYERS_PER_TENSOR * tensors:
                 raise StudyError(f"{where}: config.json has {key} {layers}, but the weights have {tensors} tensors")
 
 
-def _check_sizes(folder: Path, where: str, loader: Any, shapes: Shapes) -> None:
-    """Build the model without memory for its weights, and compare its parameters with the stored tensors.
+def _check_weights(folder: Path, where: str, loader: Any, shapes: Shapes) -> None:
+    """Have transformers match the stored tensors with the model's, without memory for either.
 
-    transformers renames, splits and joins some tensors when it loads them. So only equal names are compared, the shape
-    of the embedding, which no model leaves out, and the sum.
+    transformers renames, splits and joins some tensors when it loads them, and ties others. So its report counts.
     """
     import torch
     from transformers import AutoConfig
@@ -82,27 +84,53 @@ def _check_sizes(folder: Path, where: str, loader: Any, shapes: Shapes) -> None:
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
         with torch.device("meta"):
             model = loader.from_config(config, trust_remote_code=False)
-        built = {name: list(parameter.shape) for name, parameter in model.named_parameters()}
-        embedding = [list(weight.shape) for weight in model.get_input_embeddings().parameters()][:1]
     except MemoryError:
         raise
     except Exception as error:
         raise StudyError(f"{where}: no model can be built from config.json: {first_line(error)}") from error
-    number = sum(parameter.numel() for parameter in model.parameters())
-    if number > _PACKED * sum(map(_elements, shapes.values())):
-        raise StudyError(f"{where}: config.json describes {number} parameters, and the weights have far fewer")
-    if getattr(config, "quantization_config", None):
-        return
-    for name, shape in built.items():
-        if _elements(shapes.get(name, shape)) != _elements(shape):
-            raise StudyError(f"{where}: config.json gives {name} the shape {shape}, and the weights {shapes[name]}")
-    if embedding and embedding[0] not in shapes.values():
-        raise StudyError(f"{where}: config.json gives the embedding the shape {embedding[0]}, which no weights have")
+    try:
+        stored = {name: torch.empty(shape, device="meta") for name, shape in shapes.items()}
+        _, report = type(model).from_pretrained(
+            None,
+            config=model.config,
+            state_dict=stored,
+            device_map={"": "meta"},
+            ignore_mismatched_sizes=True,
+            output_loading_info=True,
+        )
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise StudyError(
+            f"{where}: the weights cannot be put together as the model that config.json describes; a part of a group "
+            f"of tensors may be missing, such as an expert: {first_line(error)}"
+        ) from error
+    report["unexpected_keys"] = [name for name in report["unexpected_keys"] if not _is_mask(name, shapes.get(name))]
+    _check_report(report, where)
 
 
-def _elements(shape: list[int]) -> int:
-    """Number of elements of a tensor."""
-    return math.prod(shape)
+def _is_mask(name: str, shape: list[int] | None) -> bool:
+    """Whether a tensor is a causal mask, which GPT-2 and its kin once stored with their weights. A bias is a vector."""
+    return name.endswith((".bias", ".masked_bias")) and shape is not None and (not shape or shape[:2] == [1, 1])
+
+
+def _check_report(report: dict[str, Any], where: str) -> None:
+    """Refuse tensors that transformers would draw at random, anew in each process, or would leave out."""
+    for name, stored, built in sorted(report["mismatched_keys"]):
+        shells = "; DeepSpeed's ZeRO-3 left it empty: gather the weights when saving" if 0 in stored else ""
+        raise StudyError(
+            f"{where}: config.json gives {name} the shape {list(built)}, and the weights {list(stored)}{shells}"
+        )
+    for key, problem in (
+        ("missing_keys", "are missing, and random numbers would take their place"),
+        ("unexpected_keys", "have no place in the model that config.json describes, and would be left out"),
+    ):
+        if names := sorted(report[key]):
+            more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+            raise StudyError(
+                f"{where}: the weights {', '.join(names[:_NAMED])}{more} {problem}; correct config.json, or save the "
+                "whole model again with save_pretrained"
+            )
 
 
 def _try_tokenizer(folder: Path, where: str) -> None:
