@@ -81,6 +81,35 @@ def deep(name):
     return lambda folder: (folder / name).write_text('{"a": ' + "[" * 100_000 + "]" * 100_000 + "}")
 
 
+def without_tokenizer(folder):
+    (folder / "tokenizer.json").unlink()
+
+
+def endless(folder):
+    """A damage that names the end token only where models are told how to generate."""
+    from transformers import PreTrainedTokenizerFast
+
+    plain = PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"), pad_token="<end>")
+    plain.save_pretrained(folder)
+    (folder / "generation_config.json").write_text('{"eos_token_id": [0]}')
+
+
+def added(token, name=None):
+    """A damage that adds a token to the tokenizer, which the model has no embedding for, perhaps with a role."""
+
+    def change(folder):
+        from transformers import PreTrainedTokenizerFast
+
+        tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
+        spare = [f"<spare {number}>" for number in range(len(tokenizer), 270)]
+        tokenizer.add_tokens([*spare, token], special_tokens=True)
+        if name:
+            setattr(tokenizer, name, token)
+        tokenizer.save_pretrained(folder)
+
+    return change
+
+
 def backtracking(pattern):
     """A damage by which the tokenizer's regular expression takes exponential time on some texts."""
 
@@ -187,6 +216,21 @@ def template(text):
             changed("config.json", quantization_config={"quant_method": "fp8"}),
             "says that the weights are quantized; take",
         ),
+        (without_tokenizer, "^copy: the tokenizer knows no word; its tokenizer.json, or vocabulary, may be missing"),
+        (
+            endless,
+            r"no eos_token; set it in tokenizer_config.json; generation_config.json names \['<end>'\]$",
+        ),
+        (
+            added("<new>", "pad_token"),
+            "token '<new>' of the tokenizer has number 270, and the model has 270 embeddings; resize",
+        ),
+        (added("<new>", "eos_token"), "token '<new>' of the tokenizer has number 270, and the model has 270"),
+        (
+            # a base model with the tokenizer of its chat model
+            lambda folder: [added("<turn>")(folder), template("<turn>{{ messages[0].content }}")(folder)],
+            "token '<turn>' of the tokenizer has number 270, and the model has 270 embeddings",
+        ),
         (changed("config.json", num_attention_heads="two"), "no model can be built from config.json"),
         (changed("config.json", num_attention_heads=0), "no model can be built from config.json"),
         (deep("config.json"), "config.json is not JSON: lists and objects are nested too deep"),
@@ -221,6 +265,11 @@ def test_masks_that_old_checkpoints_store_are_no_weights(model_copy):
     masks = {"bias": torch.ones(1, 1, 4, 4, dtype=torch.uint8), "masked_bias": torch.tensor(-1e9)}
     stored = {f"model.layers.0.self_attn.{name}": mask for name, mask in masks.items()}
     rewritten(lambda weights: weights | stored)(model_copy)
+    assert check_model(model_copy, "copy")[1] == "Qwen2ForCausalLM"
+
+
+def test_a_spare_token_that_no_prompt_has_needs_no_embedding(model_copy):
+    added("<spare>")(model_copy)
     assert check_model(model_copy, "copy")[1] == "Qwen2ForCausalLM"
 
 

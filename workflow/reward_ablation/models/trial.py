@@ -10,6 +10,7 @@ from typing import Any
 from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.system.errors import StudyError, first_line
 from reward_ablation.system.limits import within_limits
+from reward_ablation.system.strict_text import load_json
 
 #: Seconds of processor time, and bytes of memory, for a trial. Models of all sizes take a few seconds and 1 GB.
 SECONDS, MEMORY = 120, 8 * 2**30
@@ -21,6 +22,7 @@ PROBE = " ".join(["What is 12 + 345?", *(character * 500 for character in "aA1 .
 _LAYERS, _LAYERS_PER_TENSOR = ("num_hidden_layers", "n_layer", "n_layers", "num_layers"), 10
 #: Keys by which a config says that the weights are quantised.
 _QUANTISED = ("quantization_config", "compression_config")
+GENERATION_CONFIG = "generation_config.json"
 #: Most names of tensors in one message.
 _NAMED = 3
 
@@ -55,9 +57,8 @@ def try_model(folder: Path, where: str, auto_class: str, config: dict[str, Any],
     loader, _ = getattr(transformers, auto_class), transformers.AutoTokenizer  # imported before the forks
     weights = partial(_check_weights, folder, where, loader, shapes)
     within_limits(weights, SECONDS, MEMORY, f"{where}: a model of the sizes in config.json")
-    within_limits(
-        partial(_try_tokenizer, folder, where), SECONDS, MEMORY, f"{where}: the tokenizer or its chat template"
-    )
+    tokenizer = partial(_try_tokenizer, folder, where, config, generates=auto_class == "AutoModelForCausalLM")
+    within_limits(tokenizer, SECONDS, MEMORY, f"{where}: the tokenizer or its chat template")
 
 
 def _check_config(config: dict[str, Any], tensors: int, where: str) -> None:
@@ -133,29 +134,62 @@ def _check_report(report: dict[str, Any], where: str) -> None:
             )
 
 
-def _try_tokenizer(folder: Path, where: str) -> None:
-    """Load a tokenizer, and encode a text and a chat."""
+def _try_tokenizer(folder: Path, where: str, config: dict[str, Any], generates: bool) -> None:
+    """Load a tokenizer, encode a text and a chat, and compare the tokens with the model's embedding."""
     try:
-        tokenizer = load_tokenizer(folder, where)
+        tokenizer: Any = load_tokenizer(folder, where)
     except (StudyError, MemoryError):
         raise
     except BaseException as error:  # tokenizers raises bare Exception on a broken file, and panics with a BaseException
         raise StudyError(f"{where}: the tokenizer cannot be loaded: {first_line(error)}") from error
-    _use(partial(tokenizer.encode, PROBE), f"{where}: the tokenizer")
+    encode = partial(tokenizer.encode, add_special_tokens=False)
+    tokens = set(_use(partial(encode, PROBE), f"{where}: the tokenizer") or ())
+    if not tokens - {tokenizer.unk_token_id}:
+        raise StudyError(f"{where}: the tokenizer knows no word; its tokenizer.json, or vocabulary, may be missing")
     if tokenizer.chat_template:
         chat = [{"role": "user", "content": PROBE}]
-        _use(partial(tokenizer.apply_chat_template, chat, tokenize=False), f"{where}: the chat template")
+        render = partial(tokenizer.apply_chat_template, chat, tokenize=False, add_generation_prompt=True)
+        tokens |= set(encode(_use(render, f"{where}: the chat template") or ""))
+    if generates:
+        _check_end(folder, where, tokenizer)
+        tokens |= {tokenizer.pad_token_id, tokenizer.eos_token_id, tokenizer.bos_token_id} - {None}
+    else:
+        tokens |= set(tokenizer.get_vocab().values())  # as when the reward model is loaded
+    _check_embedding(where, tokenizer, max(tokens), config)
 
 
-def _use(call: Callable[[], object], what: str) -> None:
-    """Refuse what panics or is nested too deep. Some tokenizers lack a token, and some templates refuse a chat."""
+def _check_end(folder: Path, where: str, tokenizer: Any) -> None:
+    """Refuse a tokenizer without an end token, by which trained and generated completions end."""
+    if tokenizer.eos_token_id is not None:
+        return
+    named = None
+    if (folder / GENERATION_CONFIG).is_file():
+        named = load_json((folder / GENERATION_CONFIG).read_text(encoding="utf-8")).get("eos_token_id")
+    numbers = named if isinstance(named, list) else [] if named is None else [named]
+    hint = f"; {GENERATION_CONFIG} names {tokenizer.convert_ids_to_tokens(numbers)}" if numbers else ""
+    raise StudyError(f"{where}: the tokenizer has no eos_token; set it in tokenizer_config.json{hint}")
+
+
+def _check_embedding(where: str, tokenizer: Any, largest: int, config: dict[str, Any]) -> None:
+    """Refuse a token without an embedding: on a GPU it would end the process. `largest` is the largest in use."""
+    text_config = config.get("text_config")
+    words = (text_config if isinstance(text_config, dict) else config).get("vocab_size")
+    if isinstance(words, int) and largest >= words:
+        raise StudyError(
+            f"{where}: the token {tokenizer.convert_ids_to_tokens(largest)!r} of the tokenizer has number {largest}, "
+            f"and the model has {words} embeddings; resize the model's embeddings and save the model again"
+        )
+
+
+def _use(call: Callable[[], Any], what: str) -> Any:
+    """Result of a call, refusing what panics or is nested too deep; None if a template refuses a chat."""
     try:
-        call()
+        return call()
     except MemoryError:
         raise
     except (RecursionError, SyntaxError) as error:  # Python's own compiler of a template has a limit too
         raise StudyError(f"{what} is nested too deep") from error
     except Exception:
-        return
+        return None
     except BaseException as error:
         raise StudyError(f"{what} fails on a long word: {first_line(error)}") from error
