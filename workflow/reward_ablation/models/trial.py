@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from reward_ablation.models.prompt import COMPLETION, QUESTION, check_rendered
 from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.system.errors import StudyError, first_line
 from reward_ablation.system.limits import within_limits
@@ -150,6 +151,10 @@ def _try_tokenizer(folder: Path, where: str, config: dict[str, Any], generates: 
         chat = [{"role": "user", "content": PROBE}]
         render = partial(tokenizer.apply_chat_template, chat, tokenize=False, add_generation_prompt=True)
         tokens |= set(encode(_use(render, f"{where}: the chat template") or ""))
+        if not generates:
+            chat = [{"role": "user", "content": QUESTION}, {"role": "assistant", "content": COMPLETION}]
+            judged = _use(partial(tokenizer.apply_chat_template, chat, tokenize=False), f"{where}: the chat template")
+            check_rendered(judged or "", {"question": QUESTION, "completion": COMPLETION}, where)
     if generates:
         _check_end(folder, where, tokenizer)
         tokens |= {tokenizer.pad_token_id, tokenizer.eos_token_id, tokenizer.bos_token_id} - {None}
