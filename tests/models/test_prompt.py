@@ -71,7 +71,7 @@ def test_templates_of_known_models_keep_all(model_copy, name):
 def test_a_template_for_pictures_drops_text(model_copy):
     template = Path(trl.__file__).parent / "chat_templates" / "smolvlm.jinja"
     (model_copy / "chat_template.jinja").write_text(template.read_text())
-    with pytest.raises(StudyError, match="drops the question; '.*User: <end_of_utterance>.*; take a model with anoth"):
+    with pytest.raises(StudyError, match=r"drops the question; '.*User: <end_of_utterance>.*; take a model with anoth"):
         check_prompt(model_copy, "copy", Prompt(), {})
 
 
