@@ -205,6 +205,27 @@ def test_a_chat_template_without_a_system_turn_is_refused_when_a_run_starts(tmp_
         train_run(canonical(spec), "code", model, problems, tmp_path / "run")
 
 
+@pytest.mark.parametrize("kind", ["gpt2", "gptj"])
+def test_more_tokens_than_a_model_has_positions_are_refused_when_a_run_starts(tmp_path, demo_model, problems, kind):
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    from reward_ablation.training.around.run import train_run
+
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+    sizes |= {"rotary_dim": 2} if kind == "gptj" else {}
+    model = Path(shutil.copytree(demo_model, tmp_path / "model", ignore=shutil.ignore_patterns("config.json")))
+    tokens = {"eos_token_id": 1, "bos_token_id": 1, "pad_token_id": 0}
+    config = AutoConfig.for_model(kind, vocab_size=400, max_position_embeddings=20, **tokens, **sizes)
+    AutoModelForCausalLM.from_config(config).save_pretrained(model)
+    record = json.loads((model / "model.json").read_text())
+    record["files"] = {name: each for name, each in file_table(model).items() if name != "model.json"}
+    (model / "model.json").write_text(json.dumps(record))
+    with pytest.raises(
+        StudyError, match=r"^training.max_completion_length: the model has a table of 20 positions, and"
+    ):
+        train_run(canonical(spec_with()), "code", model, problems, tmp_path / "run")
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
 def test_a_gpu_that_is_not_there_is_told_in_one_line(train):
     with pytest.raises(StudyError, match="this machine shows no GPU"):
