@@ -10,6 +10,8 @@ import subprocess
 import sys
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
 from reward_ablation.models.check import check_model, check_names, wanted
 from reward_ablation.system.errors import StudyError
@@ -79,6 +81,35 @@ def deep(name):
     return lambda folder: (folder / name).write_text('{"a": ' + "[" * 100_000 + "]" * 100_000 + "}")
 
 
+def without_tokenizer(folder):
+    (folder / "tokenizer.json").unlink()
+
+
+def endless(folder):
+    """A damage that names the end token only where models are told how to generate."""
+    from transformers import PreTrainedTokenizerFast
+
+    plain = PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"), pad_token="<end>")
+    plain.save_pretrained(folder)
+    (folder / "generation_config.json").write_text('{"eos_token_id": [0]}')
+
+
+def added(token, name=None):
+    """A damage that adds a token to the tokenizer, which the model has no embedding for, perhaps with a role."""
+
+    def change(folder):
+        from transformers import PreTrainedTokenizerFast
+
+        tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
+        spare = [f"<spare {number}>" for number in range(len(tokenizer), 270)]
+        tokenizer.add_tokens([*spare, token], special_tokens=True)
+        if name:
+            setattr(tokenizer, name, token)
+        tokenizer.save_pretrained(folder)
+
+    return change
+
+
 def backtracking(pattern):
     """A damage by which the tokenizer's regular expression takes exponential time on some texts."""
 
@@ -98,6 +129,26 @@ def header(claim, length=None):
         (folder / "model.safetensors").write_bytes(struct.pack("<Q", length or len(text)) + text + bytes(64))
 
     return change
+
+
+def rewritten(change):
+    """A damage of the weights: `change` makes other tensors, by name, from the tensors."""
+
+    def damage(folder):
+        weights = load_file(folder / "model.safetensors")
+        save_file(change(weights), folder / "model.safetensors", {"format": "pt"})
+
+    return damage
+
+
+def rename(old, new):
+    return rewritten(lambda weights: {name.replace(old, new): weight for name, weight in weights.items()})
+
+
+def emptied(folder):
+    """What a model looks like that was saved under ZeRO-3 without gathering its weights."""
+    name = "model.layers.0.mlp.gate_proj.weight"
+    rewritten(lambda weights: {**weights, name: weights[name].new_empty(0)})(folder)
 
 
 def tensor(*shape, start=0, end=64):
@@ -127,9 +178,12 @@ def template(text):
         (broken_tokenizer, "the tokenizer cannot be loaded"),
         (
             changed("config.json", hidden_size=2**30),
-            "config.json describes [0-9]+ parameters, and the weights have far",
+            r"gives .*embed_tokens.weight the shape \[270, 1073741824\], and the weights \[270, 8\]$",
         ),
-        (changed("config.json", vocab_size=2**40), "config.json describes [0-9]+ parameters, and the weights have far"),
+        (
+            changed("config.json", vocab_size=2**40),
+            r"the shape \[1099511627776, 8\], and the weights \[270, 8\]$",
+        ),
         (
             changed("config.json", num_hidden_layers=10**9),
             "has num_hidden_layers 1000000000, but the weights have 14 ten",
@@ -137,11 +191,45 @@ def template(text):
         (changed("config.json", text_config={"n_layer": 1e99}), "has n_layer 1e\\+99, but the weights have 14 tensors"),
         (
             changed("config.json", intermediate_size=32),
-            r"gives .*gate_proj.weight the shape \[32, 8\], and .* \[16, 8\]",
+            r"gives .*down_proj.weight the shape \[8, 32\], and .* \[8, 16\]$",
         ),
         (
             changed("config.json", vocab_size=271),
             r"embed_tokens.weight the shape \[271, 8\], and the weights \[270, 8\]",
+        ),
+        (
+            changed("config.json", tie_word_embeddings=False),
+            "^copy: the weights lm_head.weight are missing, and random",
+        ),
+        (
+            changed("config.json", num_hidden_layers=2, layer_types=["full_attention"] * 2),
+            r"weights model.layers.1.*, .* and 9 more are missing, and random",
+        ),
+        (
+            changed("config.json", model_type="qwen3", head_dim=4),
+            r"weights model.layers.0.self_attn.k_norm.weight, .*q_norm.weight are missing",
+        ),
+        (changed("config.json", model_type="llama"), r"weights model.layers.0.self_attn.k_proj.bias, .* have no place"),
+        (rename(r"model.layers", "transformer.layers"), r"and 9 more are missing, and random numbers would take"),
+        (emptied, r"gives .* the shape \[16, 8\], and the weights \[0\]; DeepSpeed's ZeRO-3 left it empty: gather the"),
+        (
+            changed("config.json", quantization_config={"quant_method": "fp8"}),
+            "says that the weights are quantized; take",
+        ),
+        (without_tokenizer, "^copy: the tokenizer knows no word; its tokenizer.json, or vocabulary, may be missing"),
+        (
+            endless,
+            r"no eos_token; set it in tokenizer_config.json; generation_config.json names \['<end>'\]$",
+        ),
+        (
+            added("<new>", "pad_token"),
+            "token '<new>' of the tokenizer has number 270, and the model has 270 embeddings; resize",
+        ),
+        (added("<new>", "eos_token"), "token '<new>' of the tokenizer has number 270, and the model has 270"),
+        (
+            # a base model with the tokenizer of its chat model
+            lambda folder: [added("<turn>")(folder), template("<turn>{{ messages[0].content }}")(folder)],
+            "token '<turn>' of the tokenizer has number 270, and the model has 270 embeddings",
         ),
         (changed("config.json", num_attention_heads="two"), "no model can be built from config.json"),
         (changed("config.json", num_attention_heads=0), "no model can be built from config.json"),
@@ -171,6 +259,41 @@ def test_broken_models_are_refused_in_one_line(model_copy, damage, message):
     with pytest.raises(StudyError, match=message) as caught:
         check_model(model_copy, "copy")
     assert str(caught.value).isprintable()
+
+
+def test_masks_that_old_checkpoints_store_are_no_weights(model_copy):
+    masks = {"bias": torch.ones(1, 1, 4, 4, dtype=torch.uint8), "masked_bias": torch.tensor(-1e9)}
+    stored = {f"model.layers.0.self_attn.{name}": mask for name, mask in masks.items()}
+    rewritten(lambda weights: weights | stored)(model_copy)
+    assert check_model(model_copy, "copy")[1] == "Qwen2ForCausalLM"
+
+
+def test_a_spare_token_that_no_prompt_has_needs_no_embedding(model_copy):
+    added("<spare>")(model_copy)
+    assert check_model(model_copy, "copy")[1] == "Qwen2ForCausalLM"
+
+
+@pytest.mark.parametrize(
+    ("lost", "message"),
+    [
+        (None, None),  # transformers joins the experts' tensors under other names
+        (".experts.1.up_proj.", "cannot be put together as the model that config.json describes"),
+        (".experts.3.", r"gives .*experts.down_proj the shape \[4, 8, 16\], and the weights \[3, 8, 16\]"),
+    ],
+)
+def test_tensors_that_transformers_joins_are_counted_by_its_own_rules(model_copy, lost, message):
+    from transformers import Qwen3MoeConfig, Qwen3MoeForCausalLM
+
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2}
+    experts = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16}
+    Qwen3MoeForCausalLM(Qwen3MoeConfig(vocab_size=270, **sizes, **experts)).save_pretrained(model_copy)
+    if lost:
+        rewritten(lambda weights: {name: each for name, each in weights.items() if lost not in name})(model_copy)
+    if message is None:
+        check_model(model_copy, "copy")
+        return
+    with pytest.raises(StudyError, match=message):
+        check_model(model_copy, "copy")
 
 
 def test_a_panic_prints_one_line(model_copy, tmp_path):

@@ -373,6 +373,7 @@ def test_a_reward_model_comes_whole_and_scores(hub, tmp_path):
     [
         ({}, "holds Qwen2ForCausalLM, and reward_model needs a sequence classifier of transformers"),
         ({"architectures": None}, "holds no architecture, and reward_model needs"),
+        ({"architectures": ["Qwen2ForSequenceClassification"]}, "the weights score.weight are missing, and random"),
         ({"architectures": ["MyRewardModel"], "auto_map": {"AutoModel": "code.Mine"}}, "holds MyRewardModel, and"),
     ],
 )

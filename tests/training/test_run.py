@@ -1,16 +1,22 @@
 """Whole runs of a few steps: tracking changes nothing, runs repeat, and runs resume."""
 
 import json
+import shutil
+from pathlib import Path
 
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import torch
 
+from reward_ablation.models.check import file_table
 from reward_ablation.study import syntax_text
+from reward_ablation.study.canonical import canonical
 from reward_ablation.study.reward_files import file_digest
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
+
+from .conftest import spec_with
 
 
 def weights_of(run):
@@ -183,6 +189,41 @@ def test_too_few_problems_for_a_generation_are_told(train):
 def test_a_chat_with_a_model_without_a_template_is_told_in_one_line(train):
     with pytest.raises(StudyError, match="has no chat template; set chat: false"):
         train("run", prompt={"chat": True})
+
+
+def test_a_chat_template_without_a_system_turn_is_refused_when_a_run_starts(tmp_path, demo_model, problems):
+    """The model may have been fetched before the study got its system text."""
+    from reward_ablation.training.around.run import train_run
+
+    model = Path(shutil.copytree(demo_model, tmp_path / "model"))
+    (model / "chat_template.jinja").write_text("user: {{ messages[-1].content }}")
+    record = json.loads((model / "model.json").read_text())
+    record["files"] = {name: each for name, each in file_table(model).items() if name != "model.json"}
+    (model / "model.json").write_text(json.dumps(record))
+    spec = spec_with(prompt={"chat": True, "system": "be brief"})
+    with pytest.raises(StudyError, match=r"the chat template drops the system text \(prompt.system\); 'user: "):
+        train_run(canonical(spec), "code", model, problems, tmp_path / "run")
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "gptj"])
+def test_more_tokens_than_a_model_has_positions_are_refused_when_a_run_starts(tmp_path, demo_model, problems, kind):
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    from reward_ablation.training.around.run import train_run
+
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+    sizes |= {"rotary_dim": 2} if kind == "gptj" else {}
+    model = Path(shutil.copytree(demo_model, tmp_path / "model", ignore=shutil.ignore_patterns("config.json")))
+    tokens = {"eos_token_id": 1, "bos_token_id": 1, "pad_token_id": 0}
+    config = AutoConfig.for_model(kind, vocab_size=400, max_position_embeddings=20, **tokens, **sizes)
+    AutoModelForCausalLM.from_config(config).save_pretrained(model)
+    record = json.loads((model / "model.json").read_text())
+    record["files"] = {name: each for name, each in file_table(model).items() if name != "model.json"}
+    (model / "model.json").write_text(json.dumps(record))
+    with pytest.raises(
+        StudyError, match=r"^training.max_completion_length: the model has a table of 20 positions, and"
+    ):
+        train_run(canonical(spec_with()), "code", model, problems, tmp_path / "run")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")

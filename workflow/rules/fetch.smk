@@ -11,11 +11,13 @@ rule fetch:
     params:
         made=study.model_as_made,
         spec=study.model_spec,
+        prompt=study.prompt_of_study,
         code=study.code_of("models"),
     message:
         "fetch the base model"
     shell:
-        "exec python -m reward_ablation.models --spec {params.spec:q} --output {output.model:q} > {log:q} 2>&1"
+        "exec python -m reward_ablation.models --spec {params.spec:q} --prompt {params.prompt:q}"
+        " --output {output.model:q} > {log:q} 2>&1"
 
 
 rule fetch_reward_model:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from reward_ablation.config.config_errors import read_spec, validate_spec
+from reward_ablation.config.sections.data import Prompt
 from reward_ablation.config.sections.model import DemoModel, HubModel, LocalModel, Model
 from reward_ablation.models.check import check_model, check_sequence_classifier
-from reward_ablation.models.fetch import fetch
+from reward_ablation.models.fetch import Check, fetch
+from reward_ablation.models.prompt import check_prompt
+from reward_ablation.models.trial import MEMORY, SECONDS
 from reward_ablation.system.digests import folder_fingerprint
 from reward_ablation.system.errors import StudyError, one_line_errors, storage_errors
+from reward_ablation.system.limits import within_limits
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -19,9 +25,23 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--spec", required=True, help="model as JSON, as in the config's key model")
     parser.add_argument("--output", required=True, type=Path, help="model.json; its folder becomes the model's")
     parser.add_argument("--reward-model", action="store_true", help="the model is a sequence classifier")
+    parser.add_argument("--prompt", help="JSON: the study's section prompt, and chat_template_kwargs")
     args = parser.parse_args(arguments)
+    check: Check = check_sequence_classifier if args.reward_model else check_model
+    if args.prompt:
+        written = read_spec(args.prompt)
+        variables = written.pop("chat_template_kwargs")
+        check = partial(check_for_study, validate_spec(Prompt, written, "--prompt"), variables)
     with storage_errors(args.output.parent):
-        fetch(parse_spec(args.spec), args.output, check_sequence_classifier if args.reward_model else check_model)
+        fetch(parse_spec(args.spec), args.output, check)
+
+
+def check_for_study(prompt: Prompt, variables: dict[str, Any], folder: Path, where: str) -> tuple[int, str]:
+    """What `check_model` returns for a base model, after a check of the study's prompts."""
+    checked = check_model(folder, where)
+    rendered = partial(check_prompt, folder, where, prompt, variables)
+    within_limits(rendered, SECONDS, MEMORY, f"{where}: the chat template")
+    return checked
 
 
 def parse_spec(text: str) -> HubModel | LocalModel | DemoModel:

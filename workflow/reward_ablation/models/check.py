@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from reward_ablation.models.finite import check_fetched
-from reward_ablation.models.trial import try_model
+from reward_ablation.models.trial import GENERATION_CONFIG, try_model
 from reward_ablation.system.errors import StudyError, first_line
 from reward_ablation.system.files import sha256
 from reward_ablation.system.strict_text import load_json
@@ -162,8 +162,8 @@ def _shapes_of(path: Path, where: str) -> dict[str, list[int]]:
 
 def _read_configs(folder: Path, where: str) -> dict[str, Any]:
     """Content of config.json. The generation config, which not every model has, is only checked."""
-    if (folder / "generation_config.json").is_file():
-        _read_json(folder, "generation_config.json", where)
+    if (folder / GENERATION_CONFIG).is_file():
+        _read_json(folder, GENERATION_CONFIG, where)
     return _read_json(folder, "config.json", where)
 
 

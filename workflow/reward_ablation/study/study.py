@@ -319,6 +319,11 @@ class Study:
         """Spec of the base model."""
         return dump(self._model_spec)
 
+    def prompt_of_study(self, wildcards: Any, output: Any) -> str:
+        """How questions become prompts, as JSON. A prompt that changes is no reason to fetch the model again."""
+        variables = self.config.training.get("chat_template_kwargs") or {}
+        return dump({**self.config.prompt.model_dump(), "chat_template_kwargs": variables})
+
     def model_as_made(self, wildcards: Any) -> str:
         """Spec of the base model, with the path under which it was fetched."""
         return dump(self._model_as_made)

@@ -1,0 +1,107 @@
+"""A chat template puts into the prompt what the study writes, or the model is refused at fetch."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import trl
+
+from reward_ablation.config.sections.data import Prompt
+from reward_ablation.models.check import check_sequence_classifier
+from reward_ablation.models.prompt import check_prompt
+from reward_ablation.system.errors import StudyError
+
+from .reward_models import save_reward_model
+
+EVERY = "{% for message in messages %}<{{ message.role }}>{{ message.content }}{% endfor %}<assistant>"
+USERS = "{% for message in messages if message.role == 'user' %}<{{ message.content }}>{% endfor %}"
+TWICE = EVERY + "{{ messages[-1].content }}"
+BACKWARD = EVERY.replace("in messages", "in messages | reverse")
+DEFAULT = "you are kind <{{ messages[-1].content }}>"  # instead of the system text
+ALONE = "<{{ messages[0].content }}>"
+REFUSING = "{{ raise_exception('System role not supported') }}"
+
+
+@pytest.mark.parametrize(
+    ("template", "system", "message"),
+    [
+        (EVERY, "be brief", None),
+        (EVERY, None, None),
+        (USERS, None, None),
+        (
+            USERS,
+            "be brief",
+            r"drops the system text \(prompt.system\); '<questionzyx>' is what it makes of a chat; wri",
+        ),
+        (DEFAULT, "be brief", r"drops the system text .*'you are kind <questionzyx>'"),
+        (ALONE, "be brief", r"drops the question; '<systemzyx>'"),
+        (TWICE, None, r"repeats the question; '<user>questionzyx<assistant>questionzyx'"),
+        (
+            BACKWARD,
+            "be brief",
+            r"reorders system text \(prompt.system\) and question; '<user>questionzyx<system>systemz",
+        ),
+        (REFUSING, "be brief", r"refuses the prompts \(System role not supported\)"),
+        (None, None, r"prompt.chat: the model's tokenizer has no chat template; set chat: false"),
+    ],
+)
+def test_each_part_of_a_prompt_occurs_once_and_in_order(model_copy, template, system, message):
+    if template:
+        (model_copy / "chat_template.jinja").write_text(template)
+    check = (model_copy, "copy", Prompt(system=system, template="Please: {question} Thanks."), {})
+    if message is None:
+        check_prompt(*check)
+        return
+    with pytest.raises(StudyError, match=message.replace("questionzyx", "(Please: )?questionzyx( Thanks.)?")) as caught:
+        check_prompt(*check)
+    assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize("name", ["qwen2_5", "qwen3", "llama3_1", "gemma3", "gptoss", "deepseekv3", "phi3_5"])
+def test_templates_of_known_models_keep_all(model_copy, name):
+    template = Path(trl.__file__).parent / "chat_templates" / f"{name}.jinja"
+    (model_copy / "chat_template.jinja").write_text(template.read_text())
+    check_prompt(model_copy, "copy", Prompt(system="be brief"), {})
+
+
+def test_a_template_for_pictures_drops_text(model_copy):
+    template = Path(trl.__file__).parent / "chat_templates" / "smolvlm.jinja"
+    (model_copy / "chat_template.jinja").write_text(template.read_text())
+    with pytest.raises(StudyError, match=r"drops the question; '.*User: <end_of_utterance>.*; take a model with anoth"):
+        check_prompt(model_copy, "copy", Prompt(), {})
+
+
+def test_plain_prompts_need_no_chat_template(model_copy):
+    check_prompt(model_copy, "copy", Prompt(chat=False, template="Q: {question}"), {})
+
+
+def test_a_plain_question_alone_is_refused_for_the_true_reason(model_copy):
+    with pytest.raises(
+        StudyError, match=r"^prompt.template: with chat: false and a tokenizer that puts no token first"
+    ):
+        check_prompt(model_copy, "copy", Prompt(chat=False), {})
+
+
+def test_fetch_checks_the_study_s_prompt(model_copy, tmp_path):
+    (model_copy / "chat_template.jinja").write_text(USERS)
+    for system, line in ((None, None), ("be brief", f"error: {model_copy}: the chat template drops the system text")):
+        prompt = json.dumps({**Prompt(system=system).model_dump(), "chat_template_kwargs": {}})
+        spec = json.dumps({"source": "local", "path": str(model_copy)})
+        output = tmp_path / f"{system}" / "model.json"
+        command = [sys.executable, "-m", "reward_ablation.models", "--spec", spec, "--prompt", prompt]
+        result = subprocess.run([*command, "--output", output], capture_output=True, text=True)
+        assert output.exists() == (line is None), result.stderr
+        assert result.stderr.startswith(line or "")
+        assert line is None or len(result.stderr.splitlines()) == 1
+
+
+def test_the_template_of_a_reward_model_keeps_question_and_completion(tmp_path):
+    whole = save_reward_model(tmp_path / "whole")
+    check_sequence_classifier(whole, "whole")
+    without = save_reward_model(tmp_path / "without", ALONE)
+    with pytest.raises(StudyError, match=r"^without: the chat template drops the completion; '<questionzyx>' is what"):
+        check_sequence_classifier(without, "without")
