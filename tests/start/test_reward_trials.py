@@ -58,8 +58,12 @@ def test_the_first_problem_that_is_trained_on_is_taken(started, prepared):
     assert all(columns["completion_ids"])
 
 
-def test_prompts_without_a_chat_are_texts(started):
-    columns, _ = trial_of(started({"source": "word_problems", "count": 3, "split": "train"}, chat=False))
+@pytest.mark.parametrize(("wanted", "number"), [(1, 1), (10**12, 64), ("many", 8)])
+def test_prompts_without_a_chat_are_texts(started, wanted, number):
+    study = started({"source": "word_problems", "count": 3, "split": "train"}, chat=False)
+    study.config.training["num_generations"] = wanted
+    columns, _ = trial_of(study)
+    assert len(columns["completions"]) == number
     assert {type(text) for name in ("prompts", "completions") for text in columns[name]} == {str}
 
 

@@ -15,8 +15,10 @@ from reward_ablation.start.data_files import LARGEST, TEXTS
 from reward_ablation.study.study import Study
 from reward_ablation.system.errors import StudyError
 
-#: Completions of a problem, if the config says nothing: TRL's default.
+#: Completions of a problem, if the config says nothing, or what TRL refuses later: TRL's default.
 GROUP = 8
+#: Most completions of the call.
+MOST = 64
 
 
 def trial_of(study: Study) -> Trial:
@@ -25,7 +27,9 @@ def trial_of(study: Study) -> Trial:
     problem = _prepared(study.root / config.root / study.problems_file) or _of_source(study)
     made_up = problem is None
     problem = problem or _made_up(study)
-    texts = made_up_completions(problem["answer"] or problem["question"], config.training.get("num_generations", GROUP))
+    wanted = config.training.get("num_generations")
+    number = min(wanted, MOST) if isinstance(wanted, int) and wanted > 0 else GROUP
+    texts = made_up_completions(problem["answer"] or problem["question"], number)
     completions = [[{"role": "assistant", "content": text}] for text in texts] if config.prompt.chat else texts
     row = {
         "prompts": render_prompt(problem["question"], config.prompt),
