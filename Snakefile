@@ -214,7 +214,9 @@ onstart:
             study.config, os.environ, reruns.trains, reruns.scorings() > 0
         )
         # Nothing before this line runs code of the study's own files.
-        check_reward_files(study, reruns.trains, reruns.scorings() > 0)
+        check_reward_files(
+            study, reruns.trains, reruns.scorings() > 0, logger.warning
+        )
         if reruns.trains:
             check_training_settings(study, results_folder.folder)
         check_before_training(study, reruns.code_counts)

@@ -1,5 +1,7 @@
 """A reward function is called as TRL calls it, and its scores are checked before training uses them."""
 
+import os
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -132,6 +134,8 @@ def score(text, gold):
         # the network's error, as libraries wrap it
         ("\n    try:\n        raise TimeoutError('slow')\n    except TimeoutError as error:\n"
          "        raise RuntimeError('no judge') from error", True, "RuntimeError: no judge"),
+        ("raise SystemExit(3)", False, "SystemExit: 3"),
+        ("import sys; sys.exit()", False, "SystemExit"),
         ("open('no such file')", False, "FileNotFoundError: [Errno 2] No such file or directory: 'no such file'"),
     ],
 )  # fmt: skip
@@ -165,3 +169,39 @@ def test_an_error_of_storage_or_of_the_gpu_stays_what_it_is(tmp_path):
     text = "import torch\n\ndef g(completions, **columns):\n    raise torch.OutOfMemoryError('full')\n"
     with pytest.raises(torch.OutOfMemoryError):
         load_component("gpu.py:g", {}, written(tmp_path, text, "gpu.py"), "mine")(**BATCH)
+
+
+@pytest.mark.parametrize(
+    ("statement", "call"),
+    [
+        ("torch.set_grad_enabled(False)", r"torch\.is_grad_enabled\(\) from True to False"),
+        (
+            "torch.set_default_dtype(torch.float64)",
+            r"torch\.get_default_dtype\(\) from torch\.float32 to torch\.float64",
+        ),
+        ("os.chdir('/')", r"os\.getcwd\(\) from \S+ to /"),
+    ],
+)
+def test_a_reward_that_changes_its_process_is_named(tmp_path, monkeypatch, statement, call):
+    monkeypatch.chdir(tmp_path)
+    body = f"import os, torch\ndef f(completions, **columns):\n    {statement}\n    return [1.0] * len(completions)\n"
+    written(tmp_path, f"import os, torch\n{statement}\n{body}", "own.py")
+    component = load_component("mine.py:f", {}, written(tmp_path, body), "mine")
+    lines = []
+    for load in (lambda: component(**BATCH), lambda: load_component("own.py:f", {}, tmp_path)):
+        with pytest.raises(StudyError) as refusal:
+            load()
+        lines.append(str(refusal.value))
+        torch.set_grad_enabled(True)
+        torch.set_default_dtype(torch.float32)
+        os.chdir(tmp_path)
+    assert re.search(WHERE + f"problems train-3, train-5: the function changes {call}, with which ", lines[0])
+    assert re.search(rf"^components: own\.py:f: the import of own\.py changes {call}, with which ", lines[1])
+
+
+def test_a_reward_may_change_its_process_while_it_scores(tmp_path):
+    text = (
+        "import contextlib, torch\ndef f(completions, **columns):\n    with torch.no_grad(), contextlib.chdir('/'):\n"
+        "        return [1.0] * len(completions)\n"
+    )
+    assert load_component("mine.py:f", {}, written(tmp_path, text), "mine")(**BATCH) == [1.0, 1.0]

@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 
 from reward_ablation.cluster.job_names import prefix
+from reward_ablation.rewards.trial import TRY
 from reward_ablation.start.before_jobs import PASSED
 from reward_ablation.study.resolve import resolve
 from workflow.conftest import ROOT, TINY
@@ -99,7 +100,8 @@ class ClusterStudy:
         self.config = {**copy.deepcopy(STUDY), **changes}
         self.site = copy.deepcopy(SITE)
         self.results = folder / "results" / self.config["name"]
-        self.environment = {**cluster.environment, "PYTHONHASHSEED": "0"}
+        # The files by which tests have the reward fail are for the jobs.
+        self.environment = {**cluster.environment, "PYTHONHASHSEED": "0", TRY: "no"}
         self.started: list[subprocess.Popen] = []
         (folder / "slow.py").write_text(SLOW)
 

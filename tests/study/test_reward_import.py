@@ -1,11 +1,20 @@
 """Imports of reward files in a process of their own, and planning where the text of a file says too little."""
 
+import json
 import os
 
 import pytest
 
+from reward_ablation.rewards.trial import Trial, made_up_completions
 from reward_ablation.study.resolve import resolve
-from reward_ablation.study.reward_import import RUN_CODE, Request, check_imports, planned_arguments, planned_marks
+from reward_ablation.study.reward_import import (
+    RUN_CODE,
+    Request,
+    check_calls,
+    check_imports,
+    planned_arguments,
+    planned_marks,
+)
 from reward_ablation.system.errors import StudyError
 
 MINE = """
@@ -89,6 +98,10 @@ def test_a_file_that_loads_is_imported_in_another_process(folder, capfd):
         ("while True: pass", "mine.py does not load within 3 seconds"),
         ("os.write(3, b'[1]\\n')", "a reward file writes to the process that imports it"),
         ("del f", "no function 'f'; functions in the file: none"),
+        (
+            "import torch; torch.set_grad_enabled(False)",
+            "the import of mine.py changes torch.is_grad_enabled() from True",
+        ),
     ],
 )
 def test_a_file_that_does_not_load_is_one_line(folder, statement, line):
@@ -156,6 +169,96 @@ def test_what_planning_reads_is_what_it_imports_after_the_word(folder, monkeypat
         planned_arguments(f"mine.py:{function}", parameters, folder),
         planned_marks(f"mine.py:{function}", folder),
     ) == read
+
+
+def trial_of(function, made_up=False, **parameters):
+    """A request to call a function with four completions of one problem."""
+    columns = {"completions": made_up_completions("42", 4), "problem_id": ["mine/7"] * 4, "answer": ["42"] * 4}
+    return {"components.x": Request("components", f"mine.py:{function}", parameters, (), Trial(columns, made_up))}
+
+
+#: What a function does, and what is told of it.
+FAULTS = [
+    ("return undefined", "mine.py, line 4, `return undefined`: NameError: name 'undefined' is not defined"),
+    ("sys.exit(3)", "mine.py, line 4, `sys.exit(3)`: SystemExit: 3"),
+    ("return [1.0]", "the function returned 1 scores for 4 completions"),
+    ("return None", "the function returned None; return a list of scores"),
+    ("return ['good'] * 4", "the score is 'good', which is not a number"),
+    ("import torch; torch.set_grad_enabled(False); return [1.0] * 4",
+     "the function changes torch.is_grad_enabled() from True to False, with which the training would go on"),
+    ("import torch; torch.set_default_dtype(torch.bfloat16); return [1.0] * 4",
+     "the function changes torch.get_default_dtype() from torch.float32 to torch.bfloat16"),
+    ("os.chdir('/'); return [1.0] * 4", "the function changes os.getcwd() from "),
+    ("os._exit(3)", "the function ends the process that calls it, by exit status 3"),
+    ("return log_extra('column')", "TypeError: "),
+]  # fmt: skip
+#: What a made-up problem, or this machine, may be the reason for.
+DOUBTFUL = [
+    ("return [{'72': 1.0}[answer[0]]] * 4", "KeyError: '42'", True),
+    ("raise ConnectionRefusedError('the judge is not there')", "the judge is not there", False),
+    ("raise RuntimeError('Found no NVIDIA driver on your system')", "Found no NVIDIA driver", False),
+    ("raise MemoryError('CUDA out of memory')", "CUDA out of memory", False),
+    ("raise OutOfMemoryError('no memory left')", "mine.py:f: no memory left (called once", False),
+]
+FUNCTION = """import os, sys
+class OutOfMemoryError(RuntimeError): pass
+def f(completions, answer, log_extra):
+    {}
+"""
+
+
+@pytest.mark.parametrize(("statement", "line"), FAULTS)
+def test_a_faulty_function_is_one_line_of_the_start(tmp_path, statement, line):
+    """Also with a made-up problem, which is no reason for what these functions do, but for a TypeError."""
+    (tmp_path / "mine.py").write_text(FUNCTION.format(statement))
+    with pytest.raises(StudyError) as told:
+        check_calls(trial_of("f", made_up="TypeError" not in line), tmp_path)
+    assert str(told.value).startswith("components.x: mine.py:f: ")
+    assert line in str(told.value)
+    assert str(told.value).endswith("; to start without this call, `export REWARD_ABLATION_TRY_REWARDS=no`")
+    assert "\n" not in str(told.value)
+    if "process that calls" not in line:
+        assert "called once before the first job with made-up completions" in str(told.value)
+
+
+@pytest.mark.parametrize(("statement", "line", "made_up"), DOUBTFUL)
+def test_an_error_that_the_jobs_may_not_meet_is_told_and_stops_nothing(tmp_path, statement, line, made_up):
+    (tmp_path / "mine.py").write_text(FUNCTION.format(statement))
+    [told] = check_calls(trial_of("f", made_up), tmp_path)
+    assert line in told
+    assert told.startswith("components.x: mine.py:f: ")
+    assert told.endswith("; the jobs may meet the same error")
+    if made_up:
+        with pytest.raises(StudyError, match="KeyError: '42'"):
+            check_calls(trial_of("f"), tmp_path)
+
+
+def test_a_function_that_does_not_return_ends_in_one_line(tmp_path):
+    (tmp_path / "mine.py").write_text("def f(completions):\n    while True: pass\n")
+    with pytest.raises(StudyError, match=r"^components\.x: mine\.py:f: the function has not returned within 3 seconds"):
+        check_calls(trial_of("f"), tmp_path, patience=3)
+
+
+def test_a_function_is_called_as_training_calls_it(tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text(
+        "import json, os, threading\nfrom pathlib import Path\n"
+        "async def f(completions, answer, *, key, trainer_state=None, log_extra=None, log_metric=None, **columns):\n"
+        "    log_extra('length', [len(text) for text in completions])\n"
+        "    log_metric('mean', 0.0)\n"
+        "    state = [trainer_state.global_step, trainer_state.max_steps > 0, trainer_state.is_world_process_zero]\n"
+        "    Path('SEEN').write_text(json.dumps([os.getpid(), key, state, sorted(columns)]))\n"
+        "    threading.Thread(target=threading.Event().wait).start()\n"
+        "    return [None, *[1.0 for _ in completions[1:]]]\n"
+    )
+    monkeypatch.setenv("JUDGE_KEY", "value-of-the-key")
+    assert check_calls(trial_of("f", key={"env": "JUDGE_KEY"}), tmp_path, patience=100) == []
+    process, key, state, columns = json.loads((tmp_path / "SEEN").read_text())
+    assert process != os.getpid()
+    assert (key, state, columns) == ("value-of-the-key", [0, True, True], ["problem_id"])
+    (tmp_path / "mine.py").write_text("def f(completions, *, key): raise ValueError(key)\n")
+    with pytest.raises(StudyError) as told:
+        check_calls(trial_of("f", key={"env": "JUDGE_KEY"}), tmp_path)
+    assert "value-of-the-key" not in str(told.value)
 
 
 @pytest.mark.parametrize(

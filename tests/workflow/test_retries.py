@@ -6,6 +6,8 @@ import copy
 
 import pytest
 
+from reward_ablation.rewards.trial import TRY
+
 from .conftest import TINY, Study, with_inputs_of
 
 pytestmark = pytest.mark.slow
@@ -39,8 +41,9 @@ def troubled(completions, **columns):
 
 
 @pytest.mark.parametrize("errors", [["raise"], pytest.param(["raise", "nan"], marks=pytest.mark.long)])
-def test_only_a_run_that_was_killed_is_trained_again(finished, tmp_path, errors):
+def test_only_a_run_that_was_killed_is_trained_again(finished, tmp_path, monkeypatch, errors):
     """Some seeds meet errors of the user's; a signal ends the last one, which is trained again to its end."""
+    monkeypatch.setenv(TRY, "no")  # the errors are for the jobs
     config = copy.deepcopy(TINY)
     config["seeds"] = list(range(len(errors) + 1))
     config["components"] = {"troubled": {"function": "troubled.py:troubled"}}

@@ -155,6 +155,31 @@ def test_a_missing_import_is_one_line_before_any_job(tmp_path):
     assert not (study.results / "models").exists()
 
 
+@pytest.mark.parametrize(
+    ("fault", "line"),
+    [
+        (
+            "raise SystemExit",
+            "`raise SystemExit`: SystemExit (called once before the first job with made-up completions",
+        ),
+        ("return [0.5]", "problem word_problems/train/0: the function returned 1 scores for 4 completions"),
+    ],
+)
+def test_a_faulty_reward_is_one_line_before_any_job(tmp_path, monkeypatch, fault, line):
+    monkeypatch.setenv("HARMLESS", "1")
+    study = with_files(Study(tmp_path, CONFIG))
+    (tmp_path / "mine.py").write_text(
+        HOSTILE.replace("return [float(len(ids)", f"{fault}\n    return [float(len(ids)", 1)
+    )
+    assert study.snakemake("-n").returncode == 0
+    result = study.snakemake()
+    [error] = errors_of(result)
+    assert error.startswith("error: components.brevity: mine.py:brevity: ")
+    assert line in error
+    assert not (study.results / "models").exists()
+    assert study.snakemake("--until", "prepare_train").returncode == 0  # trains nothing, so it calls nothing
+
+
 def test_a_method_of_combination_is_imported_at_the_start_only(tmp_path):
     study = with_files(Study(tmp_path, CONFIG))
     study.config["components"]["brevity"] = {"function": "token_length", "parameters": {"target": 12, "width": 12}}

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from reward_ablation.rewards.arguments import Arguments
+from reward_ablation.rewards.process_state import refusing_changes
 from reward_ablation.rewards.scoring import Scores, listed, output_of, score_of
 from reward_ablation.system.errors import PassingError, StudyError, refused_by_storage
 from reward_ablation.system.plain_values import printable
@@ -71,13 +72,22 @@ def scored(
     Raises
     ------
     StudyError
-        The function failed: one line with the component, the line of the function, the error and the step. Or a score
-        is missing or is not a finite number. A full disk and a GPU without memory keep their own exceptions, because
-        training handles these.
+        The function failed or wants to exit: one line with the component, the line of the function, the error and the
+        step. Or it changed the state of the process. Or a score is missing or is not a finite number. A full disk and a
+        GPU without memory keep their own exceptions, because training handles these.
     """
+    with refusing_changes(f"{name}: {_when(columns)}, {_problems(columns)}: the function"):
+        output = _output(name, function, arguments, parameters, columns, hide)
+    return _checked_scores(name, output, columns, hide)
+
+
+def _output(
+    name: str, function: Callable, arguments: Arguments, parameters: dict[str, Any], columns: dict[str, Any], hide: Hide
+) -> Any:
+    """The output of a component's function, whose errors become one line; the arguments are those of `scored`."""
     try:
-        output = output_of(function, arguments, parameters, columns)
-    except Exception as error:
+        return output_of(function, arguments, parameters, columns)
+    except (Exception, SystemExit) as error:
         if refused_by_storage(error) or type(error).__name__ == "OutOfMemoryError":  # the second is torch's
             raise
         where = f"{_when(columns)}, {_problems(columns)}"
@@ -88,10 +98,9 @@ def scored(
         line = f"{line_in(unwrap(function).__code__.co_filename, error)}{described(error, hide)}"
         # Keep the cause: the exit status of the command depends on it, since a failed network may come back.
         raise StudyError(f"{name}: {line} ({where})") from error
-    return _checked_scores(name, output, columns, hide)
 
 
-def _print_own_traceback(error: Exception, hide: Hide) -> None:
+def _print_own_traceback(error: BaseException, hide: Hide) -> None:
     """Print the part of a traceback that is below the call of the reward function."""
     call = error.__traceback__.tb_next if error.__traceback__ else None  # the frame of `output_of`
     own_frames = call.tb_next if call else None
@@ -119,9 +128,11 @@ def described(error: BaseException, hide: Hide = str) -> str:
 
 
 def _when(columns: dict[str, Any]) -> str:
-    """When a batch is scored: at an optimiser step, or in evaluation, which has no trainer."""
+    """When a batch is scored: at an optimiser step, before the first job, or in evaluation, which has no trainer."""
     state = columns.get("trainer_state")
-    return "in evaluation" if state is None else f"at step {state.global_step + 1}"
+    if state is None:
+        return "in evaluation"
+    return getattr(state, "when", None) or f"at step {state.global_step + 1}"
 
 
 def _problems(columns: dict[str, Any], place: int | None = None) -> str:

@@ -21,6 +21,7 @@ from reward_ablation.rewards.arguments import OF_PROBLEMS, Arguments, arguments_
 from reward_ablation.rewards.asynchronous import called_like_others
 from reward_ablation.rewards.call import described, line_in, scored
 from reward_ablation.rewards.parameters import NAMES, Mark, hints_of, marks_of, with_whole_paths
+from reward_ablation.rewards.process_state import refusing_changes
 from reward_ablation.rewards.scoring import RewardFunction, Scores
 from reward_ablation.system.errors import StudyError
 
@@ -168,7 +169,8 @@ def function_in_file(reference: str, root: Path, section: str = "components") ->
     Raises
     ------
     StudyError
-        The reference has another form, the file is missing or does not load, or it has no such function.
+        The reference has another form, the file is missing, does not load or changes the state of the process, or it
+        has no such function.
     """
     file, _, name = reference.rpartition(":")
     if not file.endswith(".py") or not name.isidentifier():
@@ -180,12 +182,13 @@ def function_in_file(reference: str, root: Path, section: str = "components") ->
     module_name = f"user_{section.removesuffix('s')}_{path.stem}_{zlib.crc32(str(path.resolve()).encode()):08x}"
     spec = importlib.util.spec_from_file_location(module_name, path)
     module = sys.modules[module_name] = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
-    try:
-        with searching_imports(Path(root), path.parent):
-            spec.loader.exec_module(module)  # type: ignore[union-attr]
-    except (Exception, SystemExit) as error:
-        told = f"{line_in(str(path), error)}{described(error)}{_how_to_import(error, path, root)}"
-        raise StudyError(f"{section}: {reference}: {file} does not load: {told}") from error
+    with refusing_changes(f"{section}: {reference}: the import of {file}"):
+        try:
+            with searching_imports(Path(root), path.parent):
+                spec.loader.exec_module(module)  # type: ignore[union-attr]
+        except (Exception, SystemExit) as error:
+            told = f"{line_in(str(path), error)}{described(error)}{_how_to_import(error, path, root)}"
+            raise StudyError(f"{section}: {reference}: {file} does not load: {told}") from error
     functions = [key for key, value in vars(module).items() if inspect.isfunction(value) and not key.startswith("_")]
     if name not in functions:
         raise StudyError(

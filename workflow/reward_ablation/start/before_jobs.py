@@ -16,6 +16,7 @@ from reward_ablation.config.sections.data import further_columns
 from reward_ablation.config.sections.gpu_number import PARTS, PARTS_OF_A_GPU, share_text
 from reward_ablation.config.trl_settings import check_version
 from reward_ablation.rewards.load import in_a_file
+from reward_ablation.rewards.trial import is_wanted
 from reward_ablation.start.history import read_record
 from reward_ablation.start.internals import limit, needed_jobs, runs_here, set_limit
 from reward_ablation.start.report_pages import installed
@@ -30,7 +31,7 @@ from reward_ablation.study.provenance import (
     comparable_codes,
     quantities,
 )
-from reward_ablation.study.reward_import import Request, check_imports
+from reward_ablation.study.reward_import import Request, check_calls, check_imports
 from reward_ablation.study.run_spec import RunSpec
 from reward_ablation.study.study import Study
 from reward_ablation.system.errors import StudyError
@@ -68,9 +69,10 @@ def check_training_settings(study: Study, folder: Path) -> None:
         temporary.write_text(digest)
 
 
-def check_reward_files(study: Study, trains: bool, scores: bool) -> None:
-    """Import the users' files that this start needs, in a process of their own, and refuse those that do not load.
+def check_reward_files(study: Study, trains: bool, scores: bool, tell: Callable[[str], None]) -> None:
+    """Import the users' files that this start needs, in a process of their own, and call their components once.
 
+    A file that does not load and a component that fails are refused, or told where the jobs may not meet the error.
     `trains` says whether components score completions, and `scores` whether the study's own metrics score answers.
     """
     config, data = study.config, study.config.data
@@ -88,6 +90,13 @@ def check_reward_files(study: Study, trains: bool, scores: bool) -> None:
                 requests[f"evaluation.metrics.{name}"] = Request("components", function, parameters, further)
     if own := {key: request for key, request in requests.items() if in_a_file(request.function)}:
         check_imports(own, study.root)
+        called = {key: request for key, request in own.items() if key.startswith("components.")}
+        if called and is_wanted():
+            from reward_ablation.start.reward_trials import trial_of  # here, because it imports the grader
+
+            trial = trial_of(study)
+            for line in check_calls({key: each._replace(trial=trial) for key, each in called.items()}, study.root):
+                tell(f"warning: {line}")
 
 
 def check_before_training(study: Study, code_counts: bool = True) -> None:

@@ -1,5 +1,7 @@
 """Imports users' reward files in a process of its own: before the first job, or in planning if the user asks for it.
 
+Before the first job, such a process also calls each reward function once: see `rewards.trial`.
+
 Planning reads the arguments of a reward function from the text of its file (`reward_signature`), so that commands and
 dry runs run no code of a study. If the environment variable `RUN_CODE` says yes, planning imports the file instead.
 
@@ -32,18 +34,20 @@ from reward_ablation.rewards.load import (
     user_file,
 )
 from reward_ablation.rewards.parameters import NAMES, Mark, marks_of
+from reward_ablation.rewards.trial import WITHOUT, Doubtful, Trial, call_once
 from reward_ablation.study.reward_signature import NotInTree, signature_in_file
 from reward_ablation.system.errors import StudyError
 
 #: Environment variable by which a user lets planning, commands and dry runs import reward files too.
 RUN_CODE = "REWARD_ABLATION_RUN_CODE"
 
-#: Seconds that the imports of all reward files may take. torch takes a minute on some network file systems.
+#: Seconds that the imports of all reward files may take, and then the calls of their functions. torch takes a minute on
+#: some network file systems.
 PATIENCE = 300
 
 
 class Request(NamedTuple):
-    """A function of a user's file that is to be imported.
+    """A function of a user's file that is to be imported, or with a trial to be called.
 
     Parameters and further columns are as in `check_component`. Without parameters, the function is a method of
     combination, or only its markers count.
@@ -53,6 +57,7 @@ class Request(NamedTuple):
     function: str
     parameters: dict[str, Any] | None = None
     further: Sequence[str] = ()
+    trial: Trial | None = None
 
 
 class Imported(NamedTuple):
@@ -128,6 +133,28 @@ def check_imports(requests: Mapping[str, Request], root: Path, patience: float =
             )
 
 
+def check_calls(requests: Mapping[str, Request], root: Path, patience: float = PATIENCE) -> list[str]:
+    """Call reward functions once, each with its request's trial; for the parameters see `check_imports`.
+
+    Returns
+    -------
+    list of str
+        A line for each function that failed, where this machine or a made-up problem may be the reason.
+
+    Raises
+    ------
+    StudyError
+        One line for the first function that failed for another reason.
+    """
+    told = []
+    for key, error in zip(requests, _ask([*requests.values()], root, patience), strict=False):
+        if isinstance(error, Doubtful):
+            told.append(f"{key}: {error}; the jobs may meet the same error")
+        elif isinstance(error, StudyError):
+            raise StudyError(f"{key}: {str(error).removeprefix('components: ')}; {WITHOUT}")
+    return told
+
+
 def _may_run_code() -> bool:
     return os.environ.get(RUN_CODE, "").lower() in ("yes", "true", "1")
 
@@ -159,7 +186,7 @@ def _imported_once(request: str, text: bytes, root: Path) -> Imported | StudyErr
 def _ask(requests: Sequence[Request], root: Path, patience: float) -> list[Imported | StudyError]:
     """What imports in one process of its own say of each function, up to a function that ends the process."""
     with TemporaryFile("w+") as questions, TemporaryFile("w+") as answers:
-        questions.writelines(f"{json.dumps(request)}\n" for request in requests)
+        questions.writelines(f"{json.dumps(request, default=str)}\n" for request in requests)
         questions.seek(0)
         process = subprocess.Popen(
             [sys.executable, "-m", __spec__.name],
@@ -169,11 +196,11 @@ def _ask(requests: Sequence[Request], root: Path, patience: float) -> list[Impor
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
+        status = None
         try:
             status = process.wait(patience)
-            ending = f"ends the process that imports it, by {_status_text(status)}"
         except subprocess.TimeoutExpired:
-            ending = f"does not load within {patience:g} seconds"
+            pass
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
@@ -181,14 +208,19 @@ def _ask(requests: Sequence[Request], root: Path, patience: float) -> list[Impor
         answers.seek(0)
         results = [_read(line) for line in answers]
     if len(results) < len(requests):
-        request = requests[len(results)]
-        file = request.function.rpartition(":")[0]
-        results.append(StudyError(f"{request.section}: {request.function}: {file} {ending}"))
+        results.append(StudyError(_ending_text(requests[len(results)], status, patience)))
     return results
 
 
-def _status_text(status: int) -> str:
-    return f"signal {-status}" if status < 0 else f"exit status {status}"
+def _ending_text(request: Request, status: int | None, patience: float) -> str:
+    """How a function ended the process, or that it had no end in time, if the status is None."""
+    file = request.function.rpartition(":")[0]
+    subject, verb = ("the function", "calls") if request.trial else (file, "imports")
+    if status is None:
+        ending = f"{'has not returned' if request.trial else 'does not load'} within {patience:g} seconds"
+    else:
+        ending = f"ends the process that {verb} it, by {f'signal {-status}' if status < 0 else f'exit status {status}'}"
+    return f"{request.section}: {request.function}: {subject} {ending}"
 
 
 def _read(line: str) -> Imported | StudyError:
@@ -196,7 +228,7 @@ def _read(line: str) -> Imported | StudyError:
     try:
         answer = json.loads(line)
         if "error" in answer:
-            return StudyError(answer["error"])
+            return (Doubtful if answer["doubtful"] else StudyError)(answer["error"])
         arguments = answer["arguments"] and TypeAdapter(Arguments).validate_python(answer["arguments"])
         return Imported(arguments, {name: Mark[mark] for name, mark in answer["marks"].items()})
     except (ValueError, TypeError, KeyError, AttributeError):
@@ -204,20 +236,22 @@ def _read(line: str) -> Imported | StudyError:
 
 
 def _answer(request: Request) -> dict[str, Any]:
-    """Import a function; its arguments and markers, or an error, for the process that asks."""
-    section, function, parameters, further = request
+    """Import or call a function; its arguments and markers, or an error, for the process that asks."""
+    section, function, parameters, further, trial = request
     root = Path.cwd()
     arguments: dict[str, Any] | None = None
     marks: dict[str, Mark] = {}
     try:
-        if section == "combination":
+        if trial:
+            call_once(function, parameters or {}, root, further, Trial(*trial))
+        elif section == "combination":
             function_in_file(function, root, section)
         else:
             marks = marks_of_component(function, root)
-        if parameters is not None:
+        if parameters is not None and not trial:
             arguments = dataclasses.asdict(check_component(function, parameters, root, further=further)[1])
     except StudyError as error:
-        return {"error": str(error)}
+        return {"error": str(error), "doubtful": isinstance(error, Doubtful)}
     return {"arguments": arguments, "marks": {name: mark.name for name, mark in marks.items()}}
 
 
@@ -227,6 +261,7 @@ def main() -> None:
         os.dup2(2, 1)
         for line in sys.stdin:
             print(json.dumps(_answer(Request(*json.loads(line)))), file=answers, flush=True)
+    os._exit(0)  # without waiting for threads that a reward function has started
 
 
 if __name__ == "__main__":
