@@ -134,7 +134,7 @@ def test_errors_are_told_in_one_line_as_those_of_other_functions(component, name
 
 
 def test_after_a_function_that_ends_the_process_others_still_run(component):
-    with pytest.raises(SystemExit):
+    with pytest.raises(StudyError, match=r"`sys.exit\(3\)`: SystemExit: 3"):
         component("leaves")(["a"])
     assert component("together")(["a"]) == [1.0]
 
