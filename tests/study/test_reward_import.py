@@ -27,7 +27,7 @@ from reward_ablation.rewards.parameters import FilePath
 
 Path(__file__).with_name("PROCESS").write_text(str(os.getpid()))
 print("the file speaks")
-COLUMN = "answer"
+COLUMN = str("answer")
 
 
 def kept(function):
@@ -62,6 +62,16 @@ def right(completions, *, words: FilePath, limit: int = 3):
 
 @other
 def wrong(completions, *, words: FilePath):
+    return [1.0]
+
+
+def marked(function):
+    function.__annotations__["words"] = FilePath
+    return function
+
+
+@marked
+def unmarked(completions, *, words: str):
     return [1.0]
 
 
@@ -127,13 +137,26 @@ def test_the_first_file_that_ends_the_process_is_named(folder):
 
 
 #: Functions of which the text of the file says too little, or something else than the import.
-UNKNOWN = [("wrong", {"words": "words.txt"}), ("named", {})]
+UNKNOWN = [
+    (
+        "wrong",
+        {"words": "words.txt"},
+        "columns: completions, answer (in the text: completions); marker of 'words': none (in the text: FilePath); ",
+    ),
+    (
+        "named",
+        {},
+        "says, perhaps by a decorator: column that the parameter 'column' names: answer (in the text: none); ",
+    ),
+    ("unmarked", {"words": "words.txt"}, "decorator: marker of 'words': FilePath (in the text: none); "),
+]
 
 
-@pytest.mark.parametrize(("function", "parameters"), UNKNOWN)
-def test_an_import_that_says_something_else_stops_the_start(folder, monkeypatch, function, parameters):
+@pytest.mark.parametrize(("function", "parameters", "difference"), UNKNOWN)
+def test_an_import_that_says_something_else_stops_the_start(folder, monkeypatch, function, parameters, difference):
     with pytest.raises(StudyError, match="has other arguments than the text of the file says") as told:
         check_imports(request_of(function, **parameters), folder)
+    assert difference in str(told.value)
     assert RUN_CODE in str(told.value)
     monkeypatch.setenv(RUN_CODE, "yes")
     check_imports(request_of(function, **parameters), folder)

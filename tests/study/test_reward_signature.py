@@ -55,6 +55,19 @@ READABLE = [
     "if True:\n    def f(completions, *, limit: int): ...",
     "try:\n    import nowhere\nexcept ImportError:\n    def f(completions, *, limit: int): ...",
     "def f(completions): ...\n\ndef f(completions, *, limit: int): ...",
+    "COLUMN = 'answer'\ndef f(completions, *, column: str = COLUMN, **columns): ...",
+    "SIZE: int = 3\nf = lambda completions, limit=SIZE: [limit]",
+    "try:\n    from reward_ablation.rewards.parameters import FilePath as P\n    HAVE = True\n"
+    "except ImportError:\n    P = str\ndef f(completions, *, words: P): ...",
+    "try:\n    import reward_ablation.rewards.parameters as rp\n    P = rp.FilePath\n"
+    "except Exception:\n    P = str\ndef f(completions, *, words: P): ...",
+    "try:\n    from reward_ablation.rewards.parameters import FilePath as P\n    import nowhere\n"
+    "except ImportError:\n    P = str\ndef f(completions, *, words: P): ...",
+    "try:\n    from reward_ablation.rewards.parameters import Nothing as P\n"
+    "except ImportError:\n    P = FilePath\ndef f(completions, *, words: P): ...",
+    "class Own:\n    words: FilePath\ndef f(completions, *, own: Literal['FilePath'] = 'FilePath'): ...",
+    "class Retry:\n    def __init__(self, n): ...\n    def __call__(self, g): return g\n"
+    "@Retry(3)\ndef f(completions, *, words: FilePath): ...",
     "import functools\ndef kept(g):\n    @functools.wraps(g)\n    def h(*a, **k): ...\n    return h\n"
     "@kept\ndef f(completions, *, words: FilePath, limit: int = 2): ...",
 ]
@@ -102,6 +115,7 @@ OPEN = [
     "def f(completions, *, a: Annotated[str, Field(default_factory=lambda: open('MARKER', 'w'))]): ...",
     "def f(completions, *, a: Literal[SIZE]): ...\nSIZE = 3",
     "def f(completions, *, a: Again): ...\nAgain = Other\nOther = Again",
+    "def f(completions, *, a: 'no (hint'): ...",
     "def f(completions, *, a: int if open('MARKER', 'w') else str): ...",
 ]
 
@@ -116,6 +130,81 @@ def test_what_is_no_known_type_accepts_anything_and_runs_nothing(tmp_path, monke
     assert not (tmp_path / "MARKER").exists()
 
 
+def test_a_class_stands_for_a_type_without_a_marker(tmp_path):
+    (tmp_path / "mine.py").write_text(f"{HEAD}\nclass Own:\n    words: FilePath\ndef f(completions, *, a: Own): ...\n")
+    read, imported = signature_in_file("mine.py:f", tmp_path), function_in_file("mine.py:f", tmp_path)
+    assert marks_of(read) == marks_of(imported) == {}
+
+
+#: Hints that a marker may be in, in a way that is not read from the tree.
+HIDDEN = [
+    "class NS:\n    F = kinds.FilePath\ndef f(completions, *, a: NS.F): ...",
+    "class NS:\n    from reward_ablation.rewards.parameters import FilePath as F\n"
+    "def f(completions, *, a: 'NS.F'): ...",
+    "TYPES = [FilePath]\ndef f(completions, *, a: TYPES[0]): ...",
+    "def make():\n    return FilePath\nP = make()\ndef f(completions, *, a: P | None = None): ...",
+    "def f(completions, *, a: getattr(kinds, 'FilePath')): ...",
+    "def f(completions, *, a: Annotated[FilePath, pydantic.BeforeValidator(print)]): ...",
+]
+
+
+@pytest.mark.parametrize("text", HIDDEN)
+def test_a_hint_that_may_hide_a_marker_is_not_read(tmp_path, text):
+    (tmp_path / "mine.py").write_text(f"{HEAD}\n{text}\n")
+    assert list(marks_of(function_in_file("mine.py:f", tmp_path))) == ["a"]
+    with pytest.raises(NotInTree, match="makes the type hint of 'a' in other ways than by the name of a marker"):
+        signature_in_file("mine.py:f", tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "COLUMN = 'answer'\nif print():\n    COLUMN = 'level'",
+        "COLUMN = 'answer'\ndef other():\n    global COLUMN\n    COLUMN = 'level'",
+        "COLUMN, SIZE = 'answer'",
+        "COLUMN = str('answer')",
+    ],
+)
+def test_a_name_without_one_literal_value_is_no_default_that_is_read(tmp_path, text):
+    (tmp_path / "mine.py").write_text(f"{text}\ndef f(completions, *, column=COLUMN): ...\n")
+    assert inspect.signature(signature_in_file("mine.py:f", tmp_path)).parameters["column"].default is ...
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (
+            "class C:\n    def __call__(self): ...\nf = C()",
+            "line 3 makes it with `C`, as an object that is no function; ",
+        ),
+        ("import functools\nf = functools.partial(print)", "line 2 makes it with `functools.partial`, as an object "),
+        (
+            "from functools import cache as c\nf = c(print)",
+            "line 2 makes it with `c`, as an object that is no function; ",
+        ),
+        ("import functools\nf = functools.lru_cache(9)(print)", "line 2 makes it with `functools.lru_cache(9)`, as "),
+        ("import functools\n@functools.cache\ndef f(completions): ...", "line 2: the decorator `@functools.cache` "),
+        (
+            "import functools\n@functools.lru_cache(9)\ndef f(completions): ...",
+            "`@functools.lru_cache(9)` makes it an ",
+        ),
+        (
+            "class C:\n    def __init__(self, g): ...\n@C\ndef f(completions): ...",
+            "line 3: the decorator `@C` makes it",
+        ),
+    ],
+)
+def test_an_object_that_is_no_function_is_told_by_the_plan(tmp_path, text, line):
+    (tmp_path / "mine.py").write_text(text)
+    with pytest.raises(StudyError, match="no function 'f'"):
+        function_in_file("mine.py:f", tmp_path)
+    with pytest.raises(StudyError) as told:
+        signature_in_file("mine.py:f", tmp_path)
+    assert line in str(told.value)
+    assert "\n" not in str(told.value)
+    assert not isinstance(told.value, NotInTree)
+
+
 def test_a_default_that_is_an_expression_runs_nothing(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text("def f(completions, *, limit=open('MARKER', 'w'), low): ...\n")
@@ -127,7 +216,6 @@ def test_a_default_that_is_an_expression_runs_nothing(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ("import functools\nf = functools.partial(print)", "line 2 defines it without `def`"),
         ("def make(): ...\nf = make()", "line 2 defines it without `def`"),
         ("from elsewhere import f", "line 1 defines it without `def`"),
         ("from elsewhere import g as f", "line 1 defines it without `def`"),

@@ -16,7 +16,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -78,10 +78,7 @@ def planned_arguments(function: str, parameters: dict[str, Any], root: Path, fur
         imported = _imported_for_plan(Request("components", function, parameters, further), root).arguments
         assert imported
         return imported
-    try:
-        found = signature_in_file(function, root)
-    except NotInTree as error:
-        raise StudyError(f"{error}; {_what_to_do(function)}") from None
+    found = _signature(function, root)
     arguments = arguments_of(function, found, parameters, further)
     _check_parameters(function, found, arguments, parameters, os.environ)
     return arguments
@@ -99,7 +96,15 @@ def planned_marks(function: str, root: Path) -> dict[str, Mark]:
         return {}
     if _may_run_code():
         return _imported_for_plan(Request("components", function), root).marks
-    return marks_of(signature_in_file(function, root))
+    return marks_of(_signature(function, root))
+
+
+def _signature(function: str, root: Path) -> Callable:
+    """As `signature_in_file`, with what to do where the text of the file says too little."""
+    try:
+        return signature_in_file(function, root)
+    except NotInTree as error:
+        raise StudyError(f"{error}; {_what_to_do(function)}") from None
 
 
 def check_imports(requests: Mapping[str, Request], root: Path, patience: float = PATIENCE) -> None:
@@ -126,11 +131,34 @@ def check_imports(requests: Mapping[str, Request], root: Path, patience: float =
         if request.parameters is None:
             continue
         planned = planned_arguments(request.function, request.parameters, root, request.further)
-        if imported != (planned, planned_marks(request.function, root)):
+        if differences := _differences(Imported(planned, planned_marks(request.function, root)), imported):
             raise StudyError(
                 f"{key}: {request.function}: once imported, the function has other arguments than the text of the file "
-                f"says, perhaps by a decorator; {_what_to_do(request.function)}"
+                f"says, perhaps by a decorator: {'; '.join(differences)}; {_what_to_do(request.function)}"
             )
+
+
+def _differences(read: Imported, imported: Imported) -> list[str]:
+    """What an import says of a function's arguments other than the text of its file, each in a few words."""
+    labels = {
+        "columns": "columns",
+        "parameters": "parameters",
+        "required": "parameters without a default",
+        "any_column": "takes any column",
+        "named": "column that the parameter 'column' names",
+    }
+    pairs = [(text, getattr(imported.arguments, key), getattr(read.arguments, key)) for key, text in labels.items()]
+    by_mark = dict(zip(Mark, NAMES, strict=True))
+    for name in sorted(imported.marks | read.marks):
+        now, then = (by_mark[each.marks[name]] if name in each.marks else () for each in (imported, read))
+        pairs.append((f"marker of {name!r}", now, then))
+    return [f"{text}: {_shown(now)} (in the text: {_shown(then)})" for text, now, then in pairs if now != then]
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return value if isinstance(value, str) else ", ".join(value) or "none"
 
 
 def check_calls(requests: Mapping[str, Request], root: Path, patience: float = PATIENCE) -> list[str]:

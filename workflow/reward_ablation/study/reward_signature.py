@@ -11,7 +11,7 @@ import builtins
 import inspect
 import typing
 import warnings
-from collections import abc
+from collections import Counter, abc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ import pydantic
 from reward_ablation.rewards import parameters as markers
 from reward_ablation.rewards.call import described
 from reward_ablation.rewards.load import user_file
-from reward_ablation.rewards.parameters import Mark
+from reward_ablation.rewards.parameters import Mark, marks_of
 from reward_ablation.system.errors import StudyError
 
 #: What `ast.parse` and `compile` raise for a text that is not Python, or is nested too deeply.
@@ -46,6 +46,9 @@ _TYPES: dict[str, Any] = {
 } | {"pathlib.Path": Path}
 #: Those that a hint may call, with plain values: they describe a range or a length.
 _CALLED = [value for name, value in _TYPES.items() if name == "pydantic.Field" or name.startswith("annotated_types.")]
+
+#: What gives an object that can be called, but is no function, so that no reward function can be made with it.
+_NO_FUNCTION = ("functools.partial", "functools.lru_cache", "functools.cache")
 
 _DEF = (ast.FunctionDef, ast.AsyncFunctionDef)
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -84,7 +87,7 @@ def signature_in_file(reference: str, root: Path) -> Callable:
         raise StudyError(f"{where}: there is no file {file} in {Path(root).resolve()}")
     try:
         scope = _Scope(_tree(path))
-        return _stub(name, _function(scope, name, where), scope)
+        return _stub(name, _function(scope, name, where), scope, where)
     except StudyError:
         raise
     except NOT_PYTHON as error:
@@ -102,18 +105,29 @@ def _tree(path: Path) -> ast.Module:
 class _Scope:
     """The names that a file defines at its top level, each with the last statement that defines it.
 
-    Statements in branches such as `try` count, but not what only a type checker runs.
+    Statements in branches such as `try` count, but not what only a type checker runs, nor the handlers of a `try` that
+    only imports markers.
     """
 
     def __init__(self, tree: ast.Module):
         self.names: dict[str, ast.stmt] = {}
         self.any_name = False  # a star import may define any name
         self.followed: list[str] = []  # names of types whose definitions are being read
+        # A function may bind a name of the file again.
+        self.bound = Counter(name for node in ast.walk(tree) if isinstance(node, ast.Global) for name in node.names)
         for statement in _statements(tree.body):
             if isinstance(statement, ast.ImportFrom) and statement.names[0].name == "*":
                 self.any_name = True
             for name in _defined(statement):
                 self.names[name] = statement
+                self.bound[name] += 1
+
+    def full_name(self, node: ast.expr) -> str:
+        """As `dotted`, but without an error; empty for what has no full name."""
+        try:
+            return self.dotted(node) or ""
+        except _Unbound:
+            return ""
 
     def dotted(self, node: ast.expr) -> str | None:
         """Full name of what `Name` or `module.Name` stands for; None for anything else, or a name of the file's own."""
@@ -141,11 +155,23 @@ def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
         yield statement
         if isinstance(statement, (*_DEF, ast.ClassDef)):
             continue
-        branches = [statement, *getattr(statement, "handlers", ()), *getattr(statement, "cases", ())]
+        branches = [statement, *getattr(statement, "cases", ())]
+        if not all(map(_never_fails, getattr(statement, "body", ()))):
+            branches += getattr(statement, "handlers", ())
         for branch in branches if not _is_for_type_checkers(statement) else ():
             yield from _statements(getattr(branch, "body", []))
         for field in ("orelse", "finalbody"):
             yield from _statements(getattr(statement, field, []))
+
+
+def _never_fails(statement: ast.stmt) -> bool:
+    """Whether a statement only imports what the module of the markers has, or gives a constant or a marker a name."""
+    if isinstance(statement, ast.Import | ast.ImportFrom):
+        module = f"{statement.module}." if isinstance(statement, ast.ImportFrom) else ""
+        known = {markers.__name__, *(f"{markers.__name__}.{name}" for name in vars(markers))}
+        return all(f"{module}{each.name}" in known for each in statement.names)
+    value = statement.value if isinstance(statement, ast.Assign) else None
+    return isinstance(value, ast.Constant) or (isinstance(value, ast.Attribute) and value.attr in markers.NAMES)
 
 
 def _is_for_type_checkers(statement: ast.stmt) -> bool:
@@ -170,9 +196,19 @@ def _function(scope: _Scope, name: str, where: str) -> _Function:
     statement = scope.names.get(name)
     value = getattr(statement, "value", None)
     if isinstance(statement, _DEF):
+        if (first := statement.decorator_list[:1]) and _makes_no_function(first[0], scope):
+            raise StudyError(
+                f"{where}: line {first[0].lineno}: the decorator `@{ast.unparse(first[0])}` makes it an object that is "
+                "no function; take the decorator out, or put it on another function that this one calls"
+            )
         return statement
     if isinstance(value, ast.Lambda):
         return value
+    if statement and isinstance(value, ast.Call) and _makes_no_function(value.func, scope):
+        raise StudyError(
+            f"{where}: line {statement.lineno} makes it with `{ast.unparse(value.func)}`, as an object that is no "
+            f"function; write a function that calls it, as in `def {name}(completions, ...)`"
+        )
     if isinstance(statement, ast.ClassDef) or isinstance(value, ast.Constant) or not (statement or scope.any_name):
         functions = [key for key, each in scope.names.items() if isinstance(each, _DEF) and not key.startswith("_")]
         raise StudyError(f"{where}: no function {name!r}; functions in the file: {', '.join(functions) or 'none'}")
@@ -180,7 +216,15 @@ def _function(scope: _Scope, name: str, where: str) -> _Function:
     raise NotInTree(f"{where}: its arguments are not in the text of the file: {line}")
 
 
-def _stub(name: str, function: _Function, scope: _Scope) -> Callable:
+def _makes_no_function(maker: ast.expr, scope: _Scope) -> bool:
+    """Whether a call of `maker` is known to make an object that is no function: a class, or such as `lru_cache(9)`."""
+    if isinstance(maker, ast.Call):
+        return scope.full_name(maker.func) == "functools.lru_cache"
+    own = scope.names.get(maker.id) if isinstance(maker, ast.Name) else None
+    return isinstance(own, ast.ClassDef) or scope.full_name(maker) in _NO_FUNCTION
+
+
+def _stub(name: str, function: _Function, scope: _Scope, where: str) -> Callable:
     def stub(**arguments: Any) -> Any:
         raise NotImplementedError(f"{name} was read from the text of its file")
 
@@ -198,20 +242,65 @@ def _stub(name: str, function: _Function, scope: _Scope) -> Callable:
     arguments = [(each, kind) for kind, some in kinds.items() for each in some if each]
     stub.__name__ = name
     stub.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [inspect.Parameter(each.arg, kind, default=_default(defaults.get(each))) for each, kind in arguments]
+        [inspect.Parameter(each.arg, kind, default=_default(defaults.get(each), scope)) for each, kind in arguments]
     )
     hints = {each.arg: each.annotation for each, _ in arguments} | {"return": getattr(function, "returns", None)}
     try:
         stub.__annotations__ = {name: _usable(_hint(node, scope)) for name, node in hints.items() if node}
     except _Unbound:
         stub.__annotations__ = {}
+    marks = marks_of(stub)
+    for argument, node in hints.items():
+        if node and argument in stub.__annotations__ and argument not in marks and _reaches_marker(node, scope, set()):
+            raise NotInTree(
+                f"{where}: its arguments are not in the text of the file: line {node.lineno} makes the type hint of "
+                f"{argument!r} in other ways than by the name of a marker, as in `{argument}: FilePath`"
+            )
     return stub
 
 
-def _default(node: ast.expr | None) -> Any:
-    """A default's value; `...` for an expression, of which only counts that it is there."""
+def _reaches_marker(node: ast.AST, scope: _Scope, seen: set[str]) -> bool:
+    """Whether a marker is named in a part of the file, or where the names in it are defined.
+
+    The name of a class stands for a type without a marker, whatever is in the class. `Class.name` may stand for one.
+    """
+    for each in ast.walk(_unquoted(node)):
+        if isinstance(each, ast.Name | ast.Attribute):
+            full = scope.full_name(each)
+        else:
+            full = f"{each.module}" if isinstance(each, ast.ImportFrom) else ""
+        if f"{full}.".startswith(f"{markers.__name__}."):
+            return True
+        whole = each.value if isinstance(each, ast.Attribute) else each
+        if not isinstance(whole, ast.Name) or whole.id in seen:
+            continue
+        own = scope.names.get(whole.id)
+        if (
+            own is None
+            or isinstance(own, ast.Import | ast.ImportFrom)
+            or (whole is each and isinstance(own, ast.ClassDef))
+        ):
+            continue
+        seen.add(whole.id)
+        if _reaches_marker(own, scope, seen):
+            return True
+    return False
+
+
+def _default(node: ast.expr | None, scope: _Scope) -> Any:
+    """A default's value, also that of a name that the file binds once; `...` for another expression.
+
+    Of an expression only counts that it is there.
+    """
     if node is None:
         return inspect.Parameter.empty
+    if isinstance(node, ast.Name) and scope.bound[node.id] == 1 and not scope.any_name:
+        match scope.names.get(node.id):
+            case (
+                ast.Assign(targets=[ast.Name()], value=value)
+                | ast.AnnAssign(target=ast.Name(), value=ast.expr() as value)
+            ):
+                node = value
     try:
         return ast.literal_eval(node)
     except (*NOT_PYTHON, TypeError):
@@ -220,12 +309,8 @@ def _default(node: ast.expr | None) -> Any:
 
 def _hint(node: ast.expr | None, scope: _Scope) -> Any:
     """The type that a hint names; Any for what is not known here, also inside other types."""
+    node = _unquoted(node)
     if isinstance(node, ast.Constant):
-        if isinstance(node.value, str):
-            try:
-                return _hint(ast.parse(node.value.strip(), mode="eval").body, scope)
-            except SyntaxError:
-                return Any
         return node.value if node.value in (None, ...) else Any
     if isinstance(node, ast.List):
         return [_hint(each, scope) for each in node.elts]
@@ -239,6 +324,16 @@ def _hint(node: ast.expr | None, scope: _Scope) -> Any:
             _own_type(node, scope) if name is None else _TYPES.get(name.replace("typing_extensions.", "typing."), Any)
         )
     return Any
+
+
+def _unquoted(node: Any) -> Any:
+    """The expression in a text, such as the hint `"int | None"`; anything else as it is."""
+    if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
+        return node
+    try:
+        return _unquoted(ast.parse(node.value.strip(), mode="eval").body)
+    except SyntaxError:
+        return node
 
 
 def _own_type(node: ast.expr, scope: _Scope) -> Any:
