@@ -15,14 +15,14 @@ ROWS = [
     {"question": "No answer?", "answer": None, "unit": ["none"]},
     {"question": "How far?", "answer": "72", "unit": ["km", {"of": "length"}]},
 ]
-FILE = {"source": "file", "path": "my.jsonl", "columns": {"unit": "unit"}}
+FILE = {"source": "file", "path": "trial_rows.jsonl", "columns": {"unit": "unit"}}
 
 
 @pytest.fixture
 def started(config, tmp_path, monkeypatch):
     """`started(source)`: the study with this training set and a user's reward, in its folder."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "my.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in ROWS))
+    (tmp_path / "trial_rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in ROWS))
 
     def make(source, chat=True):
         config["data"]["train"] = source
@@ -43,7 +43,7 @@ def test_the_first_problem_that_is_trained_on_is_taken(started, prepared):
         output = Path(study.config.root) / study.problems_file
         output.parent.mkdir(parents=True)
         prepare(PrepareSpec.model_validate_json(study.train_data_spec(None)), "train", output)
-        Path("my.jsonl").unlink()
+        Path("trial_rows.jsonl").unlink()
     columns, made_up = trial_of(study)
     assert not made_up
     assert len(set(columns["problem_id"])) == 1
