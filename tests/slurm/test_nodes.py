@@ -167,7 +167,7 @@ def test_an_arm_that_asks_for_two_nodes_gets_them_and_is_not_trained_again_on_on
     assert status == 0, told
     [attempt] = study.records()["one"]["attempts"]
     assert attempt["hardware"]["processes"] == 2
-    assert attempt["slurm"]["nodes"] == "n[1-2]"
+    assert attempt["slurm"]["nodes"] == 2
     arms["one"] = {"weights": {"length": 1}}
     status, told = study.run("--dry-run", *study.targets())
     assert status == 0, told
