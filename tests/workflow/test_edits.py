@@ -399,11 +399,17 @@ def test_a_dear_run_goes_to_the_trash_and_comes_back_by_mv(trained, tmp_path):
     assert trash.is_dir()
     bench.set("seeds", [0, 1])
     assert bench.planned() == 2  # a run in the trash is no finished run
-    assert re.search(r"trash/runs/mixed-\w+: needed by the study \(`mv` brings it back\)", bench.snakemake("prune"))
+    assert re.search(r"trash/runs/mixed-\w+: needed by the study, and kept", bench.snakemake("prune"))
+    told = bench.snakemake("plan")
+    assert "1 of these runs is finished in the trash: `cp -a results/tiny/trash/. results/tiny/` brings back" in told
+    bench.snakemake("prune", "--config", "empty_trash=yes")
+    assert trash.is_dir()
     trash.rename(dear)
     assert bench.planned() == 1  # only that of the other arm, which cost little
     trash.parent.mkdir(exist_ok=True)
     dear.rename(trash)
+    bench.set("seeds", [1])
     assert "study tiny: deleted" in bench.snakemake("prune", "--config", "empty_trash=yes")
     assert not (bench.results / "trash").exists()
+    bench.set("seeds", [0, 1])
     assert bench.planned() == 2
