@@ -79,7 +79,7 @@ def check_model(folder: Path, where: str) -> tuple[int, str]:
         transformers itself.
     """
     check_names([path.name for path in folder.iterdir()], where)
-    config, shapes = _read_configs(folder, where), _shapes(folder, where)
+    (config, generation), shapes = _read_configs(folder, where), _shapes(folder, where)
     model_type = str(config.get("model_type"))
 
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as CAUSAL
@@ -89,7 +89,7 @@ def check_model(folder: Path, where: str) -> tuple[int, str]:
             f"{where}: model_type {model_type} is no causal language model of transformers; code from a "
             "repository is never run"
         )
-    try_model(folder, where, "AutoModelForCausalLM", config, shapes)
+    try_model(folder, where, "AutoModelForCausalLM", config, generation, shapes)
     check_fetched(folder, where)
     return _count(shapes), str(CAUSAL[model_type])
 
@@ -100,7 +100,7 @@ def check_sequence_classifier(folder: Path, where: str) -> tuple[int, str]:
     A causal language model is refused: transformers would give it a head with random weights.
     """
     check_names([path.name for path in folder.iterdir()], where)
-    config, shapes = _read_configs(folder, where), _shapes(folder, where)
+    (config, generation), shapes = _read_configs(folder, where), _shapes(folder, where)
 
     from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES as CLASSIFIERS
 
@@ -111,7 +111,7 @@ def check_sequence_classifier(folder: Path, where: str) -> tuple[int, str]:
             f"{where}: holds {architecture}, and reward_model needs a sequence classifier of transformers, such as "
             "Qwen2ForSequenceClassification; code from a repository is never run"
         )
-    try_model(folder, where, "AutoModelForSequenceClassification", config, shapes)
+    try_model(folder, where, "AutoModelForSequenceClassification", config, generation, shapes)
     check_fetched(folder, where)
     return _count(shapes), architecture
 
@@ -160,11 +160,11 @@ def _shapes_of(path: Path, where: str) -> dict[str, list[int]]:
         raise StudyError(f"{where}: {path.name} is truncated or broken: {first_line(error)}") from error
 
 
-def _read_configs(folder: Path, where: str) -> dict[str, Any]:
-    """Content of config.json. The generation config, which not every model has, is only checked."""
-    if (folder / GENERATION_CONFIG).is_file():
-        _read_json(folder, GENERATION_CONFIG, where)
-    return _read_json(folder, "config.json", where)
+def _read_configs(folder: Path, where: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Content of config.json, and of the generation config, which not every model has."""
+    has_other = (folder / GENERATION_CONFIG).is_file()
+    generation = _read_json(folder, GENERATION_CONFIG, where) if has_other else {}
+    return _read_json(folder, "config.json", where), generation
 
 
 def _read_json(folder: Path, name: str, where: str) -> dict[str, Any]:

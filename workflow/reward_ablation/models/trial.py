@@ -11,7 +11,6 @@ from reward_ablation.models.prompt import COMPLETION, QUESTION, check_rendered
 from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.system.errors import StudyError, first_line
 from reward_ablation.system.limits import within_limits
-from reward_ablation.system.strict_text import load_json
 
 #: Seconds of processor time, and bytes of memory, for a trial. Models of all sizes take a few seconds and 1 GB.
 SECONDS, MEMORY = 120, 8 * 2**30
@@ -30,7 +29,9 @@ _NAMED = 3
 Shapes = dict[str, list[int]]
 
 
-def try_model(folder: Path, where: str, auto_class: str, config: dict[str, Any], shapes: Shapes) -> None:
+def try_model(
+    folder: Path, where: str, auto_class: str, config: dict[str, Any], generation: dict[str, Any], shapes: Shapes
+) -> None:
     """Compare a config with the stored weights, and try the tokenizer and its chat template.
 
     Parameters
@@ -41,8 +42,8 @@ def try_model(folder: Path, where: str, auto_class: str, config: dict[str, Any],
         What an error message calls the model.
     auto_class : str
         Name of the class of transformers that will load the model.
-    config : dict
-        Content of config.json.
+    config, generation : dict
+        Content of config.json and of the generation config, which may be empty.
     shapes : dict
         Shape of each stored tensor by name.
 
@@ -58,7 +59,9 @@ def try_model(folder: Path, where: str, auto_class: str, config: dict[str, Any],
     loader, _ = getattr(transformers, auto_class), transformers.AutoTokenizer  # imported before the forks
     weights = partial(_check_weights, folder, where, loader, shapes)
     within_limits(weights, SECONDS, MEMORY, f"{where}: a model of the sizes in config.json")
-    tokenizer = partial(_try_tokenizer, folder, where, config, generates=auto_class == "AutoModelForCausalLM")
+    ends = generation.get("eos_token_id")
+    generates = auto_class == "AutoModelForCausalLM"
+    tokenizer = partial(_try_tokenizer, folder, where, config, ends, generates)
     within_limits(tokenizer, SECONDS, MEMORY, f"{where}: the tokenizer or its chat template")
 
 
@@ -135,8 +138,11 @@ def _check_report(report: dict[str, Any], where: str) -> None:
             )
 
 
-def _try_tokenizer(folder: Path, where: str, config: dict[str, Any], generates: bool) -> None:
-    """Load a tokenizer, encode a text and a chat, and compare the tokens with the model's embedding."""
+def _try_tokenizer(folder: Path, where: str, config: dict[str, Any], ends: Any, generates: bool) -> None:
+    """Load a tokenizer, encode a text and a chat, and compare the tokens with the model's embedding.
+
+    `ends` is what the generation config names as end tokens.
+    """
     try:
         tokenizer: Any = load_tokenizer(folder, where)
     except (StudyError, MemoryError):
@@ -156,21 +162,18 @@ def _try_tokenizer(folder: Path, where: str, config: dict[str, Any], generates: 
             judged = _use(partial(tokenizer.apply_chat_template, chat, tokenize=False), f"{where}: the chat template")
             check_rendered(judged or "", {"question": QUESTION, "completion": COMPLETION}, where)
     if generates:
-        _check_end(folder, where, tokenizer)
+        _check_end(where, tokenizer, ends)
         tokens |= {tokenizer.pad_token_id, tokenizer.eos_token_id, tokenizer.bos_token_id} - {None}
     else:
         tokens |= set(tokenizer.get_vocab().values())  # as when the reward model is loaded
     _check_embedding(where, tokenizer, max(tokens), config)
 
 
-def _check_end(folder: Path, where: str, tokenizer: Any) -> None:
+def _check_end(where: str, tokenizer: Any, ends: Any) -> None:
     """Refuse a tokenizer without an end token, by which trained and generated completions end."""
     if tokenizer.eos_token_id is not None:
         return
-    named = None
-    if (folder / GENERATION_CONFIG).is_file():
-        named = load_json((folder / GENERATION_CONFIG).read_text(encoding="utf-8")).get("eos_token_id")
-    numbers = named if isinstance(named, list) else [] if named is None else [named]
+    numbers = ends if isinstance(ends, list) else [] if ends is None else [ends]
     hint = f"; {GENERATION_CONFIG} names {tokenizer.convert_ids_to_tokens(numbers)}" if numbers else ""
     raise StudyError(f"{where}: the tokenizer has no eos_token; set it in tokenizer_config.json{hint}")
 
