@@ -1,8 +1,7 @@
 """`snakemake prune`: the files of the results folder that the study does not need.
 
 Runs that cost more than an hour are not deleted but moved to the folder `trash`, with all that belongs to them. The
-trash has the same folders as the results, so that `cp -a` brings them
-back. Only a command of its own empties it.
+trash has the same folders as the results, so that `cp -a` brings them back. Only a command of its own empties it.
 """
 
 from __future__ import annotations
@@ -153,8 +152,7 @@ def in_trash(study: Study) -> list[Leftover]:
     """What earlier calls moved to the trash, sorted by path."""
     trash, needed = study.root / study.config.root / TRASH, needed_paths(study)
     found = [] if trash.is_symlink() else _made_here(study, trash, set())
-    needs = NEEDED
-    return [replace(each, what=needs) if each.path.relative_to(trash).as_posix() in needed else each for each in found]
+    return [replace(each, what=NEEDED) if each.path.relative_to(trash).as_posix() in needed else each for each in found]
 
 
 def _needed(study: Study) -> set[str]:
@@ -254,12 +252,11 @@ def asked_for(keys: Mapping[str, Any]) -> str | None:
 def remove(study: Study, leftovers: Sequence[Leftover], to_trash: bool, tell: Callable[[str], None]) -> None:
     """Delete leftovers, or with `to_trash` move those to the trash that belong there, and tell what stays and why."""
     root = study.root / study.config.root
+    leftovers = [leftover for leftover in leftovers if leftover.what != NEEDED]
     dear = {leftover.path for leftover in leftovers_for_trash(leftovers)} if to_trash else set()
     tell(f"study {study.config.name}: {'deleted, or moved to the trash' if dear else 'deleted'}\n")
     tell("\n".join(_lines(study, leftovers, dear)))
     for leftover in leftovers:
-        if leftover.what == NEEDED:
-            continue
         if kept_because := delete(leftover, root, root / TRASH if leftover.path in dear else None):
             tell(f"kept: {leftover.path.relative_to(study.root)}: {kept_because}")
 
@@ -291,12 +288,13 @@ def delete(leftover: Leftover, root: Path, trash: Path | None = None) -> str | N
             elif not path.is_dir():
                 path.unlink(missing_ok=True)
             elif is_run:
-                if is_begun(path):
-                    with open(root / PRUNED, "a") as names:
-                        names.write(f"{'/'.join(path.parts[-2:])}\n")
+                begun = is_begun(path)
                 for record in (RECORD, HIDDEN_RECORD):  # first, so that a half-deleted run does not count as finished
                     (path / record).unlink(missing_ok=True)
                 shutil.rmtree(path)
+                if begun:  # last, because a full disk has no room before
+                    with open(root / PRUNED, "a") as names:
+                        names.write(f"{'/'.join(path.parts[-2:])}\n")
             else:
                 hidden = path if path.name.startswith(".") else path.with_name(f".{path.name}.old")
                 os.replace(path, hidden)  # in one step, so that a half-deleted folder does not look complete
