@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from configs import REMOVE, changed
 from reward_ablation.config.sections.model import DemoModel
 from reward_ablation.data.word_problems import generate
 from reward_ablation.models.fetch import fetch
@@ -74,13 +75,7 @@ class Copied(Study):
 
     def set(self, path: str, value: object) -> None:
         """Set a key of the config; `None` takes it out."""
-        *parents, last = path.split(".")
-        section = self.config
-        for key in parents:
-            section = section[key]
-        section[last] = value
-        if value is None:
-            del section[last]
+        changed(self.config, path.replace(".", "/"), REMOVE if value is None else value)
 
     def replace(self, file: str, old: str, new: str) -> None:
         """Edit a file at the first place."""

@@ -80,7 +80,7 @@ def made_otherwise(record: Mapping[str, Any], inputs: Mapping[str, str]) -> bool
 
 
 def read_record(path: Path) -> dict[str, Any]:
-    """The record beside answers; empty if there is none, or it cannot be read."""
+    """A record, such as that beside answers; empty if there is none, or it cannot be read."""
     try:
         record = load_json(path.read_bytes())
     except (OSError, ValueError):

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from reward_ablation.study.answers_record import read_record
 from reward_ablation.study.claims import DeclaredClaim, recorded_claims
 from reward_ablation.study.looks import Declared as DeclaredLooks
 from reward_ablation.study.looks import recorded_looks
 from reward_ablation.study.primary import recorded_primary
-from reward_ablation.system.strict_text import load_json
 
 
 def declarations(path: Path) -> dict[str, dict[str, dict[str, Any]]]:
@@ -18,10 +18,7 @@ def declarations(path: Path) -> dict[str, dict[str, dict[str, Any]]]:
 
     Withdrawn claims and earlier plans of looks are included: who returns to one of them has its former time again.
     """
-    try:
-        written = load_json(path.read_bytes())
-    except (OSError, ValueError):
-        return {}
+    written = read_record(path)
     primary, claims, looks = recorded_primary(written), recorded_claims(written), recorded_looks(written)
     return {
         **({"primary": {primary.digest: primary.since}} if primary and primary.declared else {}),
