@@ -267,7 +267,7 @@ def read_study(path: str | Path) -> StudyFile:
 
 
 def as_its_runs_say(study: StudyFile, root: Path) -> StudyFile:
-    """The study with the times of what it declares as the records of its runs have them; `root` is its folder."""
+    """The study, with the times that the records of its runs give for what it declares; `root` is its folder."""
     folders = dict.fromkeys(run.folder for run in study.runs)
     began = [standing_at_begin(root / folder) for folder in folders]
     primary, looks = study.primary, study.sequential

@@ -70,7 +70,7 @@ class ReportPages:
                 temporary.write_text(pages[name], encoding="utf-8")
 
     def _declared(self, described: Path) -> Primary | None:
-        """The question as `study.json` declares it, with its time as the runs that have begun have it."""
+        """The question of `study.json`, with the time that the records of begun runs give."""
         primary, folders = read_recorded(described), [described.with_name("runs") / name for name in self.study.runs]
         began = [standing_at_begin(folder) for folder in folders if is_begun(folder)]
         return primary and as_runs_say(primary, "primary", primary.key, began)

@@ -103,7 +103,7 @@ def _tree(path: Path) -> ast.Module:
 
 
 class _Scope:
-    """The names that a file defines at its top level, each with the last statement that defines it.
+    """The top-level names of a file, each with the last statement that defines the name.
 
     Statements in branches such as `try` count, but not what only a type checker runs, nor the handlers of a `try` that
     only imports markers.
