@@ -45,6 +45,14 @@ def test_a_users_method_may_return_a_pair_more_or_advantages_alone(user_method):
     np.testing.assert_allclose(alone.advantages, scores[:, [0, 2]].sum(axis=1)[:, None] / 2 * [1, 0, 1])
 
 
+def test_what_a_method_changes_in_its_parameters_reaches_no_later_call(user_method):
+    parameters = {"limits": [1]}
+    body = "limits.append(state)\nreturn scores, {'given': len(limits)}"
+    states = [user_method(body, ", *, limits", parameters=parameters).state for _ in range(2)]
+    assert states == [{"given": 2}] * 2
+    assert parameters == {"limits": [1]}
+
+
 def test_a_method_gets_the_context_that_it_names(user_method):
     body = (
         "return scores, {'given': [str(gram is None), step, list(names), bounds.tolist(), tokens.tolist()[:2], limit]}"

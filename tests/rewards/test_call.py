@@ -1,12 +1,16 @@
 """A reward function is called as TRL calls it, and its scores are checked before training uses them."""
 
+import copy
+import json
 import os
+import pickle
 import re
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from transformers import TrainerState
 
 from reward_ablation.rewards.load import check_component, load_component
 from reward_ablation.system.errors import StudyError
@@ -205,3 +209,115 @@ def test_a_reward_may_change_its_process_while_it_scores(tmp_path):
         "        return [1.0] * len(completions)\n"
     )
     assert load_component("mine.py:f", {}, written(tmp_path, text), "mine")(**BATCH) == [1.0, 1.0]
+
+
+MESSAGES = [[{"role": "assistant", "content": text}] for text in BATCH["completions"]]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "completions[0] = ''",
+        "completions.pop()",
+        "completions[0][0]['content'] = ''",
+        "prompts[1][0]['content'] += ' Think.'",
+        "completion_ids[0].clear()",
+        "answer[0] = None",
+        "tests[0]['cases'][0]['in'].append(0)",
+        "limits.append(0)",
+        "options['deep']['list'].append(0)",
+        "trainer_state.log_history.clear()",
+        "trainer_state.log_history[0]['reward'] = 9",
+        "trainer_state.log_history[0]['nested'].append(9)",
+        "trainer_state.stateful_callbacks['mine']['args']['count'] = 9",
+        "trainer_state.global_step = 9",
+        "trainer_state.log_history = None",
+    ],
+)
+def test_what_a_reward_changes_in_its_arguments_reaches_nothing_else(tmp_path, statement):
+    state = TrainerState(global_step=6, stateful_callbacks={"mine": {"args": {"count": 1}}})
+    state.log_history = [{"step": 1, "reward": 1.0, "nested": []}]
+    batch = {
+        **{name: BATCH[name] for name in ("completion_ids", "problem_id", "answer")},
+        "completions": MESSAGES,
+        "prompts": [[{"role": "user", "content": "What is 6 * 7?"}]] * 2,  # one object, as of one problem
+        "tests": [{"cases": [{"in": [6, 7]}]}, None],
+        "trainer_state": state,
+    }
+    parameters = {"limits": [1, 2], "options": {"deep": {"list": []}}}
+    before = copy.deepcopy((batch, parameters))
+    text = (
+        "SEEN = []\n"
+        "def f(completions, prompts, completion_ids, answer, tests, trainer_state, *, limits, options):\n"
+        "    SEEN.append(repr(locals()))\n"
+        f"    {statement}\n"
+        "    return [float(SEEN[-1] == SEEN[0])] * 2\n"
+    )
+    component = load_component("mine.py:f", parameters, written(tmp_path, text), "mine", further=("tests",))
+    assert component(**batch) == component(**batch) == [1.0, 1.0]  # the second call sees what the first one saw
+    assert (batch, parameters) == before
+    assert vars(state) == vars(before[0]["trainer_state"])
+
+
+def test_the_copy_of_the_trainers_state_is_one_of_its_class(tmp_path):
+    text = (
+        "import pickle, dataclasses\nfrom transformers import TrainerState\n"
+        "def f(completions, trainer_state):\n"
+        "    other = pickle.loads(pickle.dumps(trainer_state))\n"
+        "    same = dataclasses.asdict(other) == dataclasses.asdict(trainer_state)\n"
+        "    return [isinstance(trainer_state, TrainerState) and same, trainer_state.log_history[-1]['loss']]\n"
+    )
+    state = TrainerState(log_history=[{"loss": 0.5}])
+    assert load_component("mine.py:f", {}, written(tmp_path, text))(**{**BATCH, "trainer_state": state}) == [1.0, 0.5]
+    assert type(pickle.loads(pickle.dumps(state))) is type(state) is TrainerState
+
+
+def logging(tmp_path, statements):
+    """What two calls of a component pass to the trainer's `log_extra`."""
+    text = f"import numpy as np, torch\ndef f(completions, log_extra):\n    {statements}\n    return [1.0, 0.0]\n"
+    component, logged = load_component("mine.py:f", {}, written(tmp_path, text), "mine"), []
+    for _ in range(2):
+        component(**{**BATCH, "log_extra": lambda column, values: logged.append((column, values))})
+    return logged
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ("['a', None]", ["a", None]),
+        ("(True, 2)", [True, 2]),
+        ("np.array([1, 2])", [1, 2]),
+        ("[np.float32(0.5), np.bool_(True)]", [0.5, True]),
+        ("torch.tensor([0.5, 1.5])", [0.5, 1.5]),
+        ("[[1, (2,)], {'a': np.arange(2)}]", [[1, [2]], {"a": [0, 1]}]),
+    ],
+)
+def test_logged_values_become_json(tmp_path, values, expected):
+    [column, logged], _ = logging(tmp_path, f"log_extra('mine', {values})")
+    assert column == "mine"
+    assert json.dumps(logged) == json.dumps(expected)
+
+
+def test_what_is_changed_after_it_was_logged_stays_logged(tmp_path):
+    statements = "values = [[1], [2]]; log_extra('mine', values); values[0].append(3); values.pop()"
+    assert logging(tmp_path, statements) == [("mine", [[1], [2]])] * 2
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("log_extra(3, [1, 2])", "3: the name of a column is a text"),
+        ("log_extra('mine', [1])", "'mine' has 1 values for 2 completions; give a list with one value"),
+        ("log_extra('mine', 1.0)", "'mine' is 1.0 for 2 completions; give a list"),
+        ("log_extra('mine', 'ab')", "'mine' is 'ab' for 2 completions; give a list"),
+        ("log_extra('mine', [0.5, float('nan')])", "'mine' has the value nan; a value is None, a finite"),
+        ("log_extra('mine', np.array([0, np.inf]))", "'mine' has the value np.float64(inf); a value is"),
+        ("log_extra('mine', [object, 1])", "'mine' has the value <class 'object'>; a value is None"),
+        ("log_extra('mine', [1, 2]); log_extra('mine', [1, 2])", "'mine' is logged twice in one call"),
+    ],
+)  # fmt: skip
+def test_logged_values_that_cannot_be_stored_name_the_component(tmp_path, call, message):
+    with pytest.raises(StudyError) as refusal:
+        logging(tmp_path, call)
+    assert str(refusal.value).startswith(f"components.mine: log_extra: column {message}")
+    assert str(refusal.value).endswith(" (at step 7, problems train-3, train-5)")

@@ -102,7 +102,7 @@ def call_method(
         inside.copy(),
         copy.deepcopy(dict(state)),
         **given,
-        **own,
+        **copy.deepcopy(own),
     )
     found = _checked(label, result, len(scores), inside)
     return _unfolded(_rescaled(label, found, inside, parameters.get(RESCALE), "gram" in given), involved, signs)

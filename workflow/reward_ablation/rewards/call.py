@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import traceback
 from collections.abc import Callable
@@ -37,6 +38,40 @@ def _checked_scores(name: str, output: Any, columns: dict[str, Any], hide: Hide)
             f"return one score for each; {_ADVICE}"
         )
     return [_number(score, f"{where}, {_problems(columns, place)}", hide) for place, score in enumerate(scores)]
+
+
+def _checked_log(log: Callable[[str, list], None], expected: int, hide: Hide) -> Callable[[str, Any], None]:
+    """TRL's `log_extra` of one call: passes to `log` a column of JSON values, one for each completion of the call."""
+    logged: set[str] = set()
+
+    def log_extra(column: str, values: Any) -> None:
+        where = f"log_extra: column {_shown(column, hide)}"
+        if not isinstance(column, str):
+            raise StudyError(f"{where}: the name of a column is a text")
+        if column in logged:
+            raise StudyError(f"{where} is logged twice in one call; give each column a name of its own")
+        own = listed(values)
+        if own is None or len(own) != expected:
+            given = f"is {_shown(values, hide)}" if own is None else f"has {len(own)} values"
+            raise StudyError(
+                f"{where} {given} for {expected} completions; give a list with one value for each, and None for a "
+                "completion without a value"
+            )
+        logged.add(column)
+        log(column, [_json_value(value, where, hide) for value in own])
+
+    return log_extra
+
+
+def _json_value(value: Any, where: str, hide: Hide) -> Any:
+    """A copy of a value as JSON has it; numbers and arrays of NumPy and torch become Python's."""
+    try:
+        return json.loads(json.dumps(value, allow_nan=False, default=lambda array: array.tolist()))
+    except (TypeError, ValueError, AttributeError, RecursionError):
+        raise StudyError(
+            f"{where} has the value {_shown(value, hide)}; a value is None, a finite number, a text, a boolean, or a "
+            "list or object of these"
+        ) from None
 
 
 def _number(score: Any, where: str, hide: Hide) -> float | None:
@@ -76,6 +111,8 @@ def scored(
         step. Or it changed the state of the process. Or a score is missing or is not a finite number. A full disk and a
         GPU without memory keep their own exceptions, because training handles these.
     """
+    if log := columns.get("log_extra"):
+        columns = {**columns, "log_extra": _checked_log(log, len(columns["completions"]), hide)}
     with refusing_changes(f"{name}: {_when(columns)}, {_problems(columns)}: the function"):
         output = _output(name, function, arguments, parameters, columns, hide)
     return _checked_scores(name, output, columns, hide)

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from copy import copy
+from functools import cache, cached_property
 from typing import Any
 
 from reward_ablation.rewards.arguments import Arguments
@@ -18,10 +20,58 @@ RewardFunction = Callable[..., Scores]
 def output_of(function: Callable, arguments: Arguments, parameters: dict[str, Any], columns: dict[str, Any]) -> Any:
     """Call a reward function by keyword, with its parameters and the columns of the batch that it takes.
 
+    The function gets copies: what it changes in its arguments reaches no other function, no later call and no record.
     An output that is an iterator is read to its end.
     """
-    output = function(**{**arguments.columns_among(columns), **parameters})
+    given = {name: _own(name, value) for name, value in arguments.columns_among(columns).items()}
+    output = function(**{**given, **copied(parameters)})
     return list(output) if isinstance(output, Iterator) else output
+
+
+def _own(name: str, value: Any) -> Any:
+    return _state_copy(value) if name == "trainer_state" else copied(value)
+
+
+def copied(value: Any) -> Any:
+    """A value with lists and dicts of its own at every depth. Others of JSON's values cannot be changed, and stay."""
+    if not isinstance(value, list | dict):
+        return value
+    entries = value.values() if isinstance(value, dict) else value
+    if not any(issubclass(kind, list | dict) for kind in set(map(type, entries))):
+        return value.copy()  # many times as fast, for token ids
+    if isinstance(value, dict):
+        return {key: copied(each) for key, each in value.items()}
+    return [copied(each) for each in value]
+
+
+class _LazyHistory:
+    """Copies the log of a trainer's state when it is first read: it grows with each step, and few functions read it."""
+
+    @cached_property
+    def log_history(self) -> Any:
+        return copied(self._history)  # type: ignore[attr-defined]
+
+    def __reduce__(self) -> tuple:
+        """Pickle as an object of the trainer's own class, which other processes know."""
+        values = {**vars(self), "log_history": self.log_history}
+        del values["_history"]
+        return object.__new__, (type(self).__bases__[1],), values
+
+
+@cache
+def _with_lazy_history(kind: type) -> type:
+    return type(kind.__name__, (_LazyHistory, kind), {})
+
+
+def _state_copy(state: Any) -> Any:
+    """A copy of a trainer's state, of a subclass of its class."""
+    own = copy(state)
+    values = vars(own)
+    history = values.pop("log_history", None)
+    values.update(copied(values))
+    if history is not None:
+        own._history, own.__class__ = history, _with_lazy_history(type(state))  # type: ignore[arg-type]
+    return own
 
 
 def listed(output: Any) -> list | None:

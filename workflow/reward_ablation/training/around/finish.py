@@ -44,7 +44,7 @@ from reward_ablation.training.around.attempts import ended_attempts
 from reward_ablation.training.around.checkpoints import last_good, read_json
 from reward_ablation.training.around.parts import WHOLE_GRADIENTS, join_large_parts, join_parts, kept_models
 from reward_ablation.training.core.combination import WEIGHTS
-from reward_ablation.training.core.rollouts import rollout_schema
+from reward_ablation.training.core.rollouts import EXTRA, rollout_schema
 
 #: Folder with the final model and the trainer's state, sealed like a checkpoint. Training ends with it.
 FINAL = "final"
@@ -81,7 +81,7 @@ def finish_run(run_dir: Path) -> None:
     state = TrainerState.load_from_json(str(work / FINAL / STATE))
     owner = load_json((work / OWNER).read_text())
     components = list(owner["spec"]["components"])
-    join_parts(parts, "rollouts", rollout_schema(components), run_dir / "rollouts.parquet")
+    join_parts(parts, "rollouts", rollout_schema(components), run_dir / "rollouts.parquet", EXTRA)
     join_parts(parts, "gradients", similarity.SCHEMA, run_dir / "gradients.parquet")
     if owner["spec"].get("combine"):
         join_parts(parts, WEIGHTS, of_run.SCHEMA, run_dir / f"{WEIGHTS}.parquet")

@@ -66,7 +66,7 @@ class PartWriter:
         """Write all tables in memory, as `{table}-{last step}-{process}.parquet`."""
         for name, tables in self._tables.items():
             path = self.folder / f"{name}-{max(self._steps):08d}-{self.process:04d}.parquet"
-            write_parquet(pa.concat_tables(tables), path, durable=False)
+            write_parquet(pa.concat_tables(tables, promote_options="default"), path, durable=False)
         self._tables, self._steps = {}, set()
 
 
@@ -117,9 +117,15 @@ def _parts(folder: Path) -> list[Path]:
     return sorted(path for ending in ("parquet", "npz") for path in folder.glob(f"[!.]*.{ending}"))
 
 
-def join_parts(folder: Path, name: str, schema: pa.Schema, output: Path) -> None:
-    """Join a table's parts in order of step and process. Without parts, the table has its columns and no rows."""
-    parts = [pq.read_table(path, schema=schema) for path in sorted(folder.glob(f"{name}-*.parquet"), key=_by_process)]
+def join_parts(folder: Path, name: str, schema: pa.Schema, output: Path, in_some: pa.Field | None = None) -> None:
+    """Join a table's parts in order of step and process. Without parts, the table has its columns and no rows.
+
+    The table has the column `in_some` if at least one part has it. The column is null in rows of other parts.
+    """
+    paths = sorted(folder.glob(f"{name}-*.parquet"), key=_by_process)
+    if in_some and any(in_some.name in pq.read_schema(path).names for path in paths):
+        schema = schema.append(in_some)
+    parts = [pq.read_table(path, schema=schema) for path in paths]
     table = pa.concat_tables([schema.empty_table(), *parts]).combine_chunks()
     order = np.argsort(table["step"].to_numpy(), kind="stable")
     write_parquet(table.take(order), output)

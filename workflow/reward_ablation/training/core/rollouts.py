@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
 import torch
 from torch import Tensor
+
+#: Column of what components logged by `log_extra`, a JSON object {component: {column: value}} for each completion. Only
+#: batches in which something was logged have it, so that the files of other runs stay as they are. It is one column,
+#: because the names of the logged columns are known only when they are logged, and values may be of several types.
+EXTRA = pa.field("extra", pa.string())
 
 
 def rollout_schema(components: list[str]) -> pa.Schema:
@@ -45,7 +51,7 @@ def rollout_table(
     ----------
     columns : dict of str to list
         All columns that are not derived from other columns and belong to no component. The columns of `sampling_gap`
-        may be missing.
+        may be missing, and so may `EXTRA`.
     scores, shares : dict of str to list of float
         Raw scores, and parts of the advantage, by component.
     weights : dict of str to float
@@ -60,7 +66,19 @@ def rollout_table(
         **{f"score_{name}": _known(of_component) for name, of_component in scores.items()},
         **{f"advantage_{name}": of_component for name, of_component in shares.items()},
     }
-    return pa.table(rows, schema=rollout_schema(list(scores)))
+    schema = rollout_schema(list(scores))
+    return pa.table(rows, schema=schema.append(EXTRA) if EXTRA.name in rows else schema)
+
+
+def extra_column(logged: Mapping[str, Mapping[str, list]], completions: int) -> dict[str, list[str]]:
+    """The column `EXTRA` from each component's logged columns; empty if nothing was logged."""
+    if not any(logged.values()):
+        return {}
+    rows = [
+        {name: {column: values[place] for column, values in of.items()} for name, of in logged.items() if of}
+        for place in range(completions)
+    ]
+    return {EXTRA.name: [json.dumps(row, sort_keys=True) for row in rows]}
 
 
 def sampling_gap(

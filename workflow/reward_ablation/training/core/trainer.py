@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import partial, wraps
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from accelerate.utils import gather_object, is_peft_model, set_seed
 from torch import Tensor
 
 from reward_ablation.rewards.completions import completion_texts
-from reward_ablation.rewards.scoring import RewardFunction
+from reward_ablation.rewards.scoring import RewardFunction, Scores
 from reward_ablation.sampling.draws import stream_seed
 from reward_ablation.system.errors import NotFinite, StudyError
 from reward_ablation.training.core.advantages import alone_advantages, beyond_range, component_shares
@@ -28,7 +28,7 @@ from reward_ablation.training.core.generation.by_transformers import own_draws
 from reward_ablation.training.core.generation.by_vllm import merged_weights, own_seeds
 from reward_ablation.training.core.gradients.step import Completion
 from reward_ablation.training.core.placement import ALL_TOKENS, place, token_weights
-from reward_ablation.training.core.rollouts import rollout_table, sampling_gap
+from reward_ablation.training.core.rollouts import extra_column, rollout_table, sampling_gap
 from reward_ablation.training.core.watched_trainer import WatchedTrainer
 
 
@@ -55,6 +55,7 @@ class AblationTrainer(WatchedTrainer):
         combination: Combination | None = None,
         **kwargs: Any,
     ):
+        components = {name: self._collecting(name, function) for name, function in components.items()}
         self.components = components
         self.weights = weights
         self.combination = combination
@@ -71,12 +72,24 @@ class AblationTrainer(WatchedTrainer):
             generation: Any = self.vllm_generation
             generation._iter_named_params = partial(merged_weights, self.model, generation._dist.gather_params)
         self._rollout_seeds: list[int] = []  # of the rollouts that are being generated
+        self._logged: dict[str, dict[str, list]] = {}  # by component: columns that it logged for the batch
         self._batch: dict[str, Any] = {}
         self._ahead: tuple[dict[str, Any], Tensor, Callable] | None = None  # completions that still lack advantages
         self.batches = 0  # number of batches that this process has generated; numbers the rows
 
+    def _collecting(self, name: str, function: RewardFunction) -> RewardFunction:
+        """Wrap a component, so that its `log_extra` logs for the rollouts and not for TRL's printed table."""
+
+        @wraps(function)
+        def call(completions: list, **columns: Any) -> Scores:
+            columns["log_extra"] = self._logged.setdefault(name, {}).__setitem__
+            return function(completions=completions, **columns)
+
+        return call
+
     def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
         """Score all components; return to TRL the scores of the trained components."""
+        self._logged = {}
         trained = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
         tracked_names = [name for name in self.components if name not in self.trained]
         columns = dict(zip(self.reward_func_names, trained.T, strict=True))
@@ -92,6 +105,7 @@ class AblationTrainer(WatchedTrainer):
             "completions": completions,
             "ids": completion_ids_list,
             "truncated": [ids[-1] not in ends for ids in completion_ids_list],
+            "extra": extra_column(self._logged, len(completions)),
         }
         return trained
 
@@ -220,6 +234,7 @@ class AblationTrainer(WatchedTrainer):
             "tokens": [len(ids) for ids in self._batch["ids"]],
             "truncated": self._batch["truncated"],
             "advantage": advantages,
+            **self._batch["extra"],
         }
         if self.use_vllm:
             columns |= sampling_gap(
