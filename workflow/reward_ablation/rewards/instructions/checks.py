@@ -21,7 +21,8 @@ Letter = Annotated[str, StringConstraints(min_length=1, max_length=1)]
 
 _ANSWERS = ("My answer is yes.", "My answer is no.", "My answer is maybe.")
 _POSTSCRIPTS = {"P.S.": r"p\.\s?s\.", "P.P.S": r"p\.\s?p\.\s?s"}
-_FENCE = re.compile(r"```(?:json)?", re.IGNORECASE)
+#: How a fenced block may open, in the spellings that the published checker takes. They are removed in this order.
+_FENCES = ("```json", "```Json", "```JSON", "```")
 
 
 def _holds(count: int, relation: Relation, number: int) -> bool:
@@ -68,11 +69,14 @@ def number_paragraphs(text: str, num_paragraphs: PositiveInt) -> bool:
 def nth_paragraph_first_word(
     text: str, num_paragraphs: PositiveInt, nth_paragraph: PositiveInt, first_word: Phrase
 ) -> bool:
-    """The text has exactly `num_paragraphs` paragraphs, divided by empty lines; the n-th starts with `first_word`."""
-    paragraphs = parts.blocks(text)
-    if len(paragraphs) != num_paragraphs or nth_paragraph > num_paragraphs:
+    """The text has exactly `num_paragraphs` paragraphs, divided by empty lines; the n-th starts with `first_word`.
+
+    An empty paragraph is not one of the `num_paragraphs`, but it counts for the n-th, as in the published checker.
+    """
+    paragraphs = text.split("\n\n")
+    if sum(bool(paragraph.strip()) for paragraph in paragraphs) != num_paragraphs or nth_paragraph > num_paragraphs:
         return False
-    return parts.first_word(paragraphs[nth_paragraph - 1]) == parts.first_word(first_word)
+    return parts.starts_with_word(paragraphs[nth_paragraph - 1], first_word)
 
 
 def number_placeholders(text: str, num_placeholders: NonNegativeInt) -> bool:
@@ -109,8 +113,8 @@ def multiple_sections(text: str, section_spliter: Phrase, num_sections: NonNegat
 def json_format(text: str) -> bool:
     """The whole text is JSON, by itself or in a fenced block."""
     text = text.strip()
-    if opening := _FENCE.match(text):
-        text = text[opening.end() :]
+    for fence in _FENCES:
+        text = text.removeprefix(fence)
     try:
         json.loads(text.removesuffix("```"))
     except (ValueError, RecursionError):  # RecursionError for deeply nested lists

@@ -22,7 +22,7 @@ _ABBREVIATIONS = frozenset(
     )
     for word in words
 )
-_HIGHLIGHT = re.compile(r"\*\*[^\n*]+\*\*|\*[^\n*]+\*")
+_HIGHLIGHTS = (re.compile(r"\*[^\n*]*\*"), re.compile(r"\*\*[^\n*]*\*\*"))
 #: A word may contain hyphens and apostrophes: WELL-KNOWN is one word.
 _WORD = re.compile(r"\w+(?:[-'’]\w+)*")
 
@@ -83,20 +83,21 @@ def parts_between(text: str, divider: str) -> list[str] | None:
     return parts if all(parts) else None
 
 
-def blocks(text: str) -> list[str]:
-    """Paragraphs between empty lines, stripped."""
-    return [block for part in text.split("\n\n") if (block := part.strip())]
-
-
 def count_bullets(text: str) -> int:
-    """Number of lines that start with `-`, or with a single `*` before other text."""
-    lines = [line.strip() for line in text.split("\n")]
-    return sum(line.startswith("-") or (line.startswith("*") and line[1:2] not in ("", "*")) for line in lines)
+    """Number of lines that start with `-`, or with a single `*`. A `*` alone counts together with the line after it."""
+    lines = [line.lstrip() for line in text.split("\n")]
+    count, following = sum(line.startswith("-") for line in lines), iter(lines)
+    for line in following:
+        if line == "*":
+            count += next(following, None) is not None
+        else:
+            count += line.startswith("*") and line[1] != "*"
+    return count
 
 
 def count_highlights(text: str) -> int:
-    """Number of sections between stars on one line, as in `*so*` or `**so**`."""
-    return sum(bool(found.strip("*").strip()) for found in _HIGHLIGHT.findall(text))
+    """Number of sections between stars on one line. `*so*` and `**so**` count once, `***so***` counts as both."""
+    return sum(bool(found.strip("*").strip()) for pattern in _HIGHLIGHTS for found in pattern.findall(text))
 
 
 def count_placeholders(text: str) -> int:
@@ -116,7 +117,7 @@ def has_title(text: str) -> bool:
     """Whether a line has a title between `<<` and `>>`."""
     for line in text.split("\n"):
         start, end = line.find("<<"), line.rfind(">>")
-        if start >= 0 and line[start + 2 : end if end > start + 2 else start + 2].strip("<> \t\r\f\v"):
+        if 0 <= start < end - 2 and line[start:end].lstrip("<").rstrip(">").strip():
             return True
     return False
 
@@ -127,7 +128,8 @@ def contains_word(text: str, word: str) -> bool:
     return word in text and re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text) is not None
 
 
-def first_word(text: str) -> str:
-    """The first word in small letters, without quotation marks before it, up to the first punctuation mark in it."""
-    words = text.split(maxsplit=1)
-    return re.split(r"[.,?!'\"]", words[0].lstrip("'\""), maxsplit=1)[0].lower() if words else ""
+def starts_with_word(text: str, word: str) -> bool:
+    """Whether the first word of a text, without quotation marks before it and up to a punctuation mark, is `word`."""
+    words, word = text.split(maxsplit=1), word.lower()
+    first = words[0].lstrip("'").lstrip('"').lower() if words else ""
+    return first.startswith(word) and first[len(word) : len(word) + 1] in ("", *".,?!'\"")
