@@ -211,7 +211,6 @@ def test_values_that_cannot_be_kept_are_refused_in_one_line(tmp_path, value, mes
         (pa.array([0], pa.timestamp("s")), "datetime"),
         (pa.array([b"\xff"]), "bytes"),
         (pa.array([[b"\xff"]]), "bytes"),
-        (pa.array([1], pa.decimal128(5)), "Decimal"),
     ],
 )
 def test_a_parquet_value_that_json_does_not_have_is_refused(tmp_path, values, kind):
