@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import json
 import re
 from typing import Any
 
 from reward_ablation.data.nested_fields import column_values
 from reward_ablation.data.reading import Rows
 from reward_ablation.system.errors import StudyError
+from reward_ablation.system.strict_text import load_json
 
 #: Start of a list of messages that JSON, or Python, has written as text.
 _AS_TEXT = re.compile(r"""\s*\[\s*\{\s*(["'])(role|content)\1\s*:""")
@@ -26,10 +26,11 @@ def refuse_messages(value: Any, ours: str, theirs: str, where: str) -> None:
         raise StudyError(f"{where}: {ours} is an object; {remedy}; fields here: {', '.join(map(str, value))}")
     if isinstance(value, str) and _AS_TEXT.match(value):
         try:
-            value = json.loads(value)
+            value = load_json(value)
         except ValueError:
             raise StudyError(
-                f"{where}: {ours} is a list of messages as Python writes it; save the file as JSON Lines or Parquet"
+                f"{where}: {ours} is a list of messages as Python writes it, not as JSON; save the file as JSON Lines "
+                "or Parquet"
             ) from None
     if not (roles := _roles(value)):
         return
@@ -49,11 +50,10 @@ def check_question(rows: Rows, name: str, where: str) -> None:
     if named is None or any(name in row for row in rows):
         return
     for index, value in enumerate(column_values(rows, named[1], where) or []):
-        roles = _roles(json.loads(value) if isinstance(value, str) and value.strip() else value)
+        roles = _roles(load_json(value) if isinstance(value, str) and value.strip() else value)
         if roles and _question_in(roles) not in (int(named[2]), int(named[2]) + len(roles)):
-            raise StudyError(
-                f"{where} row {index}: '{name}' is not the question of its messages ({', '.join(roles)}): {_ONE_MESSAGE}"
-            )
+            said = f"{where} row {index}: '{name}' is not the question of its messages ({', '.join(roles)})"
+            raise StudyError(f"{said}: {_ONE_MESSAGE}")
 
 
 def _question_in(roles: list[str]) -> int | None:

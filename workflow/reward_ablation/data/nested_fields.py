@@ -48,7 +48,7 @@ def _opened(value: Any, where: str) -> Any:
             raise StudyError(f"{where} is a text and not JSON, so that it has no fields") from None
     if value is None or value == "" or value != value or isinstance(value, dict | list):
         return value if isinstance(value, dict | list) else None
-    raise StudyError(f"{where} is a {type(value).__name__} and has no fields")
+    raise StudyError(f"{where} is of type {type(value).__name__} and has no fields")
 
 
 def _has(value: Any, part: str) -> bool:

@@ -30,7 +30,8 @@ def read_file(path: str | Path) -> Rows:
     Raises
     ------
     StudyError
-        The file is missing, empty, of another kind, broken or a Git LFS pointer, or it has a name twice. The message names the line if the format has lines.
+        The file is missing, empty, of another kind, broken or a Git LFS pointer, or a name in it occurs twice. The
+        message names the line if the format has lines.
     """
     path = Path(path)
     if path.suffix.lower() not in _READERS:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from reward_ablation.study.study import Study
 from reward_ablation.system.errors import StudyError

@@ -13,4 +13,6 @@ def refuse_lfs_pointer(path: Path, where: str) -> None:
     """Refuse a file that is a Git LFS pointer. `where` is what the message calls the file."""
     with path.open("rb") as file:
         if file.read(len(_START)) == _START:
-            raise StudyError(f"{where}: is a Git LFS pointer, not the file itself; run `git lfs pull` in its repository")
+            raise StudyError(
+                f"{where}: is a Git LFS pointer, not the file itself; run `git lfs pull` in its repository"
+            )
