@@ -158,11 +158,13 @@ def test_messages_and_objects_as_other_texts(tmp_path):
         ("prompt.-1.content", [USER, ASSISTANT, USER], False),
     ],
 )
-def test_a_question_stands_alone(tmp_path, name, messages, taken):
+def test_a_question_stands_alone(tmp_path, capsys, name, messages, taken):
     rows = [{"prompt": messages, "answer": "1"}]
     path = write(tmp_path / "mine.jsonl", rows)
     if taken:
         assert [row["question"] for row in read(path, question=name)] == ["x?"]
+        told = f"{path}: 1 of 1 rows have a system message, which is not used; the study's is prompt.system\n"
+        assert capsys.readouterr().err == told * (SYSTEM in messages)
         return
     with pytest.raises(StudyError, match=r"mine.jsonl row 0: 'prompt\..*' is not the question of its messages \("):
         read(path, question=name)

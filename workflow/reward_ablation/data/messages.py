@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import sys
 from typing import Any
 
 from reward_ablation.data.nested_fields import column_values
@@ -45,15 +46,20 @@ def refuse_messages(value: Any, ours: str, theirs: str, where: str) -> None:
 
 
 def check_question(rows: Rows, name: str, where: str) -> None:
-    """Refuse a `name` of the question that takes a part out of a longer conversation."""
+    """Refuse a `name` of the question that takes a part out of a longer conversation. Print which part is not used."""
     named = _NAMED.fullmatch(name)
     if named is None or any(name in row for row in rows):
         return
+    with_system = 0
     for index, value in enumerate(column_values(rows, named[1], where) or []):
         roles = _roles(load_json(value) if isinstance(value, str) and value.strip() else value)
         if roles and _question_in(roles) not in (int(named[2]), int(named[2]) + len(roles)):
             said = f"{where} row {index}: '{name}' is not the question of its messages ({', '.join(roles)})"
             raise StudyError(f"{said}: {_ONE_MESSAGE}")
+        with_system += bool(roles and _question_in(roles))
+    if with_system:
+        said = f"{where}: {with_system} of {len(rows)} rows have a system message, which is not used"
+        print(f"{said}; the study's is prompt.system", file=sys.stderr)
 
 
 def _question_in(roles: list[str]) -> int | None:
