@@ -8,6 +8,7 @@ import json
 import math
 import subprocess
 import sys
+from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -211,7 +212,6 @@ def test_values_that_cannot_be_kept_are_refused_in_one_line(tmp_path, value, mes
         (pa.array([0], pa.timestamp("s")), "datetime"),
         (pa.array([b"\xff"]), "bytes"),
         (pa.array([[b"\xff"]]), "bytes"),
-        (pa.array([1], pa.decimal128(5)), "Decimal"),
     ],
 )
 def test_a_parquet_value_that_json_does_not_have_is_refused(tmp_path, values, kind):
@@ -219,6 +219,21 @@ def test_a_parquet_value_that_json_does_not_have_is_refused(tmp_path, values, ki
     pq.write_table(pa.table({"question": ["x?"], "answer": ["1"], "mine": values}), buffer)
     with pytest.raises(StudyError, match=f"mine: file/mine/0: mine holds a {kind}; it must be text, a number"):
         prepared(tmp_path, buffer.getvalue(), ".parquet", {"mine": "mine"})
+
+
+@pytest.mark.parametrize(
+    ("values", "numbers"),
+    [
+        (pa.array([Decimal("3.00"), Decimal("-4.00")], pa.decimal128(5, 2)), [3, -4]),
+        (pa.array([Decimal("0.10"), None], pa.decimal128(5, 2)), [0.1, None]),
+        (pa.array([[Decimal("0.10")], [Decimal("7.00")]], pa.list_(pa.decimal128(5, 2))), [[0.1], [7]]),
+    ],
+)
+def test_decimals_are_numbers(tmp_path, values, numbers):
+    buffer = io.BytesIO()
+    pq.write_table(pa.table({"question": ["x?", "y?"], "answer": ["1", "2"], "mine": values}), buffer)
+    found = values_of(prepared(tmp_path, buffer.getvalue(), ".parquet", {"mine": "mine"}), "mine")
+    assert (found, [type(value) for value in found]) == (numbers, [type(value) for value in numbers])
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from decimal import Decimal
 
+import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pandas._libs.parsers import STR_NA_VALUES
 
+from reward_ablation.data.missing_words import MISSING_WORDS
 from reward_ablation.data.problems import PrepareSpec, as_text, prepare, question_key, schema
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
@@ -48,6 +53,54 @@ def test_problems_without_gold_are_dropped_and_counted(tmp_path, answer):
     prepare(spec_of(tmp_path, [problem("x?"), problem("y?", answer)]), "mine", tmp_path / "out.parquet")
     counts = json.loads((tmp_path / "out.json").read_text())
     assert (counts["rows"], counts["dropped_no_gold"]) == (1, 1)
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "json", "csv", "parquet"])
+def test_words_for_missing_golds_are_dropped_counted_and_told(tmp_path, capsys, ending):
+    golds = ["1", "nan", "None", " N/A ", "inf", "nan", "none", "Infinity", r"\text{None}", "", "#DIV/0!"]
+    frame = pd.DataFrame({"question": [f"{index}?" for index in range(len(golds))], "answer": golds})
+    path = tmp_path / f"mine.{ending}"
+    {
+        "jsonl": lambda: frame.to_json(path, orient="records", lines=True),
+        "json": lambda: frame.to_json(path, orient="records"),
+        "csv": lambda: frame.to_csv(path, index=False),
+        "parquet": lambda: frame.to_parquet(path),
+    }[ending]()
+    spec = PrepareSpec.model_validate({"source": {"source": "file", "path": str(path)}})
+    prepare(spec, "mine", tmp_path / "out.parquet")
+    kept = pq.read_table(tmp_path / "out.parquet")["answer"].to_pylist()
+    assert kept == ["1", "none", "Infinity", r"\text{None}"]
+    counts = json.loads((tmp_path / "out.json").read_text())
+    words = {"nan": 2, "None": 1, "N/A": 1, "inf": 1, "#DIV/0!": 1}
+    assert (counts["dropped_no_gold"], counts["golds_taken_as_missing"]) == (7, words)
+    [line] = capsys.readouterr().out.splitlines()
+    assert line == (
+        "mine: golds that count as missing: 'nan' (2), 'None' (1), 'N/A' (1), 'inf' (1), '#DIV/0!' (1); "
+        r"where such a word is the answer, write it as \text{...}"
+    )
+
+
+def test_numbers_without_a_value_are_missing_and_a_set_without_words_has_no_new_count(tmp_path, capsys):
+    lines = ['{"question": "x?", "answer": 1, "level": "nan", "solution": "None", "subject": "<NA>"}']
+    lines += ['{"question": "y?", "answer": NaN}', '{"question": "z?", "answer": null}']
+    (tmp_path / "mine.jsonl").write_text("\n".join(lines))
+    spec = PrepareSpec.model_validate({"source": {"source": "file", "path": str(tmp_path / "mine.jsonl")}})
+    prepare(spec, "mine", tmp_path / "out.parquet")
+    [row] = pq.read_table(tmp_path / "out.parquet").to_pylist()
+    assert [row[name] for name in ("level", "solution", "subject")] == [None] * 3
+    counts = json.loads((tmp_path / "out.json").read_text())
+    assert {*counts} == {"rows", "dropped_no_gold", "dropped_duplicates", "dropped_overlap", "source", "sha256"}
+    assert capsys.readouterr().out == ""
+    with (tmp_path / "mine.jsonl").open("a") as file:
+        file.write('\n{"question": "w?", "answer": -Infinity}')
+    prepare(spec, "mine", tmp_path / "out.parquet")
+    assert json.loads((tmp_path / "out.json").read_text())["golds_taken_as_missing"] == {"-inf": 1}
+
+
+def test_all_words_that_pandas_reads_as_missing_are_missing():
+    assert set(STR_NA_VALUES) - {""} <= MISSING_WORDS
+    values = (float("nan"), float("-inf"), None, pd.NA, pd.NaT)
+    assert {str(value) for value in values} <= MISSING_WORDS
 
 
 @pytest.mark.parametrize(
@@ -103,7 +156,12 @@ def test_overlap_with_an_evaluation_set(tmp_path):
         ([problem(None)], "row 0: no question"),
         ([problem("x?", [1, 2])], "row 0: answer is a list; it must be text or a number"),
         ([problem("x?", True)], "row 0: answer is a bool"),
-        ([problem({"text": "x?"})], "row 0: question is a dict"),
+        (
+            [problem({"text": "x?"})],
+            "row 0: question is an object; name the field with its text, .*; fields here: text",
+        ),
+        ([problem("nan")], r"row 0: no question \(but 'nan'\); every problem needs one"),
+        ([problem("x?", "NaN")], r"none of 1 problems is left \(dropped no gold: 1"),
         ([problem("x?", id="a"), problem("y?", id="a")], "row 1: id a occurs twice"),
         ([problem("x?", id="a"), problem("y?")], "row 1: no id"),
         ([problem("\ud800?")], "a text has a character that is not Unicode"),
@@ -151,9 +209,27 @@ def test_a_file_that_changed_after_planning_is_refused(tmp_path):
         prepare(PrepareSpec.model_validate(planned), "train", tmp_path / "out.parquet")
 
 
-@pytest.mark.parametrize(("value", "text"), [(72, "72"), (72.0, "72"), (0.5, "0.5"), ("72.0", "72.0"), (None, None)])
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        *[(72, "72"), (72.0, "72"), (0.5, "0.5"), ("72.0", "72.0"), (None, None)],
+        *[(Decimal("72.00"), "72"), (Decimal("0.50"), "0.5"), (Decimal("-700"), "-700"), (Decimal("0.00"), "0")],
+        (Decimal("1E+3"), "1000"),
+        (Decimal("1234567890123456789012345678901234.5670"), "1234567890123456789012345678901234.567"),
+    ],
+)
 def test_numbers_as_text(value, text):
     assert as_text(value, "here") == text
+
+
+def test_decimals_of_a_parquet_file_are_numbers(tmp_path):
+    decimals = pa.array([Decimal("72.00"), Decimal("0.50")], pa.decimal128(38, 2))
+    levels = pa.array([Decimal("3.00"), None], pa.decimal128(5, 2))
+    pq.write_table(pa.table({"question": ["x?", "y?"], "answer": decimals, "level": levels}), tmp_path / "mine.parquet")
+    spec = PrepareSpec.model_validate({"source": {"source": "file", "path": str(tmp_path / "mine.parquet")}})
+    prepare(spec, "mine", tmp_path / "out.parquet")
+    table = pq.read_table(tmp_path / "out.parquet")
+    assert (table["answer"].to_pylist(), table["level"].to_pylist()) == (["72", "0.5"], [3, None])
 
 
 def test_the_command_gives_the_same_bytes_as_another_process(tmp_path):

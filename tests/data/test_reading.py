@@ -9,6 +9,9 @@ import pytest
 from reward_ablation.data.reading import read_file
 from reward_ablation.system.errors import StudyError
 
+LFS_POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n"
+ENDINGS = ("json", "jsonl", "csv", "parquet")
+
 
 @pytest.mark.parametrize(
     ("name", "content"),
@@ -45,7 +48,10 @@ def test_parquet(tmp_path):
         ("a.csv", "", "is empty"),
         ("a.csv", "a,b\n", "is empty"),
         ("a.csv", "a,b\n1,2\n1,2,3\n", "line 3: 3 values for 2 columns"),
-        ("a.csv", "a,a\n1,2\n", "line 1: a column occurs twice"),
+        ("a.csv", "a,a\n1,2\n", "line 1: column 'a' occurs twice; rename"),
+        ("a.json", '[{"a": 1},\n {"b": 1, "b": 2}]', "line 2: key 'b' occurs twice"),
+        ("a.jsonl", '{"a": 1}\n{"a": {"b": 1, "b": 2}}\n', "line 2: key 'b' occurs twice"),
+        *((f"a.{ending}", LFS_POINTER, "is a Git LFS pointer, .* `git lfs pull`") for ending in ENDINGS),
         ("a.csv", 'a,b\n1,"2\n', "line 2: not CSV"),  # the quotation mark is never closed
         ("a.csv", "a,b\n1,é\n".encode("latin-1"), "not UTF-8 text"),
         ("a.parquet", "PAR1", "not a Parquet file"),
@@ -59,6 +65,23 @@ def test_bad_files_are_refused_in_one_line(tmp_path, name, content, message):
         read_file(path)
     assert str(caught.value).startswith(str(path))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("table", "name"),
+    [
+        (pa.table([["x?"], ["1"], ["2"]], names=["question", "answer", "answer"]), "answer"),
+        (pa.table({"a": [[1]], "b": [[2]]}).rename_columns(["a", "a"]), "a"),
+        (
+            pa.table({"a": pa.ListArray.from_arrays([0, 1], pa.StructArray.from_arrays([[1], [2]], names=["x", "x"]))}),
+            "a.element.x",
+        ),
+    ],
+)
+def test_a_parquet_column_twice_is_named(tmp_path, table, name):
+    pq.write_table(table, tmp_path / "a.parquet")
+    with pytest.raises(StudyError, match=f"a.parquet: column '{name}' occurs twice; rename one of the two"):
+        read_file(tmp_path / "a.parquet")
 
 
 @pytest.mark.parametrize("name", ["absent.jsonl", "absent.parquet"])

@@ -47,8 +47,9 @@ def cut_weights(folder):
     path.write_bytes(path.read_bytes()[:-4])
 
 
-def lfs_pointer(folder):  # what a clone without Git LFS leaves
-    (folder / "model.safetensors").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n")
+def lfs_pointer(name):  # what a clone without Git LFS leaves
+    text = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n"
+    return lambda folder: (folder / name).write_text(text)
 
 
 def foreign_code(folder):
@@ -171,7 +172,8 @@ def template(text):
     ("damage", "message"),
     [
         (cut_weights, "model.safetensors is truncated or broken"),
-        (lfs_pointer, "model.safetensors is truncated or broken"),
+        (lfs_pointer("model.safetensors"), "copy: model.safetensors: is a Git LFS pointer, .*; run `git lfs pull` in"),
+        (lfs_pointer("tokenizer.json"), "copy: tokenizer.json: is a Git LFS pointer"),
         (foreign_code, "code from a repository is never run"),
         (encoder, "model_type t5 is no causal language model"),
         (broken_config, "config.json is not JSON"),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reward_ablation.data.reading import Rows
 from reward_ablation.system.errors import StudyError
+from reward_ablation.system.strict_text import load_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,7 +26,8 @@ def typed_column(rows: Rows, name: str, where: str) -> pa.Field:
 
     A column of texts is text. A column of whole numbers of 64 bits is int64. A column of numbers that 64-bit floats can
     hold exactly is float64. Any other column becomes JSON texts: lists, objects, true and false, larger numbers, and
-    values of several kinds. None and NaN are null in every column.
+    values of several kinds. A decimal counts as a whole number or as the nearest 64-bit float. None and NaN are null in
+    every column.
 
     Parameters
     ----------
@@ -49,7 +52,7 @@ def typed_column(rows: Rows, name: str, where: str) -> pa.Field:
 
     from reward_ablation.rewards.columns import JSON_FIELD  # late: its package imports the grader
 
-    values = [None if _is_nan(row.get(name)) else row.get(name) for row in rows]
+    values = [None if _is_nan(row.get(name)) else _number(row.get(name)) for row in rows]
     known = [value for value in values if value is not None]
     if all(isinstance(value, str) for value in known):
         field = pa.field(name, pa.string())
@@ -70,6 +73,13 @@ def _is_nan(value: Any) -> bool:
     return isinstance(value, float) and value != value
 
 
+def _number(value: Any) -> Any:
+    """A decimal as a whole number or a float, any other value as it is."""
+    if not isinstance(value, Decimal):
+        return value
+    return int(value) if value.as_integer_ratio()[1] == 1 else float(value)
+
+
 def _is_float(value: Any) -> bool:
     """Whether a value is a number that a 64-bit float holds exactly."""
     if type(value) is int:
@@ -83,13 +93,15 @@ def _as_json(value: Any, where: str) -> str | None:
     if _deeper_than(value, DEEPEST):
         raise StudyError(f"{where}: lists and objects nested deeper than {DEEPEST} levels; flatten them")
 
-    def refuse(part: Any) -> Any:
+    def number(part: Any) -> Any:
+        if isinstance(part, Decimal):
+            return _number(part)
         raise StudyError(
             f"{where} holds a {type(part).__name__}; it must be text, a number, true, false, a list or an object"
         )
 
     # Without escapes, so that half of a surrogate pair is refused when the table is made.
-    return json.dumps(value, ensure_ascii=False, default=refuse)
+    return json.dumps(value, ensure_ascii=False, default=number)
 
 
 def _deeper_than(value: Any, levels: int) -> bool:
@@ -107,19 +119,29 @@ def _parts(value: Any) -> Sequence[Any]:
     return [*value.values()] if isinstance(value, dict) else value
 
 
-def from_csv(rows: Rows, names: Sequence[str]) -> None:
-    """Convert columns of a CSV file, whose values are all texts, in place.
+def from_csv(rows: Rows, names: Sequence[str], where: str) -> None:
+    """Convert columns of a CSV file, whose values are all texts, in place. `where` names the file in messages.
 
     A column is read as JSON if each cell that is not empty is a list, an object or a number in JSON. Its empty cells
-    become null. Any other column stays text, such as a column with 007.
+    become null. Any other column stays text, such as a column with 007. A StudyError names a key that is twice in an
+    object.
     """
     for name in names:
         cells = [_json_or_none(row[name]) if row[name].strip() else None for row in rows]
         if any(cell is not None for cell in cells) and all(
             (cell is None) == (not row[name].strip()) for row, cell in zip(rows, cells, strict=True)
         ):
-            for row, cell in zip(rows, cells, strict=True):
+            for index, (row, cell) in enumerate(zip(rows, cells, strict=True)):
+                if isinstance(cell, list | dict):
+                    _refuse_twice(row[name], f"{where} row {index}: {name}")
                 row[name] = cell
+
+
+def _refuse_twice(text: str, where: str) -> None:
+    try:
+        load_json(text)
+    except ValueError as error:
+        raise StudyError(f"{where}: {error}") from None
 
 
 def _json_or_none(text: str) -> Any:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,6 +14,7 @@ from reward_ablation.config.base import Section
 from reward_ablation.config.sections.data import FileData, HubData, ProblemSource, further_columns
 from reward_ablation.data.further_columns import typed_column
 from reward_ablation.data.gold_check import check_golds
+from reward_ablation.data.missing_words import missing_word
 from reward_ablation.data.reading import Rows
 from reward_ablation.data.sources import REPOSITORIES, load
 from reward_ablation.system.errors import StudyError
@@ -75,9 +78,15 @@ def prepare(spec: PrepareSpec, name: str, output: Path, apart_from: Sequence[Pat
     """
     check_unchanged(spec)
     further = further_columns(spec.source)
-    rows = normalised(load(spec.source, spec.golds), name, further)
+    raw = load(spec.source, spec.golds)
+    rows = normalised(raw, name, further)
     kept = [row for row in rows if row["answer"] or not spec.golds]
     counts = {"dropped_no_gold": len(rows) - len(kept)}
+    words = dict(Counter(word for row in raw if (word := missing_word(row.get("answer")))))
+    if words:
+        listed = ", ".join(f"{word!r} ({count})" for word, count in words.items())
+        remedy = r"where such a word is the answer, write it as \text{...}"
+        print(f"{name}: golds that count as missing: {listed}; {remedy}", flush=True)
 
     repeated = find_duplicates(kept)
     if spec.duplicates == "refuse":
@@ -98,7 +107,9 @@ def prepare(spec: PrepareSpec, name: str, output: Path, apart_from: Sequence[Pat
         check_golds(kept, name)
     write_parquet(to_table(kept, name, spec.golds, further), output)
     origin = provenance(spec)
-    write_json({"rows": len(kept), **counts, "source": origin, "sha256": sha256(output)}, output.with_suffix(".json"))
+    missing = {"golds_taken_as_missing": words} if words else {}
+    record = {"rows": len(kept), **counts, **missing, "source": origin, "sha256": sha256(output)}
+    write_json(record, output.with_suffix(".json"))
 
 
 def _refuse(found: dict[str, str], message: str, remedy: str) -> None:
@@ -118,9 +129,9 @@ def check_unchanged(spec: PrepareSpec) -> None:
 def normalised(rows: Rows, name: str, further: Sequence[str] = ()) -> Rows:
     """Rows with every column of the schema, texts as str, and a unique id and a question in each row.
 
-    The values of `further` columns stay as they are. Id, question and gold lose white space at both ends. A gold that
-    is absent, empty or not a number (NaN) becomes None. A StudyError names a row without an id or a question, or with
-    an id that another row has.
+    The values of `further` columns stay as they are. Id, question and gold lose white space at both ends. A question,
+    gold, solution or subject that is absent, empty, NaN or a word for a missing value becomes None. A StudyError names
+    a row without an id or a question, or with an id that another row has.
     """
     result: dict[str, dict[str, Any]] = {}
     for index, raw in enumerate(rows):
@@ -131,10 +142,14 @@ def normalised(rows: Rows, name: str, further: Sequence[str] = ()) -> Rows:
         }
         for column in ("id", "question", "answer"):
             row[column] = (row[column] or "").strip() or None
+        for column in ("question", "answer", "solution", "subject"):
+            if missing_word(row[column]):
+                row[column] = None
         row |= {column: raw.get(column) for column in further}
         for column in ("id", "question"):
             if row[column] is None:
-                raise StudyError(f"{where}: no {column}; every problem needs one")
+                found = f" (but {word!r})" if (word := missing_word(raw.get(column))) else ""
+                raise StudyError(f"{where}: no {column}{found}; every problem needs one")
         if row["id"] in result:
             raise StudyError(f"{where}: id {row['id']} occurs twice; ids must differ")
         result[row["id"]] = row
@@ -142,7 +157,10 @@ def normalised(rows: Rows, name: str, further: Sequence[str] = ()) -> Rows:
 
 
 def as_text(value: Any, where: str) -> str | None:
-    """Text as it is, a number as its shortest digits (72.0 is "72"), None or NaN as None; else a StudyError."""
+    """Text as it is, a number as its shortest digits (72.0 is "72"), None or NaN as None; else a StudyError.
+
+    A decimal keeps all its digits but for zeros at the end.
+    """
     if value is None or value != value:
         return None
     if isinstance(value, str):
@@ -151,6 +169,9 @@ def as_text(value: Any, where: str) -> str | None:
         return str(int(value))
     if isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
+    if isinstance(value, Decimal):
+        digits = f"{value:f}"
+        return digits.rstrip("0").rstrip(".") if "." in digits else digits
     raise StudyError(f"{where} is a {type(value).__name__}; it must be text or a number")
 
 

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import csv
 import json
+from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reward_ablation.system.errors import StudyError
+from reward_ablation.system.git_lfs import refuse_lfs_pointer
+from reward_ablation.system.strict_text import DuplicateKey, load_json
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Rows = list[dict[str, Any]]
 
 #: Most characters of a cell of a CSV file. A program's unit tests may exceed Python's own limit of 131,072.
 _LONGEST_CELL = 2**30
+_TWICE = "column '{}' occurs twice; rename one of the two, or take it out"
 
 
 def read_file(path: str | Path) -> Rows:
@@ -23,12 +30,14 @@ def read_file(path: str | Path) -> Rows:
     Raises
     ------
     StudyError
-        The file is missing, empty, of another kind, or broken. The message names the line if the format has lines.
+        The file is missing, empty, of another kind, broken or a Git LFS pointer, or a name in it occurs twice. The
+        message names the line if the format has lines.
     """
     path = Path(path)
     if path.suffix.lower() not in _READERS:
         raise StudyError(f"{path}: cannot tell the format by its name; it must end in {', '.join(_READERS)}")
     try:
+        refuse_lfs_pointer(path, str(path))
         rows = _READERS[path.suffix.lower()](path)
     except FileNotFoundError:
         raise StudyError(f"{path}: no such file; paths start at the folder that the workflow runs in") from None
@@ -42,13 +51,7 @@ def read_file(path: str | Path) -> Rows:
 
 
 def _read_json(path: Path) -> Rows:
-    text = path.read_text(encoding="utf-8-sig")
-    try:
-        rows = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise StudyError(f"{path}: line {error.lineno}: not JSON ({error.msg})") from error
-    except _UNREADABLE as error:
-        raise StudyError(f"{path}: {_why_unreadable(error)}") from None
+    rows = _parsed(path.read_text(encoding="utf-8-sig"), path)
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise StudyError(f"{path}: must hold a list of objects; with one object a line, call it .jsonl")
     return rows
@@ -60,26 +63,23 @@ def _read_json_lines(path: Path) -> Rows:
         for number, line in enumerate(file, start=1):
             if not line.strip():
                 continue
-            try:
-                row = json.loads(line)
-            except json.JSONDecodeError as error:
-                raise StudyError(f"{path}: line {number}: not JSON ({error.msg})") from error
-            except _UNREADABLE as error:
-                raise StudyError(f"{path}: line {number}: {_why_unreadable(error)}") from None
+            row = _parsed(line, path, number)
             if not isinstance(row, dict):
                 raise StudyError(f"{path}: line {number}: must be an object with the columns as keys")
             rows.append(row)
     return rows
 
 
-#: Errors of Python's JSON reader besides syntax: nesting that is too deep, and whole numbers with too many digits.
-_UNREADABLE = (RecursionError, ValueError)
-
-
-def _why_unreadable(error: Exception) -> str:
-    if isinstance(error, RecursionError):
-        return "lists and objects are nested too deep; flatten them"
-    return "a whole number has too many digits; write it as text"
+def _parsed(text: str, path: Path, line: int | None = None) -> Any:
+    """The value of a JSON text. `line` is the text's line, if the text is only one line of the file."""
+    try:
+        return load_json(text, line or 1)
+    except DuplicateKey as error:
+        raise StudyError(f"{path}: {error}") from None
+    except json.JSONDecodeError as error:
+        raise StudyError(f"{path}: line {line or error.lineno}: not JSON ({error.msg})") from error
+    except ValueError as error:
+        raise StudyError(f"{path}: {f'line {line}: ' if line else ''}{error}") from None
 
 
 def _read_csv(path: Path) -> Rows:
@@ -89,8 +89,8 @@ def _read_csv(path: Path) -> Rows:
         rows: Rows = []
         try:
             header = next(reader, [])
-            if len(set(header)) < len(header):
-                raise StudyError(f"{path}: line 1: a column occurs twice: {', '.join(header)}")
+            if twice := [name for name, count in Counter(header).items() if count > 1]:
+                raise StudyError(f"{path}: line 1: {_TWICE.format(twice[0])}")
             for row in reader:
                 if row and len(row) != len(header):
                     raise StudyError(f"{path}: line {reader.line_num}: {len(row)} values for {len(header)} columns")
@@ -107,9 +107,22 @@ def _read_parquet(path: Path) -> Rows:
 
     try:
         with path.open("rb") as file:
+            _refuse_twice(pq.read_schema(file), path)
             return pq.read_table(file).to_pylist()
     except pa.ArrowException as error:
         raise StudyError(f"{path}: not a Parquet file ({str(error).splitlines()[0]})") from error
+
+
+def _refuse_twice(schema: pa.Schema, path: Path) -> None:
+    """Refuse a column, or a field of an object, that occurs twice. pyarrow gives another reason, or no reason."""
+    levels: list[tuple[str, list[pa.Field]]] = [("", [*schema])]
+    while levels:
+        outer, fields = levels.pop()
+        for name, count in Counter(field.name for field in fields).items():
+            if count > 1:
+                raise StudyError(f"{path}: {_TWICE.format(outer + name)}")
+        for field in fields:
+            levels.append((f"{outer}{field.name}.", [field.type.field(i) for i in range(field.type.num_fields)]))
 
 
 _READERS = {

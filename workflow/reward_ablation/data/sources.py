@@ -6,8 +6,18 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from reward_ablation.config.sections.data import FileData, HubData, ProblemSource, WordProblems, further_columns
+from reward_ablation.config.sections.data import (
+    OF_FILES,
+    FileData,
+    HubData,
+    ProblemSource,
+    WordProblems,
+    further_columns,
+)
 from reward_ablation.data.further_columns import from_csv, is_csv
+from reward_ablation.data.messages import check_question, refuse_messages
+from reward_ablation.data.missing_words import MISSING_WORDS
+from reward_ablation.data.nested_fields import column_values
 from reward_ablation.data.reading import Rows, read_file, read_hub
 from reward_ablation.system.errors import StudyError
 
@@ -198,40 +208,41 @@ def ifeval(raw: Rows, split: str) -> Rows:
 def user_file(source: FileData, golds: bool = True) -> Rows:
     """Rows of a user's own file. The config maps our columns to the file's; other columns keep their names.
 
-    With `golds`, the file must have a column of answers. Without a column of ids, the id is the file's name and the
-    row's number. The split is "all".
+    The config may name a field inside a column. With `golds`, the file must have a column of answers. Without a column
+    of ids, the id is the file's name and the row's number. The split is "all".
     """
-    raw = read_file(source.path)
-    present = list(dict.fromkeys(name for row in raw for name in row))
+    raw, names = read_file(source.path), {column: column for column in OF_FILES} | source.columns
+    values = {
+        ours: column_values(raw, theirs, f"{source.path}: columns.{ours}")
+        for ours, theirs in names.items()
+        if theirs is not None
+    }
+    present = ", ".join(dict.fromkeys(name for row in raw for name in row))
     for ours, theirs in source.columns.items():
-        if theirs is not None and theirs not in present:
-            raise StudyError(f"{source.path}: columns.{ours}: no column '{theirs}'; columns here: {', '.join(present)}")
+        if theirs is not None and values[ours] is None:
+            raise StudyError(f"{source.path}: columns.{ours}: no column '{theirs}'; columns here: {present}")
     for column in ("question", "answer") if golds else ("question",):
-        if source.columns.get(column, column) not in present:
+        if values.get(column) is None:
             without = "; where the problems have no answers, write columns: {answer: null}" * (column == "answer")
             raise StudyError(
                 f"{source.path}: no column '{column}'; name its column with columns: {{{column}: ...}}; "
-                f"columns here: {', '.join(present)}{without}"
+                f"columns here: {present}{without}"
             )
+    check_question(raw, str(names["question"]), source.path)
 
-    def value(row: dict[str, Any], ours: Any) -> Any:
-        theirs = source.columns.get(ours, ours)
-        return None if theirs is None else row.get(theirs)
-
-    has_ids = source.columns.get("id", "id") in present
     stem, further = Path(source.path).stem, further_columns(source)
-    rows = [
-        {
-            **{column: value(row, column) for column in ("question", "answer", "solution", "subject", *further)},
-            "id": value(row, "id") if has_ids else f"file/{stem}/{index}",
-            "level": level(value(row, "level"), f"{source.path} row {index}"),
-            "source": "file",
-            "split": "all",
-        }
-        for index, row in enumerate(raw)
-    ]
+    texts = ("question", "answer", "solution", "subject")
+    rows: Rows = []
+    for index in range(len(raw)):
+        where = f"{source.path} row {index}"
+        row = {column: known[index] if (known := values.get(column)) else None for column in (*texts, *further)}
+        for column in texts:
+            refuse_messages(row[column], column, str(names[column]), where)
+        row["id"] = ids[index] if (ids := values["id"]) else f"file/{stem}/{index}"
+        row["level"] = level(levels[index], where) if (levels := values["level"]) else None
+        rows.append(row | {"source": "file", "split": "all"})
     if is_csv(source.path):
-        from_csv(rows, further)
+        from_csv(rows, [column for column in further if source.columns[column] in raw[0]], source.path)
     return rows
 
 
@@ -251,11 +262,11 @@ def list_field(row: dict[str, Any], name: str, where: str) -> list[Any]:
 
 
 def level(value: Any, where: str) -> int | None:
-    """A difficulty, such as 5, "5" or "Level 5", as a number. None for no value and for MATH's "Level ?"."""
+    """A difficulty, such as 5, "5" or "Level 5", as a number. None for a missing value and for MATH's "Level ?"."""
     text = "" if value is None or value != value else str(value).strip()  # NaN is a missing number
-    if text in ("", "Level ?"):
+    if text in ("", "Level ?") or text in MISSING_WORDS:
         return None
-    match = re.fullmatch(r"(?:Level )?(-?\d{1,18})(?:\.0)?", text)
+    match = re.fullmatch(r"(?:Level )?(-?\d{1,18})(?:\.0+)?", text)
     if match is None:
         raise StudyError(f"{where}: level {text!r} is no whole number; map level to another column, or leave it empty")
     return int(match[1])

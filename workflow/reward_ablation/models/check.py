@@ -10,6 +10,7 @@ from reward_ablation.models.finite import check_fetched
 from reward_ablation.models.trial import GENERATION_CONFIG, try_model
 from reward_ablation.system.errors import StudyError, first_line
 from reward_ablation.system.files import sha256
+from reward_ablation.system.git_lfs import refuse_lfs_pointer
 from reward_ablation.system.strict_text import load_json
 
 #: What is taken from a repository or folder: weights, configs, tokenizer and chat template.
@@ -52,6 +53,14 @@ def check_names(names: list[str], where: str) -> None:
     raise StudyError(f"{where}: has no model.safetensors and no {INDEX}; a model in safetensors is needed")
 
 
+def _check_files(folder: Path, where: str) -> None:
+    """Check the names of a folder's files, and refuse a Git LFS pointer in place of a file."""
+    check_names([path.name for path in folder.iterdir()], where)
+    for path in sorted(folder.iterdir()):
+        if path.is_file():
+            refuse_lfs_pointer(path, f"{where}: {path.name}")
+
+
 def file_table(folder: Path) -> dict[str, dict[str, Any]]:
     """Size and SHA-256 of every file in a folder, by name."""
     names = sorted(path.name for path in folder.iterdir() if path.is_file())
@@ -78,7 +87,7 @@ def check_model(folder: Path, where: str) -> tuple[int, str]:
         A file is missing or broken, a weight is NaN or infinite, or the architecture is not a causal language model of
         transformers itself.
     """
-    check_names([path.name for path in folder.iterdir()], where)
+    _check_files(folder, where)
     (config, generation), shapes = _read_configs(folder, where), _shapes(folder, where)
     model_type = str(config.get("model_type"))
 
@@ -99,7 +108,7 @@ def check_sequence_classifier(folder: Path, where: str) -> tuple[int, str]:
 
     A causal language model is refused: transformers would give it a head with random weights.
     """
-    check_names([path.name for path in folder.iterdir()], where)
+    _check_files(folder, where)
     (config, generation), shapes = _read_configs(folder, where), _shapes(folder, where)
 
     from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES as CLASSIFIERS

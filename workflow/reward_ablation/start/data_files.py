@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from reward_ablation.study.study import Study
 from reward_ablation.system.errors import StudyError
-from reward_ablation.system.strict_text import DuplicateKey, load_json
+from reward_ablation.system.git_lfs import refuse_lfs_pointer
 
 #: Largest file, in bytes, that is read before the jobs: reading takes a few seconds. Parquet is left to the jobs,
 #: because a small file can need much memory.
 LARGEST = 2**26
-JSON_LINES = (".jsonl", ".ndjson")
-TEXTS = (".json", *JSON_LINES, ".csv")
+TEXTS = (".json", ".jsonl", ".ndjson", ".csv")
 
 
 def check_data_files(study: Study) -> None:
-    """Refuse rows of local files that the jobs would refuse later, and keys that occur twice in an object or a cell.
+    """Refuse Git LFS pointers, and rows of local files that the jobs would refuse later.
 
     Raises
     ------
@@ -29,11 +26,11 @@ def check_data_files(study: Study) -> None:
     """
     for key, output, spec in _sets(study):
         path = Path(json.loads(spec)["source"].get("path") or "")
-        if (study.root / study.config.root / output).exists() or path.suffix.lower() not in TEXTS:
+        if (study.root / study.config.root / output).exists() or not path.is_file():
             continue
         try:
-            if path.is_file() and path.stat().st_size <= LARGEST:
-                _check_keys(path)
+            refuse_lfs_pointer(path, str(path))
+            if path.suffix.lower() in TEXTS and path.stat().st_size <= LARGEST:
                 _check_rows(spec, path)
         except ValueError as error:  # StudyError included
             raise StudyError(f"{key}: {error}") from None
@@ -46,30 +43,6 @@ def _sets(study: Study) -> Iterator[tuple[str, str, str]]:
         yield f"data.evaluation.{dataset.rpartition('-')[0]}", f"data/evaluation/{dataset}.parquet", spec
     if study.demonstrations_file:
         yield "sft.data", study.demonstrations_file, study.sft_data_spec(None)
-
-
-def _check_keys(path: Path) -> None:
-    """Refuse a key that occurs twice in an object. Text that is not JSON is refused when the rows are read."""
-    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
-        whole = path.suffix.lower() == ".json"
-        texts = _csv_cells(file) if path.suffix.lower() == ".csv" else enumerate([file.read()] if whole else file, 1)
-        for number, text in texts:
-            try:
-                load_json(text, number)
-            except DuplicateKey as error:
-                raise StudyError(f"{path}: {error}") from None
-            except ValueError:
-                continue
-
-
-def _csv_cells(file: Any) -> Iterator[tuple[int, str]]:
-    """Cells of a CSV file that may be JSON objects or lists, each with the number of its last line."""
-    reader = csv.reader(file)
-    try:
-        for row in reader:
-            yield from ((reader.line_num, cell) for cell in row if cell.lstrip()[:1] in ("{", "["))
-    except csv.Error:
-        return  # refused when the rows are read
 
 
 def _check_rows(spec: str, path: Path) -> None:

@@ -90,9 +90,9 @@ class FileData(DataSet):
     path: Line
     columns: dict[Name, Line | None] = Field(
         default_factory=dict,
-        description="Our column: the file's column. id, question, answer, solution, level and subject keep their names "
-        "where they are left out. Any other name is a further column for components. answer: null says that the "
-        "problems have no answers.",
+        description="Our column: the file's column, or a field in it, such as reward_model.ground_truth or "
+        "prompt.0.content. id, question, answer, solution, level and subject keep their names where they are left out. "
+        "Any other name is a further column for components. answer: null says that the problems have no answers.",
     )
 
     @field_validator("columns", mode="before")
