@@ -19,6 +19,7 @@ from transformers import (
 )
 
 from reward_ablation.sampling.draws import SampleByRow, WatchLogits, uniforms, where_drawn
+from reward_ablation.sampling.generation_config import without_own_settings
 
 
 def warpers(config: GenerationConfig) -> list[Any]:
@@ -36,12 +37,26 @@ def warpers(config: GenerationConfig) -> list[Any]:
 
 
 @contextmanager
+def evaluation_mode(model: Any) -> Iterator[None]:
+    """Switch off dropout, and whatever else a module does in training alone."""
+    training = [module for module in model.modules() if module.training]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True
+
+
+@contextmanager
 def own_draws(model: Any, config: GenerationConfig, seeds: list[int]) -> Iterator[None]:
     """Let the model's `generate` draw each row's tokens by the row's own seed, whoever calls it.
 
     `config` is the config that `generate` will be called with. With a sampling config, transformers would draw all rows
     from one stream. Inside this context the config is therefore greedy, and a logits processor draws the tokens. The
     warpers are added here, because transformers would apply its own only after the processors that it is given.
+
+    Rollouts come from the policy that evaluation sees: without dropout, and without the model's own generation config.
 
     Raises
     ------
@@ -56,7 +71,8 @@ def own_draws(model: Any, config: GenerationConfig, seeds: list[int]) -> Iterato
     # The other settings are removed: transformers would warn at each step that they have no effect.
     config.update(do_sample=False, **dict.fromkeys(sampling.keys() - {"do_sample"}))
     try:
-        yield
+        with evaluation_mode(model), without_own_settings(model):
+            yield
     finally:
         config.update(**sampling)
         del model.generate
