@@ -92,9 +92,9 @@ def train(demo_model, problems, tmp_path):
     """Train a run in this process: `train(name, **changes of the spec)` gives its folder."""
     from reward_ablation.training.around.run import train_run
 
-    def run(name: str, callbacks=(), problems=problems, **changes) -> Path:
+    def run(name: str, callbacks=(), problems=problems, model=demo_model, **changes) -> Path:
         folder = tmp_path / name / "seed0"
-        train_run(canonical(spec_with(**changes)), "code", demo_model, problems, folder, callbacks=tuple(callbacks))
+        train_run(canonical(spec_with(**changes)), "code", model, problems, folder, callbacks=tuple(callbacks))
         return folder
 
     return run

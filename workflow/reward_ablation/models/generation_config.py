@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import reprlib
 from pathlib import Path
+from typing import Any
 
 from reward_ablation.sampling.generation_config import read_generation_config
 from reward_ablation.sampling.tokenizer import GENERATION_CONFIG
@@ -18,6 +19,8 @@ _NOT_NAMED = {
     *("return_dict_in_generate", "num_assistant_tokens", "num_assistant_tokens_schedule", "assistant_lookbehind"),
     *("assistant_confidence_threshold", "target_lookbehind"),
 }
+#: Settings that vLLM reads from the file, too.
+_OF_VLLM = {"presence_penalty", "frequency_penalty"}
 #: Settings of which 1 asks for nothing, as None, 0, False and an empty list do of each setting.
 _OFF_AT_ONE = {
     *("num_beams", "num_beam_groups", "num_return_sequences", "length_penalty", "encoder_repetition_penalty"),
@@ -28,11 +31,11 @@ _OFF_AT_ONE = {
 def ignored_settings(folder: Path) -> str | None:
     """One line that names what a model's generation config asks for and nothing here does; None if that is nothing.
 
-    Settings without a meaning in transformers are left out.
+    Settings that mean nothing to transformers and to vLLM are left out.
     """
     from transformers import GenerationConfig
 
-    known = vars(GenerationConfig()).keys() - _NOT_NAMED
+    known = (vars(GenerationConfig()).keys() | _OF_VLLM) - _NOT_NAMED
     asked = [
         f"{name}: {reprlib.repr(value)}"
         for name, value in sorted(vars(read_generation_config(folder)).items())
@@ -62,3 +65,19 @@ def check_generation_config(folder: Path, where: str) -> None:
         raise StudyError(f"{where}: eos_token_id in {GENERATION_CONFIG} must be numbers of tokens, not {ends!r}")
     if line:
         print(f"warning: {where}: {line}", flush=True)
+
+
+def make_saveable(model: Any) -> None:
+    """Keep only the tokens of a generation config that transformers would refuse to save, at the end of a training.
+
+    transformers loads, and does not save, a temperature without do_sample, for example. Nothing here uses either.
+    """
+    from transformers import GenerationConfig
+
+    whole = model.get_base_model() if hasattr(model, "get_base_model") else model  # of peft's adapters
+    config = whole.generation_config
+    try:
+        config.validate(strict=True)
+    except ValueError:
+        tokens = {name: getattr(config, name) for name in ("eos_token_id", "pad_token_id", "bos_token_id")}
+        whole.generation_config = GenerationConfig(**tokens)
