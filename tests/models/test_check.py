@@ -228,8 +228,11 @@ def template(text):
         ),
         (without_tokenizer, "^copy: the tokenizer knows no word; its tokenizer.json, or vocabulary, may be missing"),
         (endless(), "neither the tokenizer nor generation_config.json names an end token; set eos_token in tokenizer_"),
-        (endless([999]), "generation_config.json names the end token 999, which the tokenizer does not have$"),
-        (generating(eos_token_id="<end>"), "eos_token_id in generation_config.json must be numbers of tokens, not '<end>'"),
+        (endless([999]), "generation_config.json names the end token 999, and the tokenizer has no such token$"),
+        (
+            generating(eos_token_id="<end>"),
+            "eos_token_id in generation_config.json must be numbers of tokens, not '<end>'",
+        ),
         (generating(max_new_tokens=-1), "transformers cannot use generation_config.json: `max_new_tokens` must be"),
         (
             added("<new>", "pad_token"),

@@ -70,7 +70,9 @@ ASKED |= {"guidance_scale": 3.0, "stop_strings": ["a"], "remove_invalid_values":
 def test_a_models_own_settings_and_dropout_change_no_rollout(demo_model, config, prompts, adapted):
     model = load_model(demo_model)
     if adapted:
-        model = get_peft_model(model, LoraConfig(r=2, lora_dropout=0.5, init_lora_weights=False, target_modules=["q_proj"]))
+        model = get_peft_model(
+            model, LoraConfig(r=2, lora_dropout=0.5, init_lora_weights=False, target_modules=["q_proj"])
+        )
         model.eval()
     with own_draws(model, config, [1, 2]):
         expected = model.generate(**prompts, generation_config=config)

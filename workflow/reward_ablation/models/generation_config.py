@@ -6,7 +6,7 @@ import reprlib
 from pathlib import Path
 from typing import Any
 
-from reward_ablation.sampling.generation_config import read_generation_config
+from reward_ablation.sampling.generation_config import generating_model, read_generation_config
 from reward_ablation.sampling.tokenizer import GENERATION_CONFIG
 from reward_ablation.system.errors import StudyError, first_line
 
@@ -74,10 +74,10 @@ def make_saveable(model: Any) -> None:
     """
     from transformers import GenerationConfig
 
-    whole = model.get_base_model() if hasattr(model, "get_base_model") else model  # of peft's adapters
-    config = whole.generation_config
+    base = generating_model(model)
+    config = base.generation_config
     try:
         config.validate(strict=True)
     except ValueError:
         tokens = {name: getattr(config, name) for name in ("eos_token_id", "pad_token_id", "bos_token_id")}
-        whole.generation_config = GenerationConfig(**tokens)
+        base.generation_config = GenerationConfig(**tokens)

@@ -1,6 +1,6 @@
 """What a model's generation_config.json decides here: the tokens that end a completion, and nothing else.
 
-Temperature, top-p, top-k, min-p and repetition penalty are the study's, in training and evaluation and with each backend.
+Temperature, top-p, top-k, min-p and repetition penalty are the study's, in training and evaluation, with each backend.
 """
 
 from __future__ import annotations
@@ -14,11 +14,16 @@ from transformers import AutoConfig, GenerationConfig
 
 
 def read_generation_config(folder: str | Path) -> GenerationConfig:
-    """Generation config of a model folder: generation_config.json or, as in transformers, what config.json says of it."""
+    """Generation config of a model folder, from generation_config.json or else, as in transformers, config.json."""
     try:
         return GenerationConfig.from_pretrained(folder, local_files_only=True)
     except OSError:
         return GenerationConfig.from_model_config(AutoConfig.from_pretrained(folder, local_files_only=True))
+
+
+def generating_model(model: Any) -> Any:
+    """The model whose generation config counts: that under peft's adapters, or the model itself."""
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 
 @contextmanager
@@ -27,9 +32,9 @@ def without_own_settings(model: Any) -> Iterator[None]:
 
     transformers takes each setting that its caller leaves open from there, such as no_repeat_ngram_size.
     """
-    whole = model.get_base_model() if hasattr(model, "get_base_model") else model  # peft's models generate by their base
-    own, whole.generation_config = whole.generation_config, GenerationConfig()
+    base = generating_model(model)
+    own, base.generation_config = base.generation_config, GenerationConfig()
     try:
         yield
     finally:
-        whole.generation_config = own
+        base.generation_config = own

@@ -50,7 +50,9 @@ def load_tokenizer(folder: str | Path, where: str | None = None) -> PreTrainedTo
     if tokenizer.eos_token is None and (end := _named_end(folder)) is not None:
         token = tokenizer.convert_ids_to_tokens(end)
         if token is None:
-            raise StudyError(f"{where}: {GENERATION_CONFIG} names the end token {end}, which the tokenizer does not have")
+            raise StudyError(
+                f"{where}: {GENERATION_CONFIG} names the end token {end}, and the tokenizer has no such token"
+            )
         tokenizer.add_special_tokens({"eos_token": token})
     if tokenizer.pad_token is None:
         if tokenizer.eos_token is None:
