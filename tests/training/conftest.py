@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import shutil
 import subprocess
 import sys
 from functools import partial
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from reward_ablation.config.sections.model import DemoModel
+from reward_ablation.config.sections.model import DemoModel, LocalModel
 from reward_ablation.data.problems import PrepareSpec, prepare
 from reward_ablation.study.canonical import canonical
 from reward_ablation.study.core_digest import training_digest
@@ -61,6 +62,19 @@ def make_model(folder: Path) -> Path:
 
     fetch(DemoModel(samples=300, steps=40), folder / "model.json")
     return folder
+
+
+def changed_model(model: Path, folder: Path, generation: dict) -> Path:
+    """Fetch a copy of a model with more in its generation config, which alone names the end token."""
+    from reward_ablation.models.fetch import fetch
+
+    source = shutil.copytree(model, folder / "source")
+    (source / "model.json").unlink()
+    for name, changes in (("generation_config.json", generation), ("tokenizer_config.json", {"eos_token": None})):
+        settings = {**json.loads((source / name).read_text()), **changes}
+        (source / name).write_text(json.dumps({key: value for key, value in settings.items() if value is not None}))
+    fetch(LocalModel(source="local", path=str(source)), folder / "model/model.json")
+    return folder / "model"
 
 
 def make_problems(path: Path) -> Path:

@@ -9,16 +9,14 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from reward_ablation.config.sections.model import LocalModel
 from reward_ablation.models.check import file_table
-from reward_ablation.models.fetch import fetch
 from reward_ablation.study import syntax_text
 from reward_ablation.study.canonical import canonical
 from reward_ablation.study.reward_files import file_digest
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
 
-from .conftest import spec_with
+from .conftest import changed_model, spec_with
 
 
 def weights_of(run):
@@ -109,17 +107,6 @@ def test_a_tracked_component_that_draws_random_numbers_changes_nothing(train, tm
     assert weights_of(noisy) == weights_of(plain)
 
 
-def changed_model(model, folder, generation, tokenizer):
-    """Fetch a copy of a model with other settings in two of its files; None takes a setting out."""
-    source = shutil.copytree(model, folder / "source")
-    (source / "model.json").unlink()
-    for name, changes in (("generation_config.json", generation), ("tokenizer_config.json", tokenizer)):
-        settings = {**json.loads((source / name).read_text()), **changes}
-        (source / name).write_text(json.dumps({key: value for key, value in settings.items() if value is not None}))
-    fetch(LocalModel(source="local", path=str(source)), folder / "model/model.json")
-    return folder / "model"
-
-
 ASKED = {"no_repeat_ngram_size": 1, "num_beams": 2}
 
 
@@ -134,7 +121,7 @@ def test_of_a_models_generation_config_only_end_tokens_count(
     train, trained, demo_model, tmp_path, capsys, generation, kept
 ):
     changes = {"training": {"max_steps": 1, "repetition_penalty": 1.2}}
-    model = changed_model(demo_model, tmp_path, generation, {"eos_token": None})
+    model = changed_model(demo_model, tmp_path, generation)
     capsys.readouterr()
     run, plain = train("run", model=model, **changes), trained(**changes)
     assert weights_of(run) == weights_of(plain)
