@@ -14,6 +14,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from reward_ablation.models.check import check_model, check_names, wanted
+from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.system.errors import StudyError
 
 
@@ -86,13 +87,22 @@ def without_tokenizer(folder):
     (folder / "tokenizer.json").unlink()
 
 
-def endless(folder):
-    """A damage that names the end token only where models are told how to generate."""
-    from transformers import PreTrainedTokenizerFast
+def endless(named=None):
+    """A damage that names the end token nowhere, or only where models are told how to generate."""
 
-    plain = PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"), pad_token="<end>")
-    plain.save_pretrained(folder)
-    (folder / "generation_config.json").write_text('{"eos_token_id": [0]}')
+    def change(folder):
+        from transformers import PreTrainedTokenizerFast
+
+        plain = PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"), pad_token="1")
+        plain.save_pretrained(folder)
+        generating(eos_token_id=named)(folder)
+
+    return change
+
+
+def generating(**settings):
+    """A damage, or none: another generation config."""
+    return lambda folder: (folder / "generation_config.json").write_text(json.dumps(settings))
 
 
 def added(token, name=None):
@@ -219,10 +229,13 @@ def template(text):
             "says that the weights are quantized; take",
         ),
         (without_tokenizer, "^copy: the tokenizer knows no word; its tokenizer.json, or vocabulary, may be missing"),
+        (endless(), "neither the tokenizer nor generation_config.json names an end token; set eos_token in tokenizer_"),
+        (endless([999]), "generation_config.json names the end token 999, and the tokenizer has no such token$"),
         (
-            endless,
-            r"no eos_token; set it in tokenizer_config.json; generation_config.json names \['<end>'\]$",
+            generating(eos_token_id="<end>"),
+            "eos_token_id in generation_config.json must be numbers of tokens, not '<end>'",
         ),
+        (generating(max_new_tokens=-1), "transformers cannot use generation_config.json: `max_new_tokens` must be"),
         (
             added("<new>", "pad_token"),
             "token '<new>' of the tokenizer has number 270, and the model has 270 embeddings; resize",
@@ -343,3 +356,31 @@ def test_a_key_twice_in_a_models_config_is_refused(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "qwen2",\n"model_type": "llama"}')
     with pytest.raises(StudyError, match=r"^model: config.json is not JSON: line 2: key 'model_type' occurs twice"):
         check_model(tmp_path, "model")
+
+
+def test_an_end_token_that_only_the_generation_config_names_is_the_tokenizers_own(model_copy):
+    before = load_tokenizer(model_copy)
+    endless([0, 5])(model_copy)
+    check_model(model_copy, "copy")
+    tokenizer = load_tokenizer(model_copy)
+    assert (tokenizer.eos_token, tokenizer.eos_token_id, tokenizer.pad_token) == ("<end>", 0, "1")
+    assert len(tokenizer) == len(before)
+    assert tokenizer.decode([9, 0], skip_special_tokens=True) == before.decode([9], skip_special_tokens=True)
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ({"no_repeat_ngram_size": 2, "num_beams": 4}, "no_repeat_ngram_size: 2, num_beams: 4"),
+        ({"suppress_tokens": list(range(99))}, "suppress_tokens: [0, 1, 2, 3, 4, 5, ...]"),
+        ({"presence_penalty": 1.5}, "presence_penalty: 1.5"),  # of vLLM
+        ({"temperature": 0.6, "top_k": 20, "do_sample": True, "repetition_penalty": 1.1}, None),  # the study's
+        ({"num_beams": 1, "min_length": 0, "typical_p": 1.0, "bad_words_ids": []}, None),  # ask for nothing
+        ({"eos_token_id": [0], "use_cache": False, "chat_format": "chatml"}, None),
+    ],
+)
+def test_what_a_generation_config_asks_for_in_vain_is_told_in_one_line(model_copy, capsys, settings, line):
+    generating(**settings)(model_copy)
+    check_model(model_copy, "copy")
+    told = f"warning: copy: the model's generation_config.json asks for {line}; training and evaluation do not do so\n"
+    assert capsys.readouterr().out == (told if line else "")

@@ -40,7 +40,7 @@ def start(demo_model, problems, tmp_path):
     from reward_ablation.sft.demonstrations import read_demonstrations
     from reward_ablation.sft.fine_tune import fine_tune
 
-    def run(name: str, callbacks=(), **changes) -> Path:
+    def run(name: str, callbacks=(), model=demo_model, **changes) -> Path:
         spec = copy.deepcopy(SPEC)
         for key, value in changes.items():
             spec[key] = {**spec[key], **value} if key == "training" else value
@@ -48,7 +48,7 @@ def start(demo_model, problems, tmp_path):
         folder = tmp_path / name / "base-01234567"
         work = tmp_path / name / "work"
         demonstrations = read_demonstrations(problems, whole)
-        fine_tune(whole, demo_model, problems, demonstrations, work, folder / "model.json", tuple(callbacks))
+        fine_tune(whole, model, problems, demonstrations, work, folder / "model.json", tuple(callbacks))
         return folder
 
     return run

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -106,6 +107,19 @@ def test_a_start_that_is_killed_goes_on_from_its_last_checkpoint(start, capsys):
     capsys.readouterr()
     assert bytes_of(start("killed", training=saving)) == whole
     assert "from step 3" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("lora", [None, LORA])
+def test_a_generation_config_that_transformers_refuses_to_save_ends_no_start(start, demo_model, tmp_path, lora):
+    model = shutil.copytree(demo_model, tmp_path / "model")
+    asked = {**json.loads((model / "generation_config.json").read_text()), "temperature": 0.6}  # without do_sample
+    (model / "generation_config.json").write_text(json.dumps(asked))
+    odd, plain = (
+        start(name, model=of, lora=lora, training={"max_steps": 1})
+        for name, of in (("odd", model), ("plain", demo_model))
+    )
+    for name in ("model.safetensors", "generation_config.json"):
+        assert sha256(odd / name) == sha256(plain / name)
 
 
 def test_another_seed_is_another_start(start):

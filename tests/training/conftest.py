@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import shutil
 import subprocess
 import sys
 from functools import partial
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from reward_ablation.config.sections.model import DemoModel
+from reward_ablation.config.sections.model import DemoModel, LocalModel
 from reward_ablation.data.problems import PrepareSpec, prepare
 from reward_ablation.study.canonical import canonical
 from reward_ablation.study.core_digest import training_digest
@@ -63,6 +64,19 @@ def make_model(folder: Path) -> Path:
     return folder
 
 
+def changed_model(model: Path, folder: Path, generation: dict) -> Path:
+    """Fetch a copy of a model with more in its generation config, which alone names the end token."""
+    from reward_ablation.models.fetch import fetch
+
+    source = shutil.copytree(model, folder / "source")
+    (source / "model.json").unlink()
+    for name, changes in (("generation_config.json", generation), ("tokenizer_config.json", {"eos_token": None})):
+        settings = {**json.loads((source / name).read_text()), **changes}
+        (source / name).write_text(json.dumps({key: value for key, value in settings.items() if value is not None}))
+    fetch(LocalModel(source="local", path=str(source)), folder / "model/model.json")
+    return folder / "model"
+
+
 def make_problems(path: Path) -> Path:
     """A training set of 32 problems."""
     source = {"source": "word_problems", "count": 32, "split": "train"}
@@ -92,9 +106,9 @@ def train(demo_model, problems, tmp_path):
     """Train a run in this process: `train(name, **changes of the spec)` gives its folder."""
     from reward_ablation.training.around.run import train_run
 
-    def run(name: str, callbacks=(), problems=problems, **changes) -> Path:
+    def run(name: str, callbacks=(), problems=problems, model=demo_model, **changes) -> Path:
         folder = tmp_path / name / "seed0"
-        train_run(canonical(spec_with(**changes)), "code", demo_model, problems, folder, callbacks=tuple(callbacks))
+        train_run(canonical(spec_with(**changes)), "code", model, problems, folder, callbacks=tuple(callbacks))
         return folder
 
     return run

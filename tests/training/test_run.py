@@ -16,7 +16,7 @@ from reward_ablation.study.reward_files import file_digest
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
 
-from .conftest import spec_with
+from .conftest import changed_model, spec_with
 
 
 def weights_of(run):
@@ -107,6 +107,32 @@ def test_a_tracked_component_that_draws_random_numbers_changes_nothing(train, tm
     assert weights_of(noisy) == weights_of(plain)
 
 
+ASKED = {"no_repeat_ngram_size": 1, "num_beams": 2}
+
+
+@pytest.mark.parametrize(
+    ("generation", "kept"),
+    [
+        (ASKED, ASKED),
+        ({"temperature": 0.6}, {}),  # without do_sample, which transformers loads and does not save
+    ],
+)
+def test_of_a_models_generation_config_only_end_tokens_count(
+    train, trained, demo_model, tmp_path, capsys, generation, kept
+):
+    changes = {"training": {"max_steps": 1, "repetition_penalty": 1.2}}
+    model = changed_model(demo_model, tmp_path, generation)
+    capsys.readouterr()
+    run, plain = train("run", model=model, **changes), trained(**changes)
+    assert weights_of(run) == weights_of(plain)
+    for table in ("rollouts.parquet", "metrics.parquet"):
+        assert sha256(run / table) == sha256(plain / table)
+    saved, other = (json.loads((of / "model/generation_config.json").read_text()) for of in (run, plain))
+    assert saved == {**other, **kept}
+    line = "train: the model's generation_config.json asks for no_repeat_ngram_size: 1, num_beams: 2; training and"
+    assert (line in capsys.readouterr().out) == bool(kept)
+
+
 def test_measuring_gradients_changes_nothing(train):
     measured, unmeasured = train("measured"), train("unmeasured", gradients={"every": 0})
     assert weights_of(measured) == weights_of(unmeasured)
@@ -128,12 +154,14 @@ def test_a_seed_repeats_to_the_byte_and_another_differs(train):
     assert weights_of(first) == weights_of(again)
 
 
-def test_lora_with_kl_trains_an_adapter(train):
+def test_lora_with_kl_and_dropout_trains_an_adapter(train, capsys):
     run = train(
         "lora",
-        lora={"r": 4, "lora_alpha": 8, "lora_dropout": 0.0, "target_modules": "all-linear"},
+        lora={"r": 4, "lora_alpha": 8, "lora_dropout": 0.1, "target_modules": "all-linear"},
         training={"beta": 0.1, "max_steps": 2},
     )
+    line = "lora_dropout.default has a dropout of 0.1, which is active while completions are sampled"
+    assert line in capsys.readouterr().out
     assert (run / "model" / "adapter_model.safetensors").is_file()
     assert "kl" in pd.read_parquet(run / "metrics.parquet")
     gradients = pd.read_parquet(run / "gradients.parquet")

@@ -18,7 +18,7 @@ import requests
 
 from reward_ablation.system.exit_status import GOES_ON
 from reward_ablation.training.around.launch.key import KEY
-from training.conftest import spec_with, training_command
+from training.conftest import changed_model, spec_with, training_command
 from training.given import assert_shares_are_the_training_gradient
 from training.interrupting import attempts, digests
 
@@ -141,6 +141,19 @@ def test_a_colocated_engine_samples_by_the_present_weights(colocated):
     }  # what other weights would do can be asked: ratios do not depend on them
     different = rollouts(colocated).groupby(["step", "problem_id"])["completion"].nunique()
     assert (different == 4).all()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("vllm", [COLOCATE, SERVER], ids=["colocate", "server"])
+def test_of_a_models_generation_config_only_end_tokens_count(vllm_model, problems, colocated, tmp_path, vllm):
+    asked = {"presence_penalty": 2.0, "suppress_tokens": [*range(3, 60)], "max_new_tokens": 2}
+    model, run = changed_model(vllm_model, tmp_path, asked), tmp_path / "run" / "seed0"
+    spec = spec_with(**vllm, training={"max_steps": 1})
+    result = subprocess.run(training_command(spec, run, model, problems), capture_output=True, env=environment())
+    assert result.returncode == 0, result.stdout + result.stderr
+    first = rollouts(colocated).loc[[1]]
+    assert (first["stop_reason"] == "stop").any()
+    pd.testing.assert_frame_equal(rollouts(run)[["completion", "tokens"]], first[["completion", "tokens"]])
 
 
 @pytest.mark.long

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from peft import LoraConfig, get_peft_model
 from transformers import GenerationConfig, LogitsProcessorList
 
 from reward_ablation.models.load import load_model
@@ -60,10 +61,31 @@ def test_seeds_make_rollouts_of_one_prompt_differ(model, config, prompts):
     assert len(set(map(tuple, rows))) == 6
 
 
+#: What the files of models may ask for. transformers merges it into each call of generate that leaves it open.
+ASKED = {"no_repeat_ngram_size": 1, "min_new_tokens": 15, "num_beams": 2, "suppress_tokens": [*range(3, 60)]}
+ASKED |= {"guidance_scale": 3.0, "stop_strings": ["a"], "remove_invalid_values": True}
+
+
+@pytest.mark.parametrize("adapted", [False, True])
+def test_a_models_own_settings_change_no_rollout(demo_model, config, prompts, adapted):
+    model = load_model(demo_model)
+    if adapted:
+        model = get_peft_model(model, LoraConfig(r=2, init_lora_weights=False, target_modules=["q_proj"]))
+    with own_draws(model, config, [1, 2]):
+        expected = model.generate(**prompts, generation_config=config)
+    base = model.get_base_model() if adapted else model
+    own = base.generation_config = GenerationConfig(**ASKED)
+    with own_draws(model, config, [1, 2]):
+        assert model.generate(**prompts, generation_config=config).tolist() == expected.tolist()
+    assert base.generation_config is own
+
+
 def test_nothing_is_left_behind(model, config, prompts):
+    own = model.generation_config
     with pytest.raises(KeyboardInterrupt), own_draws(model, config, [1, 2]):
         raise KeyboardInterrupt
     assert config.do_sample
+    assert model.generation_config is own
     torch.manual_seed(0)
     first = model.generate(**prompts, generation_config=config)
     torch.manual_seed(1)

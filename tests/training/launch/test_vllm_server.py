@@ -39,6 +39,7 @@ def test_the_server_is_what_the_trainer_asks_for():
         "--weight-transfer-config": '{"backend":"nccl"}',
         "--logprobs-mode": "processed_logprobs",
         "--max-logprobs": "-1",
+        "--generation-config": "vllm",
         "--seed": "0",
         "--middleware": "reward_ablation.training.around.launch.key.RequireKey",
         "--max-model-len": "700",

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 import torch
-from transformers import AutoConfig, GenerationConfig, LogitsProcessorList
+from transformers import GenerationConfig, LogitsProcessorList
 
 from reward_ablation.config.sections.evaluation import Evaluation
 from reward_ablation.evaluation.requests import Completion, Request, cut_at_end, request_seed
 from reward_ablation.models.load import load_model
 from reward_ablation.sampling.draws import SampleByRow, WatchLogits, uniforms
+from reward_ablation.sampling.generation_config import read_generation_config
 from reward_ablation.system.errors import StudyError
 
 if TYPE_CHECKING:
@@ -68,11 +69,8 @@ def find_end_tokens(folder: str | Path, tokenizer: PreTrainedTokenizerBase) -> l
     StudyError
         Neither the model nor the tokenizer names an end token.
     """
-    try:
-        config = GenerationConfig.from_pretrained(folder, local_files_only=True)
-    except OSError:
-        config = GenerationConfig.from_model_config(AutoConfig.from_pretrained(folder, local_files_only=True))
-    own = config.eos_token_id if isinstance(config.eos_token_id, list) else [config.eos_token_id]
+    named = read_generation_config(folder).eos_token_id
+    own = named if isinstance(named, list) else [named]
     end_tokens = sorted({token for token in [*own, tokenizer.eos_token_id] if token is not None})
     if not end_tokens:
         raise StudyError(f"{folder}: neither model nor tokenizer names an end token; set eos_token_id")

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from reward_ablation.models.finite import check_fetched
-from reward_ablation.models.trial import GENERATION_CONFIG, try_model
+from reward_ablation.models.generation_config import check_generation_config
+from reward_ablation.models.trial import try_model
+from reward_ablation.sampling.tokenizer import GENERATION_CONFIG
 from reward_ablation.system.errors import StudyError, first_line
 from reward_ablation.system.files import sha256
 from reward_ablation.system.git_lfs import refuse_lfs_pointer
@@ -88,7 +90,9 @@ def check_model(folder: Path, where: str) -> tuple[int, str]:
         transformers itself.
     """
     _check_files(folder, where)
-    (config, generation), shapes = _read_configs(folder, where), _shapes(folder, where)
+    config, shapes = _read_json(folder, "config.json", where), _shapes(folder, where)
+    if (folder / GENERATION_CONFIG).is_file():
+        _read_json(folder, GENERATION_CONFIG, where)
     model_type = str(config.get("model_type"))
 
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as CAUSAL
@@ -98,7 +102,8 @@ def check_model(folder: Path, where: str) -> tuple[int, str]:
             f"{where}: model_type {model_type} is no causal language model of transformers; code from a "
             "repository is never run"
         )
-    try_model(folder, where, "AutoModelForCausalLM", config, generation, shapes)
+    try_model(folder, where, "AutoModelForCausalLM", config, shapes)
+    check_generation_config(folder, where)
     check_fetched(folder, where)
     return _count(shapes), str(CAUSAL[model_type])
 
@@ -108,8 +113,13 @@ def check_sequence_classifier(folder: Path, where: str) -> tuple[int, str]:
 
     A causal language model is refused: transformers would give it a head with random weights.
     """
+<<<<<<< HEAD
     _check_files(folder, where)
     (config, generation), shapes = _read_configs(folder, where), _shapes(folder, where)
+=======
+    check_names([path.name for path in folder.iterdir()], where)
+    config, shapes = _read_json(folder, "config.json", where), _shapes(folder, where)
+>>>>>>> sampling
 
     from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES as CLASSIFIERS
 
@@ -120,7 +130,7 @@ def check_sequence_classifier(folder: Path, where: str) -> tuple[int, str]:
             f"{where}: holds {architecture}, and reward_model needs a sequence classifier of transformers, such as "
             "Qwen2ForSequenceClassification; code from a repository is never run"
         )
-    try_model(folder, where, "AutoModelForSequenceClassification", config, generation, shapes)
+    try_model(folder, where, "AutoModelForSequenceClassification", config, shapes)
     check_fetched(folder, where)
     return _count(shapes), architecture
 
@@ -167,13 +177,6 @@ def _shapes_of(path: Path, where: str) -> dict[str, list[int]]:
             return {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118
     except SafetensorError as error:
         raise StudyError(f"{where}: {path.name} is truncated or broken: {first_line(error)}") from error
-
-
-def _read_configs(folder: Path, where: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Content of config.json, and of the generation config, which not every model has."""
-    has_other = (folder / GENERATION_CONFIG).is_file()
-    generation = _read_json(folder, GENERATION_CONFIG, where) if has_other else {}
-    return _read_json(folder, "config.json", where), generation
 
 
 def _read_json(folder: Path, name: str, where: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from reward_ablation.models.prompt import COMPLETION, QUESTION, check_rendered
-from reward_ablation.sampling.tokenizer import load_tokenizer
+from reward_ablation.sampling.tokenizer import GENERATION_CONFIG, load_tokenizer
 from reward_ablation.system.errors import StudyError, first_line
 from reward_ablation.system.limits import within_limits
 
@@ -22,16 +22,13 @@ PROBE = " ".join(["What is 12 + 345?", *(character * 500 for character in "aA1 .
 _LAYERS, _LAYERS_PER_TENSOR = ("num_hidden_layers", "n_layer", "n_layers", "num_layers"), 10
 #: Keys by which a config says that the weights are quantised.
 _QUANTISED = ("quantization_config", "compression_config")
-GENERATION_CONFIG = "generation_config.json"
 #: Most names of tensors in one message.
 _NAMED = 3
 
 Shapes = dict[str, list[int]]
 
 
-def try_model(
-    folder: Path, where: str, auto_class: str, config: dict[str, Any], generation: dict[str, Any], shapes: Shapes
-) -> None:
+def try_model(folder: Path, where: str, auto_class: str, config: dict[str, Any], shapes: Shapes) -> None:
     """Compare a config with the stored weights, and try the tokenizer and its chat template.
 
     Parameters
@@ -42,8 +39,8 @@ def try_model(
         What an error message calls the model.
     auto_class : str
         Name of the class of transformers that will load the model.
-    config, generation : dict
-        Content of config.json and of the generation config, which may be empty.
+    config : dict
+        Content of config.json.
     shapes : dict
         Shape of each stored tensor by name.
 
@@ -59,9 +56,7 @@ def try_model(
     loader, _ = getattr(transformers, auto_class), transformers.AutoTokenizer  # imported before the forks
     weights = partial(_check_weights, folder, where, loader, shapes)
     within_limits(weights, SECONDS, MEMORY, f"{where}: a model of the sizes in config.json")
-    ends = generation.get("eos_token_id")
-    generates = auto_class == "AutoModelForCausalLM"
-    tokenizer = partial(_try_tokenizer, folder, where, config, ends, generates)
+    tokenizer = partial(_try_tokenizer, folder, where, config, auto_class == "AutoModelForCausalLM")
     within_limits(tokenizer, SECONDS, MEMORY, f"{where}: the tokenizer or its chat template")
 
 
@@ -138,11 +133,8 @@ def _check_report(report: dict[str, Any], where: str) -> None:
             )
 
 
-def _try_tokenizer(folder: Path, where: str, config: dict[str, Any], ends: Any, generates: bool) -> None:
-    """Load a tokenizer, encode a text and a chat, and compare the tokens with the model's embedding.
-
-    `ends` is what the generation config names as end tokens.
-    """
+def _try_tokenizer(folder: Path, where: str, config: dict[str, Any], generates: bool) -> None:
+    """Load a tokenizer, encode a text and a chat, and compare the tokens with the model's embedding."""
     try:
         tokenizer: Any = load_tokenizer(folder, where)
     except (StudyError, MemoryError):
@@ -162,20 +154,15 @@ def _try_tokenizer(folder: Path, where: str, config: dict[str, Any], ends: Any, 
             judged = _use(partial(tokenizer.apply_chat_template, chat, tokenize=False), f"{where}: the chat template")
             check_rendered(judged or "", {"question": QUESTION, "completion": COMPLETION}, where)
     if generates:
-        _check_end(where, tokenizer, ends)
+        if tokenizer.eos_token_id is None:  # trained and generated completions would never end
+            raise StudyError(
+                f"{where}: neither the tokenizer nor {GENERATION_CONFIG} names an end token; set eos_token in "
+                "tokenizer_config.json"
+            )
         tokens |= {tokenizer.pad_token_id, tokenizer.eos_token_id, tokenizer.bos_token_id} - {None}
     else:
         tokens |= set(tokenizer.get_vocab().values())  # as when the reward model is loaded
     _check_embedding(where, tokenizer, max(tokens), config)
-
-
-def _check_end(where: str, tokenizer: Any, ends: Any) -> None:
-    """Refuse a tokenizer without an end token, by which trained and generated completions end."""
-    if tokenizer.eos_token_id is not None:
-        return
-    numbers = ends if isinstance(ends, list) else [] if ends is None else [ends]
-    hint = f"; {GENERATION_CONFIG} names {tokenizer.convert_ids_to_tokens(numbers)}" if numbers else ""
-    raise StudyError(f"{where}: the tokenizer has no eos_token; set it in tokenizer_config.json{hint}")
 
 
 def _check_embedding(where: str, tokenizer: Any, largest: int, config: dict[str, Any]) -> None:

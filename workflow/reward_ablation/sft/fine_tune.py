@@ -12,6 +12,7 @@ from transformers import PrinterCallback, TrainerCallback
 
 from reward_ablation.models.check import file_table, wanted
 from reward_ablation.models.fetch import new_folder, record_model
+from reward_ablation.models.generation_config import make_saveable
 from reward_ablation.models.verify import FETCHED
 from reward_ablation.sampling.prompts import Messages
 from reward_ablation.sampling.tokenizer import load_tokenizer
@@ -100,6 +101,7 @@ def build_trainer(spec: SftSpec, model: Path, demonstrations: Demonstrations, wo
         )
     except ValueError as error:
         raise StudyError(f"sft.training: TRL refuses it: {' '.join(str(error).split())}") from error
+    make_saveable(trainer.model)
     trainer.remove_callback(PrinterCallback)
     return trainer
 

@@ -60,6 +60,12 @@ def check_trainer(trainer: AblationTrainer, strategy: str, engine: Engine) -> No
     if trainer.use_vllm:
         check_server(trainer, engine)
         check_for_vllm(trainer)
+    elif trainer.accelerator.is_main_process and (found := find_dropout(trainer.model)):
+        print(
+            f"train: {found[0]} has a dropout of {found[1]}, which is active while completions are sampled, as in TRL; "
+            "evaluation has none; training.disable_dropout: true switches it off",
+            flush=True,
+        )
 
 
 def check_passes(trainer: AblationTrainer) -> None:
@@ -130,16 +136,23 @@ def check_strategy(trainer: AblationTrainer, strategy: str) -> None:
         )
 
 
-def check_for_vllm(trainer: AblationTrainer) -> None:
-    """Refuse a model that vLLM samples from in another form: one with dropout, or with an adapter on a tied head."""
-    model = trainer.accelerator.unwrap_model(trainer.model)
+def find_dropout(model: torch.nn.Module) -> tuple[str, float] | None:
+    """Name and rate of the first module with dropout; None if there is none."""
     for name, module in model.named_modules():
         rate = module.p if isinstance(module, torch.nn.Dropout) else getattr(module, "attention_dropout", 0.0)
         if isinstance(rate, float) and rate > 0:
-            raise StudyError(
-                f"training.disable_dropout: {name} has a dropout of {rate}, and vLLM samples without dropout; set "
-                "disable_dropout to true, or train without launch.vllm"
-            )
+            return name, rate
+    return None
+
+
+def check_for_vllm(trainer: AblationTrainer) -> None:
+    """Refuse a model that vLLM samples from in another form: one with dropout, or with an adapter on a tied head."""
+    model = trainer.accelerator.unwrap_model(trainer.model)
+    if found := find_dropout(model):
+        raise StudyError(
+            f"training.disable_dropout: {found[0]} has a dropout of {found[1]}, and vLLM samples without dropout; set "
+            "disable_dropout to true, or train without launch.vllm"
+        )
     if model.config.get_text_config().tie_word_embeddings and isinstance(model.get_input_embeddings(), LoraLayer):
         raise StudyError(
             "lora.target_modules: vLLM cannot get an adapter of the embedding as it is trained, because the head "

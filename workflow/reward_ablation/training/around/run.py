@@ -20,6 +20,7 @@ from reward_ablation.combination.of_run import CombinationOfRun
 from reward_ablation.data.prepared import further_columns_of
 from reward_ablation.data.verify import verify_problems
 from reward_ablation.models.device import gpu_kind
+from reward_ablation.models.generation_config import ignored_settings
 from reward_ablation.models.prompt import check_prompt
 from reward_ablation.models.reward_model_host import RewardModels
 from reward_ablation.models.verify import verify_model
@@ -185,6 +186,8 @@ def train(
         times = halvings(work)
         if PartialState().is_main_process:
             beat(work, "loading the model")
+            if line := ignored_settings(model):
+                print(f"train: {line}", flush=True)
             prepare_wandb(tracking, run_dir)
         how = (tracker_settings(tracking), engine, parameters, reward_models)
         trainer = build_trainer(spec, model, problems, work, *how)

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from reward_ablation.models.generation_config import make_saveable
 from reward_ablation.study.run_folder import KEPT_MODEL
 from reward_ablation.system.errors import StudyError
 from reward_ablation.training.around.checkpoints import drop_old, seal
@@ -33,6 +34,7 @@ class SavingTrainer(AblationTrainer):
 
     def __init__(self, *, sink: PartWriter, **kwargs: Any):
         super().__init__(sink=sink, **kwargs)
+        make_saveable(self.model)
         self.epochs = 0  # finished epochs at the checkpoint from which this attempt resumed
         self._gap_watch = GapWatch(vars(self.args))
         self._saved_at = 0

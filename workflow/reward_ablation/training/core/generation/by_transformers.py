@@ -19,6 +19,7 @@ from transformers import (
 )
 
 from reward_ablation.sampling.draws import SampleByRow, WatchLogits, uniforms, where_drawn
+from reward_ablation.sampling.generation_config import without_own_settings
 
 
 def warpers(config: GenerationConfig) -> list[Any]:
@@ -43,6 +44,8 @@ def own_draws(model: Any, config: GenerationConfig, seeds: list[int]) -> Iterato
     from one stream. Inside this context the config is therefore greedy, and a logits processor draws the tokens. The
     warpers are added here, because transformers would apply its own only after the processors that it is given.
 
+    The model's own generation config counts for nothing. Dropout stays as active as it is, as in TRL.
+
     Raises
     ------
     NotFinite
@@ -56,7 +59,8 @@ def own_draws(model: Any, config: GenerationConfig, seeds: list[int]) -> Iterato
     # The other settings are removed: transformers would warn at each step that they have no effect.
     config.update(do_sample=False, **dict.fromkeys(sampling.keys() - {"do_sample"}))
     try:
-        yield
+        with without_own_settings(model):
+            yield
     finally:
         config.update(**sampling)
         del model.generate

@@ -1,0 +1,83 @@
+"""Check the generation config of a base model, and name the settings in it that no run and no evaluation uses."""
+
+from __future__ import annotations
+
+import reprlib
+from pathlib import Path
+from typing import Any
+
+from reward_ablation.sampling.generation_config import generating_model, read_generation_config
+from reward_ablation.sampling.tokenizer import GENERATION_CONFIG
+from reward_ablation.system.errors import StudyError, first_line
+
+#: Settings that a study decides, and settings that change no token: names of tokens, caches, the form of the output.
+_NOT_NAMED = {
+    *("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "do_sample", "max_length", "max_new_tokens"),
+    *("eos_token_id", "pad_token_id", "bos_token_id", "decoder_start_token_id", "transformers_version"),
+    *("use_cache", "cache_implementation", "cache_config", "max_cache_len", "prefill_chunk_size", "compile_config"),
+    *("disable_compile", "low_memory", "output_attentions", "output_hidden_states", "output_scores", "output_logits"),
+    *("return_dict_in_generate", "num_assistant_tokens", "num_assistant_tokens_schedule", "assistant_lookbehind"),
+    *("assistant_confidence_threshold", "target_lookbehind"),
+}
+#: Settings that vLLM reads from the file, too.
+_OF_VLLM = {"presence_penalty", "frequency_penalty"}
+#: Settings of which 1 asks for nothing, as None, 0, False and an empty list do of each setting.
+_OFF_AT_ONE = {
+    *("num_beams", "num_beam_groups", "num_return_sequences", "length_penalty", "encoder_repetition_penalty"),
+    *("typical_p", "guidance_scale"),
+}
+
+
+def ignored_settings(folder: Path) -> str | None:
+    """One line that names what a model's generation config asks for and nothing here does; None if that is nothing.
+
+    Settings that mean nothing to transformers and to vLLM are left out.
+    """
+    from transformers import GenerationConfig
+
+    known = (vars(GenerationConfig()).keys() | _OF_VLLM) - _NOT_NAMED
+    asked = [
+        f"{name}: {reprlib.repr(value)}"
+        for name, value in sorted(vars(read_generation_config(folder)).items())
+        if name in known and not name.startswith("_") and value and not (name in _OFF_AT_ONE and value == 1)
+    ]
+    if not asked:
+        return None
+    return f"the model's {GENERATION_CONFIG} asks for {', '.join(asked)}; training and evaluation do not do so"
+
+
+def check_generation_config(folder: Path, where: str) -> None:
+    """Refuse a generation config that transformers cannot use, and print what of it is not used.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of a causal language model.
+    where : str
+        What a message calls the model.
+    """
+    try:
+        ends = read_generation_config(folder).eos_token_id
+        line = ignored_settings(folder)
+    except Exception as error:
+        raise StudyError(f"{where}: transformers cannot use {GENERATION_CONFIG}: {first_line(error)}") from error
+    if not all(end is None or isinstance(end, int) for end in (ends if isinstance(ends, list) else [ends])):
+        raise StudyError(f"{where}: eos_token_id in {GENERATION_CONFIG} must be numbers of tokens, not {ends!r}")
+    if line:
+        print(f"warning: {where}: {line}", flush=True)
+
+
+def make_saveable(model: Any) -> None:
+    """Keep only the tokens of a generation config that transformers would refuse to save, at the end of a training.
+
+    transformers loads, and does not save, a temperature without do_sample, for example. Nothing here uses either.
+    """
+    from transformers import GenerationConfig
+
+    base = generating_model(model)
+    config = base.generation_config
+    try:
+        config.validate(strict=True)
+    except ValueError:
+        tokens = {name: getattr(config, name) for name in ("eos_token_id", "pad_token_id", "bos_token_id")}
+        base.generation_config = GenerationConfig(**tokens)

@@ -1,0 +1,40 @@
+"""What a model's generation_config.json decides here: the tokens that end a completion, and nothing else.
+
+Temperature, top-p, top-k, min-p and repetition penalty are the study's, in training and evaluation, with each backend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from transformers import AutoConfig, GenerationConfig
+
+
+def read_generation_config(folder: str | Path) -> GenerationConfig:
+    """Generation config of a model folder, from generation_config.json or else, as in transformers, config.json."""
+    try:
+        return GenerationConfig.from_pretrained(folder, local_files_only=True)
+    except OSError:
+        return GenerationConfig.from_model_config(AutoConfig.from_pretrained(folder, local_files_only=True))
+
+
+def generating_model(model: Any) -> Any:
+    """The model whose generation config counts: that under peft's adapters, or the model itself."""
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
+
+
+@contextmanager
+def without_own_settings(model: Any) -> Iterator[None]:
+    """Hide the model's own generation config from its `generate`.
+
+    transformers takes each setting that its caller leaves open from there, such as no_repeat_ngram_size.
+    """
+    base = generating_model(model)
+    own, base.generation_config = base.generation_config, GenerationConfig()
+    try:
+        yield
+    finally:
+        base.generation_config = own
