@@ -69,7 +69,7 @@ def user_module(reference: str, root: Path, section: str = "components") -> Modu
     """
     module = reference.rpartition(":")[0]
     top = module.partition(".")[0]
-    if top in sys.stdlib_module_names:
+    if top in {*sys.stdlib_module_names, "__main__"}:
         raise StudyError(f"{section}: {reference}: {top} comes with Python; write a function in a file that calls it")
     if top == _PACKAGE:
         raise StudyError(f"{section}: {reference}: name what comes with the workflow by its function alone")
