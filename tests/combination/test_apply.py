@@ -188,7 +188,7 @@ def test_which_methods_ask_for_the_gram_matrix(tmp_path):
         ("", "../../x", {}, "^method: unknown method"),
         ("", "_common", {}, "^method: unknown method"),
         ("", "mine.py:other", {}, "no function 'other'; functions in the file: none$"),
-        ("", "mine.py", {}, "is not of the form path/to/file.py:function$"),
+        ("", "mine.py", {}, "is not of the form path/to/file.py:function or package.module:function$"),
         ("", "other.py:mine", {}, "there is no file other.py in "),
         ("def mine(:", "mine.py:mine", {}, "mine.py does not load: SyntaxError"),
         ("\0", "mine.py:mine", {}, "mine.py does not load"),

@@ -12,8 +12,8 @@ from reward_ablation.combination.call import RESCALE, call_method
 from reward_ablation.combination.interface import Combined
 from reward_ablation.combination.load import arguments_of_method, check_names, load_method, method_names
 from reward_ablation.combination.named import named_components
-from reward_ablation.rewards.load import in_a_file
 from reward_ablation.system.errors import StudyError
+from reward_ablation.system.user_functions import in_a_file
 
 __all__ = ["check", "combine", "load_method", "method_names", "named_components", "uses_gram"]
 
@@ -34,7 +34,7 @@ def combine(
     Parameters
     ----------
     method : str
-        A name from `method_names`, or ``path/to/file.py:function`` relative to `root`.
+        A name from `method_names`, or ``path/to/file.py:function`` relative to `root`, or ``package.module:function``.
     root : Path
         The study's folder.
     **context

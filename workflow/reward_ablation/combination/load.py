@@ -13,8 +13,9 @@ from typing import Any
 from reward_ablation.combination.call import RESCALE
 from reward_ablation.combination.interface import CONTEXT, POSITIONAL, Method
 from reward_ablation.rewards.call import described, line_in
-from reward_ablation.rewards.load import function_in_file, in_a_file, searching_imports, user_file
+from reward_ablation.rewards.load import function_in_file, searching_imports
 from reward_ablation.system.errors import StudyError
+from reward_ablation.system.user_functions import FORMS, folder_of_imports, in_a_file, user_file
 
 _METHODS = "reward_ablation.combination.methods"
 _SECTION = "combination"
@@ -32,8 +33,8 @@ def load_method(method: str, root: Path = Path()) -> Method:
     Parameters
     ----------
     method : str
-        A name from `method_names`, or ``path/to/file.py:function`` relative to `root`. An error of a user's function
-        becomes a StudyError with the line of the file.
+        A name from `method_names`, or ``path/to/file.py:function`` relative to `root`, or ``package.module:function``.
+        An error of a user's function becomes a StudyError with the line of the file.
     root : Path
         The study's folder.
     """
@@ -99,9 +100,7 @@ def check_names(method: str, parameters: Mapping[str, Any], root: Path = Path())
 
 def _known(method: str) -> None:
     if method not in method_names():
-        raise StudyError(
-            f"method: unknown method {method!r}; methods here: {', '.join(method_names())}, or path/to/file.py:function"
-        )
+        raise StudyError(f"method: unknown method {method!r}; methods here: {', '.join(method_names())}, or {FORMS}")
 
 
 def _definition(method: str, root: Path) -> ast.FunctionDef:
@@ -110,11 +109,7 @@ def _definition(method: str, root: Path) -> ast.FunctionDef:
         _known(method)
         path, shown, name = Path(__file__).with_name("methods") / f"{method}.py", f"{method}.py", method
     else:
-        path, (shown, _, name) = user_file(method, root), method.rpartition(":")
-        if not shown.endswith(".py") or not name.isidentifier():
-            raise StudyError(f"method: {method!r} is not of the form path/to/file.py:function")
-        if not path.is_file():
-            raise StudyError(f"method: {method}: there is no file {shown} in {Path(root).resolve()}")
+        path, (shown, _, name) = user_file(method, root, "method"), method.rpartition(":")
     try:
         tree = ast.parse(path.read_bytes())
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -130,7 +125,7 @@ def _definition(method: str, root: Path) -> ast.FunctionDef:
 
 def _reported(method: str, function: Method, root: Path) -> Method:
     """Wrap a user's function: its errors become one line, and imports are searched as when its file was loaded."""
-    folder = user_file(method, root).parent
+    folder = folder_of_imports(method, root)
 
     @wraps(function)
     def called(*arguments: Any, **keywords: Any) -> Any:

@@ -113,13 +113,8 @@ def check_sequence_classifier(folder: Path, where: str) -> tuple[int, str]:
 
     A causal language model is refused: transformers would give it a head with random weights.
     """
-<<<<<<< HEAD
     _check_files(folder, where)
-    (config, generation), shapes = _read_configs(folder, where), _shapes(folder, where)
-=======
-    check_names([path.name for path in folder.iterdir()], where)
     config, shapes = _read_json(folder, "config.json", where), _shapes(folder, where)
->>>>>>> sampling
 
     from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES as CLASSIFIERS
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from pydantic import PydanticSchemaGenerationError, TypeAdapter, ValidationError
@@ -24,6 +25,7 @@ from reward_ablation.rewards.parameters import NAMES, Mark, hints_of, marks_of, 
 from reward_ablation.rewards.process_state import refusing_changes
 from reward_ablation.rewards.scoring import RewardFunction, Scores
 from reward_ablation.system.errors import StudyError
+from reward_ablation.system.user_functions import FORMS, folder_of_imports, in_a_file, names_a_module, user_file
 
 _COMPONENTS = "reward_ablation.rewards.components"
 
@@ -48,7 +50,8 @@ def load_component(
     Parameters
     ----------
     function : str
-        A name from `component_names`, or ``path/to/file.py:function`` relative to `root`.
+        A name from `component_names`, or ``path/to/file.py:function`` relative to `root`, or
+        ``package.module:function``.
     parameters : dict
         Keyword arguments; names are checked against the signature, values against the type hints. A value
         ``{env: NAME}`` is read from the variable NAME of `environment`.
@@ -72,7 +75,7 @@ def load_component(
     if missing := missing_variables([*parameters.values()], environment):
         raise StudyError(f"components: {function}: {not_set(missing)}")
     values = _values(found, parameters, root, environment)
-    folder = user_file(function, root).parent if in_a_file(function) else root
+    folder = folder_of_imports(function, root)
     hide = partial(hidden, value=[*parameters.values()], environment=environment)
 
     def component(completions: list, **columns: Any) -> Scores:
@@ -116,25 +119,17 @@ def check_component(
 def marks_of_component(function: str, root: Path) -> dict[str, Mark]:
     """Markers of a component's parameters, by parameter; see `rewards.parameters`.
 
-    A user's file is loaded for its markers only if its text names one.
+    A user's file is loaded for its markers only if its text may name one.
     """
     if not in_a_file(function):
         return marks_of(_by_name(function))
-    try:
-        text = user_file(function, root).read_text(encoding="utf-8", errors="replace")
-    except OSError:  # a missing file is refused elsewhere
-        return {}
-    return marks_of(function_in_file(function, root)) if any(name in text for name in NAMES) else {}
+    return marks_of(function_in_file(function, root)) if may_name_markers(function, root) else {}
 
 
-def in_a_file(function: str) -> bool:
-    """Whether a component's function is in a user's file."""
-    return ":" in function or function.endswith(".py")
-
-
-def user_file(reference: str, root: Path) -> Path:
-    """The user's file that a component's function is in."""
-    return Path(root) / reference.rpartition(":")[0]
+def may_name_markers(function: str, root: Path) -> bool:
+    """Whether the text of a user's file names a marker. A module may have its function from another file."""
+    text = user_file(function, root).read_text(encoding="utf-8", errors="replace")
+    return names_a_module(function) or any(name in text for name in NAMES)
 
 
 def _values(
@@ -148,19 +143,18 @@ def _values(
 def _by_name(name: str) -> RewardFunction:
     if name not in component_names():
         raise StudyError(
-            f"components: unknown function {name!r}; functions here: {', '.join(component_names())}, "
-            "or path/to/file.py:function"
+            f"components: unknown function {name!r}; functions here: {', '.join(component_names())}, or {FORMS}"
         )
     return getattr(importlib.import_module(f"{_COMPONENTS}.{name}"), name)
 
 
 def function_in_file(reference: str, root: Path, section: str = "components") -> Callable:
-    """Load a function from a user's file.
+    """Load a function from a user's file, or import it from a module.
 
     Parameters
     ----------
     reference : str
-        ``path/to/file.py:function``, relative to `root`.
+        ``path/to/file.py:function``, relative to `root`, or ``package.module:function``.
     root : Path
         The study's folder.
     section : str
@@ -169,38 +163,47 @@ def function_in_file(reference: str, root: Path, section: str = "components") ->
     Raises
     ------
     StudyError
-        The reference has another form, the file is missing, does not load or changes the state of the process, or it
-        has no such function.
+        The reference has another form, the file is missing, does not load or changes the state of the process, it
+        has no such function, or Python imports another file than `user_file`.
     """
+    path = user_file(reference, root, section)
     file, _, name = reference.rpartition(":")
-    if not file.endswith(".py") or not name.isidentifier():
-        raise StudyError(f"{section}: {reference!r} is not of the form path/to/file.py:function")
-    path = Path(root) / file
-    if not path.is_file():
-        raise StudyError(f"{section}: {reference}: there is no file {file} in {Path(root).resolve()}")
-    # The module must be in sys.modules: dataclasses look their module up by its name.
-    module_name = f"user_{section.removesuffix('s')}_{path.stem}_{zlib.crc32(str(path.resolve()).encode()):08x}"
-    spec = importlib.util.spec_from_file_location(module_name, path)
-    module = sys.modules[module_name] = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
+    folder = folder_of_imports(reference, root)
     with refusing_changes(f"{section}: {reference}: the import of {file}"):
         try:
-            with searching_imports(Path(root), path.parent):
-                spec.loader.exec_module(module)  # type: ignore[union-attr]
+            with searching_imports(Path(root), folder):
+                module = importlib.import_module(file) if names_a_module(reference) else _run(path, section)
+                function = getattr(module, name, None)  # a package may import it only now
         except (Exception, SystemExit) as error:
-            told = f"{line_in(str(path), error)}{described(error)}{_how_to_import(error, path, root)}"
+            told = f"{line_in(str(path), error)}{described(error)}{_how_to_import(error, folder, root)}"
             raise StudyError(f"{section}: {reference}: {file} does not load: {told}") from error
-    functions = [key for key, value in vars(module).items() if inspect.isfunction(value) and not key.startswith("_")]
-    if name not in functions:
+    imported = Path(module.__file__ or "")
+    if imported.resolve() != path.resolve():
+        raise StudyError(
+            f"{section}: {reference}: the runs' keys have the code of {path}, but Python imports {imported}; rename one"
+        )
+    if not inspect.isfunction(function) or name.startswith("_"):
+        functions = [key for key, value in vars(module).items() if inspect.isfunction(value) and key[0] != "_"]
         raise StudyError(
             f"{section}: {reference}: no function {name!r}; functions in the file: {', '.join(functions) or 'none'}"
         )
-    return getattr(module, name)  # type: ignore[no-any-return]
+    return function
 
 
-def _how_to_import(error: BaseException, path: Path, root: Path) -> str:
+def _run(path: Path, section: str) -> ModuleType:
+    """The module of a user's file."""
+    # The module must be in sys.modules: dataclasses look their module up by its name.
+    name = f"user_{section.removesuffix('s')}_{path.stem}_{zlib.crc32(str(path.resolve()).encode()):08x}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
+    spec.loader.exec_module(module)  # type: ignore[union-attr]
+    return module
+
+
+def _how_to_import(error: BaseException, folder: Path, root: Path) -> str:
     """Advice for a failed import; empty if there is none."""
     if isinstance(error, ModuleNotFoundError):
-        folders = dict.fromkeys([Path(root).resolve(), path.parent.resolve()])
+        folders = dict.fromkeys([Path(root).resolve(), folder.resolve()])
         return f"; imports are looked for in {', in '.join(map(str, folders))} and among the installed packages"
     if isinstance(error, ImportError) and "relative import" in str(error):
         return "; a reward file is no part of a package: write `import helper` for a file helper.py beside it"

@@ -15,7 +15,6 @@ from typing import Any
 from reward_ablation.config.sections.data import further_columns
 from reward_ablation.config.sections.gpu_number import PARTS, PARTS_OF_A_GPU, share_text
 from reward_ablation.config.trl_settings import check_version
-from reward_ablation.rewards.load import in_a_file
 from reward_ablation.rewards.trial import is_wanted
 from reward_ablation.start.history import read_record
 from reward_ablation.start.internals import limit, needed_jobs, runs_here, set_limit
@@ -38,6 +37,7 @@ from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import atomic_path
 from reward_ablation.system.gpu_fractions import RUNS_ON_A_GPU
 from reward_ablation.system.gpus import gpus_here, too_few_gpus_text
+from reward_ablation.system.user_functions import in_a_file
 
 #: File in the results folder: a digest of the settings that TRL accepted, of the packages, and of the checking code.
 PASSED = ".settings_passed"

@@ -121,10 +121,3 @@ def package_files(root: Path) -> dict[str, Path]:
         if not path.name.startswith("."):  # an editor's
             files[".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")] = path
     return files
-
-
-def file_below(root: Path, module: str) -> Path | None:
-    """File of a module below a folder of Python files; None if there is none."""
-    base = root.joinpath(*module.split("."))
-    candidates = (base / "__init__.py", base.with_suffix(".py"))
-    return next((path for path in candidates if path.is_file()), None)

@@ -14,7 +14,7 @@ from reward_ablation.config.sections.combine import AGGREGATION, DEFAULT_GRAM, T
 from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.study.canonical import normalised
 from reward_ablation.study.component_ranges import range_of
-from reward_ablation.study.reward_files import file_digest
+from reward_ablation.study.reward_files import function_digest
 from reward_ablation.study.spec_parts import CombineSpec
 from reward_ablation.system.errors import StudyError
 
@@ -72,8 +72,7 @@ def combine_spec(study: StudyConfig, arm: Arm, root: Path) -> CombineSpec | None
         gram=gram,
         bounds=normalised(known),
     )
-    code = file_digest(root / spec.file, root) if spec.file else None
-    return spec.model_copy(update={"code": code})
+    return spec.model_copy(update={"code": function_digest(spec.method, root)})
 
 
 def _gram(method: CombineMethod, uses_gradients: bool) -> Any:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from reward_ablation.rewards.load import check_component, in_a_file
+from reward_ablation.rewards.load import check_component
+from reward_ablation.system.user_functions import in_a_file
 
 #: Ends of the range by function: numbers, or names of parameters. The lowest and the highest of the values count.
 RANGES: dict[str, tuple[float | str, ...]] = {

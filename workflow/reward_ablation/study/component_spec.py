@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from reward_ablation.config.config_errors import describe
 from reward_ablation.config.sections.model import HubModel
 from reward_ablation.config.sections.training import Component
-from reward_ablation.study.reward_files import file_digest
+from reward_ablation.study.reward_files import function_digest
 from reward_ablation.study.spec_parts import ComponentSpec
 from reward_ablation.system.digests import folder_fingerprint
 from reward_ablation.system.errors import StudyError
@@ -33,6 +33,7 @@ def component_spec(component: Component, root: Path, name: str) -> ComponentSpec
     """The spec of a component.
 
     The spec contains a user's file as a digest of the file's syntax tree and of the trees of the files that it imports.
+    It contains a function of an installed module as a digest of the files of its package.
     It contains a parameter that names a file or a folder as a digest of the content. It leaves out a parameter that
     decides no score: see `rewards.parameters`.
 
@@ -53,9 +54,9 @@ def component_spec(component: Component, root: Path, name: str) -> ComponentSpec
     spec = ComponentSpec.model_validate(component.model_dump(exclude={"scored"}))
     try:
         divided = divide(spec.function, spec.parameters, root)
+        code = function_digest(spec.function, root)
     except StudyError as error:
         raise StudyError(f"components.{name}: {str(error).removeprefix('components: ')}") from None
-    code = file_digest(root / spec.file, root) if spec.file else None
     own: dict[str, Any] = {"parameters": divided.deciding, "contents": divided.contents, "code": code}
     return spec.model_copy(update={name: value for name, value in own.items() if value is not None})
 

@@ -6,17 +6,17 @@ requests if it scores arms that are not trained on it.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterable
 from pathlib import Path
 
 from reward_ablation.config.sections.data import ProblemSource, WordProblems
 from reward_ablation.config.study_config import StudyConfig
-from reward_ablation.rewards.load import in_a_file, user_file
+from reward_ablation.study.reward_signature import is_asynchronous
 from reward_ablation.study.run import Run
 from reward_ablation.study.run_spec import ArmSpec
 from reward_ablation.study.spec import data_spec
 from reward_ablation.system.strict_text import load_json
+from reward_ablation.system.user_functions import in_a_file
 
 #: The component that asks an endpoint.
 JUDGE = "judge"
@@ -94,11 +94,7 @@ def _asking(function: str) -> str:
 
 def asks(function: str, root: Path) -> bool:
     """Whether a component or metric may ask an endpoint: the judge does, and a user's `async def` may."""
-    if not in_a_file(function):
-        return function == JUDGE
-    tree = ast.parse(user_file(function, root).read_bytes())
-    name = function.rpartition(":")[2]
-    return any(isinstance(node, ast.AsyncFunctionDef) and node.name == name for node in tree.body)
+    return is_asynchronous(function, root) if in_a_file(function) else function == JUDGE
 
 
 def _requests(idle: list[Run], every: list[Run]) -> str:

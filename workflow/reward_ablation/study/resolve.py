@@ -27,7 +27,6 @@ from reward_ablation.config.sections.data import SPLITS, Data, HubData, ProblemS
 from reward_ablation.config.sections.launch import Launch
 from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.rewards.arguments import OF_TRAINER
-from reward_ablation.rewards.load import in_a_file, user_file
 from reward_ablation.study.answers_record import read_record
 from reward_ablation.study.canonical import dump, key_of
 from reward_ablation.study.claim_checks import claims_of
@@ -49,6 +48,7 @@ from reward_ablation.study.spec_parts import CombineSpec
 from reward_ablation.study.study import FOLDERS, Study
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.plain_values import check_length, check_values
+from reward_ablation.system.user_functions import in_a_file, names_a_module, user_file
 
 #: Names that the workflow uses itself: folders of the default study, the base model's rows, and quantities in tables.
 TAKEN = {
@@ -277,7 +277,7 @@ def check_helpers(study: StudyConfig, root: Path) -> None:
     """Refuse reward files that import different files by the same name: Python would load one of them for both."""
     first_with: dict[str, tuple[str, Path]] = {}
     for name, component in study.components.items():
-        if not in_a_file(component.function):
+        if not in_a_file(component.function) or names_a_module(component.function):
             continue
         for module, file in imports_of_file(user_file(component.function, root), root).items():
             other, other_file = first_with.setdefault(module, (name, file))

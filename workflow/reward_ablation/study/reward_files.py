@@ -1,17 +1,55 @@
-"""Digest of a user's reward file: of its syntax tree, and of the trees of every file that it imports."""
+"""Digest of the code of a user's function: of a file, with every file that it imports, or of an installed package."""
 
 from __future__ import annotations
 
 import hashlib
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from importlib.machinery import PathFinder
 from pathlib import Path
 
-from reward_ablation.study.code_digest import PACKAGE_ROOT, closure, file_below, file_of_module, is_own
+from reward_ablation.study.code_digest import PACKAGE_ROOT, closure, file_of_module, is_own
 from reward_ablation.study.core_digest import deciding_digest
 from reward_ablation.study.syntax_text import imported_names, source
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.plain_values import printable
+from reward_ablation.system.user_functions import file_below, in_a_file, names_a_module, user_file, user_module
+
+
+def function_digest(function: str, root: Path) -> str | None:
+    """Digest of the code of a user's component, metric or method: 16 hex digits; None for a function of this package.
+
+    A module in the study's folder counts as a file does, with the packages that it is in. An installed module counts
+    by the content of the Python files of its whole top-level package, because a package may import its modules by
+    texts. Neither place nor time counts.
+
+    Raises
+    ------
+    StudyError
+        There is no such file or module, or a file is not Python.
+    """
+    if not in_a_file(function):
+        return None
+    if not names_a_module(function):
+        return file_digest(user_file(function, root), root)
+    found = user_module(function, root)
+    if found.installed:
+        return _package_digest(found.installed)
+    with _errors_in_one_line(found.file):
+        return _digest(closure({function.rpartition(":")[0]}, lambda module: _user_file(module, root, root)))
+
+
+@cache
+def _package_digest(package: Path) -> str:
+    """Digest of the Python files of an installed package, or of an installed module's only file."""
+    files = {file.relative_to(package).as_posix(): file for file in package.rglob("*.py") if file.is_file()}
+    digest = hashlib.sha256()
+    for name, file in sorted(files.items()) or [("", package)]:
+        text = file.read_bytes()
+        digest.update(f"{name}\0{len(text)}\0".encode() + text)
+    return digest.hexdigest()[:16]
 
 
 def file_digest(path: Path, root: Path) -> str:
@@ -30,15 +68,18 @@ def file_digest(path: Path, root: Path) -> str:
     Raises
     ------
     StudyError
-        The file is missing, or one of the files is not Python.
+        One of the files is not Python.
     """
-    if not path.is_file():
-        raise StudyError(f"{path}: no such file; a component's function is a name or path/to/file.py:function")
-    files = {"": path, **imports_of_file(path, root)}
-    digest = hashlib.sha256(source(path, messages=True).text.encode())
+    return _digest({"": path, **imports_of_file(path, root)})
+
+
+def _digest(files: dict[str, Path]) -> str:
+    """Digest of the syntax trees of files, by module. The user's file itself has no module."""
+    digest = hashlib.sha256()
     for module, file in files.items():
-        if module and not is_own(module):
-            digest.update(f"\0{module}\0{source(file, messages=True).text}".encode())
+        if not is_own(module):
+            text = source(file, messages=True).text
+            digest.update((f"\0{module}\0{text}" if module else text).encode())
     for module in _own_modules(files):
         digest.update(f"\0{module}\0{deciding_digest(module)}".encode())
     return digest.hexdigest()[:16]
@@ -54,9 +95,15 @@ def imports_of_file(path: Path, root: Path) -> dict[str, Path]:
     StudyError
         One of the files is not Python.
     """
-    try:
+    with _errors_in_one_line(path):
         names = set(imported_names(path, "", messages=True))
         return closure(names, lambda module: _user_file(module, root, path.parent))
+
+
+@contextmanager
+def _errors_in_one_line(path: Path) -> Iterator[None]:
+    try:
+        yield
     except SyntaxError as error:
         raise StudyError(f"{error.filename}: line {error.lineno}: not valid Python: {error.msg}") from None
     except (ValueError, RecursionError, MemoryError) as error:

@@ -29,14 +29,14 @@ from reward_ablation.rewards.load import (
     _check_parameters,  # its digest is part of some keys, so it stays as it is
     check_component,
     function_in_file,
-    in_a_file,
     marks_of_component,
-    user_file,
+    may_name_markers,
 )
 from reward_ablation.rewards.parameters import NAMES, Mark, marks_of
 from reward_ablation.rewards.trial import WITHOUT, Doubtful, Trial, call_once
 from reward_ablation.study.reward_signature import NotInTree, signature_in_file
 from reward_ablation.system.errors import StudyError
+from reward_ablation.system.user_functions import in_a_file, names_a_module, user_file
 
 #: Environment variable by which a user lets planning, commands and dry runs import reward files too.
 RUN_CODE = "REWARD_ABLATION_RUN_CODE"
@@ -88,11 +88,7 @@ def planned_marks(function: str, root: Path) -> dict[str, Mark]:
     """Markers of a component's parameters, by parameter, without an import of a user's file."""
     if not in_a_file(function):
         return marks_of_component(function, root)
-    try:
-        text = user_file(function, root).read_text(encoding="utf-8", errors="replace")
-    except OSError:  # a missing file is refused elsewhere
-        return {}
-    if not any(name in text for name in NAMES):
+    if not may_name_markers(function, root):
         return {}
     if _may_run_code():
         return _imported_for_plan(Request("components", function), root).marks
@@ -188,6 +184,11 @@ def _may_run_code() -> bool:
 
 
 def _what_to_do(function: str) -> str:
+    if names_a_module(function):
+        return (
+            "check the name, or name the module that defines the function, or trust the module and "
+            f"`export {RUN_CODE}=yes`: planning then imports it, in a process of its own"
+        )
     return (
         f"write them in the file, as in `def {function.rpartition(':')[2]}(completions, ...)`, or trust the file and "
         f"`export {RUN_CODE}=yes`: planning then imports it, in a process of its own"

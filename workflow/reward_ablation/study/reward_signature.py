@@ -13,6 +13,8 @@ import typing
 import warnings
 from collections import Counter, abc
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +23,9 @@ import pydantic
 
 from reward_ablation.rewards import parameters as markers
 from reward_ablation.rewards.call import described
-from reward_ablation.rewards.load import user_file
 from reward_ablation.rewards.parameters import Mark, marks_of
 from reward_ablation.system.errors import StudyError
+from reward_ablation.system.user_functions import names_a_module, user_file
 
 #: What `ast.parse` and `compile` raise for a text that is not Python, or is nested too deeply.
 NOT_PYTHON = (SyntaxError, ValueError, RecursionError, MemoryError)
@@ -68,7 +70,7 @@ def signature_in_file(reference: str, root: Path) -> Callable:
     Parameters
     ----------
     reference : str
-        ``path/to/file.py:function``, relative to `root`.
+        ``path/to/file.py:function``, relative to `root`, or ``package.module:function``.
     root : Path
         The study's folder.
 
@@ -78,20 +80,62 @@ def signature_in_file(reference: str, root: Path) -> Callable:
         The reference has another form, the file is missing or is not Python, or it has no such function. `NotInTree`
         if it has the name, but not the arguments.
     """
-    file, _, name = reference.rpartition(":")
     where = f"components: {reference}"
-    if not file.endswith(".py") or not name.isidentifier():
-        raise StudyError(f"components: {reference!r} is not of the form path/to/file.py:function")
-    path = user_file(reference, root)
-    if not path.is_file():
-        raise StudyError(f"{where}: there is no file {file} in {Path(root).resolve()}")
+    with _errors_in_one_line(reference):
+        function, scope = _definition(reference, root, where)
+        return _stub(reference.rpartition(":")[2], function, scope, where)
+
+
+def is_asynchronous(reference: str, root: Path) -> bool:
+    """Whether a user's function is an `async def`, as far as its file says."""
     try:
-        scope = _Scope(_tree(path))
-        return _stub(name, _function(scope, name, where), scope, where)
+        with _errors_in_one_line(reference):
+            return isinstance(_definition(reference, root, reference)[0], ast.AsyncFunctionDef)
+    except NotInTree:
+        return False
+
+
+@contextmanager
+def _errors_in_one_line(reference: str) -> Iterator[None]:
+    try:
+        yield
     except StudyError:
         raise
     except NOT_PYTHON as error:
-        raise StudyError(f"{where}: {file} does not load: {described(error)}") from None
+        file = reference.rpartition(":")[0]
+        raise StudyError(f"components: {reference}: {file} does not load: {described(error)}") from None
+
+
+def _definition(reference: str, root: Path, where: str, passed: tuple[str, ...] = ()) -> tuple[_Function, _Scope]:
+    """The `def` or `lambda` of a function, and the names of its file.
+
+    A module may import the function from another module of its package, also for type checkers only, as packages do
+    that import their modules late. `passed` are the references on the way.
+    """
+    path, (module, _, name) = user_file(reference, root), reference.rpartition(":")
+    tree = _tree(path)
+    scope = _Scope(tree)
+    statement = scope.names.get(name)
+    if not names_a_module(reference) or not isinstance(statement, ast.ImportFrom | None):
+        return _function(scope, name, where), scope
+    imported = _imported(tree, module if path.name == "__init__.py" else module.rpartition(".")[0])
+    if name in imported and imported[name] not in passed:
+        return _definition(imported[name], root, where, (*passed, reference))
+    alike = ", ".join(get_close_matches(name, [*imported, *scope.names])) or "none"
+    raise NotInTree(f"{where}: no function {name!r} in the text of {path}; names like it: {alike}")
+
+
+def _imported(tree: ast.Module, package: str) -> dict[str, str]:
+    """What a module of a package imports from this package: references to functions or others, by name."""
+    parents = package.split(".")
+    references: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            above = parents[: len(parents) - node.level + 1] if node.level else []
+            home = ".".join([*above, *([node.module] if node.module else [])])
+            if home.partition(".")[0] == parents[0]:
+                references |= {each.asname or each.name: f"{home}:{each.name}" for each in node.names}
+    return references
 
 
 def _tree(path: Path) -> ast.Module:

@@ -21,6 +21,7 @@ from reward_ablation.config.sections.evaluation import Evaluation
 from reward_ablation.config.sections.model import DemoModel, HubModel
 from reward_ablation.config.sections.training import Gradients, Lora
 from reward_ablation.study.canonical import dump, key_of, normalised
+from reward_ablation.system.user_functions import in_a_file
 
 #: Canonical JSON writes 1.0 as 1. A spec keeps a number as it is written there.
 Number = int | float
@@ -79,9 +80,9 @@ class PromptSpec(Prompt):
 class ComponentSpec(Section):
     """A component.
 
-    `code` is the digest of a user's file and of the files that it imports. `contents` has digests of the files and
-    folders that parameters name, by parameter. Their paths are not part of a spec, nor are parameters that decide no
-    score.
+    `code` is the digest of a user's file and of the files that it imports, or of an installed package. `contents` has
+    digests of the files and folders that parameters name, by parameter. Their paths are not part of a spec, nor are
+    parameters that decide no score.
 
     The arms in which a component is scored are not part of a spec either: they decide which specs have the component.
     """
@@ -91,12 +92,6 @@ class ComponentSpec(Section):
     placement: Literal["all_tokens", "last_token", "answer_span"]
     code: str | None = None
     contents: dict[str, str] = Field(default_factory=dict)
-
-    @property
-    def file(self) -> str | None:
-        """The user's file with the function; None for a function of this package."""
-        file, separator, _ = self.function.partition(":")
-        return file if separator else None
 
 
 class CombineSpec(Section):
@@ -115,12 +110,6 @@ class CombineSpec(Section):
     code: str | None = None
 
     @property
-    def file(self) -> str | None:
-        """The user's file with the method; None for a method of this package."""
-        file, separator, _ = self.method.partition(":")
-        return file if separator else None
-
-    @property
     def title(self) -> str:
         """Name of the method, with "lagged" before it if it uses gradients of earlier steps."""
         return self.method if self.gram in (None, "same_step") else f"lagged {self.method}"
@@ -128,7 +117,7 @@ class CombineSpec(Section):
     @property
     def modules(self) -> list[str]:
         """Modules of this package that implement the method, without the package's name."""
-        return ["combination.of_run"] + ([] if self.file else [f"combination.methods.{self.method}"])
+        return ["combination.of_run"] + ([] if in_a_file(self.method) else [f"combination.methods.{self.method}"])
 
 
 class MetricSpec(Section):

@@ -26,7 +26,10 @@ class CombineMethod(Section):
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
-    method: Line = Field(description="A function of reward_ablation.combination.methods, or path/to/file.py:function.")
+    method: Line = Field(
+        description="A function of reward_ablation.combination.methods, path/to/file.py:function, or "
+        "package.module:function."
+    )
     gram: Literal["same_step", "previous", "averaged", "unbiased"] | None = Field(
         None, description="Gram matrix that a gradient method uses; default averaged."
     )

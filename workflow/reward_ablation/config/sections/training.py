@@ -12,7 +12,10 @@ from reward_ablation.config.base import Line, NonNegativeInt, PositiveInt, Secti
 class Component(Section):
     """A reward function without a weight."""
 
-    function: Line = Field(description="A function of reward_ablation.rewards.components, or path/to/file.py:function.")
+    function: Line = Field(
+        description="A function of reward_ablation.rewards.components, path/to/file.py:function, or "
+        "package.module:function."
+    )
     parameters: dict[str, Any] = Field(default_factory=dict, description="Keyword arguments of the function.")
     placement: Literal["all_tokens", "last_token", "answer_span"] = Field(
         "all_tokens", description="The tokens of a completion that the component's advantage acts on."

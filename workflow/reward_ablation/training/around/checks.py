@@ -15,7 +15,7 @@ from reward_ablation.config.checks import second_pass_setting
 from reward_ablation.config.sections.launch import DDP
 from reward_ablation.sampling.prompts import tokenize_prompts
 from reward_ablation.study.component_spec import contents_without_models
-from reward_ablation.study.reward_files import file_digest
+from reward_ablation.study.reward_files import function_digest
 from reward_ablation.study.spec_parts import ComponentSpec
 from reward_ablation.system.errors import StudyError
 from reward_ablation.training.around.launch.vllm_server import Engine
@@ -45,10 +45,10 @@ def check_unchanged(component: ComponentSpec, parameters: dict[str, Any]) -> Non
     for name, content in contents.items():
         if content != component.contents.get(name):
             raise StudyError(f"{name}: {parameters[name]} has changed since the workflow was started; start it again")
-    file = component.file
-    if file and component.code and file_digest(Path(file), Path.cwd()) != component.code:
+    if component.code and function_digest(component.function, Path.cwd()) != component.code:
         raise StudyError(
-            f"{file}: the file, or one that it imports, has changed since the workflow was started; start it again"
+            f"{component.function.rpartition(':')[0]}: the file, or one that it imports, has changed since the "
+            "workflow was started; start it again"
         )
 
 

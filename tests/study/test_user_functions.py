@@ -1,0 +1,158 @@
+"""Components named as `package.module:function`: read without an import, keyed by content, imported by a start."""
+
+import sys
+
+import pytest
+
+from reward_ablation.rewards.arguments import arguments_of
+from reward_ablation.rewards.load import function_in_file
+from reward_ablation.rewards.parameters import marks_of
+from reward_ablation.rewards.trial import Trial, made_up_completions
+from reward_ablation.study.endpoint_requests import asks
+from reward_ablation.study.reward_files import function_digest
+from reward_ablation.study.reward_import import Request, check_calls, check_imports, planned_arguments, planned_marks
+from reward_ablation.study.spec_parts import ComponentSpec
+from reward_ablation.system.errors import StudyError
+from reward_ablation.training.around.checks import check_unchanged
+
+#: A package that must not be imported, whose `__init__.py` names the functions for type checkers only.
+LAZY = {
+    "__init__.py": "from typing import TYPE_CHECKING\nopen('MARKER', 'w')\nif TYPE_CHECKING:\n"
+    "    from .inner import judge as verdict, slow\n    from .inner import nobody\n",
+    "inner.py": "from .helper import one\nfrom reward_ablation.rewards.parameters import FilePath\n"
+    "def judge(completions, *, words: FilePath, limit: int = 3): return [one]\nasync def slow(completions): ...\n"
+    "made = (lambda: judge)()\n",
+    "helper.py": "one = 1.0\n",
+    "other.py": "two = 2.0\n",
+}
+
+
+def written(folder, files=LAZY, **edits):
+    folder.mkdir(parents=True)
+    for name, text in files.items():
+        (folder / name).write_text(text + edits.get(name.removesuffix(".py"), ""))
+    return folder
+
+
+@pytest.mark.parametrize("place", ["study", "installed"])
+def test_planning_follows_a_package_without_importing_it(tmp_path, monkeypatch, place):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path / "installed")
+    written(tmp_path / place / "lazy_one")
+    (root := tmp_path / "study").mkdir(exist_ok=True)
+    arguments = planned_arguments("lazy_one:verdict", {"words": "w", "limit": 1}, root)
+    assert (arguments.parameters, arguments.required) == (("words", "limit"), ("words",))
+    assert list(planned_marks("lazy_one:verdict", root)) == ["words"]  # the marker's name is in another file
+    assert (asks("lazy_one:slow", root), asks("lazy_one.inner:judge", root)) == (True, False)
+    assert function_digest("lazy_one:verdict", root)
+    assert "lazy_one" not in sys.modules
+    assert not (tmp_path / "MARKER").exists()
+
+
+@pytest.mark.parametrize(
+    ("function", "line"),
+    [
+        ("os:system", "os comes with Python; write a function in a file"),
+        ("this:d", "this comes with Python"),
+        ("reward_ablation.rewards.components.constant:constant", "by its function alone"),
+        ("nobodys_package.rewards:f", "no Python file of the module nobodys_package.rewards in "),
+        ("lazy_two.nowhere:f", "no Python file of the module lazy_two.nowhere in "),
+        ("__main__:f", "__main__ comes with Python"),
+        ("compiled_two:f", "no Python file of the module compiled_two in "),
+        ("bare_two.inside:f", "no Python file of the module bare_two.inside in "),  # an installed namespace package
+        ("lazy_two:", "is not of the form path/to/file.py:function or package.module:function"),
+        ("lazy-two:f", "is not of the form path/to/file.py:function or package.module:function"),
+        ("lazy_two/inner:judge", "is not of the form path/to/file.py:function or package.module:function"),
+        ("lazy_two.inner.py:judge", "there is no file lazy_two.inner.py in "),
+        ("lazy_two:judg", "no function 'judg' in the text of "),
+        ("lazy_two:nobody", "no function 'nobody' in the text of "),
+        ("lazy_two.inner:made", "line 5 defines it without `def`; check the name, or name the module that defines"),
+        ("trl.rewards:acuracy_reward", "names like it: accuracy_reward"),
+        ("trl.trainer:GRPOTrainer", "no function 'GRPOTrainer'"),
+        ("trl.rewards:get_soft_overlong_punishment", "asks for the column 'max_completion_len'"),
+    ],
+)
+def test_what_is_no_function_of_a_module_is_one_line_of_the_plan(tmp_path, monkeypatch, function, line):
+    monkeypatch.syspath_prepend(tmp_path / "installed")
+    written(tmp_path / "study" / "lazy_two")
+    written(tmp_path / "installed", {"compiled_two.so": ""})
+    written(tmp_path / "installed" / "bare_two", {"inside.py": "def f(completions): ...\n"})
+    with pytest.raises(StudyError) as told:
+        planned_arguments(function, {}, tmp_path / "study")
+    assert line in str(told.value)
+    assert "\n" not in str(told.value)
+    assert str(told.value).startswith(f"components: {function}: ") or repr(function) in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("edited", "own", "installed"),
+    [("inner", True, True), ("helper", True, True), ("__init__", True, True), ("other", False, True)],
+)
+def test_a_module_counts_by_its_content_wherever_it_is(tmp_path, monkeypatch, edited, own, installed):
+    """A module in the study's folder counts with what it imports, an installed one with its whole package."""
+    digests = []
+    for version, edits in (("one", {}), ("two", {}), ("three", {edited: "edited = 1\n"})):
+        written(tmp_path / version / "lazy_three", **edits)
+        with monkeypatch.context() as patch:
+            patch.syspath_prepend(tmp_path / version)
+            elsewhere = function_digest("lazy_three.inner:judge", tmp_path)
+        digests.append((function_digest("lazy_three.inner:judge", tmp_path / version), elsewhere))
+    assert digests[0] == digests[1]
+    assert [before != after for before, after in zip(digests[0], digests[2], strict=True)] == [own, installed]
+
+
+def test_a_module_of_one_file_counts_by_this_file(tmp_path, monkeypatch):
+    digests = []
+    for version, file in (("one", "neither"), ("two", "beside"), ("three", "alone_four")):
+        files = {"alone_four.py": "def f(completions): ...\n", "beside.py": "x = 1\n"}
+        written(tmp_path / version, files, **{file: "edited = 1\n"})
+        with monkeypatch.context() as patch:
+            patch.syspath_prepend(tmp_path / version)
+            digests.append(function_digest("alone_four:f", tmp_path))
+    assert digests[0] == digests[1] != digests[2]
+
+
+def test_a_job_refuses_a_module_that_has_changed_since_the_start(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path / "own_five", {"inner.py": "def f(completions): return [1.0]\n"})  # without an `__init__.py`
+    fields = {"function": "own_five.inner:f", "parameters": {}, "placement": "all_tokens"}
+    check_unchanged(ComponentSpec(**fields, code=function_digest("own_five.inner:f", tmp_path)), {})
+    with pytest.raises(StudyError, match=r"^own_five\.inner: .* has changed since the workflow was started"):
+        check_unchanged(ComponentSpec(**fields, code="0" * 16), {})
+
+
+def test_another_module_of_the_same_name_is_not_imported_instead(tmp_path, monkeypatch):
+    for place in ("first", "second"):
+        written(tmp_path / place, {"twice_six.py": "def f(completions): return [1.0]\n"})
+    assert function_in_file("twice_six:f", tmp_path / "first")([]) == [1.0]
+    with pytest.raises(StudyError, match=r"^components: twice_six:f: the runs' keys have the code of .*second"):
+        function_in_file("twice_six:f", tmp_path / "second")
+
+
+def trial_of(function, chat=True):
+    texts = made_up_completions("42", 5)
+    completions = [[{"role": "assistant", "content": text}] for text in texts] if chat else texts
+    columns = {"completions": completions, "problem_id": ["mine/7"] * 5, "solution": ["$42$"] * 5}
+    return {"components.x": Request("components", function, {}, (), Trial(columns, made_up=False))}
+
+
+def test_a_start_calls_the_rewards_of_trl(tmp_path):
+    """accuracy_reward reads conversations only."""
+    check_imports({"components.x": Request("components", "trl.rewards:accuracy_reward", {})}, tmp_path)
+    assert check_calls(trial_of("trl.rewards:accuracy_reward"), tmp_path) == []
+    for function, chat, line in (
+        ("trl.rewards:accuracy_reward", False, "accuracy_rewards.py, line "),
+        ("trl.rewards:get_repetition_penalty_reward", True, "; return a list of scores"),  # which makes a reward
+    ):
+        with pytest.raises(StudyError, match=f"^components.x: {function}: ") as told:
+            check_calls(trial_of(function, chat), tmp_path)
+        assert line in str(told.value)
+
+
+def test_the_text_of_trl_says_what_its_import_says(tmp_path):
+    function = function_in_file("trl.rewards:reasoning_accuracy_reward", tmp_path)
+    read = planned_arguments("trl.rewards:reasoning_accuracy_reward", {}, tmp_path)
+    assert read == arguments_of("x", function, {})
+    assert marks_of(function) == {}
+    texts = ["<think> 6 </think> \\boxed{42}", "<think> 6 </think> \\boxed{41}", "\\boxed{42}"]
+    assert function([[{"content": text}] for text in texts], ["$42$"] * 3) == [1.0, 0.0, 0.0]
