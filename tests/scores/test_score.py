@@ -66,3 +66,27 @@ def test_a_mistake_of_a_metric_is_told_as_one_of_evaluation(tmp_path):
         StudyError, match=r"^evaluation\.metrics\.quality: .*ZeroDivisionError.*in evaluation, problem a"
     ):
         score_answers(ANSWERS.iloc[1:2], PROBLEMS, {"quality": wrong})
+
+
+def test_a_metric_sees_the_whole_group_of_a_problem():
+    """The samples of a problem in one call, apart from its greedy answer and from those of other models."""
+    samples, problems = 3, 2 * BATCH // 3
+    rows = [
+        {"step": step, "problem_id": f"p{problem}", "mode": mode, "sample": sample, "completion": f"{step} {problem}"}
+        for step in (1, 2)
+        for problem in range(problems)
+        for mode, sample in [("greedy", 0), *(("sampled", sample) for sample in range(samples))]
+    ]
+    answers = pd.DataFrame(rows).sample(frac=1, random_state=0)
+    set_of_problems = pd.DataFrame({"id": [f"p{problem}" for problem in range(problems)]})
+    calls = []
+
+    def group_size(completions, problem_id, **columns):
+        calls.append(len(completions))
+        assert len({text.split()[0] for text in completions}) == 1
+        return [float(problem_id.count(problem)) for problem in problem_id]
+
+    scores = score_answers(answers, set_of_problems, {"size": group_size})
+    assert scores[["step", "problem_id", "mode"]].values.tolist() == answers[["step", "problem_id", "mode"]].values.tolist()
+    assert (scores["size"] == scores["mode"].map({"greedy": 1, "sampled": samples})).all()
+    assert max(calls) < BATCH + samples
