@@ -39,7 +39,8 @@ def test_the_step_of_a_kept_model_is_a_label():
 
 
 def test_no_score_is_none_and_not_zero(capsys):
-    scores = score_answers(ANSWERS, PROBLEMS, {"maybe": lambda completions, **columns: [None, 0.0, 2]})
+    known = {"z": None, "x": 0.0, "x y": 2}
+    scores = score_answers(ANSWERS, PROBLEMS, {"maybe": lambda completions, **columns: [*map(known.get, completions)]})
     assert math.isnan(scores["maybe"][0])
     assert scores["maybe"].tolist()[1:] == [0.0, 2.0]
     assert "maybe: 3 of 3 answers, 1 without a score" in capsys.readouterr().out
@@ -87,6 +88,7 @@ def test_a_metric_sees_the_whole_group_of_a_problem():
         return [float(problem_id.count(problem)) for problem in problem_id]
 
     scores = score_answers(answers, set_of_problems, {"size": group_size})
-    assert scores[["step", "problem_id", "mode"]].values.tolist() == answers[["step", "problem_id", "mode"]].values.tolist()
+    labels = ["step", "problem_id", "mode"]
+    assert scores[labels].values.tolist() == answers[labels].values.tolist()
     assert (scores["size"] == scores["mode"].map({"greedy": 1, "sampled": samples})).all()
     assert max(calls) < BATCH + samples

@@ -46,9 +46,7 @@ def over_processes(told, function, part):
 
 
 def test_scores_are_those_of_one_call(told):
-    expected = scoring.ranked(
-        [*scoring.TEXTS], scoring.PROBLEMS, lambda *_: None, lambda *_: None, "of this process"
-    )
+    expected = scoring.ranked([*scoring.TEXTS], scoring.PROBLEMS, lambda *_: None, lambda *_: None, "of this process")
     assert over_processes(told, "ranked", "scores") == expected
     assert over_processes(told, "partly_logged", "scores") == [None] * scoring.ROWS
 

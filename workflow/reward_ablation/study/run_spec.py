@@ -121,8 +121,8 @@ class ArmSpec(StudySpec, Layout):
     def functions(self) -> list[str]:
         """Functions of the components, and modules that decide the numbers of some runs only.
 
-        These are modules of the combination if TRL does not combine the components, and the module that completes groups
-        if a user's function, which may compare completions, would see a part of them.
+        These are modules of the combination if TRL does not combine the components, and the module that completes
+        groups if a user's function, which may compare completions, would see a part of them.
         """
         functions = [component.function for component in self.components.values()]
         of_user = any(component.file for component in self.components.values())

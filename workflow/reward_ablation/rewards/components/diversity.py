@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Any
 
 from pydantic import PositiveInt
@@ -18,9 +19,9 @@ def diversity(
     ngram_size: PositiveInt = 3,
     **columns: Any,
 ) -> list[float | None]:
-    """1 - mean similarity to the other completions of the group: 0 where all are the same, 1 where none shares an n-gram.
+    """1 - mean similarity to the other completions of the group.
 
-    The similarity of two completions is the number of n-grams of tokens that both have, divided by the number that
+    0 where all completions have the same n-grams, 1 where this one shares none. The similarity of two completions is the number of n-grams of tokens that both have, divided by the number that
     either has (Jaccard). It is 1 if both have none. The only completion of a group scores 0.
 
     Parameters
@@ -36,18 +37,20 @@ def diversity(
     """
     scores: list[float | None] = [0.0] * len(completion_ids)
     for rows in rows_of_groups(problem_id):
-        ngrams = [_ngrams(completion_ids[row], ngram_size) for row in rows]
-        for place, row in enumerate(rows):
-            others = ngrams[:place] + ngrams[place + 1 :]
-            if others:
-                scores[row] = 1 - sum(_similarity(ngrams[place], other) for other in others) / len(others)
+        numbers: dict[tuple[int, ...], int] = {}
+        ngrams = [_ngrams(completion_ids[row], ngram_size, numbers) for row in rows]
+        similarity = [0.0] * len(rows)
+        for one, other in combinations(range(len(rows)), 2):
+            shared = len(ngrams[one] & ngrams[other])
+            jaccard = shared / (len(ngrams[one]) + len(ngrams[other]) - shared)
+            similarity[one] += jaccard
+            similarity[other] += jaccard
+        for row, total in zip(rows, similarity, strict=True):
+            scores[row] = 1 - total / (len(rows) - 1) if len(rows) > 1 else 0.0
     return scores
 
 
-def _ngrams(ids: list[int], size: int) -> frozenset[tuple[int, ...]]:
-    return frozenset(tuple(ids[start : start + size]) for start in range(max(1, len(ids) - size + 1)))
-
-
-def _similarity(first: frozenset, second: frozenset) -> float:
-    shared = len(first & second)
-    return shared / (len(first) + len(second) - shared)
+def _ngrams(ids: list[int], size: int, numbers: dict[tuple[int, ...], int]) -> set[int]:
+    """The n-grams of a completion, as numbers: sets of tuples would take ten times as long to compare."""
+    ngrams = (tuple(ids[start : start + size]) for start in range(max(1, len(ids) - size + 1)))
+    return {numbers.setdefault(ngram, len(numbers)) for ngram in ngrams}

@@ -11,9 +11,9 @@ from reward_ablation.rewards.groups import rows_of_groups
 def relative_length(
     completions: list[Completion], completion_ids: list[list[int]], problem_id: list[str], **columns: Any
 ) -> list[float | None]:
-    """``0.5 - (tokens - shortest) / (longest - shortest)``: 0.5 for the group's shortest completion, -0.5 for its longest.
+    """``0.5 - (tokens - shortest) / (longest - shortest)`` in the group.
 
-    0 where all completions of the group have the same length, so also for the only completion of a group.
+    0.5 for the group's shortest completion, -0.5 for its longest, and 0 where all completions of the group have the same length, so also for the only completion of a group.
 
     Notes
     -----

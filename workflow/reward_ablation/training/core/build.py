@@ -64,6 +64,7 @@ def with_whole_groups(
     Users' functions may. Built-in components that score each completion by itself are called as they are: more
     processes then share their work, and a reward model's batches stay the same.
     """
+    assert config.steps_per_generation and config.num_generations  # TRL has set both
     rows = config.per_device_train_batch_size * config.steps_per_generation
     if not cuts_groups(rows, config.num_generations, config.world_size):
         return components

@@ -66,8 +66,8 @@ class WholeGroups:
                     raise (mine.error if process == rank and mine.error else each.error)
             here = slice(rank * rows, (rank + 1) * rows)
             for column in dict.fromkeys(name for each in scored for name in each.extra):
-                values = [each.extra.get(column, [None] * len(each.scores)) for each in scored]
-                given["log_extra"](column, sum(values, [])[here])
+                parts = (each.extra.get(column, [None] * len(each.scores)) for each in scored)
+                given["log_extra"](column, [value for part in parts for value in part][here])
             return [score for each in scored for score in each.scores][here]
 
         return call
