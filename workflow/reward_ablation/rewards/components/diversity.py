@@ -21,8 +21,9 @@ def diversity(
 ) -> list[float | None]:
     """1 - mean similarity to the other completions of the group.
 
-    0 where all completions have the same n-grams, 1 where this one shares none. The similarity of two completions is the number of n-grams of tokens that both have, divided by the number that
-    either has (Jaccard). It is 1 if both have none. The only completion of a group scores 0.
+    0 where all completions have the same n-grams, 1 where this one shares none. The similarity of two completions is
+    the number of n-grams of tokens that both have, divided by the number that either has (Jaccard). The only completion
+    of a group scores 0.
 
     Parameters
     ----------

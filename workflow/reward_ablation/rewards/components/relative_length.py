@@ -13,7 +13,8 @@ def relative_length(
 ) -> list[float | None]:
     """``0.5 - (tokens - shortest) / (longest - shortest)`` in the group.
 
-    0.5 for the group's shortest completion, -0.5 for its longest, and 0 where all completions of the group have the same length, so also for the only completion of a group.
+    0.5 for the group's shortest completion and -0.5 for its longest. 0 where all completions of the group have the same
+    length, so also for the only completion of a group.
 
     Notes
     -----

@@ -64,11 +64,11 @@ def with_whole_groups(
     Users' functions may. Built-in components that score each completion by itself are called as they are: more
     processes then share their work, and a reward model's batches stay the same.
     """
-    assert config.steps_per_generation and config.num_generations  # TRL has set both
-    rows = config.per_device_train_batch_size * config.steps_per_generation
-    if not cuts_groups(rows, config.num_generations, config.world_size):
+    rows = config.per_device_train_batch_size * (config.steps_per_generation or 1)  # TRL has set both
+    size = config.num_generations or 1
+    if not cuts_groups(rows, size, config.world_size):
         return components
-    groups = WholeGroups(config.num_generations)
+    groups = WholeGroups(size)
     functions = {name: spec.components[name].function for name in components}
     return {
         name: groups.scoring(component) if ":" in functions[name] or functions[name] in OF_GROUPS else component
