@@ -68,6 +68,8 @@ def main() -> None:
             outcome["error"] = f"{type(error).__name__}: {error}"
         told[function.__name__] = outcome
     Path(sys.argv[1], f"{state.process_index}.json").write_text(json.dumps(told))
+    state.wait_for_everyone()  # a process that ends first would close the others' connections
+    state.destroy_process_group()
 
 
 if __name__ == "__main__":
