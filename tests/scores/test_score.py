@@ -39,7 +39,8 @@ def test_the_step_of_a_kept_model_is_a_label():
 
 
 def test_no_score_is_none_and_not_zero(capsys):
-    scores = score_answers(ANSWERS, PROBLEMS, {"maybe": lambda completions, **columns: [None, 0.0, 2]})
+    known = {"z": None, "x": 0.0, "x y": 2}
+    scores = score_answers(ANSWERS, PROBLEMS, {"maybe": lambda completions, **columns: [*map(known.get, completions)]})
     assert math.isnan(scores["maybe"][0])
     assert scores["maybe"].tolist()[1:] == [0.0, 2.0]
     assert "maybe: 3 of 3 answers, 1 without a score" in capsys.readouterr().out
@@ -77,3 +78,28 @@ def test_a_metric_that_edits_its_columns_changes_no_other(tmp_path):
     scores = score_answers(ANSWERS, PROBLEMS, {"edits": edits, "share": share})
     assert scores["share"].tolist() == [1.0, 0.5, 1.0]
     assert PROBLEMS["words"].tolist() == [["x", "y"], ["z"]]
+
+
+def test_a_metric_sees_the_whole_group_of_a_problem():
+    """The samples of a problem in one call, apart from its greedy answer and from those of other models."""
+    samples, problems = 3, 2 * BATCH // 3
+    rows = [
+        {"step": step, "problem_id": f"p{problem}", "mode": mode, "sample": sample, "completion": f"{step} {problem}"}
+        for step in (1, 2)
+        for problem in range(problems)
+        for mode, sample in [("greedy", 0), *(("sampled", sample) for sample in range(samples))]
+    ]
+    answers = pd.DataFrame(rows).sample(frac=1, random_state=0)
+    set_of_problems = pd.DataFrame({"id": [f"p{problem}" for problem in range(problems)]})
+    calls = []
+
+    def group_size(completions, problem_id, **columns):
+        calls.append(len(completions))
+        assert len({text.split()[0] for text in completions}) == 1
+        return [float(problem_id.count(problem)) for problem in problem_id]
+
+    scores = score_answers(answers, set_of_problems, {"size": group_size})
+    labels = ["step", "problem_id", "mode"]
+    assert scores[labels].values.tolist() == answers[labels].values.tolist()
+    assert (scores["size"] == scores["mode"].map({"greedy": 1, "sampled": samples})).all()
+    assert max(calls) < BATCH + samples

@@ -23,6 +23,7 @@ ROOMS = (
     "rewards.arguments",
     "rewards.columns",
     "rewards.completions",
+    "rewards.groups",
     "rewards.instructions",
     "rewards.sandbox",
     "rewards.scoring",

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from reward_ablation.rewards.groups import OF_GROUPS
 from reward_ablation.rewards.load import component_names, load_component
 
 from . import EXAMPLE_PARAMETERS, FURTHER_COLUMNS
@@ -96,6 +97,9 @@ def test_a_score_is_a_float_for_each_completion(component):
 
 
 def test_a_score_does_not_depend_on_the_rest_of_the_batch(component):
+    """Layouts that cut groups rely on this: such a component is called with parts of groups."""
+    if component.__name__ in OF_GROUPS:
+        pytest.skip("compares completions: test_groups.py")
     alone = [scores_of(component, [text])[0] for text in TEXTS]
     assert scores_of(component, TEXTS) == alone
     assert scores_of(component, TEXTS[::-1]) == alone[::-1]

@@ -11,7 +11,7 @@ import pandas as pd
 
 from reward_ablation.system.errors import StudyError
 
-#: Most answers in one call of a metric.
+#: Answers in one call of a metric; more where the last problem has more.
 BATCH = 256
 
 #: Seconds between two lines of progress.
@@ -47,24 +47,40 @@ def score_answers(answers: pd.DataFrame, problems: pd.DataFrame, metrics: Mappin
     labels = [name for name in ("step", *LABELS) if name in answers]
     scores = answers[labels].reset_index(drop=True)
     for name, function in metrics.items():
-        scores[name] = np.array(list(_scores_of(name, function, answers, columns)), dtype=float)
+        scores[name] = _scores_of(name, function, answers, columns)
     return scores
 
 
-def _scores_of(name: str, function: Callable, answers: pd.DataFrame, problems: pd.DataFrame) -> Iterator[float | None]:
+def _calls(answers: pd.DataFrame) -> Iterator[np.ndarray]:
+    """Rows of the answers in each call of a metric.
+
+    The answers to a problem by one model (`step`) in one mode are a group, as in training: they are in one call, and no
+    call has two groups of a problem.
+    """
+    rows = answers[[name for name in ("step", "mode", "problem_id") if name in answers]].reset_index(drop=True)
+    for _, of_model in rows.groupby([*rows.columns[:-1]], sort=False):
+        group = of_model.groupby("problem_id", sort=False).ngroup()
+        call = (group.value_counts(sort=False).sort_index().cumsum() - 1) // BATCH
+        for _, of_call in group.groupby(group.map(call)):
+            yield of_call.index.to_numpy()
+
+
+def _scores_of(name: str, function: Callable, answers: pd.DataFrame, problems: pd.DataFrame) -> np.ndarray:
     """Scores of all answers by one metric; prints its progress."""
     reported = time.monotonic()
-    unknown = 0
-    for first in range(0, len(answers), BATCH):
-        batch = answers.iloc[first : first + BATCH]
+    scored = np.full(len(answers), np.nan)
+    unknown = done = 0
+    for rows in _calls(answers):
+        batch = answers.iloc[rows]
         scores = function(completions=batch["completion"].tolist(), **columns_of(problems.loc[batch["problem_id"]]))
         unknown += sum(score is None for score in scores)
-        yield from scores
-        done = first + len(batch)
+        scored[rows] = np.array(scores, dtype=float)
+        done += len(batch)
         if done == len(answers) or time.monotonic() - reported >= REPORT_EVERY:
             reported = time.monotonic()
             without = f", {unknown} without a score" if unknown else ""
             print(f"{name}: {done:,} of {len(answers):,} answers{without}", flush=True)
+    return scored
 
 
 def columns_of(problems: pd.DataFrame) -> dict[str, list[Any]]:

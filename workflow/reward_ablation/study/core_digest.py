@@ -38,6 +38,7 @@ DECIDING = tuple(
         "rewards.completions",
         "rewards.components",
         "rewards.grading",
+        "rewards.groups",
         "rewards.instructions",
         "rewards.judging",
         "rewards.sandbox",

@@ -24,6 +24,7 @@ from reward_ablation.study.spec_parts import (
     Spec,
     TrainDataSpec,
 )
+from reward_ablation.system.user_functions import in_a_file
 
 Device = Literal["cpu", "cuda"]
 
@@ -119,9 +120,25 @@ class ArmSpec(StudySpec, Layout):
 
     @property
     def functions(self) -> list[str]:
-        """Functions of the components, and modules of the combination if TRL does not combine them."""
+        """Functions of the components, and modules that decide the numbers of some runs only.
+
+        These are modules of the combination if TRL does not combine the components, and the module that completes
+        groups if a user's function, which may compare completions, would see a part of them.
+        """
         functions = [component.function for component in self.components.values()]
-        return functions + (self.combine.modules if self.combine else [])
+        of_user = any(map(in_a_file, functions))
+        completing = ["training.core.whole_groups"] if of_user and self.cuts_groups else []
+        return functions + completing + (self.combine.modules if self.combine else [])
+
+    @property
+    def cuts_groups(self) -> bool:
+        """Whether a group has completions in several processes. The defaults are TRL's."""
+        settings = self.training
+        micro_batches = settings.get("steps_per_generation") or settings.get("gradient_accumulation_steps", 1)
+        rows = settings.get("per_device_train_batch_size", 8) * micro_batches
+        if batch := settings.get("generation_batch_size"):
+            rows = batch // self.process_count
+        return bool(self.process_count > 1 and rows % settings.get("num_generations", 8))
 
     @property
     def taking_part(self) -> list[str]:

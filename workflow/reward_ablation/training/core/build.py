@@ -13,6 +13,7 @@ from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOConfig
 
 from reward_ablation.rewards.columns import json_columns, with_values
+from reward_ablation.rewards.groups import OF_GROUPS
 from reward_ablation.rewards.scoring import RewardFunction
 from reward_ablation.sampling.prompts import Messages, render_prompt, tokenize_prompts
 from reward_ablation.sampling.tokenizer import load_tokenizer
@@ -21,6 +22,7 @@ from reward_ablation.training.core.run_settings import RunSettings
 from reward_ablation.training.core.settings import grpo_config, halved, lora_config
 from reward_ablation.training.core.trainer import AblationTrainer
 from reward_ablation.training.core.watched_trainer import Sink
+from reward_ablation.training.core.whole_groups import WholeGroups, cuts_groups
 
 Trainer = TypeVar("Trainer", bound=AblationTrainer)
 
@@ -52,6 +54,26 @@ def training_dataset(problems: Path, render: Callable[[str], str | Messages]) ->
     """Prepared problems as a dataset for TRL: `prompt`, rendered from the question, `problem_id`, and other columns."""
     rows = pq.read_table(problems).to_pylist()
     return Dataset.from_list([{"prompt": render(row["question"]), "problem_id": row.pop("id"), **row} for row in rows])
+
+
+def with_whole_groups(
+    components: dict[str, RewardFunction], spec: RunSettings, config: GRPOConfig
+) -> dict[str, RewardFunction]:
+    """Components that get whole groups, if the layout cuts groups and they may compare completions.
+
+    Users' functions may. Built-in components that score each completion by itself are called as they are: more
+    processes then share their work, and a reward model's batches stay the same.
+    """
+    rows = config.per_device_train_batch_size * (config.steps_per_generation or 1)  # TRL has set both
+    size = config.num_generations or 1
+    if not cuts_groups(rows, size, config.world_size):
+        return components
+    groups = WholeGroups(size)
+    functions = {name: spec.components[name].function for name in components}
+    return {
+        name: groups.scoring(component) if ":" in functions[name] or functions[name] in OF_GROUPS else component
+        for name, component in components.items()
+    }
 
 
 def build_trainer(
@@ -98,7 +120,9 @@ def build_trainer(
     tokenize_prompts([render("")], tokenizer)  # a one-line error for a model without a chat template
     texts = json_columns(pq.read_schema(problems))
     trainer = kind(
-        components={name: with_values(component, texts) for name, component in components.items()},
+        components=with_whole_groups(
+            {name: with_values(component, texts) for name, component in components.items()}, spec, config
+        ),
         weights=dict(spec.weights),
         combination=combination,
         placements={name: component.placement for name, component in spec.components.items()},

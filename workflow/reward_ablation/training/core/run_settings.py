@@ -9,7 +9,14 @@ from reward_ablation.sampling.prompts import Prompt
 
 
 class Component(Protocol):
-    """A reward component: `placement` names the tokens that the component's advantage acts on."""
+    """A reward component.
+
+    `function` is a built-in function or `file.py:function`; `placement` names the tokens that the component's advantage
+    acts on.
+    """
+
+    @property
+    def function(self) -> str: ...
 
     @property
     def placement(self) -> str: ...

@@ -1,0 +1,127 @@
+"""A reward function that compares completions sees whole groups, in how many processes a run is trained."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+from trl import GRPOConfig
+
+from reward_ablation.study.core_digest import training_digest
+from reward_ablation.study.run_spec import ArmSpec
+from reward_ablation.training.core.settings import halved
+from reward_ablation.training.core.whole_groups import cuts_groups
+from specs import arm_spec
+
+from . import scoring_in_processes as scoring
+from .conftest import spec_with
+
+OWN = """
+from collections import Counter
+
+def majority(completions, problem_id, log_metric, log_extra, **columns):
+    votes = Counter(zip(problem_id, (len(text) // 10 for text in completions)))
+    log_extra("votes", problem_id)
+    log_metric("answers", len(votes))
+    return [float(votes[problem, len(text) // 10]) for problem, text in zip(problem_id, completions)]
+"""
+
+
+@pytest.fixture(scope="module", params=[2, 3, 4])
+def told(request, tmp_path_factory):
+    """What each of 2, 3 or 4 processes got from `WholeGroups`. No process has a whole group; of 4, one scores none."""
+    folder = tmp_path_factory.mktemp("told")
+    launcher = ["torch.distributed.run", "--standalone", "--nproc-per-node", str(request.param)]
+    command = [sys.executable, "-m", *launcher, scoring.__file__, str(folder)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
+    assert result.returncode == 0, result.stderr
+    return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(request.param)]
+
+
+def over_processes(told, function, part):
+    return [value for of_process in told for value in of_process[function][part]]
+
+
+def test_scores_are_those_of_one_call(told):
+    expected = scoring.ranked([*scoring.TEXTS], scoring.PROBLEMS, lambda *_: None, lambda *_: None, "of this process")
+    assert over_processes(told, "ranked", "scores") == expected
+    assert over_processes(told, "partly_logged", "scores") == [None] * scoring.ROWS
+
+
+def test_logged_columns_come_back_to_the_rows(told):
+    assert [text for each in told for text in each["ranked"]["extra"]["text"]] == scoring.TEXTS
+    [column] = {name for each in told for name in each["partly_logged"]["extra"]}
+    values = [value for each in told for value in each["partly_logged"]["extra"][column]]
+    assert values[-scoring.GROUP :] == ["p2"] * scoring.GROUP
+    assert len(values) == scoring.ROWS
+    assert len(over_processes(told, "ranked", "metrics")) == min(len(told), scoring.ROWS // scoring.GROUP)
+
+
+def test_an_error_in_one_process_is_raised_in_all(told):
+    assert {each["failing"]["error"] for each in told} == {"PassingError: the judge is away"}
+    [error] = {each["logging_too_little"]["error"] for each in told}
+    assert error.startswith("StudyError: components.logging_too_little: log_extra: the column 'verdict' has 1 values")
+
+
+@pytest.mark.parametrize(
+    ("training", "processes", "cut"),
+    [
+        ({"num_generations": 8, "per_device_train_batch_size": 4}, 2, True),
+        ({"num_generations": 8, "per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}, 2, False),
+        ({"num_generations": 8, "per_device_train_batch_size": 4, "steps_per_generation": 4}, 2, False),
+        ({"num_generations": 8, "per_device_train_batch_size": 4, "generation_batch_size": 24}, 2, True),
+        ({"num_generations": 8, "per_device_train_batch_size": 4, "generation_batch_size": 32}, 2, False),
+        ({"num_generations": 4, "per_device_train_batch_size": 6}, 2, True),  # one group of three is cut
+        ({"num_generations": 4, "per_device_train_batch_size": 6, "steps_per_generation": 2}, 1, False),
+        ({}, 2, False),  # TRL's defaults: 8 and 8
+    ],
+)
+def test_the_plan_and_the_trainer_agree_on_layouts_that_cut_groups(training, processes, cut, monkeypatch, tmp_path):
+    spec = ArmSpec.read(arm_spec(training=training, processes=processes))
+    assert spec.cuts_groups == cut
+    monkeypatch.setattr(GRPOConfig, "world_size", processes)
+    for settings in (training, halved(training, 1)):  # a smaller micro-batch leaves the generations as they are
+        config = GRPOConfig(output_dir=str(tmp_path), use_cpu=True, bf16=False, **settings)
+        rows = config.per_device_train_batch_size * config.steps_per_generation
+        assert cuts_groups(rows, config.num_generations, processes) == cut
+
+
+def test_only_runs_whose_own_function_saw_parts_of_groups_have_another_code():
+    cut = {"training": {"num_generations": 8, "per_device_train_batch_size": 4}, "processes": 2}
+    whole = {**cut, "processes": 1}
+    built_in, own = ({"a": {"function": name}} for name in ("token_length", "mine.py:rank"))
+
+    def code(components, layout):
+        return training_digest(ArmSpec.read(arm_spec(components=components, weights={"a": 1}, **layout)).functions)
+
+    assert code(built_in, cut) == code(built_in, whole)
+    assert code(own, cut) != code(own, whole)
+    assert code(own, whole) == training_digest([])
+
+
+@pytest.mark.slow
+def test_one_two_and_four_processes_score_alike(command, tmp_path):
+    """A user's function, two built-in components of groups, and one that scores completions singly, to the bit."""
+    (tmp_path / "own.py").write_text(OWN)
+    components = {
+        "correctness": {"function": f"{tmp_path / 'own.py'}:majority"},
+        "diversity": {"function": "diversity"},
+        "format": {"function": "relative_length"},
+    }
+    tables = []
+    for processes in (1, 2, 4):
+        training = {"num_generations": 8, "per_device_train_batch_size": 24 // processes, "max_steps": 1}
+        weights = {"correctness": 1, "diversity": 0, "format": 0.5, "length": 0.3}
+        spec = spec_with(components=components, weights=weights, training=training, processes=processes)
+        run = tmp_path / str(processes) / "seed0"
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        result = subprocess.run(command(spec, run), capture_output=True, text=True, timeout=300, env=environment)
+        assert result.returncode == 0, result.stderr + result.stdout
+        table = pd.read_parquet(run / "rollouts.parquet").sort_values(["problem_id", "rollout"], ignore_index=True)
+        tables.append(table.filter(regex="problem_id|completion|rollout|score_|advantage"))
+    pd.testing.assert_frame_equal(tables[1], tables[0], check_exact=True)
+    pd.testing.assert_frame_equal(tables[2], tables[0], check_exact=True)
+    assert tables[0].score_correctness.max() > 4  # more votes than a process has completions of a group
