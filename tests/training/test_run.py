@@ -221,7 +221,8 @@ def test_more_tokens_than_a_model_has_positions_are_refused_when_a_run_starts(tm
     record["files"] = {name: each for name, each in file_table(model).items() if name != "model.json"}
     (model / "model.json").write_text(json.dumps(record))
     with pytest.raises(
-        StudyError, match=r"^training.max_completion_length: the model has a table of 20 positions, and"
+        StudyError,
+        match=r"^training.max_completion_length: \d+ of \d+ prompts do not fit into the model's context of 20 ",
     ):
         train_run(canonical(spec_with()), "code", model, problems, tmp_path / "run")
 

@@ -35,10 +35,10 @@ def test_the_longest_prompt_and_a_whole_completion_have_room(demo_model, problem
 
 def test_less_room_than_that_is_refused(demo_model, problems, longest, tmp_path):
     spec = RunSpec.read(spec_with(training={"vllm_max_model_length": longest + 15}))
-    with pytest.raises(StudyError, match=rf"training\.vllm_max_model_length has room for {longest + 15} tokens, and"):
+    with pytest.raises(StudyError, match=rf"training\.vllm_max_model_length: {longest + 15}, and the longest"):
         longest_text(spec, demo_model, problems)
     small = shutil.copytree(demo_model, tmp_path / "small")
     config = json.loads((small / "config.json").read_text())
     (small / "config.json").write_text(json.dumps({**config, "max_position_embeddings": longest}))
-    with pytest.raises(StudyError, match=f"the model has room for {longest} tokens"):
+    with pytest.raises(StudyError, match=f"prompts do not fit into the model's context of {longest} tokens"):
         longest_text(RunSpec.read(spec_with()), small, problems)

@@ -98,7 +98,7 @@ def tokenize_prompts(
             encoded: Any = tokenizer.apply_chat_template(
                 batch, add_generation_prompt=True, tokenize=True, return_dict=True, **variables
             )
-        except (TypeError, ValueError, TemplateError) as error:
+        except (TypeError, ValueError, ArithmeticError, TemplateError) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise StudyError(
                 f"prompt.chat: the tokenizer's chat template refuses the prompts ({reason}); change prompt, or "
