@@ -68,7 +68,10 @@ def test_each_part_of_a_prompt_occurs_once_and_in_order(model_copy, template, sy
     [
         (EVERY + "{{ [1, 2] | random }}", "uses Jinja's random, so that prompts change by chance"),
         (EVERY + "{{ lipsum() }}", "uses Jinja's lipsum, so that prompts change by chance"),
-        (EVERY + "{{ [range(9999)] | map('ran' ~ 'dom') | first }}" * 3, "makes another text of the same chat each time"),
+        (
+            EVERY + "{{ [range(9999)] | map('ran' ~ 'dom') | first }}" * 3,
+            "makes another text of the same chat each time",
+        ),
         (EVERY + "<end>\n", r"ends the prompt with the end token '<end>', after which"),
     ],
 )

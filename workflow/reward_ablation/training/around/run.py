@@ -339,5 +339,6 @@ def build_trainer(
             SavingTrainer, spec, components, model, problems, config, sink, [progress], combination_of(spec)
         )
     check_trainer(trainer, spec.strategy, engine)
-    check_problems(config, len(trainer.train_dataset), problems)
+    dataset: Any = trainer.train_dataset
+    check_problems(config, len(dataset), problems)
     return trainer
