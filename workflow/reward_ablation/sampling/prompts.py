@@ -106,14 +106,7 @@ def tokenize_prompts(
             ) from error
         tokens = encoded["input_ids"]
     else:
-        before, tokens, _ = split_special(batch, tokenizer)
-        for front, text in zip(before, tokens, strict=True):
-            if front and text[:1] == front[-1:]:
-                raise StudyError(
-                    f"prompt.template: a prompt begins with {tokenizer.convert_ids_to_tokens(text[0])!r}, which the "
-                    "tokenizer puts before each prompt as well; take it out of the template"
-                )
-        tokens = [front + text for front, text in zip(before, tokens, strict=True)]
+        tokens = _plain_tokens(batch, tokenizer)
     if not all(tokens):
         place = tokens.index([])
         raise StudyError(
@@ -121,6 +114,18 @@ def tokenize_prompts(
             "some text to the template, or take the question out"
         )
     return tokens
+
+
+def _plain_tokens(texts: list[str], tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
+    """Tokens of plain prompts: what the tokenizer puts before each text, which must not have it too, and the text."""
+    before, tokens, _ = split_special(texts, tokenizer)
+    for front, text in zip(before, tokens, strict=True):
+        if front and text[:1] == front[-1:]:
+            raise StudyError(
+                f"prompt.template: a prompt begins with {tokenizer.convert_ids_to_tokens(text[0])!r}, which the "
+                "tokenizer puts before each prompt as well; take it out of the template"
+            )
+    return [front + text for front, text in zip(before, tokens, strict=True)]
 
 
 def split_special(
