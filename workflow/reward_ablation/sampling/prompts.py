@@ -137,8 +137,9 @@ def split_special(
     whole: Any = tokenizer(text=texts)["input_ids"]
     for text, tokens in zip(bare, whole, strict=True):
         starts = range(len(tokens) - len(text) + 1)
-        start = next((start for start in starts if tokens[start : start + len(text)] == text), 0)
-        end = start + len(text)
+        found = next((start for start in starts if tokens[start : start + len(text)] == text), None)
+        # A tokenizer that changes the text itself is taken as it is.
+        start, end = (0, len(tokens)) if found is None else (found, found + len(text))
         for part, ids in zip(parts, (tokens[:start], tokens[start:end], tokens[end:]), strict=True):
             part.append(ids)
     return parts
