@@ -1,12 +1,14 @@
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 import trl
 from tokenizers import Tokenizer, decoders, models
+from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedTokenizerFast
 
 from reward_ablation.config.sections.data import Prompt
-from reward_ablation.sampling.prompts import render_prompt, tokenize_prompts
+from reward_ablation.sampling.prompts import DATE, render_prompt, tokenize_prompts
 from reward_ablation.system.errors import StudyError
 
 
@@ -45,25 +47,27 @@ def test_a_question_about_the_placeholder_is_not_expanded():
 
 def test_a_chat_goes_through_the_template_up_to_the_assistant_s_turn(tokenizer):
     prompts = [render_prompt(question, Prompt(system="s")) for question in ("1", "1 2?")]
-    texts = tokenizer.batch_decode(tokenize_prompts(prompts, tokenizer))
+    texts = tokenizer.batch_decode(tokenize_prompts(prompts, tokenizer, DATE))
     assert texts[0] == "system=s\nuser=1\nassistant="
-    assert len(set(map(len, tokenize_prompts(prompts, tokenizer)))) == 2  # no padding
+    assert len(set(map(len, tokenize_prompts(prompts, tokenizer, DATE)))) == 2  # no padding
 
 
 def test_plain_text_is_tokenized_as_it_is(tokenizer):
-    assert tokenizer.batch_decode(tokenize_prompts(["ab?", "1"], tokenizer)) == ["ab?", "1"]
-    assert tokenize_prompts([], tokenizer) == []
+    assert tokenizer.batch_decode(tokenize_prompts(["ab?", "1"], tokenizer, DATE)) == ["ab?", "1"]
+    assert tokenize_prompts([], tokenizer, DATE) == []
 
 
 def test_a_chat_needs_a_chat_template(tokenizer):
     tokenizer.chat_template = None
     with pytest.raises(StudyError, match=r"prompt\.chat: .* has no chat template; set chat: false"):
-        tokenize_prompts([render_prompt("1", Prompt())], tokenizer)
+        tokenize_prompts([render_prompt("1", Prompt())], tokenizer, DATE)
 
 
 def test_a_prompt_without_a_token_is_refused(tokenizer):
-    with pytest.raises(StudyError, match="empty prompt"):
-        tokenize_prompts(["a", ""], tokenizer)
+    with pytest.raises(StudyError, match="the question '' became an empty prompt"):
+        tokenize_prompts(["a", ""], tokenizer, DATE)
+    with pytest.raises(StudyError, match="the question mine/7 became an empty prompt"):
+        tokenize_prompts(["a", ""], tokenizer, DATE, ids=["mine/6", "mine/7"])
 
 
 @pytest.mark.parametrize("kwargs", [None, {}, {"enable_thinking": True}, {"enable_thinking": False}], ids=str)
@@ -71,7 +75,35 @@ def test_a_real_template_gets_the_study_s_kwargs_as_trl_gives_them(tokenizer, kw
     """Qwen3's own template, as TRL ships it: without thinking, it opens the turn with an empty thought."""
     tokenizer.chat_template = (Path(trl.__file__).parent / "chat_templates" / "qwen3.jinja").read_text()
     messages = render_prompt("how many", Prompt(system="be brief"))
-    [ids] = tokenize_prompts([messages], tokenizer, kwargs)
+    [ids] = tokenize_prompts([messages], tokenizer, DATE, kwargs)
     expected = trl.apply_chat_template({"prompt": messages}, tokenizer, **(kwargs or {}))["prompt"]
     assert ids == tokenizer(expected)["input_ids"]
     assert ("<think>" in expected) == (kwargs == {"enable_thinking": False})
+
+
+@pytest.mark.parametrize(("date", "shown"), [(DATE, "26 Jul 2024"), ("2025-01-02", "02 Jan 2025")])
+def test_a_template_that_asks_for_today_gets_the_study_s_date(tokenizer, date, shown):
+    """Llama 3.2's own template, as TRL ships it: it writes today's date."""
+    tokenizer.chat_template = (Path(trl.__file__).parent / "chat_templates" / "llama3_2.jinja").read_text()
+    tokenizer.bos_token = "<unk>"
+    messages = render_prompt("how many", Prompt(date=date))
+    expected = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True, date_string=shown)
+    assert f"Today Date: {shown}\n" in expected
+    assert tokenize_prompts([messages], tokenizer, date) == [tokenizer.encode(expected, add_special_tokens=False)]
+
+
+def test_the_config_s_date_is_the_one_that_llama_s_template_falls_back_to():
+    assert Prompt().date == DATE
+    template = (Path(trl.__file__).parent / "chat_templates" / "llama3_2.jinja").read_text()
+    assert f'set date_string = "{datetime.fromisoformat(DATE):%d %b %Y}"' in template
+
+
+def test_a_plain_prompt_begins_as_the_tokenizer_begins_and_ends_as_it_is_written(tokenizer):
+    plain = tokenize_prompts(["ab?", "1"], tokenizer, DATE)
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single="<unk> $A <end>", special_tokens=[("<unk>", 0), ("<end>", 1)]
+    )
+    assert tokenizer("1")["input_ids"][-1] == 1
+    assert tokenize_prompts(["ab?", "1"], tokenizer, DATE) == [[0, *ids] for ids in plain]
+    with pytest.raises(StudyError, match=r"a prompt begins with '<unk>', which the tokenizer puts before each prompt"):
+        tokenize_prompts(["<unk>ab?"], tokenizer, DATE)

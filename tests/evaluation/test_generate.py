@@ -13,7 +13,7 @@ from reward_ablation.evaluation.generate import (
 )
 from reward_ablation.evaluation.requests import Request, cut_at_end, list_requests, request_seed
 from reward_ablation.sampling.draws import draw, uniforms
-from reward_ablation.sampling.prompts import render_prompt, tokenize_prompts
+from reward_ablation.sampling.prompts import DATE, render_prompt, tokenize_prompts
 from reward_ablation.system.errors import StudyError
 
 EVALUATION = Evaluation(answer_format="hash", samples=3, max_new_tokens=24, batch_size=7)
@@ -22,7 +22,9 @@ CHAT, PLAIN = Prompt(chat=True, system="think"), Prompt(chat=False, template="{q
 
 @pytest.fixture(params=[CHAT, PLAIN], ids=["chat", "plain"])
 def prompts(request, problems, tokenizer):
-    return tokenize_prompts([render_prompt(question, request.param) for question in problems["question"]], tokenizer)
+    return tokenize_prompts(
+        [render_prompt(question, request.param) for question in problems["question"]], tokenizer, DATE
+    )
 
 
 @pytest.fixture

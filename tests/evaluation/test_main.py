@@ -99,6 +99,16 @@ def test_a_bad_spec_is_told_by_its_key(evaluate, spec, message):
         evaluate(spec=spec if isinstance(spec, str) else json.dumps(spec))
 
 
+def test_prompts_longer_than_the_model_s_context_are_refused(evaluate, model_folder, tmp_path):
+    small = Path(shutil.copytree(model_folder, tmp_path / "small"))
+    config = json.loads((small / "config.json").read_text())
+    (small / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 17}))
+    with pytest.raises(
+        StudyError, match=r"evaluation.max_new_tokens: \w+: \d+ of \d+ prompts do not fit .* of 17 tokens"
+    ):
+        evaluate(model=small)
+
+
 def test_a_bad_set_of_problems_is_told_in_one_line(evaluate, problems, tmp_path):
     def refused(path):
         with pytest.raises(StudyError) as caught:

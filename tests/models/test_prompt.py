@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 import trl
+from tokenizers.processors import TemplateProcessing
 
 from reward_ablation.config.sections.data import Prompt
 from reward_ablation.models.check import check_sequence_classifier
-from reward_ablation.models.prompt import check_prompt
+from reward_ablation.models.prompt import check_prompt, tell_appended
+from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.system.errors import StudyError
 
 from .reward_models import save_reward_model
@@ -61,7 +63,27 @@ def test_each_part_of_a_prompt_occurs_once_and_in_order(model_copy, template, sy
     assert str(caught.value).isprintable()
 
 
-@pytest.mark.parametrize("name", ["qwen2_5", "qwen3", "llama3_1", "gemma3", "gptoss", "deepseekv3", "phi3_5"])
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        (EVERY + "{{ [1, 2] | random }}", "uses Jinja's random, so that prompts change by chance"),
+        (EVERY + "{{ lipsum() }}", "uses Jinja's lipsum, so that prompts change by chance"),
+        (
+            EVERY + "{{ [range(9999)] | map('ran' ~ 'dom') | first }}" * 3,
+            "makes another text of the same chat each time",
+        ),
+        (EVERY + "<end>\n", r"ends the prompt with the end token '<end>', after which"),
+    ],
+)
+def test_a_template_that_draws_or_ends_the_text_is_refused(model_copy, template, message):
+    (model_copy / "chat_template.jinja").write_text(template)
+    with pytest.raises(StudyError, match=message):
+        check_prompt(model_copy, "copy", Prompt(), {})
+
+
+@pytest.mark.parametrize(
+    "name", ["qwen2_5", "qwen3", "llama3_1", "gemma3", "gptoss", "deepseekv3", "phi3_5", "llama3_2"]
+)
 def test_templates_of_known_models_keep_all(model_copy, name):
     template = Path(trl.__file__).parent / "chat_templates" / f"{name}.jinja"
     (model_copy / "chat_template.jinja").write_text(template.read_text())
@@ -79,11 +101,20 @@ def test_plain_prompts_need_no_chat_template(model_copy):
     check_prompt(model_copy, "copy", Prompt(chat=False, template="Q: {question}"), {})
 
 
-def test_a_plain_question_alone_is_refused_for_the_true_reason(model_copy):
-    with pytest.raises(
-        StudyError, match=r"^prompt.template: with chat: false and a tokenizer that puts no token first"
-    ):
-        check_prompt(model_copy, "copy", Prompt(chat=False), {})
+def test_a_plain_prompt_may_be_the_question_alone(model_copy):
+    check_prompt(model_copy, "copy", Prompt(chat=False), {})
+
+
+def test_a_tokenizer_that_appends_its_end_token_is_told_at_fetch(model_copy, capsys):
+    tell_appended(model_copy, "copy", Prompt(chat=False))
+    assert not capsys.readouterr().out
+    tokenizer = load_tokenizer(model_copy)
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single="$A <end>", special_tokens=[("<end>", tokenizer.eos_token_id)]
+    )
+    tokenizer.save_pretrained(model_copy)
+    tell_appended(model_copy, "copy", Prompt(chat=False))
+    assert capsys.readouterr().out == "copy: the tokenizer appends '<end>' to a text; prompts are used without it\n"
 
 
 def test_fetch_checks_the_study_s_prompt(model_copy, tmp_path):

@@ -52,10 +52,10 @@ def test_it_knows_a_capital(model, tokenizer):
     from reward_ablation.config.study_config import Evaluation, Prompt
     from reward_ablation.evaluation.generate import find_end_tokens, generate_transformers
     from reward_ablation.evaluation.requests import list_requests
-    from reward_ablation.sampling.prompts import render_prompt, tokenize_prompts
+    from reward_ablation.sampling.prompts import DATE, render_prompt, tokenize_prompts
 
     evaluation = Evaluation(answer_format="boxed", max_new_tokens=16)
-    prompts = tokenize_prompts([render_prompt("What is the capital of France?", Prompt())], tokenizer)
+    prompts = tokenize_prompts([render_prompt("What is the capital of France?", Prompt())], tokenizer, DATE)
     requests = list_requests(["france"], prompts, evaluation)
     end_tokens = find_end_tokens(FOLDER, tokenizer)
     (completion,) = generate_transformers(requests, model, end_tokens, tokenizer.pad_token_id, evaluation)

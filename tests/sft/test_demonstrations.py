@@ -3,7 +3,7 @@
 import pytest
 
 from reward_ablation.config.sections.data import Prompt
-from reward_ablation.sampling.prompts import render_prompt, tokenize_prompts
+from reward_ablation.sampling.prompts import DATE, render_prompt, tokenize_prompts
 from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.sft.demonstrations import completions_of, tokenized
 from reward_ablation.system.errors import StudyError
@@ -62,8 +62,8 @@ def tokenizer(tiny_model):
 def test_prompts_are_grpos_and_the_end_token_comes_once(tokenizer, prompt, completion):
     r"""Also where prompt and completion would share a token: 12 and 34 as one text are the number 1234."""
     prompts = [render_prompt(question, prompt) for question in ("What is 12?", "And 345, then?")]
-    rows = tokenized(prompts, [completion] * 2, tokenizer, {"shy": True})
-    expected = tokenize_prompts(prompts, tokenizer, {"shy": True})
+    rows = tokenized(prompts, [completion] * 2, tokenizer, DATE, {"shy": True})
+    expected = tokenize_prompts(prompts, tokenizer, DATE, {"shy": True})
     for row, ids in zip(rows, expected, strict=True):
         assert row["input_ids"][: len(ids)] == ids
         assert row["completion_mask"] == [0] * len(ids) + [1] * (len(row["input_ids"]) - len(ids))
@@ -74,4 +74,4 @@ def test_prompts_are_grpos_and_the_end_token_comes_once(tokenizer, prompt, compl
 def test_a_model_without_an_end_token_is_told(tokenizer):
     tokenizer.eos_token = None
     with pytest.raises(StudyError, match="no eos_token"):
-        tokenized(["a"], ["b"], tokenizer)
+        tokenized(["a"], ["b"], tokenizer, DATE)

@@ -12,6 +12,7 @@ import torch
 
 from reward_ablation.models.load import load_model
 from reward_ablation.models.verify import verify_model
+from reward_ablation.sampling.prompts import DATE
 from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.sft.__main__ import main
 from reward_ablation.sft.demonstrations import read_demonstrations, tokenized
@@ -38,7 +39,7 @@ def loss_of(folder, problems):
     """Mean negative log-likelihood of the demonstrations' completions."""
     model, tokenizer = load_model(folder), load_tokenizer(folder)
     losses = []
-    for row in tokenized(*read_demonstrations(problems, SftSpec.read(SPEC)), tokenizer):
+    for row in tokenized(*read_demonstrations(problems, SftSpec.read(SPEC)), tokenizer, DATE):
         ids = torch.tensor([row["input_ids"]])
         labels = torch.where(torch.tensor([row["completion_mask"]]) == 1, ids, -100)
         losses.append(model(input_ids=ids, labels=labels).loss.item())
@@ -70,7 +71,7 @@ def test_only_completions_are_learnt(start, problems, demo_model):
 
     demonstrations = read_demonstrations(problems, SftSpec.read(SPEC))
     trainer = build_trainer(SftSpec.read(SPEC), demo_model, demonstrations, demo_model.parent / "unused")
-    rows = tokenized(*demonstrations, trainer.processing_class)
+    rows = tokenized(*demonstrations, trainer.processing_class, DATE)
     for made, row in zip(trainer.train_dataset, rows, strict=True):
         assert made["input_ids"] == row["input_ids"]
         learnt = [label for label in made["labels"] if label != -100]

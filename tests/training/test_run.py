@@ -249,9 +249,29 @@ def test_more_tokens_than_a_model_has_positions_are_refused_when_a_run_starts(tm
     record["files"] = {name: each for name, each in file_table(model).items() if name != "model.json"}
     (model / "model.json").write_text(json.dumps(record))
     with pytest.raises(
-        StudyError, match=r"^training.max_completion_length: the model has a table of 20 positions, and"
+        StudyError,
+        match=r"^training.max_completion_length: \d+ of \d+ prompts do not fit into the model's context of 20 ",
     ):
         train_run(canonical(spec_with()), "code", model, problems, tmp_path / "run")
+
+
+def test_training_gives_the_template_the_study_s_date(tmp_path, demo_model, problems):
+    from reward_ablation.study.run_spec import RunSpec
+    from reward_ablation.training.around.run import build_trainer
+
+    model = Path(shutil.copytree(demo_model, tmp_path / "model"))
+    (model / "chat_template.jinja").write_text("{{ strftime_now('%Y %m') }} {{ messages[-1].content }}")
+    spec = RunSpec.read(spec_with(prompt={"chat": True, "date": "2011-12-13"}))
+    trainer = build_trainer(spec, model, problems, tmp_path / "work")
+    tokens, images, others = trainer._tokenize_prompts(trainer.train_dataset["prompt"][:2])
+    expected = [f"2011 12 {chat[-1]['content']}" for chat in trainer.train_dataset["prompt"][:2]]
+    assert tokens == trainer.processing_class(expected, add_special_tokens=False)["input_ids"]
+    assert (images, others) == (None, {})
+
+
+def test_a_plain_question_alone_is_a_prompt_and_trains(train):
+    folder = train("run", prompt={"chat": False, "template": "{question}"}, training={"max_steps": 1})
+    assert (folder / "run.json").is_file()
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")

@@ -26,6 +26,7 @@ HEAD = inspect.getsource(ChunkedLogProbFunction)
         ("training_step", ["self", "model", "inputs", "num_items_in_batch"]),
         ("_save_checkpoint", ["self", "model", "trial"]),
         ("_generate", ["self", "prompts"]),
+        ("_tokenize_prompts", ["self", "prompts"]),
         ("_get_train_sampler", ["self", "dataset"]),
         (
             "_get_per_token_logps_and_entropies",
@@ -66,6 +67,13 @@ def test_a_step_counts_its_micro_batches_before_they_are_trained_on():
     """Transformers sets the count in the trainer, TRL divides the loss by it, and sums between blocks depend on it."""
     assert "self.current_gradient_accumulation_steps = len(batch_samples)" in inspect.getsource(Trainer)
     assert "normalizer = self.current_gradient_accumulation_steps if mode" in SOURCE
+
+
+def test_prompts_become_tokens_in_one_place():
+    generate = inspect.getsource(GRPOTrainer._generate)
+    assert SOURCE.count("self._tokenize_prompts(") == 1
+    assert "prompt_ids, images, multimodal_fields = self._tokenize_prompts(prompts)" in generate
+    assert "apply_chat_template" not in generate
 
 
 def test_rewards_are_gathered_before_advantages_and_advantages_sliced_after():

@@ -229,6 +229,7 @@ def pair(demo_model, tmp_path, monkeypatch):
         ours = AblationTrainer(
             components=functions,
             weights=WEIGHTS,
+            date="2024-07-26",
             placements=placements or dict.fromkeys(COMPONENTS, "all_tokens"),
             sink=PartWriter(tmp_path / "parts", 0),
             measure_every=measure_every,

@@ -21,6 +21,7 @@ from reward_ablation.evaluation.requests import Request, list_requests
 from reward_ablation.evaluation.score import schema_of, score
 from reward_ablation.models.device import gpu_kind
 from reward_ablation.models.load import whole_model
+from reward_ablation.sampling.context import context_of, describe_too_long, too_long
 from reward_ablation.sampling.prompts import render_prompt, tokenize_prompts
 from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.study.run_spec import EvaluateSpec
@@ -96,10 +97,18 @@ class Evaluator:
         if whole == self.whole:
             return
         self.whole, self.tokenizer, self.generator = whole, load_tokenizer(whole), None
+        context, completion = context_of(whole), self.spec.evaluation.max_new_tokens
         gc.collect()  # vLLM's engine releases its memory when it is garbage-collected
         for name, problems in self.sets.items():
             rendered = [render_prompt(question, self.spec.prompt) for question in problems["question"]]
-            prompts = tokenize_prompts(rendered, self.tokenizer, self.spec.chat_template_kwargs)
+            prompts = tokenize_prompts(
+                rendered, self.tokenizer, self.spec.prompt.date, self.spec.chat_template_kwargs, [*problems["id"]]
+            )
+            if left_out := too_long(prompts, context, completion):
+                described = describe_too_long(prompts, left_out, context, completion)
+                raise StudyError(
+                    f"evaluation.max_new_tokens: {name}: {described}; lower it, or take long questions out of the set"
+                )
             self.requests[name] = list_requests(problems["id"], prompts, self.spec.evaluation)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from reward_ablation.analysis.reading import read_parquet
 from reward_ablation.exports.runs import read_finished, rollouts_by_step
 from reward_ablation.rewards import grade_batch
-from reward_ablation.sampling.prompts import render_prompt
+from reward_ablation.sampling.prompts import render_prompt, template_variables
 from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.study.run_spec import ArmSpec
 from reward_ablation.system.errors import StudyError
@@ -93,7 +93,7 @@ def prompt_texts(questions: Texts, spec: ArmSpec, model: Path) -> Texts:
     if not spec.prompt.chat:
         return rendered
     tokenizer = load_tokenizer(model)
-    variables = spec.training.get("chat_template_kwargs") or {}
+    variables = template_variables(spec.prompt.date, spec.training.get("chat_template_kwargs"))
     return {
         problem: str(tokenizer.apply_chat_template(chat, add_generation_prompt=True, tokenize=False, **variables))
         for problem, chat in rendered.items()

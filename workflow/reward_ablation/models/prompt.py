@@ -1,14 +1,21 @@
-"""Check that a tokenizer's chat template puts into a prompt what the study writes, and all of it."""
+"""Check that a prompt has what the study writes, all of it and nothing else, and is the same each time."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from reward_ablation.config.sections.data import Prompt as PromptSection
-from reward_ablation.sampling.prompts import Prompt, render_prompt, tokenize_prompts
+from reward_ablation.sampling.prompts import (
+    Prompt,
+    render_prompt,
+    split_special,
+    template_variables,
+    tokenize_prompts,
+)
 from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.system.errors import StudyError
 
@@ -16,10 +23,12 @@ from reward_ablation.system.errors import StudyError
 SYSTEM, QUESTION, COMPLETION = "systemzyx", "questionzyx", "completionzyx"
 #: Most characters of a rendered text in a message.
 _SHOWN = 600
+#: Names by which Jinja draws at random.
+_RANDOM = re.compile(r"\|\s*(random)\b|\b(lipsum)\b")
 
 
 def check_prompt(folder: Path, where: str, written: Prompt, variables: dict[str, Any]) -> None:
-    """Refuse a model with which a prompt lacks the system text or the question, or is empty before the question.
+    """Refuse a model whose prompts lack the system text or the question, begin or end wrongly, or change by chance.
 
     Parameters
     ----------
@@ -35,23 +44,45 @@ def check_prompt(folder: Path, where: str, written: Prompt, variables: dict[str,
     Raises
     ------
     StudyError
-        The chat template refuses, drops, repeats or reorders a part. Or a plain prompt is the question alone, and the
-        tokenizer begins with no token of its own.
+        The chat template refuses, drops, repeats or reorders a part, draws at random, or closes the prompt with the end
+        token. Or a plain prompt begins with a token that the tokenizer puts before it as well.
     """
     tokenizer: Any = load_tokenizer(folder, where)
     system = None if written.system is None else SYSTEM
-    prompt = PromptSection(system=system, template=written.template, chat=written.chat)
+    prompt = PromptSection(system=system, template=written.template, chat=written.chat, date=written.date)
     rendered = render_prompt(QUESTION, prompt)
-    tokenize_prompts([rendered], tokenizer, variables)
+    tokenize_prompts([rendered], tokenizer, written.date, variables)
     if isinstance(rendered, list):
-        render = partial(tokenizer.apply_chat_template, tokenize=False, add_generation_prompt=True)
+        how = {"tokenize": False, "add_generation_prompt": True, **template_variables(written.date, variables)}
+        render = partial(tokenizer.apply_chat_template, rendered, **how)
         parts = {"system text (prompt.system)": system, "question": QUESTION}
-        check_rendered(render(rendered, **variables), parts, where)
-    elif not all(tokenizer(text=[render_prompt("", prompt)])["input_ids"]):
-        raise StudyError(
-            "prompt.template: with chat: false and a tokenizer that puts no token first, a prompt needs some text "
-            r"besides {question}; write, for example, 'Question: {question}\nAnswer:'"
-        )
+        check_repeatable(render, tokenizer.get_chat_template(), where)
+        text = render()
+        check_rendered(text, parts, where)
+        if tokenizer.eos_token and text.rstrip().endswith(tokenizer.eos_token):
+            raise StudyError(
+                f"{where}: the chat template ends the prompt with the end token {tokenizer.eos_token!r}, after which a "
+                "model writes nothing; take a model with another template, or set prompt.chat: false"
+            )
+
+
+def tell_appended(folder: Path, where: str, written: Prompt) -> None:
+    """Print which tokens a tokenizer appends to plain prompts, if any: prompts are used without them."""
+    if written.chat:
+        return
+    tokenizer: Any = load_tokenizer(folder, where)
+    _, _, (appended,) = split_special([QUESTION], tokenizer)
+    if appended:
+        names = ", ".join(map(repr, tokenizer.convert_ids_to_tokens(appended)))
+        print(f"{where}: the tokenizer appends {names} to a text; prompts are used without it", flush=True)
+
+
+def check_repeatable(render: Callable[[], str], template: str, where: str) -> None:
+    """Refuse a chat template that draws at random, because a run could not be repeated."""
+    named = _RANDOM.search(template)
+    if named or render() != render():
+        what = f"uses Jinja's {named[1] or named[2]}" if named else "makes another text of the same chat each time"
+        raise StudyError(f"{where}: the chat template {what}, so that prompts change by chance; take another template")
 
 
 def check_rendered(text: str, parts: Mapping[str, str | None], where: str) -> None:

@@ -17,6 +17,7 @@ from reward_ablation.rewards.components.reward_model import (
     open_models_with,
     opened,
 )
+from reward_ablation.sampling.prompts import DATE, template_variables
 from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.system.errors import StudyError
 
@@ -98,7 +99,8 @@ class RewardModel:
         if self.tokenizer.chat_template is None:
             return f"{question}\n{completion}"
         messages = [{"role": "user", "content": question}, {"role": "assistant", "content": completion}]
-        text: str = self.tokenizer.apply_chat_template(messages, tokenize=False)
+        # A score must not depend on the day, nor on the study.
+        text: str = self.tokenizer.apply_chat_template(messages, tokenize=False, **template_variables(DATE))
         return text
 
     def _tokens(self, texts: list[str]) -> tuple[list[list[int]], int]:

@@ -7,7 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from reward_ablation.models.prompt import COMPLETION, QUESTION, check_rendered
+from reward_ablation.models.prompt import COMPLETION, QUESTION, check_rendered, check_repeatable
+from reward_ablation.sampling.prompts import DATE, template_variables
 from reward_ablation.sampling.tokenizer import GENERATION_CONFIG, load_tokenizer
 from reward_ablation.system.errors import StudyError, first_line
 from reward_ablation.system.limits import within_limits
@@ -147,12 +148,15 @@ def _try_tokenizer(folder: Path, where: str, config: dict[str, Any], generates: 
         raise StudyError(f"{where}: the tokenizer knows no word; its tokenizer.json, or vocabulary, may be missing")
     if tokenizer.chat_template:
         chat = [{"role": "user", "content": PROBE}]
-        render = partial(tokenizer.apply_chat_template, chat, tokenize=False, add_generation_prompt=True)
+        how = {"tokenize": False, **template_variables(DATE)}
+        render = partial(tokenizer.apply_chat_template, chat, add_generation_prompt=True, **how)
         tokens |= set(encode(_use(render, f"{where}: the chat template") or ""))
         if not generates:
             chat = [{"role": "user", "content": QUESTION}, {"role": "assistant", "content": COMPLETION}]
-            judged = _use(partial(tokenizer.apply_chat_template, chat, tokenize=False), f"{where}: the chat template")
-            check_rendered(judged or "", {"question": QUESTION, "completion": COMPLETION}, where)
+            judge = partial(tokenizer.apply_chat_template, chat, **how)
+            judged = _use(judge, f"{where}: the chat template") or ""
+            check_rendered(judged, {"question": QUESTION, "completion": COMPLETION}, where)
+            check_repeatable(judge, tokenizer.get_chat_template(), where)
     if generates:
         if tokenizer.eos_token_id is None:  # trained and generated completions would never end
             raise StudyError(

@@ -70,6 +70,7 @@ def tokenized(
     prompts: Sequence[str | Messages],
     completions: Sequence[str],
     tokenizer: PreTrainedTokenizerBase,
+    date: str,
     chat_template_kwargs: dict[str, Any] | None = None,
 ) -> list[dict[str, list[int]]]:
     """Token ids of demonstrations, in the form that TRL's SFTTrainer takes without tokenising.
@@ -86,6 +87,8 @@ def tokenized(
         The completion of each prompt. An end token at its end is not doubled.
     tokenizer : PreTrainedTokenizerBase
         The model's tokenizer.
+    date : str
+        The date that the chat template gets as today's.
     chat_template_kwargs : dict, optional
         Arguments of the chat template.
 
@@ -102,7 +105,7 @@ def tokenized(
     end = tokenizer.eos_token
     if end is None:
         raise StudyError("sft: the model's tokenizer has no eos_token, so that no completion would end; set one")
-    before = tokenize_prompts(prompts, tokenizer, chat_template_kwargs)
+    before = tokenize_prompts(prompts, tokenizer, date, chat_template_kwargs)
     texts = [completion.removesuffix(end) for completion in completions]
     after = [[*ids, tokenizer.eos_token_id] for ids in tokenizer(texts, add_special_tokens=False)["input_ids"]]
     return [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 
 import torch
@@ -14,6 +15,7 @@ from reward_ablation.models.check import file_table, wanted
 from reward_ablation.models.fetch import new_folder, record_model
 from reward_ablation.models.generation_config import make_saveable
 from reward_ablation.models.verify import FETCHED
+from reward_ablation.sampling.context import context_of
 from reward_ablation.sampling.prompts import Messages
 from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.sft.demonstrations import tokenized
@@ -86,9 +88,9 @@ def fine_tune(
 def build_trainer(spec: SftSpec, model: Path, demonstrations: Demonstrations, work: Path) -> StartTrainer:
     """The trainer of a supervised start, ready to train."""
     tokenizer = load_tokenizer(model)
-    rows = tokenized(*demonstrations, tokenizer, spec.chat_template_kwargs)
+    rows = tokenized(*demonstrations, tokenizer, spec.prompt.date, spec.chat_template_kwargs)
     config = sft_config(spec.training, work, spec.seed, on_cpu=spec.device == "cpu")
-    check_lengths(rows, config.max_length)
+    check_lengths(rows, config.max_length, context_of(model))
     disable_progress_bars()  # the log has a line for each step
     try:
         trainer = StartTrainer(
@@ -106,14 +108,20 @@ def build_trainer(spec: SftSpec, model: Path, demonstrations: Demonstrations, wo
     return trainer
 
 
-def check_lengths(rows: list[dict[str, list[int]]], max_length: int | None) -> None:
+def check_lengths(rows: list[dict[str, list[int]]], max_length: int | None, context: int | None = None) -> None:
     """Warn about demonstrations that TRL cuts, because they do not show the model how to end.
 
     Raises
     ------
     StudyError
-        All prompts are too long, so that no completion is left.
+        Demonstrations are longer than the model's context, or all prompts are too long, so that no completion is left.
     """
+    longest = min(max(len(row["input_ids"]) for row in rows), max_length or sys.maxsize)
+    if context is not None and longest > context:
+        raise StudyError(
+            f"sft.training.max_length: the model's context has {context} tokens, and the longest demonstration takes "
+            f"{longest}; set max_length to {context} or less, or take long demonstrations out"
+        )
     if max_length is None:
         return
     prompts = [row["completion_mask"].count(0) for row in rows]

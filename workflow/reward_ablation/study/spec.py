@@ -42,7 +42,7 @@ def study_spec(study: StudyConfig, root: Path) -> StudySpec:
     """
     shared = {
         "model": _without_place(model_spec(study.model, root)),
-        "data": _without_place(train_data_spec(study, root).content()),
+        "data": {**_without_place(train_data_spec(study, root).content()), "too_long": study.data.train.too_long},
         "prompt": study.prompt.model_dump(),
         "components": {
             name: without_defaults(component_spec(component, root, name))
@@ -156,7 +156,7 @@ def model_spec(model: Model, root: Path) -> dict[str, Any]:
 
 def source_spec(source: ProblemSource, root: Path) -> dict[str, Any]:
     """A data source. Without a revision, with a digest: of a local file, or of the code that generates problems."""
-    spec = source.model_dump()
+    spec = source.model_dump(exclude={"too_long"})  # decided when a run starts, not when the set is prepared
     if isinstance(source, WordProblems):
         spec["content"] = deciding_digest("word_problems")
     elif source.path is not None:

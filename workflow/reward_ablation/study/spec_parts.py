@@ -232,7 +232,11 @@ class DataSpec(Spec):
 
 
 class TrainDataSpec(DataSpec):
-    """A set to train on. `apart_from` are evaluation sets whose questions are dropped from the set."""
+    """A set to train on. `apart_from` are evaluation sets whose questions are dropped from the set.
+
+    `too_long` is in the spec of a run alone: the set is prepared without regard to the model.
+    """
 
     overlap: Switch
     apart_from: list[SourceSpec] = Field(default_factory=list)
+    too_long: Switch = "refuse"

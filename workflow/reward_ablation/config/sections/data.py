@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -51,10 +52,18 @@ TAKEN_COLUMNS = (
 )
 
 
+Switch = Literal["refuse", "drop"]
+
+
 class DataSet(Section):
     """Keys that every data set has."""
 
     limit: PositiveInt | None = Field(None, description="Keep only the first rows.")
+    too_long: Switch = Field(
+        "refuse",
+        description="Only of data.train: problems whose prompt and max_completion_length do not fit into the model's "
+        "context; drop leaves them out.",
+    )
 
 
 class HubData(DataSet):
@@ -153,11 +162,23 @@ class Data(Section):
 
     train: ProblemSource
     evaluation: dict[Name, ProblemSource] = Field(min_length=1)
-    duplicates: Literal["refuse", "drop"] = Field("refuse", description="Questions that occur twice in one data set.")
-    overlap: Literal["refuse", "drop"] = Field(
+    duplicates: Switch = Field("refuse", description="Questions that occur twice in one data set.")
+    overlap: Switch = Field(
         "refuse",
         description="Training questions that also occur in an evaluation set; drop takes them out of training.",
     )
+
+    @model_validator(mode="after")
+    def _only_training_drops(self) -> Data:
+        for name, source in self.evaluation.items():
+            refuse_too_long(source, f"evaluation.{name}.")
+        return self
+
+
+def refuse_too_long(source: ProblemSource, where: str = "") -> None:
+    """Refuse the key `too_long` of a set that is not trained on by GRPO."""
+    if "too_long" in source.model_fields_set:
+        raise ValueError(f"{where}too_long: only data.train has this key; take it out, and long questions as well")
 
 
 class Prompt(Section):
@@ -166,6 +187,7 @@ class Prompt(Section):
     system: str | None = Field(None, description="System message; needs chat.")
     template: str = Field("{question}", description="User message; {question} stands for the question.")
     chat: bool = Field(True, description="Use the tokenizer's chat template; false: the bare template.")
+    date: str = Field("2024-07-26", description="What a chat template that asks for today's date gets.")
 
     @field_validator("template")
     @classmethod
@@ -173,6 +195,16 @@ class Prompt(Section):
         if template.count("{question}") != 1:
             raise ValueError("must contain {question} exactly once")
         return template
+
+    @field_validator("date")
+    @classmethod
+    def _is_a_date(cls, date: str) -> str:
+        try:
+            if datetime.strptime(date, "%Y-%m-%d").strftime("%Y-%m-%d") == date:
+                return date
+        except ValueError:
+            pass
+        raise ValueError(f"{date!r} is no date; write it as '2024-07-26', in quotes")
 
     @model_validator(mode="after")
     def _system_needs_chat(self) -> Prompt:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field, field_validator
 
 from reward_ablation.config.base import Section, Seed
-from reward_ablation.config.sections.data import ProblemSource
+from reward_ablation.config.sections.data import ProblemSource, refuse_too_long
 from reward_ablation.config.sections.training import Lora
 from reward_ablation.config.trl_settings import SftSettings
 
@@ -24,6 +24,12 @@ class Sft(Section):
     training: SftSettings = Field(default_factory=dict, description="TRL's SFTConfig by its own names.")
     lora: Lora | None = Field(None, description="Train adapters and merge them; default: all weights.")
     seed: Seed = 0
+
+    @field_validator("data")
+    @classmethod
+    def _drops_nothing(cls, data: ProblemSource) -> ProblemSource:
+        refuse_too_long(data)
+        return data
 
     @field_validator("completion")
     @classmethod

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import re
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import torch
 from peft.tuners.lora import LoraLayer
 from trl import GRPOConfig
 
 from reward_ablation.config.checks import second_pass_setting
 from reward_ablation.config.sections.launch import DDP
-from reward_ablation.sampling.prompts import tokenize_prompts
 from reward_ablation.study.component_spec import contents_without_models
 from reward_ablation.study.reward_files import function_digest
 from reward_ablation.study.spec_parts import ComponentSpec
 from reward_ablation.system.errors import StudyError
 from reward_ablation.training.around.launch.vllm_server import Engine
 from reward_ablation.training.core.trainer import AblationTrainer
-
-#: Names of tables of positions in GPT-2, GPT-J, OPT, BERT and their kin. Rotary positions have none.
-_POSITIONS = re.compile(r"(^|\.)(wpe|positions_embed|embed_positions|position_embeddings)(\.|$)")
 
 
 def check_processes(running: int, expected: int) -> None:
@@ -55,7 +50,6 @@ def check_unchanged(component: ComponentSpec, parameters: dict[str, Any]) -> Non
 def check_trainer(trainer: AblationTrainer, strategy: str, engine: Engine) -> None:
     """Refuse a trainer that would not train as the run's spec says, or whose vLLM would sample from another model."""
     check_passes(trainer)
-    check_positions(trainer)
     check_strategy(trainer, strategy)
     if trainer.use_vllm:
         check_server(trainer, engine)
@@ -87,31 +81,17 @@ def check_passes(trainer: AblationTrainer) -> None:
         )
 
 
-def check_positions(trainer: AblationTrainer) -> None:
-    """Refuse texts that are longer than a model's table of positions, beyond which the model cannot compute."""
-    model = trainer.accelerator.unwrap_model(trainer.model)
-    room = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-    tensors = [name for name, _ in chain(model.named_parameters(), model.named_buffers())]
-    if not isinstance(room, int) or not any(map(_POSITIONS.search, tensors)):
-        return
-    args: Any = trainer.args
-    dataset: Any = trainer.train_dataset
-    tokenizer: Any = trainer.processing_class
-    longest = max(map(len, tokenize_prompts(dataset["prompt"][:], tokenizer, args.chat_template_kwargs)))
-    if room < (needed := longest + (args.max_completion_length or 0)):
-        raise StudyError(
-            f"training.max_completion_length: the model has a table of {room} positions, and the longest prompt, of "
-            f"{longest} tokens, needs {needed} with its completion; lower it, or leave long questions out"
-        )
-
-
 def check_problems(config: GRPOConfig, count: int, problems: Path) -> None:
-    """Refuse a training set with fewer problems than one generation takes. `count` is its number of problems."""
+    """Refuse a training set with fewer problems than one generation takes. `count` is the number that is trained on."""
+    whole = pq.read_metadata(problems).num_rows
+    if count < whole and config.process_index == 0:
+        print(f"data.train.too_long: {whole - count} of {whole} problems are too long and left out", flush=True)
     prompts = (config.generation_batch_size or 0) // (config.num_generations or 1)  # TRL has set both
     if count < prompts:
+        left_out = f", {whole - count} too long ones left out" if count < whole else ""
         raise StudyError(
-            f"training: a generation takes {prompts} problems at once, and {problems} has {count}; add problems, or "
-            "lower per_device_train_batch_size or steps_per_generation"
+            f"training: a generation takes {prompts} problems at once, and {problems} has {count}{left_out}; add "
+            "problems, or lower per_device_train_batch_size or steps_per_generation"
         )
 
 

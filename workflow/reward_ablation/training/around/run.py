@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import torch
 from accelerate import PartialState
 from accelerate.utils import broadcast_object_list
@@ -343,5 +342,6 @@ def build_trainer(
             SavingTrainer, spec, components, model, problems, config, sink, [progress], combination_of(spec)
         )
     check_trainer(trainer, spec.strategy, engine)
-    check_problems(config, pq.read_metadata(problems).num_rows, problems)
+    dataset: Any = trainer.train_dataset
+    check_problems(config, len(dataset), problems)
     return trainer

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,9 +14,9 @@ from trl import GRPOConfig
 from reward_ablation.rewards.columns import json_columns, with_values
 from reward_ablation.rewards.groups import OF_GROUPS
 from reward_ablation.rewards.scoring import RewardFunction
-from reward_ablation.sampling.prompts import Messages, render_prompt, tokenize_prompts
 from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.training.core.combination import Combination
+from reward_ablation.training.core.problems import training_problems
 from reward_ablation.training.core.run_settings import RunSettings
 from reward_ablation.training.core.settings import grpo_config, halved, lora_config
 from reward_ablation.training.core.trainer import AblationTrainer
@@ -48,12 +47,6 @@ def build_config(spec: RunSettings, output_dir: Path, surroundings: dict[str, An
     """
     settings = halved({**surroundings, **spec.training}, halvings)
     return grpo_config(settings, output_dir, spec.seed, on_cpu=spec.gpus == 0, vllm=spec.vllm)
-
-
-def training_dataset(problems: Path, render: Callable[[str], str | Messages]) -> Dataset:
-    """Prepared problems as a dataset for TRL: `prompt`, rendered from the question, `problem_id`, and other columns."""
-    rows = pq.read_table(problems).to_pylist()
-    return Dataset.from_list([{"prompt": render(row["question"]), "problem_id": row.pop("id"), **row} for row in rows])
 
 
 def with_whole_groups(
@@ -113,11 +106,10 @@ def build_trainer(
     Raises
     ------
     StudyError
-        The tokenizer is missing, or cannot render the prompts.
+        The tokenizer is missing or cannot render the prompts, or prompts are too long for the model.
     """
-    render = partial(render_prompt, prompt=spec.prompt)
     tokenizer = load_tokenizer(model)
-    tokenize_prompts([render("")], tokenizer)  # a one-line error for a model without a chat template
+    rows, _ = training_problems(spec, model, tokenizer, problems, config.max_completion_length or 0)
     texts = json_columns(pq.read_schema(problems))
     trainer = kind(
         components=with_whole_groups(
@@ -126,13 +118,14 @@ def build_trainer(
         weights=dict(spec.weights),
         combination=combination,
         placements={name: component.placement for name, component in spec.components.items()},
+        date=spec.prompt.date,
         sink=sink,
         measure_every=spec.gradients.every,
         whole_at=spec.gradients.whole,
         by_completion=spec.gradients.backward == "by_completion",
         model=str(model),
         args=config,
-        train_dataset=training_dataset(problems, render),
+        train_dataset=Dataset.from_list(rows),
         processing_class=tokenizer,
         peft_config=lora_config(spec.lora),
         callbacks=[*callbacks],

@@ -8,6 +8,13 @@ from typing import Any, Protocol
 from reward_ablation.sampling.prompts import Prompt
 
 
+class TrainData(Protocol):
+    """What becomes of problems whose prompt is too long for the model: "refuse" or "drop"."""
+
+    @property
+    def too_long(self) -> str: ...
+
+
 class Component(Protocol):
     """A reward component.
 
@@ -53,6 +60,9 @@ class RunSettings(Protocol):
 
     @property
     def gpus(self) -> int: ...
+
+    @property
+    def data(self) -> TrainData: ...
 
     @property
     def prompt(self) -> Prompt: ...

@@ -21,6 +21,7 @@ from torch import Tensor
 from reward_ablation.rewards.completions import completion_texts
 from reward_ablation.rewards.scoring import RewardFunction, Scores
 from reward_ablation.sampling.draws import stream_seed
+from reward_ablation.sampling.prompts import tokenize_prompts
 from reward_ablation.system.errors import NotFinite, StudyError
 from reward_ablation.training.core.advantages import alone_advantages, beyond_range, component_shares
 from reward_ablation.training.core.combination import WEIGHTS, Combination
@@ -41,6 +42,8 @@ class AblationTrainer(WatchedTrainer):
         All components of the study by name: functions with TRL's reward signature.
     weights : dict of str to float
         One weight per component. A component of weight 0 is only tracked, unless it takes part in the combination.
+    date : str
+        The date that the chat template gets as today's.
     combination : Combination, optional
         Method that combines the components. Without one, TRL combines them.
     **kwargs
@@ -52,12 +55,14 @@ class AblationTrainer(WatchedTrainer):
         *,
         components: dict[str, RewardFunction],
         weights: dict[str, float],
+        date: str,
         combination: Combination | None = None,
         **kwargs: Any,
     ):
         components = {name: self._collecting(name, function) for name, function in components.items()}
         self.components = components
         self.weights = weights
+        self.date = date
         self.combination = combination
         self.trained = [name for name in components if weights[name] or (combination and name in combination.names)]
         kwargs["args"].reward_weights = [weights[name] for name in self.trained]
@@ -248,6 +253,10 @@ class AblationTrainer(WatchedTrainer):
             dict(zip(self.components, values.T.tolist(), strict=True)) for values in (scores, shares)
         )
         self.sink.add("rollouts", rollout_table(columns, of_scores, of_shares, self.weights), step)
+
+    def _tokenize_prompts(self, prompts):
+        """Tokenize as evaluation does. A prompt has no images and no other inputs than its tokens."""
+        return tokenize_prompts(prompts, self._tokenizer, self.date, self.chat_template_kwargs), None, {}
 
     def _generate_single_turn(self, prompt_ids, *args, **kwargs):
         """Generate each rollout by its own seed, which does not depend on the process or the batch."""

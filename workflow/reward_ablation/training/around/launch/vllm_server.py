@@ -235,27 +235,18 @@ def longest_text(spec: RunSpec, model: Path, problems: Path) -> int:
         The settings or the model have no room for the longest prompt and a completion of full length. vLLM would cut
         completions of long prompts short.
     """
-    import pyarrow.parquet as pq
+    from reward_ablation.sampling.tokenizer import load_tokenizer  # imports transformers
+    from reward_ablation.training.core.problems import training_problems
 
-    from reward_ablation.sampling.prompts import render_prompt, tokenize_prompts  # imports transformers
-    from reward_ablation.sampling.tokenizer import load_tokenizer
-
-    training = spec.training
-    prompts = [render_prompt(question, spec.prompt) for question in pq.read_table(problems)["question"].to_pylist()]
-    tokens = tokenize_prompts(prompts, load_tokenizer(model), training.get("chat_template_kwargs"))
-    longest = max(map(len, tokens))
-    needed = longest + training.get("max_completion_length", COMPLETION_LENGTH)
-    context = json.loads((model / "config.json").read_text()).get("max_position_embeddings")
-    for room, owner in (
-        (training.get("vllm_max_model_length"), "training.vllm_max_model_length"),
-        (context, "the model"),
-    ):
-        if room is not None and room < needed:
-            raise StudyError(
-                f"launch.vllm: {owner} has room for {room} tokens, and the longest prompt, of {longest} tokens, needs "
-                f"{needed} with its completion; lower max_completion_length, or leave long questions out"
-            )
-    return training.get("vllm_max_model_length") or needed
+    completion = spec.training.get("max_completion_length", COMPLETION_LENGTH)
+    _, longest = training_problems(spec, model, load_tokenizer(model), problems, completion)
+    needed, room = longest + completion, spec.training.get("vllm_max_model_length")
+    if room is not None and room < needed:
+        raise StudyError(
+            f"training.vllm_max_model_length: {room}, and the longest prompt, of {longest} tokens, needs {needed} with "
+            "its completion; raise it, or lower max_completion_length"
+        )
+    return room or needed
 
 
 def last_words(log: Path) -> str:

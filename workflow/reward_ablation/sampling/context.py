@@ -1,0 +1,55 @@
+"""How long a text may be for a model, and which prompts leave no room for a whole completion."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from itertools import chain
+from pathlib import Path
+
+#: Names of rotary positions, and of tables of positions in GPT-2, GPT-J, OPT, BERT and their kin.
+_POSITIONS = re.compile(r"rotary|(^|\.)(wpe|positions_embed|embed_positions|position_embeddings)(\.|$)")
+
+
+def context_of(folder: Path) -> int | None:
+    """Largest number of tokens of a text that a model can read; None if its config names none, or nothing limits it.
+
+    State-space models and models with ALiBi have no positions, though some of their configs name a number.
+    """
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+    text = config.get_text_config()
+    positions = getattr(text, "max_position_embeddings", None)
+    if not isinstance(positions, int) or positions < 1 or getattr(text, "alibi", False):
+        return None
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
+    parts = chain(model.named_modules(), model.named_parameters(), model.named_buffers())
+    if not any(_POSITIONS.search(name) for name, _ in parts):
+        return None
+    # Llama 3.1's config names the extended length. That of Qwen2.5 with YaRN names the original length, and the factor.
+    rope = getattr(text, "rope_parameters", None) or {}
+    by_layer = [each for each in rope.values() if isinstance(each, dict)] or [rope]
+    extended = [
+        (each.get("factor") or 1) * (each.get("original_max_position_embeddings") or positions) for each in by_layer
+    ]
+    return int(max(positions, *extended))
+
+
+def too_long(prompts: Sequence[Sequence[int]], context: int | None, completion: int) -> list[int]:
+    """Places of the prompts that, with a completion of so many tokens, are longer than the model's context."""
+    if context is None:
+        return []
+    return [place for place, prompt in enumerate(prompts) if len(prompt) + completion > context]
+
+
+def describe_too_long(
+    prompts: Sequence[Sequence[int]], places: Collection[int], context: int | None, completion: int
+) -> str:
+    """What a message says of prompts that are too long."""
+    return (
+        f"{len(places)} of {len(prompts)} prompts do not fit into the model's context of {context} tokens with a "
+        f"completion of {completion}; the longest prompt has {max(map(len, prompts))}"
+    )

@@ -1,0 +1,45 @@
+"""The problems that a run trains on: those whose prompt, with a whole completion, fits into the model's context."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+from transformers import PreTrainedTokenizerBase
+
+from reward_ablation.sampling.context import context_of, describe_too_long, too_long
+from reward_ablation.sampling.prompts import render_prompt, tokenize_prompts
+from reward_ablation.system.errors import StudyError
+from reward_ablation.training.core.run_settings import RunSettings
+
+
+def training_problems(
+    spec: RunSettings, model: Path, tokenizer: PreTrainedTokenizerBase, problems: Path, completion: int
+) -> tuple[list[dict[str, Any]], int]:
+    """Rows of prepared problems for TRL: `prompt`, `problem_id` and other columns; and the longest prompt's length.
+
+    Raises
+    ------
+    StudyError
+        The tokenizer cannot render the prompts, a prompt is empty or too long for the model, or none is left.
+    """
+    rows = pq.read_table(problems).to_pylist()
+    prompts = [render_prompt(row["question"], spec.prompt) for row in rows]
+    variables = spec.training.get("chat_template_kwargs")
+    tokens = tokenize_prompts(prompts, tokenizer, spec.prompt.date, variables, [row["id"] for row in rows])
+    context = context_of(model)
+    left_out = set(too_long(tokens, context, completion))
+    if left_out and (spec.data.too_long == "refuse" or len(left_out) == len(rows)):
+        remedy = (
+            "lower max_completion_length, or take a model with a longer context"
+            if len(left_out) == len(rows)
+            else "lower max_completion_length, or set data.train.too_long: drop to leave these problems out"
+        )
+        described = describe_too_long(tokens, left_out, context, completion)
+        raise StudyError(f"training.max_completion_length: {described}; {remedy}")
+    kept = [place for place in range(len(rows)) if place not in left_out]
+    return (
+        [{"prompt": prompts[place], "problem_id": rows[place].pop("id"), **rows[place]} for place in kept],
+        max(len(tokens[place]) for place in kept),
+    )
