@@ -218,7 +218,8 @@ def to_table(rows: Rows, name: str, golds: bool = True, further: Sequence[str] =
 
 def provenance(spec: PrepareSpec) -> dict[str, Any]:
     """The source as in the config, with the repository and commit of a known data set, or the digest of a file."""
-    source, origin = spec.source, spec.source.model_dump()
+    source = spec.source
+    origin = source.model_dump(exclude={"too_long"})  # it decides nothing about the prepared set
     if isinstance(source, HubData) and source.path is None:
         repository = REPOSITORIES[source.source]
         return origin | {"repository": repository.name, "revision": source.revision}
