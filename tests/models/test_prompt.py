@@ -72,13 +72,18 @@ def test_each_part_of_a_prompt_occurs_once_and_in_order(model_copy, template, sy
             EVERY + "{{ [range(9999)] | map('ran' ~ 'dom') | first }}" * 3,
             "makes another text of the same chat each time",
         ),
-        (EVERY + "<end>\n", r"ends the prompt with the end token '<end>', after which"),
     ],
 )
-def test_a_template_that_draws_or_ends_the_text_is_refused(model_copy, template, message):
+def test_a_template_that_draws_is_refused(model_copy, template, message):
     (model_copy / "chat_template.jinja").write_text(template)
     with pytest.raises(StudyError, match=message):
         check_prompt(model_copy, "copy", Prompt(), {})
+
+
+def test_a_template_that_ends_the_text_is_told(model_copy, capsys):
+    (model_copy / "chat_template.jinja").write_text(EVERY + "<end>\n")
+    check_prompt(model_copy, "copy", Prompt(), {})
+    assert "warning: copy: the chat template ends the prompt with the end token '<end>'" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

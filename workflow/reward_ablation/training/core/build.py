@@ -111,10 +111,9 @@ def build_trainer(
     tokenizer = load_tokenizer(model)
     rows, _ = training_problems(spec, model, tokenizer, problems, config.max_completion_length or 0)
     texts = json_columns(pq.read_schema(problems))
+    decoding = {name: with_values(component, texts) for name, component in components.items()}
     trainer = kind(
-        components=with_whole_groups(
-            {name: with_values(component, texts) for name, component in components.items()}, spec, config
-        ),
+        components=with_whole_groups(decoding, spec, config),
         weights=dict(spec.weights),
         combination=combination,
         placements={name: component.placement for name, component in spec.components.items()},
