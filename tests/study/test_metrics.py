@@ -69,6 +69,17 @@ def test_a_mistake_is_told_in_one_line(config, evaluation, message):
     assert "\n" not in str(error.value)
 
 
+def test_a_function_with_a_default_for_what_only_training_knows_is_a_metric(config, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.py").write_text("def f(completions, log_extra=None, *, trainer_state=None, **columns): ...\n")
+    config["components"]["own"] = {"function": "own.py:f"}
+    config["evaluation"] |= {"metrics": {"x": {"component": "own"}}}
+    assert list(study(config).config.evaluation.metrics) == ["x"]
+    (tmp_path / "own.py").write_text("def f(completions, log_extra, **columns): ...\n")
+    with pytest.raises(StudyError, match=r"metrics\.x: own.py:f asks for log_extra, which is known only in training"):
+        study(config)
+
+
 def test_an_export_of_mathematics_asks_for_mathematics(config):
     config["evaluation"] |= OWN
     config["exports"] = ["simple_grpo"]

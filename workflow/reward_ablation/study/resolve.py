@@ -38,7 +38,7 @@ from reward_ablation.study.looks import declared_looks, recorded_looks, recovere
 from reward_ablation.study.looks_plan import looks_plan
 from reward_ablation.study.question import question_of
 from reward_ablation.study.reward_files import imports_of_file
-from reward_ablation.study.reward_import import planned_arguments
+from reward_ablation.study.reward_import import defaults_of, planned_arguments
 from reward_ablation.study.run import Run, folders_of, run_code
 from reward_ablation.study.run_folder import DESCRIPTION, TRASH
 from reward_ablation.study.same_arms import same_arms
@@ -266,7 +266,8 @@ def check_judging(function: str, parameters: dict[str, Any], root: Path, source:
         arguments = planned_arguments(function, parameters, root, further_columns(source))
     except StudyError as error:
         raise ValueError(f"{where}: {str(error).removeprefix('components: ')}") from None
-    if missing := [column for column in arguments.columns if column in OF_TRAINER and column != "completions"]:
+    needless = {"completions"} | defaults_of(function, root)
+    if missing := [column for column in arguments.columns if column in OF_TRAINER and column not in needless]:
         raise ValueError(
             f"{where}: {function} asks for {missing[0]}, which is known only in training; answers have their text, "
             "and the metric tokens is their length"

@@ -11,6 +11,7 @@ python -m reward_ablation.study.reward_import
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
 import os
 import signal
@@ -82,6 +83,15 @@ def planned_arguments(function: str, parameters: dict[str, Any], root: Path, fur
     arguments = arguments_of(function, found, parameters, further)
     _check_parameters(function, found, arguments, parameters, os.environ)
     return arguments
+
+
+def defaults_of(function: str, root: Path) -> set[str]:
+    """Arguments of a user's function that have a default, as far as its file says."""
+    try:
+        signature = inspect.signature(signature_in_file(function, root)) if in_a_file(function) else inspect.Signature()
+    except NotInTree:
+        return set()
+    return {name for name, argument in signature.parameters.items() if argument.default is not argument.empty}
 
 
 def planned_marks(function: str, root: Path) -> dict[str, Mark]:
