@@ -214,9 +214,9 @@ class Link:
 
 
 def _printed(stream: Any) -> str:
-    """What a program has printed since the last call, from its standard output in memory."""
+    """What a program has printed since the last call, at most 1 MiB, from its standard output in memory."""
     stream.flush()
-    text = stream.buffer.getvalue().decode("utf-8", "replace")
+    text = stream.buffer.getvalue()[: 1 << 20].decode("utf-8", "replace")
     stream.seek(0)
     stream.truncate()
     return text

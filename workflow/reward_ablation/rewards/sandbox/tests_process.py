@@ -9,6 +9,7 @@ import random
 import sys
 import types
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -46,17 +47,16 @@ def run_tests(tests: list[str], code_before: str, descriptor: int, all_of_them: 
     link = Link(descriptor, _may_serve)
     try:
         exec(_without_stubs(code_before), namespace)
-        namespace.update(_names_of_program(link, trees, set(namespace)))
-        namespace.update({name: partial(link.ask, name, None) for name in ("eval", "exec")})  # of code that the program may have written
+        names = _names_of_program(link, trees, set(namespace))
+        # The program may have written the code that a test evaluates.
+        namespace.update({name: partial(link.ask, name, None) for name in ("eval", "exec")} | names)
     except BaseException:  # the program has ended, or fails at its top level
         return {"passed": passed, "program_ended": link.has_ended}
     for number, test in enumerate(code):
-        try:
-            link.has_failed_assertion = False
+        link.has_failed_assertion = False
+        with suppress(BaseException):  # a failed assertion, or anything that the program raises
             exec(test, namespace)
-            passed[number] = not (link.has_ended or link.has_failed_assertion)  # also where the test caught the error
-        except BaseException:  # noqa: S110 - a failed assertion, or anything that the program raises
-            pass
+            passed[number] = not (link.has_ended or link.has_failed_assertion)  # even if the test caught the error
         if not (passed[number] or all_of_them):
             break
     return {"passed": passed, "program_ended": link.has_ended}
