@@ -19,7 +19,7 @@ SERVED_NAME = "program"
 def serve_program(source: str, descriptor: int) -> None:
     """Run a program's top level, and answer calls of the names that it defines until the other side ends."""
     random.seed(0)  # so that the verdict does not depend on chance
-    sys.stdout = sys.__stdout__ = io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True)  # `Link` sends it
+    output = sys.stdout = io.TextIOWrapper(io.BytesIO(), "utf-8", "replace", write_through=True)
     module = types.ModuleType(SERVED_NAME)
     sys.modules[SERVED_NAME] = module  # dataclasses look their module up
     _run_threads_in_place(SERVED_NAME)
@@ -38,7 +38,7 @@ def serve_program(source: str, descriptor: int) -> None:
     OPERATIONS["eval"] = lambda _, code: eval(code, module.__dict__)
     OPERATIONS["exec"] = lambda _, code: exec(code, module.__dict__)
     try:
-        Link(descriptor).serve()
+        Link(descriptor, output=output).serve()
     except Ended:
         os._exit(0)
 
@@ -59,11 +59,11 @@ def _run_threads_in_place(module: str) -> None:
     """Have a thread for a function of the program run when it starts: it can be no thread, and many wait for one."""
     start = threading.Thread.start
 
-    def start_here(thread: Any) -> None:
-        if getattr(vars(thread).get("_target") or type(thread), "__module__", None) != module:
-            return start(thread)  # such as a pool's worker, which would wait for ever
-        thread.join, thread.is_alive = lambda timeout=None: None, lambda: False
+    def start_here(self: Any) -> None:
+        if getattr(vars(self).get("_target") or type(self), "__module__", None) != module:
+            return start(self)  # such as a pool's worker, which would wait for ever
+        self.join, self.is_alive = lambda timeout=None: None, lambda: False
         with contextlib.suppress(Exception, SystemExit):  # neither ends the other threads
-            thread.run()
+            self.run()
 
     threading.Thread.start = start_here  # type: ignore[method-assign]

@@ -1,11 +1,11 @@
 """Calls between a program and its tests, which run in separate processes: JSON lines over a socket.
 
-Both sides have a `Link`. An object that is not plain data is a `Remote` on the other side: also a function, a class or a
-module that both sides have, such as `eval`, so that whatever the program sends is called in the program's process. The
-tests send functions and classes of the standard library by name, and the program's side takes its own.
+Both sides have a `Link`. An object that is not plain data is a `Remote` on the other side. So is a function, a class or
+a module that both sides have, such as `eval`: what the program sends is called in the program's process. The tests send
+functions and classes of the standard library by name, and the program's side takes its own.
 
-The program's side serves any operation on its objects. The tests' side serves calls of the functions that a test passes,
-and public attributes of objects of the tests' own classes. It serves no others, because an attribute such as
+The program's side serves any operation on its objects. The tests' side serves calls of the functions that a test
+passes, and public attributes of objects of the tests' own classes. It serves no others, because an attribute such as
 `__globals__` would lead to the tests themselves.
 """
 
@@ -14,21 +14,24 @@ from __future__ import annotations
 import builtins
 import copy
 import importlib
+import io
 import json
 import math
 import operator
 import os
 import sys
 import types
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 from reward_ablation.rewards.sandbox.values import assign, decode, encode, is_mutable, shared, shared_name
 
 LARGEST = 32 << 20  # bytes of one message
 
-_BINARY = ("eq", "lt", "le", "gt", "ge")
-_BINARY += ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and_", "or_", "xor")
+_BINARY = (
+    *("eq", "lt", "le", "gt", "ge"),
+    *("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and_", "or_", "xor"),
+)
 _OF_OBJECTS = {
     **{name: getattr(operator, name) for name in ("index", "neg", "pos", "invert")},
     **{name: getattr(builtins, name) for name in ("len", "bool", "int", "float", "complex", "str", "repr", "hash")},
@@ -60,10 +63,17 @@ class Link:
         File descriptor of the socket.
     may_serve : callable (operation, target, arguments) -> bool, optional
         Whether this side, the tests', serves an operation on one of its objects. The program's side serves any.
+    output : text stream in memory, optional
+        What this side, the program's, prints. The tests' side prints it again.
     """
 
-    def __init__(self, descriptor: int, may_serve: Callable[[str, Any, tuple], bool] | None = None) -> None:
-        self._descriptor, self._may_serve = descriptor, may_serve
+    def __init__(
+        self,
+        descriptor: int,
+        may_serve: Callable[[str, Any, tuple], bool] | None = None,
+        output: io.TextIOWrapper | None = None,
+    ) -> None:
+        self._descriptor, self._may_serve, self._output = descriptor, may_serve, output
         self._is_program = may_serve is None
         self.has_ended = False
         self.has_failed_assertion = False  # in a function that a test passed to the program, which may hide it
@@ -118,7 +128,7 @@ class Link:
         return {key: self._encode(value) for key, value in named.items()}
 
     def _send(self, message: list) -> None:
-        if self._is_program and (text := _printed(sys.__stdout__)):
+        if self._output and (text := _printed(self._output)):
             self._write(["printed", text])
         self._write(message)
 
@@ -213,10 +223,10 @@ class Link:
         return self._errors.setdefault(name, type(name, (known,), {}))
 
 
-def _printed(stream: Any) -> str:
+def _printed(stream: io.TextIOWrapper) -> str:
     """What a program has printed since the last call, at most 1 MiB, from its standard output in memory."""
     stream.flush()
-    text = stream.buffer.getvalue()[: 1 << 20].decode("utf-8", "replace")
+    text = cast(io.BytesIO, stream.buffer).getvalue()[: 1 << 20].decode("utf-8", "replace")
     stream.seek(0)
     stream.truncate()
     return text

@@ -169,7 +169,7 @@ def shared_name(value: Any) -> list[str] | None:
     """Module and name of a function or class that both sides have; None for any other object."""
     if not isinstance(value, type | types.FunctionType | types.BuiltinFunctionType):
         return None
-    module, name = getattr(value, "__module__", None), getattr(value, "__name__", "")
+    module, name = str(getattr(value, "__module__", "")), str(getattr(value, "__name__", ""))
     if module in ("_bisect", "_heapq", "_operator", "_functools", "_collections", "_json", "_random", "_statistics"):
         module = module[1:]
     try:
