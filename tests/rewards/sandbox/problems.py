@@ -246,7 +246,11 @@ PROBLEMS = [
     ),
     Problem(
         "named tuples and members of enumerations count as their values",
-        ["assert corner() == (1, 2)", "assert colour() == 3"],
+        [
+            "assert corner() == (1, 2)",
+            "assert corner().y == 2 and corner()._fields == ('x', 'y')",
+            "assert colour() == 3",
+        ],
         [
             "from collections import namedtuple\nfrom enum import IntEnum\ncorner = lambda: namedtuple('P', 'x y')(1, 2)\n"
             "class C(IntEnum):\n    RED = 3\ncolour = lambda: C.RED"
@@ -277,5 +281,103 @@ PROBLEMS = [
             "def deep(n):\n    return 1 + deep(n - 1) if n else 0"
         ],
         ["def fibonacci(n):\n    return n\ndef deep(n):\n    return n"],
+    ),
+    Problem(
+        "arrays as arguments and results",
+        [
+            "import numpy as np",
+            "a = np.array([[1.5, 2.0], [3.0, 4.0]])",
+            "assert double(a).tolist() == [[3.0, 4.0], [6.0, 8.0]] and double(a).shape == (2, 2)",
+            "assert np.allclose(double(a), a + a) and (double(np.arange(3)) == [0, 2, 4]).all()",
+            "double_in_place(a)\nassert a[1, 1] == 8",
+            "assert double(np.array([])).size == 0 and double(np.int64(3)) == 6",
+        ],
+        [
+            "def double(a):\n    return 2 * a\ndef double_in_place(a):\n    a *= 2",
+            "import numpy as np\ndouble = lambda a: np.add(a, a)\ndef double_in_place(a):\n    a[...] = double(a)",
+        ],
+        [
+            "def double(a):\n    return a\ndouble_in_place = double",
+            "double = lambda a: a.tolist() * 2\ndouble_in_place = double",
+        ],
+    ),
+    Problem(
+        "numbers of the program's own class",
+        [
+            "assert float(Money(2)) == 2.0 and int(Money(3)) == 3 and abs(Money(-4)) == 4 and round(Money(5)) == 5",
+            "assert -Money(1) == Money(-1) and (-Money(1)).value == -1",
+            "assert f'{Money(2):.1f}' == '2.0' and [1, 2, 3][Money(1)] == 2",
+            "assert len({Money(1), Money(1), Money(2)}) == 2 and hash(Money(1)) == hash(Money(1))",
+            "import copy\nm = copy.deepcopy(Money(7))\nassert m.value == 7 and m == Money(7) and m is not Money(7)",
+        ],
+        [
+            "from dataclasses import dataclass\n@dataclass(frozen=True)\nclass Money:\n    value: int\n"
+            "    def __neg__(self):\n        return Money(-self.value)\n    def __index__(self):\n        return self.value\n"
+            "    def __abs__(self):\n        return abs(self.value)\n    def __round__(self):\n        return self.value\n"
+            "    def __format__(self, spec):\n        return format(float(self.value), spec)\n"
+        ],
+        ["class Money(int): pass", "class Money:\n    def __init__(self, x): pass\n    __float__ = lambda s: 1.0"],
+    ),
+    Problem(
+        "coroutines",
+        [
+            "import asyncio\nassert asyncio.run(later(1)) == 2",
+            "async def main():\n    return await asyncio.gather(later(1), later(2))\nassert asyncio.run(main()) == [2, 3]",
+        ],
+        ["import asyncio\nasync def later(x):\n    await asyncio.sleep(0)\n    return x + 1"],
+        ["later = lambda x: x + 1", "async def later(x):\n    return x"],
+    ),
+    Problem(
+        "printed text, also in a function that the program calls",
+        [
+            "import io\nfrom contextlib import redirect_stdout",
+            "out = io.StringIO()\nwith redirect_stdout(out):\n    show(1, print)\nassert out.getvalue() == 'a 1\\nb\\n'",
+            "out = io.StringIO()\nwith redirect_stdout(out):\n    show(1, lambda x: print('-'))\nassert out.getvalue() == 'a 1\\n-\\n'",
+        ],
+        ["print('start')\ndef show(x, f):\n    print('a', x)\n    f('b')"],
+        ["def show(x, f):\n    f('b')\n    print('a', x)", "def show(x, f):\n    return 'a 1\\nb\\n'"],
+    ),
+    Problem(
+        "views of a dictionary",
+        [
+            "assert names() == {'a', 'b'} and list(names()) == ['b', 'a']",
+            "assert pairs() == {('b', 1), ('a', 2)} and sum(values()) == 3",
+        ],
+        ["d = {'b': 1, 'a': 2}\nnames, pairs, values = d.keys, d.items, d.values"],
+        ["names = pairs = values = {}.keys"],
+    ),
+    Problem(
+        "types as results",
+        [
+            "assert kind(3) == int and kind('') != int and [kind(3), kind('')] == [int, str]",
+            "assert isinstance(3, kind(3)) and not isinstance('', kind(3))",
+        ],
+        ["kind = type", "def kind(x):\n    return x.__class__"],
+        [
+            "kind = lambda x: object",
+            "kind = lambda x: type(x).__name__",
+            "class kind:\n    def __init__(self, x): pass\n    __eq__ = lambda *a: True",
+        ],
+    ),
+    Problem(
+        "an exception of the program that is a common one",
+        ["try:\n    check_age(-1)\n    assert False\nexcept Wrong as error:\n    assert str(error) == '-1'"],
+        [
+            f"{wrong}\ndef check_age(n):\n    raise Wrong(n)"
+            for wrong in ("Wrong = Exception", "Wrong = ValueError", "Wrong = AssertionError")
+        ],
+        [
+            f"{wrong}\ncheck_age = abs"
+            for wrong in ("Wrong = Exception", "Wrong = ValueError", "Wrong = AssertionError")
+        ],
+    ),
+    Problem(
+        "a thread for the main function",
+        ["assert solve() == 3"],
+        [
+            "import threading\nfound = []\ndef main():\n    found.append(3)\nthread = threading.Thread(target=main)\nthread.start()\n"
+            "thread.join()\nsolve = lambda: found[0] if not thread.is_alive() else None"
+        ],
+        ["import threading\ndef main():\n    return 3\nsolve = threading.Thread(target=main).start"],
     ),
 ]

@@ -15,6 +15,7 @@ from reward_ablation.rewards.sandbox.supervisor import Job
 
 from .attacks import CANARY_PATH, WRONG
 from .hostile import NUMBER_OF_FAMILIES, hostile_program
+from .hostile_compositions import COMPOSITIONS
 
 ASSERTS = [
     "assert cube(3) == 27",
@@ -82,6 +83,13 @@ def test_none_passes_and_none_harms(runner, home, monkeypatch, count):
     assert (home / "canary.txt").read_text() == SECRET
     assert sorted(path.name for path in home.iterdir()) == ["canary.txt"]
     assert judge([Task(RIGHT, ASSERTS)], seconds=1, memory_mb=512, runner=runner)[0].status == "passed"
+
+
+def test_no_object_of_a_program_decides_in_the_process_of_the_tests(runner):
+    tasks = [Task(program, [test]) for program, test in COMPOSITIONS.values()]
+    verdicts = judge(tasks, seconds=2, memory_mb=1024, runner=runner)
+    found = dict(zip(COMPOSITIONS, (verdict.status for verdict in verdicts), strict=True))
+    assert {name: status for name, status in found.items() if status != "failed"} == {}
 
 
 def test_no_file_of_a_program_is_left(runner):

@@ -27,6 +27,12 @@ def test_right_programs_pass_and_wrong_ones_fail(verdicts, problem):
             "import sys\nfor line in sys.stdin:\n    sys.stdout.write(str(eval(line.replace(' ', '+'))))\nsys.exit(1)",
             "passed",
         ),
+        (
+            "import sys, threading\nthreading.stack_size(1 << 26)\ndef main():\n"
+            "    print(sum(map(int, input().split())))\nt = threading.Thread(target=main)\nt.start()\nt.join()",
+            "passed",
+        ),
+        ("from concurrent.futures import ThreadPoolExecutor\nThreadPoolExecutor().submit(print, 3)", "failed"),
         ("print(3)", "failed"),
         ("print(input())", "failed"),
         ("a, b = map(int, input().split())\nprint('sum:', a + b)", "failed"),
@@ -118,6 +124,8 @@ def test_a_program_may_use_files_of_its_own_and_the_installed_packages(status):
     )
     assert status(program, ["assert f(4) == 6"], memory_mb=1024) == "passed"
     assert (
-        status("import numpy\nf = lambda x: numpy.int64(x) / numpy.array([1, 2])", ["assert f(4) == [4.0, 2.0]"])
+        status(
+            "import numpy\nf = lambda x: numpy.int64(x) / numpy.array([1, 2])", ["assert f(4).tolist() == [4.0, 2.0]"]
+        )
         == "passed"
     )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import random
 import sys
+import threading
 import types
 from typing import Any
 
@@ -16,8 +19,10 @@ SERVED_NAME = "program"
 def serve_program(source: str, descriptor: int) -> None:
     """Run a program's top level, and answer calls of the names that it defines until the other side ends."""
     random.seed(0)  # so that the verdict does not depend on chance
+    output = sys.stdout = io.TextIOWrapper(io.BytesIO(), "utf-8", "replace", write_through=True)
     module = types.ModuleType(SERVED_NAME)
     sys.modules[SERVED_NAME] = module  # dataclasses look their module up
+    _run_threads_in_place(SERVED_NAME)
     failure: list[BaseException] = []
     try:
         exec(compile(source, "program.py", "exec"), module.__dict__)
@@ -30,8 +35,10 @@ def serve_program(source: str, descriptor: int) -> None:
         return {name: module.__dict__[name] for name in asked if name in module.__dict__}
 
     OPERATIONS["names"] = names
+    OPERATIONS["eval"] = lambda _, code: eval(code, module.__dict__)
+    OPERATIONS["exec"] = lambda _, code: exec(code, module.__dict__)
     try:
-        Link(descriptor, may_serve=lambda *_: True).serve()
+        Link(descriptor, output=output).serve()
     except Ended:
         os._exit(0)
 
@@ -41,7 +48,22 @@ def run_script(source: str) -> None:
     random.seed(0)
     module = types.ModuleType("__main__")
     sys.modules["__main__"] = module
+    _run_threads_in_place("__main__")
     try:
         exec(compile(source, "program.py", "exec"), module.__dict__)
     finally:
         sys.stdout.flush()
+
+
+def _run_threads_in_place(module: str) -> None:
+    """Have a thread for a function of the program run when it starts: it can be no thread, and many wait for one."""
+    start = threading.Thread.start
+
+    def start_here(self: Any) -> None:
+        if getattr(vars(self).get("_target") or type(self), "__module__", None) != module:
+            return start(self)  # such as a pool's worker, which would wait for ever
+        self.join, self.is_alive = lambda timeout=None: None, lambda: False
+        with contextlib.suppress(Exception, SystemExit):  # neither ends the other threads
+            self.run()
+
+    threading.Thread.start = start_here  # type: ignore[method-assign]

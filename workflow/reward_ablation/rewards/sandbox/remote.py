@@ -1,32 +1,52 @@
 """Calls between a program and its tests, which run in separate processes: JSON lines over a socket.
 
-Both sides have a `Link`. An object that is not plain data is a `Remote` on the other side. The program's side serves
-any operation on its objects. The tests' side serves calls of the functions that a test passes, and public attributes of
-objects of the tests' own classes. It serves no others, because an attribute such as `__globals__` would lead to the
-tests themselves.
+Both sides have a `Link`. An object that is not plain data is a `Remote` on the other side. So is a function, a class or
+a module that both sides have, such as `eval`: what the program sends is called in the program's process. The tests send
+functions and classes of the standard library by name, and the program's side takes its own.
+
+The program's side serves any operation on its objects. The tests' side serves calls of the functions that a test
+passes, and public attributes of objects of the tests' own classes. It serves no others, because an attribute such as
+`__globals__` would lead to the tests themselves.
 """
 
 from __future__ import annotations
 
 import builtins
+import copy
+import importlib
+import io
 import json
+import math
 import operator
 import os
-from collections.abc import Callable, Iterator
-from typing import Any
+import sys
+import types
+from collections.abc import Callable
+from typing import Any, cast
 
-from reward_ablation.rewards.sandbox.values import assign, decode, encode, is_mutable
+from reward_ablation.rewards.sandbox.values import assign, decode, encode, is_mutable, shared, shared_name
 
 LARGEST = 32 << 20  # bytes of one message
 
-_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
-_ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and_", "or_", "xor")
-_OF_BUILTINS = ("getattr", "setattr", "delattr", "len", "iter", "next", "str", "repr", "bool")
+_BINARY = (
+    *("eq", "lt", "le", "gt", "ge"),
+    *("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and_", "or_", "xor"),
+)
+_OF_OBJECTS = {
+    **{name: getattr(operator, name) for name in ("index", "neg", "pos", "invert")},
+    **{name: getattr(builtins, name) for name in ("len", "bool", "int", "float", "complex", "str", "repr", "hash")},
+    **{name: getattr(builtins, name) for name in ("iter", "next", "reversed", "abs", "round", "format")},
+    **{name: getattr(math, name) for name in ("trunc", "floor", "ceil")},
+    **{name: getattr(operator, name) for name in ("getitem", "setitem", "delitem")},
+    **{"copy": copy.copy, "deepcopy": copy.deepcopy},
+}
 OPERATIONS: dict[str, Callable[..., Any]] = {
     "call": lambda target, *arguments, **named: target(*arguments, **named),
-    **{name: getattr(builtins, name) for name in _OF_BUILTINS},
-    **{name: getattr(operator, name) for name in ("getitem", "setitem", "delitem", *_COMPARISONS, *_ARITHMETIC)},
+    **{name: getattr(builtins, name) for name in ("getattr", "setattr", "delattr")},
+    **{name: getattr(operator, name) for name in _BINARY},
+    **_OF_OBJECTS,
     "isinstance": lambda target, value: isinstance(value, target),
+    "await": lambda target: importlib.import_module("asyncio").run(target),
 }
 
 
@@ -41,13 +61,22 @@ class Link:
     ----------
     descriptor : int
         File descriptor of the socket.
-    may_serve : callable (operation, target, arguments) -> bool
-        Whether this side serves an operation on one of its objects.
+    may_serve : callable (operation, target, arguments) -> bool, optional
+        Whether this side, the tests', serves an operation on one of its objects. The program's side serves any.
+    output : text stream in memory, optional
+        What this side, the program's, prints. The tests' side prints it again.
     """
 
-    def __init__(self, descriptor: int, may_serve: Callable[[str, Any, tuple], bool]) -> None:
-        self._descriptor, self._may_serve = descriptor, may_serve
+    def __init__(
+        self,
+        descriptor: int,
+        may_serve: Callable[[str, Any, tuple], bool] | None = None,
+        output: io.TextIOWrapper | None = None,
+    ) -> None:
+        self._descriptor, self._may_serve, self._output = descriptor, may_serve, output
+        self._is_program = may_serve is None
         self.has_ended = False
+        self.has_failed_assertion = False  # in a function that a test passed to the program, which may hide it
         self._received = b""
         self._objects: dict[int, Any] = {}  # known to the other side
         self._remotes: dict[int, Remote] = {}
@@ -80,7 +109,7 @@ class Link:
     def _answer(self, operation: str, arguments: list, named: dict[str, Any]) -> None:
         try:
             values = [self._decode(value) for value in arguments]
-            if not self._may_serve(operation, self._own(arguments[0]), tuple(values[1:])):
+            if self._may_serve and not self._may_serve(operation, self._own(arguments[0]), tuple(values[1:])):
                 raise PermissionError("not served")
             before = {place: value for place, value in enumerate(arguments) if is_mutable(values[place])}
             result = OPERATIONS[operation](*values, **{key: self._decode(value) for key, value in named.items()})
@@ -90,6 +119,7 @@ class Link:
         except Ended:
             raise
         except BaseException as error:  # also SystemExit: the program must not end the tests
+            self.has_failed_assertion |= isinstance(error, AssertionError)
             names = [kind.__name__ for kind in type(error).__mro__]
             reply = ["raised", names, str(error)[:1000]]
         self._send(reply)
@@ -98,6 +128,11 @@ class Link:
         return {key: self._encode(value) for key, value in named.items()}
 
     def _send(self, message: list) -> None:
+        if self._output and (text := _printed(self._output)):
+            self._write(["printed", text])
+        self._write(message)
+
+    def _write(self, message: list) -> None:
         data = memoryview(json.dumps(message).encode() + b"\n")
         if len(data) > LARGEST:
             raise Ended("the message is too large")
@@ -109,6 +144,12 @@ class Link:
             raise Ended(str(error)) from None
 
     def _receive(self) -> list:
+        """The next message. What the program has printed before it is printed here."""
+        while (message := self._read())[0] == "printed":
+            sys.stdout.write(message[1])
+        return message
+
+    def _read(self) -> list:
         parts = [self._received]
         while b"\n" not in parts[-1]:
             try:
@@ -137,12 +178,18 @@ class Link:
         return encode(value, self._refer)
 
     def _refer(self, value: Any) -> Any:
-        if type(value) is Remote and object.__getattribute__(value, "_link") is self:
-            return ["yours", object.__getattribute__(value, "_number")]
+        if type(value) is Remote and _part(value, "_remote_link") is self:
+            return ["yours", _part(value, "_remote_number")]
         if isinstance(value, type) and issubclass(value, Exception):
             return ["exception", [kind.__name__ for kind in value.__mro__]]
+        name = shared_name(value)
+        if name and not self._is_program:
+            return ["shared", name]
+        if type(value) is types.ModuleType and not self._is_program:
+            return ["module", value.__name__]
         self._objects[id(value)] = value
-        return ["mine", id(value)]
+        is_coroutine = type(value) is types.CoroutineType and self._is_program
+        return ["coroutine" if is_coroutine else "mine", [id(value), name]]
 
     def _decode(self, written: Any) -> Any:
         return decode(written, self._resolve)
@@ -150,37 +197,59 @@ class Link:
     def _resolve(self, kind: str, content: Any) -> Any:
         if kind == "yours":
             return self._objects[content]
-        if kind == "mine" and isinstance(content, int):
-            return self._remotes.setdefault(content, Remote(self, content))
         if kind == "exception":
             return self._error(content)
-        raise ValueError("no value")
+        if self._is_program and kind == "shared":
+            return shared(*content)
+        if self._is_program and kind == "module":
+            return importlib.import_module(content)
+        number, name = content
+        if kind not in ("mine", "coroutine") or not isinstance(number, int):
+            raise ValueError("no value")
+        remote = self._remotes.setdefault(number, Remote(self, number, shared(*name) if name else None))
+        return remote if kind == "mine" else _awaited(remote)
 
     def _error(self, names: list[str]) -> type[Exception]:
-        """Class for an exception of the other side, by the names of its classes: a built-in class, or one made here."""
+        """Class for an exception of the other side, by the names of its classes: a built-in class, or one made here.
+
+        The tests' side always makes a class for `AssertionError` and `Exception`: `except` with the program's name for
+        one of them must not catch a failed assertion.
+        """
         kinds = [getattr(builtins, name, None) for name in map(str, names)]
         known = next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Exception)), RuntimeError)
         name = str(names[0])
-        if known.__name__ == name:
+        if known.__name__ == name and (self._is_program or not issubclass(AssertionError, known)):
             return known
         return self._errors.setdefault(name, type(name, (known,), {}))
+
+
+def _printed(stream: io.TextIOWrapper) -> str:
+    """What a program has printed since the last call, at most 1 MiB, from its standard output in memory."""
+    stream.flush()
+    text = cast(io.BytesIO, stream.buffer).getvalue()[: 1 << 20].decode("utf-8", "replace")
+    stream.seek(0)
+    stream.truncate()
+    return text
 
 
 class Remote:
     """An object of the other side.
 
     If both operands are objects of the other side, comparison and arithmetic are done there. If one operand is a value
-    of this side, the two are unequal and have no order: an object that claims to equal everything equals nothing.
+    of this side, the two are unequal and have no order: an object that claims to equal everything equals nothing. Only
+    a function or class that both sides have is compared with this side's own, by its name.
     """
 
-    __slots__ = ("_link", "_number")
+    __slots__ = ("_remote_link", "_remote_number", "_remote_same")
 
-    def __init__(self, link: Link, number: int) -> None:
-        object.__setattr__(self, "_link", link)
-        object.__setattr__(self, "_number", number)
+    def __init__(self, link: Link, number: int, same: Any = None) -> None:
+        object.__setattr__(self, "_remote_link", link)
+        object.__setattr__(self, "_remote_number", number)
+        object.__setattr__(self, "_remote_same", same)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") and name not in ("__name__", "__doc__"):
+        # Others could be read by a library that trusts them, as numpy trusts the address in __array_interface__.
+        if name.startswith("__") and name not in ("__name__", "__doc__", "__dict__"):
             raise AttributeError(name)
         return _ask(self, "getattr", name)
 
@@ -193,56 +262,47 @@ class Remote:
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         return _ask(self, "call", *arguments, **named)
 
-    def __len__(self) -> int:
-        return _ask(self, "len")
-
-    def __bool__(self) -> bool:
-        return _ask(self, "bool")
-
-    def __str__(self) -> str:
-        return _ask(self, "str")
-
-    def __repr__(self) -> str:
-        return _ask(self, "repr")
-
-    def __iter__(self) -> Iterator:
-        return _ask(self, "iter")
-
-    def __next__(self) -> Any:
-        return _ask(self, "next")
-
-    def __getitem__(self, key: Any) -> Any:
-        return _ask(self, "getitem", key)
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        _ask(self, "setitem", key, value)
-
-    def __delitem__(self, key: Any) -> None:
-        _ask(self, "delitem", key)
+    def __eq__(self, other: Any) -> Any:
+        if type(other) is Remote:
+            return _ask(self, "eq", other)
+        same = _part(self, "_remote_same")
+        return NotImplemented if same is None else other is same
 
     def __enter__(self) -> Any:
         return _ask(self, "getattr", "__enter__")()
 
-    def __exit__(self, *error: Any) -> Any:
-        return _ask(self, "getattr", "__exit__")(*(None for _ in error))
+    def __exit__(self, *error: Any) -> None:
+        """Leave the block. The program sees no error, and cannot hide one, such as a failed assertion."""
+        _ask(self, "getattr", "__exit__")(*(None for _ in error))
 
     def __instancecheck__(self, value: Any) -> bool:
-        return type(value) is Remote and _ask(self, "isinstance", value) is True
+        if type(value) is Remote:
+            return _ask(self, "isinstance", value) is True
+        same = _part(self, "_remote_same")
+        return isinstance(same, type) and isinstance(value, same)
 
-    def __hash__(self) -> int:
-        return hash(object.__getattribute__(self, "_number"))
+
+_part = object.__getattribute__
 
 
 def _ask(remote: Remote, operation: str, *arguments: Any, **named: Any) -> Any:
-    return object.__getattribute__(remote, "_link").ask(operation, remote, *arguments, **named)
+    return _part(remote, "_remote_link").ask(operation, remote, *arguments, **named)
+
+
+async def _awaited(remote: Remote) -> Any:
+    """A coroutine of this side for a coroutine of the program, which runs in the program's process when awaited."""
+    return _ask(remote, "await")
+
+
+def _method(operation: str) -> Callable[..., Any]:
+    return lambda self, *arguments: _ask(self, operation, *arguments)
 
 
 def _binary(operation: str) -> Callable[[Remote, Any], Any]:
-    def method(self: Remote, other: Any) -> Any:
-        return _ask(self, operation, other) if type(other) is Remote else NotImplemented
-
-    return method
+    return lambda self, other: _ask(self, operation, other) if type(other) is Remote else NotImplemented
 
 
-for _operation in (*_COMPARISONS, *_ARITHMETIC):
-    setattr(Remote, f"__{_operation.rstrip('_')}__", _binary(_operation))
+for _name in _OF_OBJECTS:
+    setattr(Remote, f"__{_name}__", _method(_name))
+for _name in _BINARY[1:]:
+    setattr(Remote, f"__{_name.rstrip('_')}__", _binary(_name))

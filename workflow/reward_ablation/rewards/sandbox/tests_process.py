@@ -9,12 +9,15 @@ import random
 import sys
 import types
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from reward_ablation.rewards.sandbox.remote import Link
 from reward_ablation.rewards.sandbox.values import SHARED_MODULES
 
 TESTS_MODULE = "tests"
+_MODULES = {name: name for name in (*SHARED_MODULES, "numpy")} | {"np": "numpy"}
 
 
 def run_tests(tests: list[str], code_before: str, descriptor: int, all_of_them: bool) -> dict[str, Any]:
@@ -44,16 +47,18 @@ def run_tests(tests: list[str], code_before: str, descriptor: int, all_of_them: 
     link = Link(descriptor, _may_serve)
     try:
         exec(_without_stubs(code_before), namespace)
-        namespace.update(_names_of_program(link, trees, set(namespace)))
+        names = _names_of_program(link, trees, set(namespace))
+        # The program may have written the code that a test evaluates.
+        namespace.update({name: partial(link.ask, name, None) for name in ("eval", "exec")} | names)
     except BaseException:  # the program has ended, or fails at its top level
         return {"passed": passed, "program_ended": link.has_ended}
     for number, test in enumerate(code):
-        try:
+        link.has_failed_assertion = False
+        with suppress(BaseException):  # a failed assertion, or anything that the program raises
             exec(test, namespace)
-            passed[number] = True
-        except BaseException:  # a failed assertion, or anything that the program raises
-            if not all_of_them:
-                break
+            passed[number] = not (link.has_ended or link.has_failed_assertion)  # even if the test caught the error
+        if not (passed[number] or all_of_them):
+            break
     return {"passed": passed, "program_ended": link.has_ended}
 
 
@@ -79,15 +84,18 @@ def _names_of_program(link: Link, trees: list[ast.Module], known: set[str]) -> d
     """Values of the names that the tests use and do not define.
 
     A name of a shared module of the standard library that the tests do not call is this module. Other names are the
-    program's. The name of a built-in function is the program's only if the program defines no other name that the tests
-    use, as for `assert sum(10, 15) == 25`. Otherwise a program could redefine `abs` to pass.
+    program's. The name of a built-in function is the program's only if it is the one name of the tests that the program
+    defines, as for `assert sum(10, 15) == 25`. Otherwise a program could redefine `abs` or `all` to pass.
     """
     names = {name for tree in trees for name in _loaded(tree) if not name.startswith("__")} - known
-    modules = {name for name in names & SHARED_MODULES if not any(_is_called(tree, name) for tree in trees)}
-    found = {name: importlib.import_module(name) for name in modules}
+    modules = {name for name in names & _MODULES.keys() if not any(_is_called(tree, name) for tree in trees)}
+    found = {name: importlib.import_module(_MODULES[name]) for name in modules}
     own = names - modules
     is_builtin = {name for name in own if hasattr(builtins, name)}
-    return found | (_given(link, own - is_builtin) or _given(link, is_builtin))
+    if given := _given(link, own - is_builtin):
+        return found | given
+    given = _given(link, is_builtin)
+    return found | (given if len(given) == 1 else {})
 
 
 def _given(link: Link, names: set[str]) -> dict[str, Any]:
@@ -115,7 +123,10 @@ def _may_serve(operation: str, target: Any, arguments: tuple) -> bool:
         return callable(target)
     if operation in ("iter", "next"):
         return isinstance(target, Iterator)
+    if type(target).__module__ != TESTS_MODULE:
+        return False
     if operation in ("getattr", "setattr"):
         name = arguments[0]
-        return type(target).__module__ == TESTS_MODULE and isinstance(name, str) and not name.startswith("_")
-    return operation in ("eq", "ne", "str", "repr", "len", "bool") and type(target).__module__ == TESTS_MODULE
+        is_method = operation == "setattr" and callable(getattr(type(target), name, None))  # must stay the tests' own
+        return isinstance(name, str) and not name.startswith("_") and not is_method
+    return operation in ("eq", "hash", "str", "repr", "len", "bool")

@@ -1,0 +1,150 @@
+"""Programs that give the tests an object to call, compare, enter or catch. Each comes with the test that it must fail."""
+
+# ruff: noqa: E501 - a program is one text
+
+from __future__ import annotations
+
+#: Code that, in the tests' process, would make the next assertion pass.
+_PATCH = "import sys, builtins\\nframe = sys._getframe()\\nwhile frame:\\n    frame.f_globals.update(WON=True)\\n    frame = frame.f_back"
+_WON = "run(code())\nassert 'WON' in globals()"
+_ANY = "type('Any', (BASE,), {n: lambda *a: True for n in ('__eq__', '__ne__', '__bool__', '__contains__', '__lt__', '__gt__')})"
+
+COMPOSITIONS: dict[str, tuple[str, str]] = {
+    "functions": (
+        'decode = eval\nencode = lambda s: \'__import__("sys").modules["tests"] and {!r}\'.format(s)',
+        "assert decode(encode('abc')) == 'abc'",
+    ),
+    "exec": (f"run = exec\ncode = lambda: '{_PATCH}'", _WON),
+    "exec by the test": (f"code = lambda: '{_PATCH}'", "exec(code())\nassert 'WON' in globals()"),
+    "eval by the test": (
+        'code = lambda: \'__import__("sys").modules["tests"].cube(3)\'\ncube = abs',
+        "assert eval(code()) == 3",
+    ),
+    "static method": (
+        'class Codec:\n    deserialize = eval\n    def serialize(self, x):\n        return \'__import__("sys").modules["tests"] and \' + repr(x)',
+        "codec = Codec()\nassert codec.deserialize(codec.serialize([1])) == [1]",
+    ),
+    "import": ("load = __import__\nname = lambda: 'tests'", "assert load(name()).load"),
+    "getattr": ("get = getattr\nimport sys as module", "assert get(module, 'modules')['tests']"),
+    "partial": (f"from functools import partial\nrun = partial(exec)\ncode = lambda: '{_PATCH}'", _WON),
+    "callback": (
+        f"def each(f, x):\n    f(x)\nrun = exec\ncode = lambda: '{_PATCH}'",
+        "each(run, code())\nassert 'WON' in globals()",
+    ),
+    "key of sorted": (f"run = exec\ncode = lambda: '{_PATCH}'", "sorted([code()], key=run)\nassert 'WON' in globals()"),
+    "map": (f"run = exec\ncode = lambda: '{_PATCH}'", "list(map(run, [code()]))\nassert 'WON' in globals()"),
+    "decorator": (
+        f"run = exec\ncode = lambda: '{_PATCH}'",
+        "@run\n@lambda f: code()\ndef f(): pass\nassert 'WON' in globals()",
+    ),
+    "default factory": (
+        "import sys\nfrom collections import defaultdict\nmade = lambda: defaultdict(lambda: sys.modules['tests'], a=1)",
+        "assert made()['tests']",
+    ),
+    "__missing__": (
+        "class D(dict):\n    __missing__ = lambda s, k: 27\nmade = lambda: D(a=1)",
+        "assert made() == {'a': 1, 'b': 27}",
+    ),
+    "__format__": (
+        "class F(float):\n    __format__ = lambda s, spec: '27.00'\nf = lambda: F(1)",
+        "assert f'{f():.2f}' == '27.00'",
+    ),
+    "subclass of str": (
+        "class S(str):\n    __eq__ = lambda *a: True\n    __hash__ = str.__hash__\nf = lambda: S('no')",
+        "assert f() == 'yes'",
+    ),
+    "subclass of int": (
+        "class I(int):\n    __eq__ = __lt__ = __gt__ = lambda *a: True\n    __sub__ = __rsub__ = lambda *a: 0\nf = lambda: I(1)",
+        "assert abs(f() - 27) < 1e-9",
+    ),
+    "subclass of list": (f"f = lambda: {_ANY.replace('BASE', 'list')}()", "assert f() == [1, 2]"),
+    "nested object": (f"f = lambda: [{_ANY.replace('BASE', 'object')}()]", "assert f() == [27]"),
+    "object in a tuple key": (
+        f"A = {_ANY.replace('BASE', 'object')}\nA.__hash__ = lambda s: hash(27)\nf = lambda: {{A(): 1}}",
+        "assert f()[27] == 1",
+    ),
+    "right operand": (
+        f"f = lambda: {_ANY.replace('BASE', 'object')}()",
+        "assert 27 == f() or 27 in [f()] or f() in (27,)",
+    ),
+    "__contains__": (f"f = lambda: {_ANY.replace('BASE', 'object')}()", "assert 27 in f()"),
+    "__rsub__": ("class R:\n    __rsub__ = __sub__ = lambda *a: 0\nf = R", "assert abs(27 - f()) < 1e-9"),
+    "__len__ and __iter__": (
+        "class L:\n    __len__ = lambda s: 2\n    __iter__ = lambda s: iter([1, 3])\nf = L",
+        "assert len(f()) == 2 and list(f()) == [1, 2]",
+    ),
+    "__array_interface__": (
+        "class A:\n    __array_interface__ = {'shape': (1,), 'typestr': '<i8', 'data': (4096, False), 'version': 3}\nf = A",
+        "import numpy\nassert numpy.asarray(f()).tolist() == [0]",
+    ),
+    "__index__": ("class N:\n    __index__ = lambda s: 0\nf = N", "assert [1, 27][f()] == 27"),
+    "__class__": ("class C:\n    __class__ = int\n    __eq__ = lambda *a: True\nf = C", "assert isinstance(f(), int)"),
+    "metaclass": (
+        "class M(type):\n    __instancecheck__ = lambda *a: True\nclass C(metaclass=M):\n    pass",
+        "assert isinstance(3, C)",
+    ),
+    "__exit__": (
+        "class c:\n    __enter__ = lambda s: s\n    __exit__ = lambda *a: True\nf = lambda: 3",
+        "with c():\n    assert f() == 27",
+    ),
+    "__exit__ of a generator": (
+        "import contextlib\nc = contextlib.suppress\nf = lambda: 3",
+        "with c(AssertionError):\n    assert f() == 27",
+    ),
+    "caught AssertionError": (
+        "Wrong = AssertionError\nf = lambda: 3",
+        "try:\n    f()\n    assert False\nexcept Wrong:\n    pass",
+    ),
+    "caught Exception": (
+        "Wrong = Exception\nf = lambda: 3",
+        "try:\n    f()\n    assert False\nexcept Wrong:\n    pass",
+    ),
+    "exit instead of an error": ("import os\ndef f():\n    os._exit(0)", "try:\n    f()\nexcept Exception:\n    pass"),
+    "hidden assertion": (
+        "def each(f, x):\n    try:\n        f(x)\n    except BaseException:\n        pass",
+        "def check(x):\n    assert x == 27\neach(check, 3)",
+    ),
+    "shadowed method": (
+        "def grow(n):\n    n.is_tall = lambda: True",
+        "class Tree:\n    def is_tall(self):\n        return False\ntree = Tree()\ngrow(tree)\nassert tree.is_tall()",
+    ),
+    "shadowed function": (
+        "filter = lambda *a: 1\nall = lambda *a: True",
+        "assert all(filter(lambda x: x > i, [1, 2]) == [2] for i in [1])",
+    ),
+    "shadowed module": ("class np:\n    allclose = lambda *a: True\nf = lambda: 3", "assert np.allclose(f(), 27)"),
+    "generator": ("def f():\n    yield from (1, 3)", "assert list(f()) == [1, 2]"),
+    "descriptor": (
+        "class D:\n    __get__ = lambda *a: 27\nclass C:\n    x = D()\nf = C",
+        "assert f() == 27 or f().x == 28",
+    ),
+    "__reduce__": (
+        f"class P:\n    def __reduce__(self):\n        return exec, ('{_PATCH}',)\nf = P",
+        "import copy, pickle\ncopy.copy(f())\npickle.loads(pickle.dumps(f()))\nassert 'WON' in globals()",
+    ),
+    "exception with __eq__": (f"f = lambda: {_ANY.replace('BASE', 'ValueError')}()", "assert f() == 27"),
+    "await": (
+        "class A:\n    def __await__(self):\n        yield\nf = A",
+        "import asyncio\nassert asyncio.run(f()) == 27",
+    ),
+    "hooks": (
+        "import builtins, sys, warnings\nbuiltins.AssertionError = ValueError\nsys.excepthook = warnings.showwarning = lambda *a: None\nf = lambda: 3",
+        "assert f() == 27",
+    ),
+    "forged function": (
+        "import sys\nremote = sys.modules['reward_ablation.rewards.sandbox.remote']\nremote.encode = lambda value, refer: ['dict', [['f', ['shared', ['builtins', 'bool']]]]]",
+        "assert f(3)",
+    ),
+    "forged module": (
+        "import sys\nremote = sys.modules['reward_ablation.rewards.sandbox.remote']\nremote.encode = lambda value, refer: ['dict', [['f', ['module', 'math']]]]",
+        "assert f",
+    ),
+    "forged array": (
+        "import sys\nremote = sys.modules['reward_ablation.rewards.sandbox.remote']\nremote.encode = lambda value, refer: ['dict', [['f', ['ndarray', ['|O', [1], '00' * 8]]]]]",
+        "assert len(f) == 1",
+    ),
+    "forged named tuple": (
+        "import sys\nremote = sys.modules['reward_ablation.rewards.sandbox.remote']\nremote.encode = lambda value, refer: ['dict', [['f', ['namedtuple', ['P', ['x=print(1)'], [1]]]]]]",
+        "assert len(f) == 1",
+    ),
+}
