@@ -101,6 +101,8 @@ def test_names_that_lead_nowhere(tmp_path, gold, name, text):
 
 
 USER, SYSTEM, ASSISTANT = message("user"), message("system"), message("assistant", "1")
+SHAREGPT = [{"from": name, "value": "x?"} for name in ("human", "gpt", "human")]
+IN_PARTS = {"role": "user", "content": [{"type": "text", "text": "x?"}]}
 
 
 @pytest.mark.parametrize("ending", [".jsonl", ".parquet", ".csv"])
@@ -116,6 +118,7 @@ USER, SYSTEM, ASSISTANT = message("user"), message("system"), message("assistant
         ([USER, ASSISTANT], "(user, assistant); name its text with columns: {question: prompt.0.content}"),
         ([USER, ASSISTANT, USER], "(user, assistant, user), and a question is one message of the user"),
         ([ASSISTANT], "(assistant), and a question is one message of the user"),
+        (SHAREGPT[:1], "(user); name its text with columns: {question: prompt.0.value}"),
     ],
 )
 def test_a_list_of_messages_as_question(tmp_path, ending, messages, text):
@@ -156,6 +159,10 @@ def test_messages_and_objects_as_other_texts(tmp_path):
         ("prompt.1.content", [USER, ASSISTANT], False),
         ("prompt.0.content", [USER, ASSISTANT, USER], False),  # the answer is that to the last question
         ("prompt.-1.content", [USER, ASSISTANT, USER], False),
+        ("prompt.0.content.0.text", [IN_PARTS], True),
+        ("prompt.2.content.0.text", [IN_PARTS, ASSISTANT, IN_PARTS], False),
+        ("prompt.0.value", SHAREGPT[:1], True),
+        ("prompt.2.value", SHAREGPT, False),
     ],
 )
 def test_a_question_stands_alone(tmp_path, capsys, name, messages, taken):

@@ -13,9 +13,9 @@ from reward_ablation.system.errors import StudyError
 from reward_ablation.system.strict_text import load_json
 
 #: Start of a list of messages that JSON, or Python, has written as text.
-_AS_TEXT = re.compile(r"""\s*\[\s*\{\s*(["'])(role|content)\1\s*:""")
-#: A name that leads to the text of a message.
-_NAMED = re.compile(r"(.+)\.(-?\d{1,9})\.content")
+_AS_TEXT = re.compile(r"""\s*\[\s*\{\s*(["'])(role|content|from|value)\1\s*:""")
+#: A name that leads to the text of a message, or to a part of it.
+_NAMED = re.compile(r"(.+?)\.(-?\d{1,9})\.(?:content|value)(?:\..+)?")
 
 _ONE_MESSAGE = "a question is one message of the user, after a system message at most; take such rows out"
 
@@ -36,13 +36,14 @@ def refuse_messages(value: Any, ours: str, theirs: str, where: str) -> None:
     if not (roles := _roles(value)):
         return
     said = f"{where}: {ours} is a list of messages ({', '.join(roles)})"
+    text = "content" if "role" in value[0] else "value"
     if ours != "question":
-        raise StudyError(f"{said}; name a message's text, as in columns: {{{ours}: {theirs}.-1.content}}")
+        raise StudyError(f"{said}; name a message's text, as in columns: {{{ours}: {theirs}.-1.{text}}}")
     position = _question_in(roles)
     if position is None:
         raise StudyError(f"{said}, and {_ONE_MESSAGE}")
     system = ", and give the system message as prompt.system" if position else ""
-    raise StudyError(f"{said}; name its text with columns: {{question: {theirs}.{position}.content}}{system}")
+    raise StudyError(f"{said}; name its text with columns: {{question: {theirs}.{position}.{text}}}{system}")
 
 
 def check_question(rows: Rows, name: str, where: str) -> None:
@@ -69,7 +70,10 @@ def _question_in(roles: list[str]) -> int | None:
 
 
 def _roles(value: Any) -> list[str]:
-    """Roles of a list of messages; empty for any other value."""
-    if not isinstance(value, list) or not all(isinstance(part, dict) and "role" in part for part in value):
+    """Roles of a list of messages, also of ShareGPT's, which come `from` a human; empty for any other value."""
+    if not isinstance(value, list) or not all(
+        isinstance(part, dict) and {"role", "from"} & part.keys() for part in value
+    ):
         return []
-    return [str(part["role"]) for part in value]
+    roles = [str(part.get("role", part.get("from"))) for part in value]
+    return ["user" if role == "human" else role for role in roles]
