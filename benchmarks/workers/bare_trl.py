@@ -10,16 +10,23 @@ import os
 import sys
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import torch
 from accelerate import PartialState
+from datasets import Dataset
 from trl import GRPOTrainer
 
 from reward_ablation.rewards.load import load_component
 from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.study.run_spec import RunSpec
 from reward_ablation.training.around.launch.vllm_server import Engine
-from reward_ablation.training.core.build import training_dataset
 from reward_ablation.training.core.settings import grpo_config, lora_config
+
+
+def dataset(problems: Path) -> Dataset:
+    """Prepared problems as TRL takes them, with the question and a line break as prompt."""
+    rows = pq.read_table(problems).to_pylist()
+    return Dataset.from_list([{"prompt": f"{row['question']}\n", "problem_id": row.pop("id"), **row} for row in rows])
 
 
 def main() -> None:
@@ -49,7 +56,7 @@ def main() -> None:
         model=str(arguments.model),
         args=config,
         reward_funcs=rewards,
-        train_dataset=training_dataset(arguments.problems, lambda question: f"{question}\n"),
+        train_dataset=dataset(arguments.problems),
         processing_class=load_tokenizer(arguments.model),
         peft_config=lora_config(spec.lora and spec.lora.model_dump()),
     )

@@ -21,8 +21,10 @@ from random import Random
 from typing import Any
 
 import psutil
+import pyarrow.parquet as pq
 import torch
 import yaml
+from datasets import Dataset
 from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.utils import logging
 from trl import GRPOTrainer
@@ -31,9 +33,9 @@ from trl.trainer.utils import split_tensor_dict
 from reward_ablation.data.problems import PrepareSpec, prepare
 from reward_ablation.models.load import load_model
 from reward_ablation.rewards.load import load_component
+from reward_ablation.sampling.prompts import DATE
 from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.training.around.parts import PartWriter
-from reward_ablation.training.core.build import training_dataset
 from reward_ablation.training.core.settings import grpo_config
 from reward_ablation.training.core.trainer import AblationTrainer
 
@@ -55,6 +57,12 @@ SHAPES = {
     "qwen-1.5b": ("qwen2", 1536, 28, 12, 2, 8960, 151936),
 }
 SHAPE_KEYS = ("hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "intermediate_size")
+
+
+def dataset(problems: Path) -> Dataset:
+    """Prepared problems as TRL takes them, with the question and a line break as prompt."""
+    rows = pq.read_table(problems).to_pylist()
+    return Dataset.from_list([{"prompt": f"{row['question']}\n", "problem_id": row.pop("id"), **row} for row in rows])
 
 
 @dataclass(frozen=True)
@@ -127,7 +135,7 @@ class Bench:
         source = {"source": "word_problems", "count": size.completions // GROUP, "split": "train"}
         spec = PrepareSpec.model_validate({"source": source, "duplicates": "refuse", "overlap": "refuse"})
         prepare(spec, "train", folder / "problems.parquet")
-        self.dataset = training_dataset(folder / "problems.parquet", lambda question: question + "\n")
+        self.dataset = dataset(folder / "problems.parquet")
         self.rows = [row for row in self.dataset for _ in range(GROUP)]
         self.recorded: dict[str, Any] = {}
 
@@ -155,6 +163,7 @@ class Bench:
                 components=made,
                 weights={component: float(number < trained) for number, component in enumerate(made)},
                 placements=dict.fromkeys(made, "all_tokens"),
+                date=DATE,
                 sink=PartWriter(self.folder / name, 0),
                 measure_every=measure_every,
                 **common,

@@ -18,7 +18,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import pyarrow.parquet as pq
 import torch
+from datasets import Dataset
 from peft import LoraConfig
 from torch import Tensor
 from transformers import GenerationConfig, Qwen2Config, Qwen2ForCausalLM
@@ -27,9 +29,9 @@ from trl.trainer.utils import split_tensor_dict
 
 from reward_ablation.data.problems import PrepareSpec, prepare
 from reward_ablation.models.demo import build_tokenizer
+from reward_ablation.sampling.prompts import DATE
 from reward_ablation.start.memory_terms import MemorySettings, Shape
 from reward_ablation.training.around.parts import PartWriter
-from reward_ablation.training.core.build import training_dataset
 from reward_ablation.training.core.settings import grpo_config
 from reward_ablation.training.core.trainer import AblationTrainer
 
@@ -40,6 +42,12 @@ QWEN = {
     "3B": Shape(2048, 36, 16, 2, 128, 11008, 151936),
     "7B": Shape(3584, 28, 28, 4, 128, 18944, 152064, tied=False),
 }
+
+
+def dataset(problems: Path) -> Dataset:
+    """Prepared problems as TRL takes them, with the question and a line break as prompt."""
+    rows = pq.read_table(problems).to_pylist()
+    return Dataset.from_list([{"prompt": f"{row['question']}\n", "problem_id": row.pop("id"), **row} for row in rows])
 
 
 def shaped_model(shape: Shape) -> Qwen2ForCausalLM:
@@ -102,11 +110,12 @@ def build_trainer(shape: Shape, run: MemorySettings, folder: Path, steps: int = 
         components=components,
         weights=dict.fromkeys(components, 1.0),
         placements=dict.fromkeys(components, "all_tokens"),
+        date=DATE,
         sink=PartWriter(folder / "parts", 0),
         measure_every=1 if run.measured else 0,
         model=model,
         args=grpo_config(settings, folder / "work", seed=0, on_cpu=True),
-        train_dataset=training_dataset(folder / "problems.parquet", lambda question: question + "\n"),
+        train_dataset=dataset(folder / "problems.parquet"),
         processing_class=build_tokenizer(),
         peft_config=LoraConfig(task_type="CAUSAL_LM", r=run.lora, target_modules="all-linear") if run.lora else None,
     )
