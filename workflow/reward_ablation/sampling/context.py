@@ -17,15 +17,15 @@ def context_of(folder: Path) -> int | None:
     State-space models and models with ALiBi have no positions, though some of their configs name a number.
     """
     import torch
-    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig
 
     config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     text = config.get_text_config()
     positions = getattr(text, "max_position_embeddings", None)
     if not isinstance(positions, int) or positions < 1 or getattr(text, "alibi", False):
         return None
-    with torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
+    with torch.device("meta"):  # by its class: under ZeRO-3, `from_config` would cut the weights into parts
+        model = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)](config)
     parts = chain(model.named_modules(), model.named_parameters(), model.named_buffers())
     if not any(_POSITIONS.search(name) for name, _ in parts):
         return None
