@@ -25,8 +25,10 @@ _MOST = 10_000
 #: Values of symbols at which formulae are compared. No zero, sign or symmetry makes different formulae agree there.
 _POINTS = [sympy.Rational(*ratio) for ratio in ((731, 503), (1193, 311), (457, 89), (2111, 201), (389, 673))]
 _CONSTANTS = {"i": sympy.I, "e": sympy.E}
+#: Functions that are one formula here and another there. Few points can miss the place where they change.
+_KINKED = (sympy.Abs, sympy.Max, sympy.Min, sympy.floor, sympy.ceiling, sympy.sign, sympy.Piecewise)
 #: Left to math-verify, because a value would take long to find or does not exist.
-_UNEVALUATED = (AppliedUndef, sympy.Sum, sympy.Product, sympy.Integral, sympy.Limit, sympy.Derivative)
+_UNEVALUATED = (sympy.Sum, sympy.Product, sympy.Integral, sympy.Limit, sympy.Derivative)
 
 # LaTeX only: the extraction of plain expressions passes text to sympy's parse_expr, which is eval.
 # `units` removes units; the parser would remove the variables t, m, s and h with them.
@@ -66,7 +68,7 @@ def same(expected: Basic, given: Basic, places: int | None = None) -> bool | Non
 
     `places` is the number of decimal places to which one of them may be rounded.
     """
-    expected, given = without_floats(expected), without_floats(given)
+    expected, given = with_values_as_symbols(without_floats(expected)), with_values_as_symbols(without_floats(given))
     if any(isinstance(side, Basic) and side.has(sympy.zoo, sympy.nan) for side in (expected, given)):
         return False  # 12:00 is no ratio, nor is 1:00
     if expected == given:
@@ -80,7 +82,7 @@ def same(expected: Basic, given: Basic, places: int | None = None) -> bool | Non
         if any(_is_unevaluated(side) for side in (expected, given)):
             return None
     if isinstance(expected, Relational) and isinstance(given, Relational):
-        return same_relation(expected, given)
+        return same_relation(expected, given) or False  # math-verify would compare the right sides alone
     if not (isinstance(expected, Expr) and isinstance(given, Expr)):
         return None
     expected, given = _with_constants(expected), _with_constants(given)
@@ -103,6 +105,8 @@ def same_values(expected: Expr, given: Expr) -> bool | None:
     if not symbols:
         return close(expected, given, digits)
     exactly = all(side.is_rational_function(*symbols) for side in (expected, given))
+    if not exactly and any(map(_has_kinks, (expected, given))):
+        return _same_with_kinks(expected, given, symbols, digits)
     verdicts = []
     for shift, sign in ((0, 1), (1, 1), (0, -1)):
         numbers = [sign * number for number in _points(len(symbols), shift)]
@@ -113,10 +117,28 @@ def same_values(expected: Expr, given: Expr) -> bool | None:
     return verdicts[2] or not all(_is_real_at(side, point) for side in (expected, given)) or None
 
 
+def _same_with_kinks(expected: Expr, given: Expr, symbols: list, digits: int) -> bool | None:
+    """Whether expressions agree at points of all signs, beyond every number in the expressions, and near zero."""
+    numbers = {abs(number) for side in (expected, given) for number in side.atoms(sympy.Rational)}
+    far = sympy.prod([1 + number for number in numbers]) * 1000
+    verdicts = []
+    for size, signs in product((1 / far, 1, far), product((1, -1), repeat=min(len(symbols), 4))):
+        values = [sign * size * number for sign, number in zip(signs * len(symbols), _points(len(symbols), 0))]
+        point = dict(zip(symbols, values, strict=False))
+        verdicts.append(close(expected.subs(point), given.subs(point), digits))
+    return False if False in verdicts else None if None in verdicts else True
+
+
 def _points(count: int, shift: int) -> list[sympy.Rational]:
     """Positive numbers, as many as `count`; a different shift gives different numbers."""
     repeated = _POINTS * (count // len(_POINTS) + 1)
     return [number * (1 + 3 * shift) + shift * index for index, number in enumerate(repeated[:count], start=1)]
+
+
+def _has_kinks(expression: Expr) -> bool:
+    r"""Whether an expression is \|x\| or \sqrt{x^2} or the like."""
+    roots = [power.base for power in expression.atoms(sympy.Pow) if not power.exp.is_integer]
+    return expression.has(*_KINKED) or any(base.has(sympy.Pow) and base.free_symbols for base in roots)
 
 
 def _is_real_at(expression: Expr, point: dict) -> bool:
@@ -190,6 +212,13 @@ def without_floats(expression: Basic) -> Basic:
         return expression
     floats = expression.atoms(sympy.Float)
     return expression.xreplace({number: sympy.Rational(str(number)) for number in floats}) if floats else expression
+
+
+def with_values_as_symbols(expression: Basic) -> Basic:
+    """A sympy object in which each value of an unknown function, such as f(2), is a symbol of its own."""
+    if not isinstance(expression, Basic) or not expression.has(AppliedUndef):
+        return expression
+    return expression.replace(lambda part: isinstance(part, AppliedUndef), lambda part: sympy.Symbol(str(part)))
 
 
 def _is_unevaluated(side: Basic) -> bool:

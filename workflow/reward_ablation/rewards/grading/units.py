@@ -1,7 +1,7 @@
 r"""Units and other words after a value.
 
-A unit is removed where it is clear-cut, because most golds have no unit: words in ``\text{}``, or plain words after a
-plain number (``72 eggs``, ``5 cm``). Words that change the value stay (``dozen``, ``squared``). If both answers name a
+A unit is removed where it is known, because most golds have no unit: words in ``\text{}``, or plain words after a plain number
+(``72 eggs``, ``5 cm``). Every other word stays (``72 dozen``, ``72 googol``), and so does a unit beside another. If both answers name a
 unit of measurement, the units must be the same: 3 cm is not 3 m.
 """
 
@@ -11,21 +11,22 @@ import re
 
 from reward_ablation.rewards.grading.spelling import TEXT_COMMAND, spelled
 
-#: Words after a number that are not units: they are part of its value or change its meaning.
-_NOT_UNIT_WORDS = """
-dozen dozens mn bn k lakh crore score gross pair pairs couple half halves third thirds quarter quarters double triple
-ths rds squared cubed factorial root power reciprocal inverse negative positive percent percentage pct ppm ppb
-plus minus times over divided by choose mod modulo remainder base more less fewer under above below most least maximum
-minimum than is are not no wrong right maybe perhaps rather and or to from until between where if when am pm
-pi i m b x y e
+#: What is counted in problems for children, and words that may stand before a unit. No other word is dropped.
+_COUNTED = """
+acre adult animal apple bag ball balloon banana bead bill bird block boat book bottle bowl box boxes boy bracelet brick
+brownie bunch bushel bus buses button cake calorie can candle candies candy car card carrot cat chair child children
+chocolate class classes coin color cookie cow crayon crate cup cupcake customer dime dog doll donut duck egg employee
+euro field fish flower foot fox foxes frog fruit gallon game gift girl glass glasses goat guest hat hen horse house item
+jar jellybean job kid leaf leaves legs lemon letter lion lollipop man marble match matches meal member men mile movie
+mug muffin necklace nickel notebook orange ounce pack package packet page painting pancake part peach peaches pear pen
+pencil pennies penny people person pet petal photo picture pie piece pill pint pizza plant plate player point potato
+potatoes present pumpkin puppies puppy quart question rabbit ring room rose row seat seed sheep sheet shell shelf
+shelves shirt shoe shrimp slice snack sock song square stamp star step stick sticker stone strawberries strawberry
+student sweet table tablespoon task teacher teaspoon test ticket tile time ton tomato tomatoes toy train tree trip truck
+turtle unit vegetable vote way wheel window woman women word worker
+additional different digit distinct integer number triangle value rectangle side solution right us usd sq cubic of per
 """
-_NOT_UNITS = frozenset(_NOT_UNIT_WORDS.split())
-#: Numbers in words, and their parts and multiples: 3 twelfths, 5 tens, seventy one.
-_NUMBER_WORD = re.compile(
-    r"(?:four|fif|six|seven|eigh|nin|ten|eleven|twelf|\w+teen|\w+tie|hundred|thousand|\w+illion)ths?|(?:hundred|thousand)s?|\w*(?:illion|teen)s?"
-    r"|tens|zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
-    r"|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety"
-)
+_KNOWN = frozenset(_COUNTED.split())
 #: Letters that are units if they stand alone in `\text{}`, where a letter is no variable.
 _LETTER_UNITS = frozenset("msglLh")
 _SHORT = r"(?:[ckm]m|[km]g|m[lL]|lbs?|oz|ft|in|yd|mi|mph|kph|hrs?|min|secs?)"
@@ -71,7 +72,8 @@ _POWERS = {"square": "2", "sq": "2", "cubic": "3"}
 def without_unit(text: str) -> str:
     """A spelled answer without the unit after its value."""
     text = _FRACTION_OF_UNITS.sub("", text)
-    while (match := _WORDS_IN_TEXT.search(text)) and is_unit(match[1], in_text=True):
+    match = _WORDS_IN_TEXT.search(text)
+    if match and is_unit(match[1], in_text=True) and not _WRAPPED.search(text[: match.start()]):
         text = text[: match.start()]
     for pattern in (_SHORT_UNIT, _COMPOUND_UNIT):
         text = pattern.sub(r"\1", text)
@@ -118,6 +120,11 @@ def measurement_unit(answer: str) -> str | None:
     return f"{unit}^{power}" if power else unit
 
 
+def unit_name(word: str) -> str:
+    """One name for the spellings of a unit or of anything that is counted."""
+    return _unit(word) or word.lower().removesuffix("s")
+
+
 def _unit(word: str) -> str | None:
     """The unit of measurement with this spelling; None if there is none."""
     return _UNIT_OF.get(word) or _UNIT_OF.get(word.lower()) or _UNIT_OF.get(word.lower().removesuffix("s"))
@@ -125,9 +132,7 @@ def _unit(word: str) -> str | None:
 
 def is_unit(words: str, *, in_text: bool = False) -> bool:
     r"""Whether words after a value are a unit and do not change the value; in `\text{}` a letter is no variable."""
-    found = re.findall(r"[A-Za-z]+", words.lower())
     if in_text and len(words.strip()) == 1:
         return words.strip() in _LETTER_UNITS
-    if "per" in found:
-        return not {"cent", "mille", "thousand"} & set(found)
-    return not _NOT_UNITS & set(found) and not any(_NUMBER_WORD.fullmatch(word) for word in found)
+    found = re.findall(r"[A-Za-z]+", words)
+    return all(_unit(word) or {word.lower(), word.lower().removesuffix("s")} & _KNOWN for word in found)
