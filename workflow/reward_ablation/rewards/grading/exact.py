@@ -14,7 +14,7 @@ import re
 import zlib
 from fractions import Fraction
 
-_NUMBER = r"(?:[1-9]\d{0,2}(?:,\d{3})+(?![\d,])|[1-9]\d{0,2}(?: \d{3})+(?!\d)|\d+)(?:\.\d*)?"
+_NUMBER = r"(?:[1-9]\d{0,2}(?:,\d{3})+(?![\d,])|[1-9]\d{0,2}(?: \d{3})+(?![\d/])|\d+)(?:\.\d*)?"
 _PLAIN = re.compile(r"[-+]?\d+(?:\.\d+)?", re.ASCII)
 _DECIMAL_COMMA = re.compile(r"([-+]?\d+),(\d{1,2}|\d{4,})")
 _PLAIN_DECIMAL = re.compile(
@@ -32,7 +32,7 @@ _VALUES = {word: Fraction(value) for value, word in enumerate(_WORDS.split())}
 #: A number, a command, a variable with its index, or any other character.
 _TOKEN = re.compile(rf"{_NUMBER}(?:[eE][-+]?\d{{1,3}})?|\\[a-zA-Z]+|[A-Za-z](?: ?_ ?(?:\w|\{{\w+\}}))?|\S")
 _CONSTANTS = {"e": 2.718281828459045, r"\pi": 3.141592653589793, "i": 1j}
-_VARIABLE = re.compile(r"[A-Za-z].*|\\(?:alpha|beta|gamma|theta|lambda|mu|omega|phi|rho)")
+_GREEK = {rf"\{name}" for name in ("alpha", "beta", "gamma", "theta", "lambda", "mu", "omega", "phi", "rho")}
 #: A decimal with at least this many significant digits counts as a rounded value that a computer printed.
 ROUNDED_DIGITS = 12
 #: A double can be wrong by one part in this number.
@@ -261,7 +261,7 @@ class _Expression:
             value = self._sum()
             self._expect(")" if token == "(" else "}")
             return value
-        if not _VARIABLE.fullmatch(token) or self._token() in ("(", "'"):
+        if not (token[:1].isalpha() and token.isascii() or token in _GREEK) or self._token() in ("(", "'"):
             raise _Unclear
         self.has_variables = True
         return Fraction(zlib.crc32(f"{self._point} {token}".encode()) % 10007 + 1, 997 + self._point)

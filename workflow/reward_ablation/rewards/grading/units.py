@@ -29,16 +29,13 @@ additional different digit distinct integer number triangle value rectangle side
 _KNOWN = frozenset(_COUNTED.split())
 #: Letters that are units if they stand alone in `\text{}`, where a letter is no variable.
 _LETTER_UNITS = frozenset("msglLh")
-_SHORT = r"(?:[ckm]m|[km]g|m[lL]|lbs?|oz|ft|in|yd|mi|mph|kph|hrs?|min|secs?)"
 _POWER = r"(?:\^ ?\{?[23]\}?)?"
 _VALUE = r"(?:[-+]?[\d.,]*+(?<=\d)|[-+]?\d+ ?/ ?\d+|[-+]?\d* ?\\frac\{\d+\}\{\d+\})"
 
 _WORDS_IN_TEXT = re.compile(rf"(?<=[\w)}}!]) ?/? ?{TEXT_COMMAND} ?\{{ ?\(?([A-Za-z][A-Za-z ./-]*+)\)?\}} ?{_POWER}$")
-_SHORT_UNIT = re.compile(rf"^({_VALUE}) ?{_SHORT}{_POWER}$")
-_COMPOUND_UNIT = re.compile(rf"^({_VALUE}) ?[a-zA-Z]{{1,3}} ?/ ?[a-zA-Z]{{1,3}}{_POWER}$")
-_PLAIN_WORDS = re.compile(rf"^({_VALUE}) \(?((?:[A-Za-z]{{2,}}+\.? ?){{1,5}}+)\)?{_POWER}$")
-_UNIT_AFTER_BRACKET = re.compile(rf"^(.*[)}}]) ([A-Za-z]{{2,}}){_POWER}$")
-_ATTACHED_UNIT = re.compile(rf"^({_VALUE})([A-Za-z]{{3,}})$")
+_PLAIN_WORDS = re.compile(
+    rf"(?P<value>(?P<number>{_VALUE})|.*[)}}])(?P<gap> ?)\(?(?P<unit>(?:[A-Za-z]++\.?(?: ?/ ?| )?){{1,5}})\)?{_POWER}"
+)
 _FRACTION_OF_UNITS = re.compile(
     rf" ?\\frac ?\{{ ?{TEXT_COMMAND} ?\{{[A-Za-z ]+\}} ?\}} ?\{{ ?{TEXT_COMMAND} ?\{{[A-Za-z ]+\}} ?\}}$"
 )
@@ -75,15 +72,12 @@ def without_unit(text: str) -> str:
     match = _WORDS_IN_TEXT.search(text)
     if match and is_unit(match[1], in_text=True) and not _WRAPPED.search(text[: match.start()]):
         text = text[: match.start()]
-    for pattern in (_SHORT_UNIT, _COMPOUND_UNIT):
-        text = pattern.sub(r"\1", text)
-    match = _PLAIN_WORDS.match(text)
-    if match and is_unit(match[2]):
-        return match[1]
-    if (match := _UNIT_AFTER_BRACKET.match(text)) and _unit(match[2]):
-        return match[1]
-    match = _ATTACHED_UNIT.match(text)
-    return match[1] if match and _unit(match[2]) else text
+    match = _PLAIN_WORDS.fullmatch(text)
+    if match is None or len(match["unit"]) == 1:  # a letter may be a variable
+        return text
+    counted = match["number"] and match["gap"] and "/" not in match["unit"]  # 3 eggs, but not 3eggs
+    known = is_unit(match["unit"]) if counted else all(map(_unit, re.split(r"[ ./]+", match["unit"].strip(" ."))))
+    return match["value"] if known else text
 
 
 def units_differ(gold: str, answer: str) -> bool:
@@ -134,5 +128,5 @@ def is_unit(words: str, *, in_text: bool = False) -> bool:
     r"""Whether words after a value are a unit and do not change the value; in `\text{}` a letter is no variable."""
     if in_text and len(words.strip()) == 1:
         return words.strip() in _LETTER_UNITS
-    found = re.findall(r"[A-Za-z]+", words)
+    found = re.findall(r"square|cubic|sq(?=u)|[A-Za-z]+", words)
     return all(_unit(word) or {word.lower(), word.lower().removesuffix("s")} & _KNOWN for word in found)
