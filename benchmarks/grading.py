@@ -215,7 +215,9 @@ def benchmark(data: Path, rounds: int, size: int) -> dict[str, Any]:
     result["compared"] = {
         "GSM8K": compare(samples(gsm8k, size, gsm8k_answer, seed=2), rounds),
         "MATH": compare(samples(of_math, size, math_answer, seed=3), rounds),
-        "MATH-500, half wrong": compare(samples(rows["math500"], size, partial(math_answer, wrong=0.5), seed=4), rounds),
+        "MATH-500, half wrong": compare(
+            samples(rows["math500"], size, partial(math_answer, wrong=0.5), seed=4), rounds
+        ),
     }
     return result
 

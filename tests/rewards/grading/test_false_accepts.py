@@ -44,6 +44,12 @@ DIFFERENT = [
     ("72 googol", "72"),
     ("72 mil", "72"),
     ("$72 loss", "72"),
+    ("€5", "$5"),
+    # a sign that Unicode writes small is still a sign
+    ("2ˣ", "2x"),
+    ("2³", "23"),
+    ("0<x<1", "0<y<1"),
+    ("A(1,2), B(3,4)", "A(3,4), B(1,2)"),
     # formulae that agree at the nearest points
     ("|x+1000|-1000", "x"),
     (r"\max(x,-1000)", "x"),
@@ -68,12 +74,24 @@ SAME = [
     ("x<-2 or x>2", r"(-\infty,-2)\cup(2,\infty)"),
     ("|x|", r"\sqrt{x^2}"),
     ("|-3x|", "3|x|"),
+    # East Asian text
+    *(("42元", "42"), ("42个", "42"), ("2小时", "2"), ("答案是42", "42"), ("x＝5", "5"), ("５０％", r"50\%")),
+    *(("（1，2）", "(1,2)"), ("１，２", "1,2"), ("３/４", r"\frac34")),
+    # currencies and words
+    *(("¥100", "100"), ("₹100", "100"), ("Rs. 500", "500"), ("US$100", "100"), ("US$100", r"\$100")),
+    *(("twenty-five", "25"), ("seventy-two", "72"), ("DNE", r"\text{does not exist}")),
+    # intervals
+    *(("0<x<1", "1>x>0"), ("]0,1[", "(0,1)")),
 ]
 
 
 @pytest.mark.parametrize(("answer", "gold"), [*DIFFERENT, *((gold, answer) for answer, gold in DIFFERENT)])
 def test_what_differs_is_wrong(answer, gold):
     assert grade_answer(answer, gold).status == "wrong"
+
+
+def test_a_chinese_scale_is_no_unit():
+    assert grade_answer("42万", "42").status == grade_answer("3倍", "3").status == "unparseable"
 
 
 @pytest.mark.parametrize(("answer", "gold"), [*SAME, *((gold, answer) for answer, gold in SAME)])

@@ -13,7 +13,7 @@ TABLE = Path(__file__).with_name("pinned_verdicts.tsv")
 
 def test_verdicts_are_as_pinned():
     rows = [line.split("\t") for line in TABLE.read_text(encoding="utf-8").splitlines()]
-    statuses, answers, golds = zip(*rows, strict=True)
+    _, answers, golds = zip(*rows, strict=True)
     assert len(set(zip(answers, golds, strict=True))) == 2000
     graded = [grade.status for grade in grade_answers(answers, golds)]
     changed = [(row, now) for row, now in zip(rows, graded, strict=True) if row[0] != now]

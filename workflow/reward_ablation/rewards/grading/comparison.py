@@ -26,6 +26,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from fractions import Fraction
+from itertools import chain
 
 from reward_ablation.rewards.grading import structure
 from reward_ablation.rewards.grading.exact import (
@@ -47,6 +48,7 @@ Leaf = Callable[[str, str], bool | None]
 _BASED = re.compile(r"([A-F]*\d[0-9A-F]*) ?_ ?\{? ?(\d{1,2}) ?\}?")
 _COMMANDS_AND_LETTERS = re.compile(r"\\[a-zA-Z]+|[a-zA-Z]")
 _REALS = r"(-\infty, \infty)"
+_SIGNS = (r"\le", r"\ge", r"\ne", "or", "o", "r")
 _INDEXED_NUMBER = re.compile(r"\d ?_")
 _DOTS = r"\ldots"
 _TWO_SIGNS = re.compile(r"[-+] ?[-+]")
@@ -139,7 +141,7 @@ def _equal_expressions(gold: str, answer: str, leaf: Leaf) -> bool | None:
     if rows and gold_rows:
         if [*map(len, rows)] != [*map(len, gold_rows)]:
             return False
-        return _compare_ordered(sum(gold_rows, []), sum(rows, []), leaf)
+        return _compare_ordered([*chain(*gold_rows)], [*chain(*rows)], leaf)
     for text, other in ((gold, answer), (answer, gold)):
         if (structure.matrix(text) or r"\cup" in text) and has_value(other):
             return False  # a matrix or a union of intervals is no number
@@ -242,12 +244,17 @@ def _alike(gold: str, answer: str) -> tuple[str, str] | None:
         both = structure.column_as_tuple(gold), f"({answer[1:-1]})"  # a list of Python for a column vector
     if any(text.startswith(("(", r"\langle")) for text in both):
         both = structure.column_as_tuple(both[0]), structure.column_as_tuple(both[1])
-    if structure.is_interval(both[0]) != structure.is_interval(both[1]):
-        both = structure.as_interval(both[0]), structure.as_interval(both[1])
+    intervals = structure.as_interval(both[0]), structure.as_interval(both[1])
+    same_letters = len({frozenset(_COMMANDS_AND_LETTERS.findall(text)) - {*_SIGNS} for text in both}) == 1
+    mirrored = same_letters and all(map(str.__ne__, intervals, both))  # 0 < x < 1 and 1 > x > 0
+    if mirrored or structure.is_interval(both[0]) != structure.is_interval(both[1]):
+        both = intervals
     both = without_unit(both[0]), without_unit(both[1])
     names, bodies = zip(*(structure.labelled(text) for text in both), strict=True)
     if None not in names and names[0] != names[1] and {*names} != {"y", "f(x)"}:
-        return both if all(structure.has_variables(body) or len(structure.parts(body)[1]) > 1 for body in bodies) else None
+        return (
+            both if all(structure.has_variables(body) or len(structure.parts(body)[1]) > 1 for body in bodies) else None
+        )
     return both if any(structure.is_relation(body) for body in bodies) else bodies
 
 

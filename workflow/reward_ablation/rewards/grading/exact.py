@@ -29,6 +29,10 @@ _WORDS = (
     "eighteen nineteen twenty"
 )
 _VALUES = {word: Fraction(value) for value, word in enumerate(_WORDS.split())}
+_TENS = enumerate(["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"], start=2)
+_VALUES |= {
+    ten + (word if value else ""): 10 * tens + value for tens, ten in _TENS for word, value in [*_VALUES.items()][:10]
+}
 #: A number, a command, a variable with its index, or any other character.
 _TOKEN = re.compile(rf"{_NUMBER}(?:[eE][-+]?\d{{1,3}})?|\\[a-zA-Z]+|[A-Za-z](?: ?_ ?(?:\w|\{{\w+\}}))?|\S")
 _CONSTANTS = {"e": 2.718281828459045, r"\pi": 3.141592653589793, "i": 1j}
@@ -54,14 +58,17 @@ def exact_value(normalised: str) -> Fraction | None:
         sign, whole, fixed, repeated = match.groups()
         tail = Fraction(int(repeated), 10 ** len(fixed) * (10 ** len(repeated) - 1))
         return (-1 if sign == "-" else 1) * (Fraction(f"{whole}.{fixed or 0}") + tail)
-    if normalised.isalpha():
-        return _VALUES.get(normalised.lower())
+    word = normalised.replace("-", "", 1)
+    if word.isalpha():
+        return _VALUES.get(word.lower()) if normalised[0] != "-" else None
     if match := _SCALED.fullmatch(normalised):
         value = exact_value(match[1])
         return None if value is None else value * _SCALES[match[2]]
+    if not any(map(str.isdecimal, normalised)):
+        return None
     expression = _Expression(normalised)
-    value = expression.value(0) if any(map(str.isdecimal, normalised)) else None
-    return value if isinstance(value, Fraction) and not expression.has_variables else None
+    number = expression.value(0)
+    return number if isinstance(number, Fraction) and not expression.has_variables else None
 
 
 def same_value(gold: str, answer: str) -> bool | None:
@@ -261,7 +268,7 @@ class _Expression:
             value = self._sum()
             self._expect(")" if token == "(" else "}")
             return value
-        if not (token[:1].isalpha() and token.isascii() or token in _GREEK) or self._token() in ("(", "'"):
+        if not ((token[:1].isalpha() and token.isascii()) or token in _GREEK) or self._token() in ("(", "'"):
             raise _Unclear
         self.has_variables = True
         return Fraction(zlib.crc32(f"{self._point} {token}".encode()) % 10007 + 1, 997 + self._point)

@@ -25,6 +25,7 @@ _OTHER_CHOICE = re.compile(r"\b(?:and|or|not)\b|[,/&]|\([A-J]\)|\b[B-J]\b", re.A
 #: Words that models box instead of a symbol: "No real solutions", "No solution exists", "infinitely many".
 _SYNONYMS = {
     r"(?:there (?:is|are) )?no (?:real )?solutions?(?: exists?)?": r"\emptyset",
+    r"dne|(?:limit )?does not exist": "does not exist",
     r"all real numbers": r"\mathbb{R}",
     r"(?:there are )?infinitely many(?: solutions)?": r"\infty",
 }

@@ -60,10 +60,11 @@ _GOES_ON = re.compile(
 #: One word after a number, written like a unit: 5 cm^2, 30 km/h.
 _WORD_AFTER = re.compile(r"\*{0,2}\s?([A-Za-z/]{1,20})(?:\^?\{?[23]\}?)?(?![A-Za-z])")
 #: Words after a number that make it another number.
-_CHANGES = frozenset(
-    """squared cubed factorial dozen half third thirds quarter quarters times plus minus over divided by choose mod or
-    and to than is are not more less m b x y e pi i""".split()
-)
+_CHANGE_WORDS = """
+squared cubed factorial dozen half third thirds quarter quarters times plus minus over divided by choose mod or and to
+than is are not no more less m b x y e pi i
+"""
+_CHANGES = frozenset(_CHANGE_WORDS.split())
 _LIST_MARK = re.compile(r"[.)]\s{1,3}\S")
 _OR = r"(?:(?<![A-Za-z])or(?![A-Za-z])|或)"
 _OTHER_NUMBER = re.compile(rf"[^\n]{{0,80}}?{_OR}[^\n]{{0,80}}?\d[^\n]{{0,20}}")

@@ -154,7 +154,7 @@ def as_interval(text: str) -> str:
 def column_as_tuple(text: str) -> str:
     """A column vector as a tuple; anything else as it is."""
     rows = matrix(text) or []
-    return f"({', '.join(entry for entry, in rows)})" if rows and {*map(len, rows)} == {1} else text
+    return f"({', '.join(entry for (entry,) in rows)})" if rows and {*map(len, rows)} == {1} else text
 
 
 def _interval(text: str) -> str | None:

@@ -121,9 +121,9 @@ def _same_with_kinks(expected: Expr, given: Expr, symbols: list, digits: int) ->
     """Whether expressions agree at points of all signs, beyond every number in the expressions, and near zero."""
     numbers = {abs(number) for side in (expected, given) for number in side.atoms(sympy.Rational)}
     far = sympy.prod([1 + number for number in numbers]) * 1000
-    verdicts = []
+    points, verdicts = _points(len(symbols), 0), []
     for size, signs in product((1 / far, 1, far), product((1, -1), repeat=min(len(symbols), 4))):
-        values = [sign * size * number for sign, number in zip(signs * len(symbols), _points(len(symbols), 0))]
+        values = [sign * size * number for sign, number in zip(signs * len(symbols), points, strict=False)]
         point = dict(zip(symbols, values, strict=False))
         verdicts.append(close(expected.subs(point), given.subs(point), digits))
     return False if False in verdicts else None if None in verdicts else True

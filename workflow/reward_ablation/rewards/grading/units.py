@@ -1,8 +1,8 @@
 r"""Units and other words after a value.
 
-A unit is removed where it is known, because most golds have no unit: words in ``\text{}``, or plain words after a plain number
-(``72 eggs``, ``5 cm``). Every other word stays (``72 dozen``, ``72 googol``), and so does a unit beside another. If both answers name a
-unit of measurement, the units must be the same: 3 cm is not 3 m.
+A known unit is removed, because most golds have no unit: words in ``\text{}``, or plain words after a plain number
+(``72 eggs``, ``5 cm``). Every other word stays (``72 dozen``, ``72 googol``), and so does a unit beside another. If
+both answers name a unit of measurement, the units must be the same: 3 cm is not 3 m.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _WRAPPED = re.compile(rf"{TEXT_COMMAND} ?\{{([^{{}}]*)\}}")
 _AFTER_A_VALUE = re.compile(r"[\d)}\s]$")
 _DEGREES = re.compile(r"(?:°|\^ ?\{? ?\\circ ?\}?)\s*\$?$")
 _PERCENT = re.compile(r"(?:[%\uff05]|(?<![A-Za-z])(?:per ?cent(?:age)?|pct))[\s}.$]*$")
-_MONEY = re.compile(r"\\\$|^\$[\d.,]+$")
+_MONEY = re.compile(r"\\(\$)|^(?:US)?([$\u20ac\u00a3\u00a5\u20b9])\s?[\d.,]+$")
 _POWERS = {"square": "2", "sq": "2", "cubic": "3"}
 
 
@@ -109,7 +109,8 @@ def measurement_unit(answer: str) -> str | None:
         unit = _unit(word) or ("/".join(_unit(part) or part for part in word.split("/")) if "/" in word else None)
         unit = unit if len(match["word"]) > 1 or wrapped else None
     if unit is None or match is None:
-        return "$" if _MONEY.search(answer[:60].strip()) else None
+        money = _MONEY.search(answer[:60].strip())
+        return (money[1] or money[2]) if money else None
     power = match["power"] or _POWERS.get((match["before"] or "").strip(" ."))
     return f"{unit}^{power}" if power else unit
 
