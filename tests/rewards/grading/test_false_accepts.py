@@ -44,7 +44,10 @@ DIFFERENT = [
     ("72 googol", "72"),
     ("72 mil", "72"),
     ("$72 loss", "72"),
+    ("72 cubic", "72"),
     ("€5", "$5"),
+    (r"\$3 and 4 cents", r"\$4 and 3 cents"),
+    ("3 m by 4 cm", "4 m by 3 cm"),
     # a sign that Unicode writes small is still a sign
     ("2ˣ", "2x"),
     ("2³", "23"),
@@ -53,6 +56,7 @@ DIFFERENT = [
     # formulae that agree at the nearest points
     ("|x+1000|-1000", "x"),
     (r"\max(x,-1000)", "x"),
+    (r"\max(x,-10^{9})", "x"),
     ("|xy|", "xy"),
     (r"\sqrt{x^2y^2}", "xy"),
 ]

@@ -55,6 +55,7 @@ _REWRITES: list[tuple[re.Pattern[str], str]] = [
         (r" ?\\(?:checkmark|square|blacksquare|qed)(?![a-zA-Z])", ""),
         (r"(?<!\\)\\! ?", ""),
         (r"(?<!\\)\\[,;: ]|~|\\q?quad", " "),
+        (r"\$(\d+) and (?=\d)", r"\1 dollars and "),
         (r"(?:\bUS)?\\?\$|^Rs\.? ?(?=\d)", ""),
         (r"^\]([^][]+,[^][]+)\[$", r"(\1)"),
         (r"(?<!\\)\\[()\[\]]", ""),

@@ -119,8 +119,11 @@ def same_values(expected: Expr, given: Expr) -> bool | None:
 
 def _same_with_kinks(expected: Expr, given: Expr, symbols: list, digits: int) -> bool | None:
     """Whether expressions agree at points of all signs, beyond every number in the expressions, and near zero."""
-    numbers = {abs(number) for side in (expected, given) for number in side.atoms(sympy.Rational)}
-    far = sympy.prod([1 + number for number in numbers]) * 1000
+    parts = {part for side in (expected, given) for part in sympy.preorder_traversal(side) if part.is_number}
+    sizes = [abs(sympy.N(part, 15)) for part in parts]
+    if not all(size.is_finite for size in sizes):
+        return None
+    far = sympy.prod([2 + int(size) for size in sizes]) * 1000
     points, verdicts = _points(len(symbols), 0), []
     for size, signs in product((1 / far, 1, far), product((1, -1), repeat=min(len(symbols), 4))):
         values = [sign * size * number for sign, number in zip(signs * len(symbols), points, strict=False)]

@@ -24,9 +24,10 @@ potatoes present pumpkin puppies puppy quart question rabbit ring room rose row 
 shelves shirt shoe shrimp slice snack sock song square stamp star step stick sticker stone strawberries strawberry
 student sweet table tablespoon task teacher teaspoon test ticket tile time ton tomato tomatoes toy train tree trip truck
 turtle unit vegetable vote way wheel window woman women word worker
-additional different digit distinct integer number triangle value rectangle side solution right us usd sq cubic of per
+digit integer number triangle value rectangle side solution usd
 """
-_KNOWN = frozenset(_COUNTED.split())
+_BEFORE_UNITS = frozenset({"additional", "different", "distinct", "right", "us", "sq", "cubic", "of", "per"})
+_KNOWN = _BEFORE_UNITS.union(_COUNTED.split())
 #: Letters that are units if they stand alone in `\text{}`, where a letter is no variable.
 _LETTER_UNITS = frozenset("msglLh")
 _POWER = r"(?:\^ ?\{?[23]\}?)?"
@@ -130,4 +131,6 @@ def is_unit(words: str, *, in_text: bool = False) -> bool:
     if in_text and len(words.strip()) == 1:
         return words.strip() in _LETTER_UNITS
     found = re.findall(r"square|cubic|sq(?=u)|[A-Za-z]+", words)
+    if not found or found[-1].lower() in _BEFORE_UNITS:
+        return False
     return all(_unit(word) or {word.lower(), word.lower().removesuffix("s")} & _KNOWN for word in found)
