@@ -83,8 +83,10 @@ def math_answer(gold: str, other: str, rng: Random, wrong: float = 0.4) -> tuple
 
 def decimal(value: Fraction | None) -> str | None:
     """A fraction as a decimal; None for an integer or without an exact decimal of six places."""
-    text = None if value is None else f"{float(value):.6f}".rstrip("0")
-    return text if text and value and value.denominator > 1 and Fraction(text) == value else None
+    if value is None or value.denominator == 1:
+        return None
+    text = f"{float(value):.6f}".rstrip("0")
+    return text if Fraction(text) == value else None
 
 
 def reordered(gold: str) -> str:
