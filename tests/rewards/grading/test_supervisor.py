@@ -131,7 +131,7 @@ def test_a_child_ends_at_its_bounds(code, status):
         f"symbolic.read = lambda text: {code}\n"
         "worker._WARM_UP.clear()\n"
         "worker.limit_process()\n"
-        "print(list(worker.judged([['x', 'y']], 1, worker.load_judge())))\n"
+        "print(list(worker.judged([['|x|', '|y|']], 1, worker.load_judge())))\n"
     )
     output = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
     assert output == f"[(0, '{status}')]\n"
