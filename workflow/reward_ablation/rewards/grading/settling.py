@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Literal
 
-from reward_ablation.rewards.grading.bounds import is_too_costly
 from reward_ablation.rewards.grading.comparison import Leaf, compare
 from reward_ablation.rewards.grading.extraction import bare_gold
 from reward_ablation.rewards.grading.normalisation import is_word, normalise
@@ -14,50 +12,18 @@ from reward_ablation.rewards.grading.units import units_differ
 Status = Literal["correct", "wrong", "unparseable", "timeout", "error"]
 
 
-class _TooCostly(Exception):
-    pass
-
-
 def settle(gold: str, answer: str, leaf: Leaf) -> Status | None:
-    """Status of an answer.
+    """Status of an extracted answer; None if only `leaf`, which compares expressions, could decide and returned None.
 
-    Parameters
-    ----------
-    gold : str
-        The right answer: bare, in a box, or after ``####``.
-    answer : str
-        The extracted answer, of bounded length.
-    leaf : callable (gold, answer) -> bool or None
-        Compares expressions that need a parser (`comparison.compare`). It never gets a costly answer.
-
-    Returns
-    -------
-    str or None
-        None if `leaf` returned None.
+    The gold is bare, in a box, or after ``####``.
     """
-    expected, given = _normalised_gold(gold), normalise(answer)
+    expected, given = normalise(bare_gold(gold)), normalise(answer)
     if not expected:
         return "error"
     if not given:
         return "unparseable"
     if units_differ(gold, answer):
         return "wrong"
-    words = is_word(gold) or is_word(answer)
-
-    def bounded(gold: str, answer: str) -> bool | None:
-        if words:  # words are equal only if their strings are equal
-            return False
-        if is_too_costly(answer):
-            raise _TooCostly
-        return leaf(gold, answer)
-
-    try:
-        verdict = compare(expected, given, bounded)
-    except _TooCostly:
-        return "timeout"
+    words = is_word(gold) or is_word(answer)  # equal only if their strings are equal
+    verdict = compare(expected, given, (lambda *_: False) if words else leaf)
     return None if verdict is None else "correct" if verdict else "wrong"
-
-
-@lru_cache(maxsize=4096)
-def _normalised_gold(gold: str) -> str:
-    return normalise(bare_gold(gold))
