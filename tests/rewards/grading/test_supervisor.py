@@ -160,7 +160,7 @@ def test_a_worker_that_takes_no_request_is_replaced(worker, monkeypatch):
 
 def test_a_worker_that_starts_too_slowly_says_so(monkeypatch):
     monkeypatch.setattr("reward_ablation.rewards.grading.supervisor.START_SECONDS", 0.01)
-    with pytest.raises(RuntimeError, match="did not start within 0.01 s"):
+    with pytest.raises(RuntimeError, match="did not start within"):
         judge(MathWorker(), "x+1", "1+x")
 
 

@@ -19,7 +19,7 @@ import threading
 from collections.abc import Sequence
 
 from reward_ablation.rewards.grading import worker
-from reward_ablation.rewards.grading.settling import Status
+from reward_ablation.rewards.grading.worker import Status
 
 START_SECONDS = 120.0  # imports on a busy network file system
 REPLY_SECONDS = 4 * worker.WALL_SECONDS  # for a worker that cannot end an answer itself
@@ -81,11 +81,10 @@ class MathWorker:
                 index, status = process.receive()
                 if status != "killed":
                     found[pairs[index]] = status
-        except (ConnectionError, EOFError, TimeoutError):
+        except BaseException as error:  # an interrupt here would leave replies behind for the next question
             self._stop()
-        except BaseException:  # an interrupt here would leave replies behind for the next question
-            self._stop()
-            raise
+            if not isinstance(error, ConnectionError | EOFError | TimeoutError):
+                raise
         return found
 
     def _stop(self) -> None:

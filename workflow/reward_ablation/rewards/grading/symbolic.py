@@ -131,24 +131,16 @@ def digits_at_stake(*sides: Expr) -> int:
 
     1 + e^{-3000} and 1 differ in the 1,303rd digit.
     """
-    most = 0
-    for side in sides:
-        for number in side.atoms(sympy.Rational):
-            most = max(most, len(str(abs(number.p))), len(str(number.q)))
-        exponents = [power.exp for power in side.atoms(sympy.Pow)]
-        exponents += [function.args[0] for function in side.atoms(*_STEEP)]
-        for exponent in exponents:
-            numbers = [exponent] if exponent.is_number else exponent.atoms(sympy.Rational)
-            most = max([most, *(_size(number) for number in numbers)])
-    return 90 + 2 * most
-
-
-def _size(number: Expr) -> int:
-    """Size of an exponent; `TooCostly` if it is above `_MOST`."""
-    value = abs(sympy.N(number, 10))
-    if not value.is_finite or value > _MOST:
-        raise TooCostly
-    return int(value)
+    numbers = [number for side in sides for number in side.atoms(sympy.Rational)]
+    sizes = [len(str(abs(part))) for number in numbers for part in (number.p, number.q)]
+    for part in {part for side in sides for part in side.atoms(sympy.Pow, *_STEEP)}:
+        exponent = part.exp if isinstance(part, sympy.Pow) else part.args[0]
+        for number in [exponent] if exponent.is_number else exponent.atoms(sympy.Rational):
+            size = abs(sympy.N(number, 10))
+            if not size.is_finite or size > _MOST:
+                raise TooCostly
+            sizes.append(int(size))
+    return 90 + 2 * max(sizes, default=0)
 
 
 def same_relation(expected: Relational, given: Relational) -> bool | None:
