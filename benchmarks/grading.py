@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -57,10 +58,10 @@ def gsm8k_answer(gold: str, other: str, rng: Random) -> tuple[str, bool]:
     return rng.choice([gold, gold, *styles]), True
 
 
-def math_answer(gold: str, other: str, rng: Random) -> tuple[str, bool]:
+def math_answer(gold: str, other: str, rng: Random, wrong: float = 0.4) -> tuple[str, bool]:
     """A right answer restyled, or a wrong answer (another's gold, another sign, one more); and whether it is right."""
     value = exact_value(normalise(gold))
-    if rng.random() < 0.4:
+    if rng.random() < wrong:
         if value is not None and rng.random() < 0.4:
             return str(-value if value and rng.random() < 0.5 else value + 1), False
         return other, normalise(other) == normalise(gold)
@@ -82,8 +83,10 @@ def math_answer(gold: str, other: str, rng: Random) -> tuple[str, bool]:
 
 def decimal(value: Fraction | None) -> str | None:
     """A fraction as a decimal; None for an integer or without an exact decimal of six places."""
-    text = None if value is None else f"{float(value):.6f}".rstrip("0")
-    return text if text and value and value.denominator > 1 and Fraction(text) == value else None
+    if value is None or value.denominator == 1:
+        return None
+    text = f"{float(value):.6f}".rstrip("0")
+    return text if Fraction(text) == value else None
 
 
 def reordered(gold: str) -> str:
@@ -214,6 +217,9 @@ def benchmark(data: Path, rounds: int, size: int) -> dict[str, Any]:
     result["compared"] = {
         "GSM8K": compare(samples(gsm8k, size, gsm8k_answer, seed=2), rounds),
         "MATH": compare(samples(of_math, size, math_answer, seed=3), rounds),
+        "MATH-500, half wrong": compare(
+            samples(rows["math500"], size, partial(math_answer, wrong=0.5), seed=4), rounds
+        ),
     }
     return result
 

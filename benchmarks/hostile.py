@@ -67,7 +67,7 @@ def grade_all(count: int, seed: int) -> dict[str, Any]:
         statuses[status] += 1
         restarts += math_worker.pid != pid
         pid = math_worker.pid
-        # A timeout that takes so long was not foreseen by bounds.py: it used up the CPU time or the memory.
+        # A timeout that takes so long was not foreseen: it used up the CPU time or the memory.
         at_bound += status == "timeout" and took > 0.1
         if status not in case.allowed:
             disallowed.append({"number": number - 1, "family": case.family, "status": status, "gold": case.gold})

@@ -1,8 +1,9 @@
-"""Answers that no parser may get."""
+"""Answers that no parser may get, and answers that a parser can only begin."""
 
 import pytest
 
-from reward_ablation.rewards.grading.bounds import is_malformed, is_too_costly
+from reward_ablation.rewards.grading import grade_answer
+from reward_ablation.rewards.grading.grader import is_malformed
 
 
 @pytest.mark.parametrize(
@@ -12,7 +13,6 @@ from reward_ablation.rewards.grading.bounds import is_malformed, is_too_costly
         ("(0, 1]", False),  # brackets need not match, braces must
         (r"\{1, 2\}", False),
         ("x\n+ 1", False),
-        ("1" * 1001, True),
         ("x+" * 1001, True),
         ("(" * 21 + "x" + ")" * 21, True),
         ("{x", True),
@@ -32,7 +32,7 @@ def test_is_malformed(answer, malformed):
         ("2^{2^{3}}", False),
         ("x^{2} + 5!", False),
         ("9^{9^{9}}", True),
-        ("9**9**9", True),
+        ("9**9**9", False),  # not LaTeX
         ("2^{99999999}", True),
         ("2^{-99999999}", True),
         (r"\frac{1}{20060!}", True),
@@ -41,13 +41,13 @@ def test_is_malformed(answer, malformed):
         (r"\frac{5!}{3!2!}", False),
         ("2^{5!}", False),
         ("5!!!", True),
-        ("(3!)!", True),
+        ("(3!)!", False),
         ("((7!)!)!", True),
-        ("(2^{9})!", True),
+        ("(2^{9})!", False),
         ("2^{50!}", True),
         ("e^{e^{e^{85}}}", True),
         ("9^{9^9^9}", True),
     ],
 )
-def test_is_too_costly(answer, costly):
-    assert is_too_costly(answer) == costly
+def test_the_limits_of_the_worker_end_a_comparison(answer, costly):
+    assert grade_answer(answer, "-1").status == ("timeout" if costly else "wrong")

@@ -20,6 +20,7 @@ OTHER_SIGN = "the suite's own mistake: 1 - 1/e is not 1 + 1/e"
 SAME_WORDS = "the same words; that suite refuses a gold without a formula"
 NO_FORMULA = "a gold in words: no answer equals it, and that is wrong, not unreadable"
 REASONING = "that suite asks for reasoning tags; the answer is right"
+NAMES = "a bare list does not say which value belongs to which name"
 NO_ANCHOR = "that suite finds no answer in such brackets; it is there"
 
 #: (start of the gold, start of the prediction): why the verdict here is another than the suite's.
@@ -43,6 +44,8 @@ DIFFERENT = {
     ("Answer is forty two.", "Answer is forty two."): SAME_WORDS,
     ("Answer is forty three.", r"Some other content. \boxed{43}."): NO_FORMULA,
     (r"\frac{63}{400}", r"Correct answer \frac{63}{400} but"): REASONING,
+    ("$AB=4,CD=5$", r"$\boxed{4, 5}$"): NAMES,
+    (r"\boxed{x = -5,\ p", r"$\boxed{-5, \frac{14}{3}}$"): NAMES,
     ("$9$", "Answer $ \n 9 \n $"): NO_ANCHOR,
     ("$9$", "Answer \\( \n 9 \n \\)"): NO_ANCHOR,
 }

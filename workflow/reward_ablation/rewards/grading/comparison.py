@@ -10,8 +10,11 @@ expressions go to a function that the caller provides.
 - ``(1, 2)`` and ``[1, 2]`` have an order, and their brackets count: a tuple is no set, ``(0, 1]`` is not ``[0, 1]``.
   A list without brackets equals a tuple if its parts, or the labels of its parts, are in the right order.
 - ``1 \pm a`` is the list ``1 + a, 1 - a``; "and" and "or" are commas.
-- ``x = 5`` means 5 if the other answer is no equation; ``2x = 10`` does not. Every side of a chain ``AB = 2 + 3 = 5``
-  must be right, and so must the first side of ``2\pi \approx 6.28``. ``x \in S`` means S.
+- ``x = 5`` means 5 if the other answer is no equation; ``2x = 10`` does not. ``f(2) = 4`` is not ``f(0) = 4``. Every
+  side of a chain ``AB = 2 + 3 = 5`` must be right, and so must the first side of ``2\pi \approx 6.28``. ``x \in S``
+  means S.
+- ``x = 1, y = 2`` and ``2 hours and 30 minutes`` are values by name or unit. A bare list has no names and never equals
+  them; ``(1, 2)`` may stand for names in alphabetical order. A name that comes again begins another solution.
 - ``-2 \le x < 7`` is ``[-2, 7)`` if the other answer is an interval. A column vector is a tuple if the other answer
   is a tuple, and a gold that is a column vector may be answered with a list of Python, ``[1, 2]``.
 - ``1101`` is ``1101_2`` if the gold states the base; ``3:30 pm`` is ``3:30`` and ``15:30``.
@@ -23,6 +26,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from fractions import Fraction
+from itertools import chain
 
 from reward_ablation.rewards.grading import structure
 from reward_ablation.rewards.grading.exact import (
@@ -30,7 +34,9 @@ from reward_ablation.rewards.grading.exact import (
     clock_seconds,
     decimal_comma,
     exact_value,
+    has_value,
     rounded_places,
+    same_value,
     significant,
 )
 from reward_ablation.rewards.grading.normalisation import comparison_key, is_prose
@@ -42,6 +48,7 @@ Leaf = Callable[[str, str], bool | None]
 _BASED = re.compile(r"([A-F]*\d[0-9A-F]*) ?_ ?\{? ?(\d{1,2}) ?\}?")
 _COMMANDS_AND_LETTERS = re.compile(r"\\[a-zA-Z]+|[a-zA-Z]")
 _REALS = r"(-\infty, \infty)"
+_SIGNS = (r"\le", r"\ge", r"\ne", "or", "o", "r")
 _INDEXED_NUMBER = re.compile(r"\d ?_")
 _DOTS = r"\ldots"
 _TWO_SIGNS = re.compile(r"[-+] ?[-+]")
@@ -67,10 +74,15 @@ def compare(gold: str, answer: str, leaf: Leaf, *, nested: bool = False) -> bool
     if verdict is not None:
         return verdict
     alike = _alike(gold, answer)
+    if alike is None:
+        return False
     if alike != (gold, answer):
         return compare(*alike, leaf, nested=nested)
     gold_brackets, gold_parts = structure.parts(gold)
     brackets, answer_parts = structure.parts(answer)
+    named_gold, named_answer = structure.solutions(gold), structure.solutions(answer)
+    if named_gold or named_answer:
+        return _compare_solutions(named_gold, named_answer, gold, answer, leaf)
     if nested and "{}" in (gold_brackets, brackets) and gold_brackets != brackets:
         return False
     if len(gold_parts) == len(answer_parts) == 1 and not gold_brackets and not brackets:
@@ -78,13 +90,15 @@ def compare(gold: str, answer: str, leaf: Leaf, *, nested: bool = False) -> bool
     if len(gold_parts) == len(answer_parts) == 1 and {gold_brackets, brackets} <= {"", "()", "{}"}:
         return r"\emptyset" not in gold + answer and compare(gold_parts[0], answer_parts[0], leaf)
     if {gold_brackets, brackets} <= {"", "{}"}:
+        if structure.conjunction(gold) != structure.conjunction(answer):
+            return False
         several = len(gold_parts) > 1 and not all(structure.outer_brackets(part) for part in gold_parts)
         repeats = several and not (gold_brackets and brackets)
         return _compare_unordered(gold_parts, answer_parts, leaf, repeats=repeats)
     if brackets != gold_brackets and {brackets, gold_brackets} != {"", "()"}:
         # Brackets of one part can belong to an expression, [5] or (1): only a parser can tell.
-        return False if len(gold_parts) > 1 or len(answer_parts) > 1 else leaf(gold, answer)
-    return _compare_ordered(_by_label(gold_parts), _by_label(answer_parts), leaf)
+        return False if len(gold_parts) > 1 or len(answer_parts) > 1 else _equal_expressions(gold, answer, leaf)
+    return _compare_ordered(gold_parts, answer_parts, leaf)
 
 
 def exactly_equal(gold: str, answer: str) -> bool | None:
@@ -112,7 +126,50 @@ def _compare_single(gold: str, answer: str, leaf: Leaf) -> bool | None:
             return _compare_ordered([gold] * len(values), values, leaf)
     if is_prose(gold) or is_prose(answer):
         return False
-    return False if _differ_in_signs(gold, answer) else leaf(gold, answer)
+    if all(structure.is_relation(text) and not structure.has_variables(text) for text in (gold, answer)):
+        expected, given = structure.sides(gold, "="), structure.sides(answer, "=")  # 5! = 120 is not 6! = 120
+        return len(given) > 1 and _compare_ordered(expected, given, leaf)
+    return False if _differ_in_signs(gold, answer) else _equal_expressions(gold, answer, leaf)
+
+
+def _equal_expressions(gold: str, answer: str, leaf: Leaf) -> bool | None:
+    """Whether two expressions are equal. Most wrong answers end here, without the parser."""
+    verdict = same_value(gold, answer)
+    if verdict is not None:
+        return verdict
+    rows, gold_rows = structure.matrix(answer), structure.matrix(gold)
+    if rows and gold_rows:
+        if [*map(len, rows)] != [*map(len, gold_rows)]:
+            return False
+        return _compare_ordered([*chain(*gold_rows)], [*chain(*rows)], leaf)
+    for text, other in ((gold, answer), (answer, gold)):
+        if (structure.matrix(text) or r"\cup" in text) and has_value(other):
+            return False  # a matrix or a union of intervals is no number
+    return leaf(gold, answer)
+
+
+def _compare_solutions(
+    gold: list[dict[str, str]] | None, answer: list[dict[str, str]] | None, gold_text: str, text: str, leaf: Leaf
+) -> bool | None:
+    """Whether values by name are equal, or equal to tuples in the alphabetical order of the names."""
+    if gold and answer:
+        verdicts = [[_compare_named(expected, given, leaf) for given in answer] for expected in gold]
+        return _matched(verdicts)
+    named = gold or answer or []
+    if any(key[:1] in ("", " ") for solution in named for key in solution):  # a unit, or no name
+        return False
+    if len({name.partition("_")[0] for solution in named for name in solution}) == 1:  # x_1, x_2: one unknown
+        bare = ", ".join(value for solution in named for value in solution.values())
+        return compare(bare, text, leaf) if gold else compare(gold_text, bare, leaf)
+    tuples = ", ".join(f"({', '.join(solution[name] for name in sorted(solution))})" for solution in named)
+    other = text if gold else gold_text
+    if not all(map(structure.outer_brackets, [other] if len(named) == 1 else structure.parts(other)[1])):
+        return False
+    return compare(tuples, text, leaf) if gold else compare(gold_text, tuples, leaf)
+
+
+def _compare_named(gold: dict[str, str], answer: dict[str, str], leaf: Leaf) -> bool | None:
+    return gold.keys() == answer.keys() and all_true([compare(gold[k], answer[k], leaf, nested=True) for k in gold])
 
 
 def _differ_in_signs(gold: str, answer: str) -> bool:
@@ -155,9 +212,7 @@ def _compare_unordered(gold: list[str], answer: list[str], leaf: Leaf, *, repeat
         return sorted(map(comparison_key, gold)) == sorted(map(comparison_key, answer))
     verdicts = [[compare(expected, given, leaf, nested=True) for given in answer] for expected in gold]
     if not repeats:  # as sets: each part must have an equal part on the other side
-        lines = [*verdicts, *zip(*verdicts, strict=True)]
-        found = [True if True in line else None if None in line else False for line in lines]
-        return all_true(found)
+        return _matched(verdicts)
     free = set(range(len(answer)))
     matched: list[bool | None] = []
     for line in verdicts:
@@ -168,32 +223,39 @@ def _compare_unordered(gold: list[str], answer: list[str], leaf: Leaf, *, repeat
     return all_true(matched)
 
 
+def _matched(verdicts: list[list[bool | None]]) -> bool | None:
+    """Whether each line and each column of a table of verdicts has a True; None if that is undecided."""
+    lines = [*verdicts, *zip(*verdicts, strict=True)]
+    return all_true([True if True in line else None if None in line else False for line in lines])
+
+
 def all_true(verdicts: list[bool | None]) -> bool | None:
     """False if a verdict is False; else None if a verdict is None; else True."""
     return False if False in verdicts else None if None in verdicts else True
 
 
-def _alike(gold: str, answer: str) -> tuple[str, str]:
-    """Two answers in the same notation, without labels and units that only one of them has."""
+def _alike(gold: str, answer: str) -> tuple[str, str] | None:
+    """Two answers in the same notation, without a label or unit that only one of them has; None if the labels differ.
+
+    Names of equations, such as y = 2x and x = y/2, may differ, because an equation has no name.
+    """
     both = gold.replace(r"\mathbb{R}", _REALS), answer.replace(r"\mathbb{R}", _REALS)
     if structure.outer_brackets(answer) == ("[", "]") and structure.column_as_tuple(gold) != gold:
         both = structure.column_as_tuple(gold), f"({answer[1:-1]})"  # a list of Python for a column vector
     if any(text.startswith(("(", r"\langle")) for text in both):
         both = structure.column_as_tuple(both[0]), structure.column_as_tuple(both[1])
-    if structure.is_interval(both[0]) != structure.is_interval(both[1]):
-        both = structure.as_interval(both[0]), structure.as_interval(both[1])
-    both = without_unit(both[0]), without_unit(both[1])  # a part of a list may have its own unit
+    intervals = structure.as_interval(both[0]), structure.as_interval(both[1])
+    same_letters = len({frozenset(_COMMANDS_AND_LETTERS.findall(text)) - {*_SIGNS} for text in both}) == 1
+    mirrored = same_letters and all(map(str.__ne__, intervals, both))  # 0 < x < 1 and 1 > x > 0
+    if mirrored or structure.is_interval(both[0]) != structure.is_interval(both[1]):
+        both = intervals
+    both = without_unit(both[0]), without_unit(both[1])
     names, bodies = zip(*(structure.labelled(text) for text in both), strict=True)
-    other_names = None not in names and names[0] != names[1] and {*names} != {"y", "f(x)"}
-    return both if other_names or any(structure.is_relation(body) for body in bodies) else bodies
-
-
-def _by_label(values: list[str]) -> list[str]:
-    """Parts of a tuple in the order of their labels, if all parts have different labels: y = 1, x = 2 is (2, 1)."""
-    names = [structure.labelled(value)[0] for value in values]
-    if None in names or len(set(names)) < len(names):
-        return values
-    return [value for _, value in sorted(zip(names, values, strict=True))]
+    if None not in names and names[0] != names[1] and {*names} != {"y", "f(x)"}:
+        return (
+            both if all(structure.has_variables(body) or len(structure.parts(body)[1]) > 1 for body in bodies) else None
+        )
+    return both if any(structure.is_relation(body) for body in bodies) else bodies
 
 
 def _rounds_to(gold: str, gold_value: Fraction, answer: str, value: Fraction) -> bool:

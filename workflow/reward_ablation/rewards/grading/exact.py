@@ -1,24 +1,27 @@
-r"""The exact value of an answer that is one rational number, by regular expressions and `Fraction`, without evaluation.
+r"""The value of an answer, read here without the parser of math-verify and without evaluation as code.
 
-These are integers, decimals and repeating decimals, ``a/b``, ``\frac{a}{b}``, mixed numbers (``1\frac{1}{2}``,
-``1 1/2``), ``a \times 10^{n}``, ``1.5e3``, ``1.5 million`` and "two". A sign may stand before each, and a percent sign
-after it. A comma or a space between groups of three digits separates thousands.
+`exact_value` is the value of one rational number: integers, decimals and repeating decimals, fractions, mixed numbers
+(``1\frac{1}{2}``, ``1 1/2``), ``a \times 10^{n}``, ``1.5e3``, ``1.5 million`` and "two", with a percent sign after it.
+A comma or a space between groups of three digits separates thousands.
+
+`same_value` compares sums, products, fractions, powers and roots at fixed values of their variables. Whatever two
+readers could read in two ways is left to math-verify: ``1/2x``, ``f(2)``, ``\sin 2x``.
 """
 
 from __future__ import annotations
 
 import re
+import zlib
 from fractions import Fraction
 
-_NUMBER = r"(?:[1-9]\d{0,2}(?:,\d{3})+|[1-9]\d{0,2}(?: \d{3})+|\d+)(?:\.\d*)?"
-_POWER_OF_TEN = r"(?: ?\\(?:times|cdot) ?10 ?\^ ?\{? ?([-+]?\d{1,3}) ?\}?|[eE]([-+]?\d{1,3}))?"
-_DECIMAL = re.compile(f"({_NUMBER}){_POWER_OF_TEN}")
+_NUMBER = r"(?:[1-9]\d{0,2}(?:,\d{3})+(?![\d,])|[1-9]\d{0,2}(?: \d{3})+(?![\d/])|\d+)(?:\.\d*)?"
+_PLAIN = re.compile(r"[-+]?\d+(?:\.\d+)?", re.ASCII)
 _DECIMAL_COMMA = re.compile(r"([-+]?\d+),(\d{1,2}|\d{4,})")
-_PLAIN_DECIMAL = re.compile(rf"[-+]?(\d+)\.(\d+){_POWER_OF_TEN}")
+_PLAIN_DECIMAL = re.compile(
+    r"[-+]?(\d+)\.(\d+)(?: ?\\(?:times|cdot) ?10 ?\^ ?\{? ?([-+]?\d{1,3}) ?\}?|[eE]([-+]?\d{1,3}))?"
+)
 _CLOCK = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?(?: ?([ap])m)?|(\d{1,2}) ?([ap])m")
-_REPEATING = re.compile(r"(\d+)\.(\d*)\\overline ?\{ ?(\d+) ?\}")
-_SLASH = re.compile(rf"(?:(\d+) )?({_NUMBER}) ?/ ?({_NUMBER})")
-_LATEX = re.compile(rf"(?:(\d+) ?)?\\frac ?\{{ ?([-+]?) ?({_NUMBER}) ?\}} ?\{{ ?([-+]?) ?({_NUMBER}) ?\}}")
+_REPEATING = re.compile(r"([-+]?)(\d+)\.(\d*)\\overline ?\{ ?(\d+) ?\}")
 _SCALED = re.compile(r"(.+?) ?\b(dozen|hundred|thousand|million|billion|trillion)s?")
 _SCALES = {"dozen": 12, "hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 _WORDS = (
@@ -26,21 +29,74 @@ _WORDS = (
     "eighteen nineteen twenty"
 )
 _VALUES = {word: Fraction(value) for value, word in enumerate(_WORDS.split())}
+_TENS = enumerate(["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"], start=2)
+_VALUES |= {
+    ten + (word if value else ""): 10 * tens + value for tens, ten in _TENS for word, value in [*_VALUES.items()][:10]
+}
+#: A number, a command, a variable with its index, or any other character.
+_TOKEN = re.compile(rf"{_NUMBER}(?:[eE][-+]?\d{{1,3}})?|\\[a-zA-Z]+|[A-Za-z](?: ?_ ?(?:\w|\{{\w+\}}))?|\S")
+_CONSTANTS = {"e": 2.718281828459045, r"\pi": 3.141592653589793, "i": 1j}
+_GREEK = {rf"\{name}" for name in ("alpha", "beta", "gamma", "theta", "lambda", "mu", "omega", "phi", "rho")}
 #: A decimal with at least this many significant digits counts as a rounded value that a computer printed.
 ROUNDED_DIGITS = 12
 #: A double can be wrong by one part in this number.
 DOUBLE = 10**15
+#: Most bits of a power that is computed here. The part of the largest term by which different values must differ.
+MAX_BITS, CLEARLY = 20_000, 1e-8
+
+Value = Fraction | float | complex
 
 
 def exact_value(normalised: str) -> Fraction | None:
     """Value of a normalised answer that is one rational number, else None."""
-    sign = -1 if normalised.startswith("-") else 1
-    body = normalised[1:].lstrip() if normalised[:1] in ("-", "+") else normalised
-    percent = body.endswith("%")
-    value = _unsigned_value(body[:-1].rstrip() if percent else body)
-    if value is None:
+    if _PLAIN.fullmatch(normalised):
+        return Fraction(normalised)
+    if normalised.endswith("%"):
+        value = None if "%" in normalised[:-1] else exact_value(normalised[:-1].rstrip())
+        return None if value is None else value / 100
+    if match := _REPEATING.fullmatch(normalised):
+        sign, whole, fixed, repeated = match.groups()
+        tail = Fraction(int(repeated), 10 ** len(fixed) * (10 ** len(repeated) - 1))
+        return (-1 if sign == "-" else 1) * (Fraction(f"{whole}.{fixed or 0}") + tail)
+    word = normalised.replace("-", "", 1)
+    if word.isalpha():
+        return _VALUES.get(word.lower()) if normalised[0] != "-" else None
+    if match := _SCALED.fullmatch(normalised):
+        value = exact_value(match[1])
+        return None if value is None else value * _SCALES[match[2]]
+    if not any(map(str.isdecimal, normalised)):
         return None
-    return sign * value / (100 if percent else 1)
+    expression = _Expression(normalised)
+    number = expression.value(0)
+    return number if isinstance(number, Fraction) and not expression.has_variables else None
+
+
+def same_value(gold: str, answer: str) -> bool | None:
+    """Whether two expressions have the same value; None if this cannot be decided here.
+
+    Numbers and rational functions are compared exactly, at three points. With roots or constants the values can only be
+    different: if they agree to the digits of a double, only exact arithmetic can tell.
+    """
+    sides = _Expression(gold), _Expression(answer)
+    for point in range(3):
+        expected, given = (side.value(point) for side in sides)
+        if expected is None or given is None:
+            return None
+        if isinstance(expected, Fraction) and isinstance(given, Fraction):
+            if expected != given:
+                return False
+        else:
+            try:
+                least = CLEARLY * max(side.largest for side in sides)
+                return False if abs(complex(expected) - complex(given)) > least else None
+            except OverflowError:
+                return None
+    return True
+
+
+def has_value(text: str) -> bool:
+    """Whether a text is an expression that is read here."""
+    return _Expression(text).value(0) is not None
 
 
 def decimal_comma(normalised: str) -> Fraction | None:
@@ -79,37 +135,140 @@ def clock_seconds(normalised: str) -> set[int]:
     return {hour * 3600 + minutes * 60 + seconds for hour in {hours, *afternoon}}
 
 
-def _unsigned_value(body: str) -> Fraction | None:
-    if match := _DECIMAL.fullmatch(body):
-        number, *exponents = match.groups()
-        exponent = next((int(text) for text in exponents if text), 0)
-        return _plain(number) * Fraction(10) ** exponent
-    if match := _SLASH.fullmatch(body):
-        whole, numerator, denominator = match.groups()
-        return _ratio(whole, "", numerator, "", denominator)
-    if match := _LATEX.fullmatch(body):
-        return _ratio(*match.groups())
-    if match := _REPEATING.fullmatch(body):
-        whole, fixed, repeated = match.groups()
-        return Fraction(f"{whole}.{fixed or 0}") + Fraction(int(repeated), 10 ** len(fixed) * (10 ** len(repeated) - 1))
-    if body.isalpha():
-        return _VALUES.get(body.lower())
-    if (match := _SCALED.fullmatch(body)) and (value := _unsigned_value(match[1])) is not None:
-        return value * _SCALES[match[2]]
-    return None
+class _Unclear(Exception):
+    """The text is no expression that is read here."""
 
 
-def _plain(number: str) -> Fraction:
-    return Fraction(number.replace(",", "").replace(" ", "").rstrip("."))
+class _Expression:
+    """A reader of one expression, by recursive descent. It computes the value while it reads."""
 
+    def __init__(self, text: str) -> None:
+        separated = "," in text and any(bracket in text for bracket in "([{")  # (1,234) is a pair
+        self._tokens = ["," if separated else "", *_TOKEN.findall(text), ""][not separated :]
+        self.has_variables = False
 
-def _ratio(whole: str | None, above_sign: str, above: str, below_sign: str, below: str) -> Fraction | None:
-    numerator, denominator = _plain(above), _plain(below)
-    if denominator == 0:
-        return None
-    negative = (above_sign == "-") != (below_sign == "-")
-    if whole is None:
-        return (-numerator if negative else numerator) / denominator
-    # 2 3/2 and 2 (-1/2) are not mixed numbers. They may be products, which are not evaluated here.
-    mixed = not above_sign and not below_sign and 0 < numerator < denominator
-    return int(whole) + numerator / denominator if mixed else None
+    def value(self, point: int) -> Value | None:
+        """Value at one of three points; None if the expression is not read here. Without variables all are the same."""
+        self._next, self._point, self.largest = 0, point, 1e-300
+        try:
+            value = self._sum()
+            return value if self._token() == "" else None
+        except (_Unclear, ArithmeticError):
+            return None
+
+    def _token(self) -> str:
+        return self._tokens[self._next]
+
+    def _take(self, *tokens: str) -> str:
+        """The next token if it is one of these, else an empty string."""
+        token = self._token()
+        if token not in tokens:
+            return ""
+        self._next += 1
+        return token
+
+    def _expect(self, token: str) -> None:
+        if not self._take(token):
+            raise _Unclear
+
+    def _sum(self) -> Value:
+        negative = self._take("-", "+") == "-"
+        total = -self._product() if negative else self._product()
+        while sign := self._take("+", "-"):
+            term = self._product()
+            total = self._kept(total + term if sign == "+" else total - term)
+        return total
+
+    def _kept(self, value: Value) -> Value:
+        """The value. The largest of all floats bounds the error of a sum."""
+        if isinstance(value, Fraction):
+            return value
+        self.largest = max(self.largest, abs(complex(value)))
+        return value
+
+    def _product(self) -> Value:
+        if (mixed := self._mixed()) is not None:
+            return mixed
+        value, divided = self._power(), False
+        while token := self._token():
+            if operator := self._take(r"\cdot", r"\times", "*", "/"):
+                if operator != "/" and divided:
+                    raise _Unclear
+                factor = self._power()
+                value, divided = (value / factor, True) if operator == "/" else (value * factor, False)
+            elif token in (")", "}", "+", "-", "]") or divided or token[0].isdecimal():
+                break
+            else:
+                value *= self._power()
+        return self._kept(value)
+
+    def _mixed(self) -> Fraction | None:
+        """A mixed number, such as 1 1/2; a whole number before another fraction may be a product, and is unclear."""
+        whole, following = self._token(), self._tokens[self._next + 1 : self._next + 8]
+        if not whole.isdecimal() or not following:
+            return None
+        if following[0] == r"\frac" and len(following) == 7:
+            above, below, length = following[2], following[5], 8
+            if not (following[3:5] == ["}", "{"] and above.isdecimal() and below.isdecimal()):
+                return None
+        elif following[0].isdecimal() and following[1] == "/" and following[2].isdecimal():
+            above, below, length = following[0], following[2], 4
+        else:
+            return None
+        self._next += length
+        if not 0 < int(above) < int(below) or self._token() not in ("", ")", "}", "+", "-"):
+            raise _Unclear
+        return int(whole) + Fraction(int(above), int(below))
+
+    def _number(self, token: str) -> Fraction:
+        return Fraction(token.replace(",", "").replace(" ", "").rstrip("."))
+
+    def _power(self) -> Value:
+        base = self._atom()
+        if not self._take("^"):
+            return base
+        exponent = self._group() if self._token() == "{" else self._atom()
+        if self._token() == "^":
+            raise _Unclear
+        if isinstance(base, Fraction) and isinstance(exponent, Fraction) and exponent.denominator == 1:
+            bits = max(base.numerator.bit_length(), base.denominator.bit_length())
+            if abs(exponent) * bits > MAX_BITS:
+                raise _Unclear
+            return self._kept(base ** int(exponent))
+        return self._kept(self._positive(base) ** complex(exponent))
+
+    def _positive(self, value: Value) -> float:
+        """A base of a root or power. The roots of other numbers have several meanings."""
+        if isinstance(value, complex) or value < 0:
+            raise _Unclear
+        return float(value)
+
+    def _group(self) -> Value:
+        self._expect("{")
+        value = self._sum()
+        self._expect("}")
+        return value
+
+    def _atom(self) -> Value:
+        token = self._token()
+        self._next += 1
+        if token[:1].isdecimal():
+            return self._number(token)
+        if token in _CONSTANTS:
+            return _CONSTANTS[token]
+        if token == r"\frac":
+            return self._group() / self._group()
+        if token == r"\sqrt":
+            degree: Value = Fraction(2)
+            if self._take("["):
+                degree = self._sum()
+                self._expect("]")
+            return self._kept(self._positive(self._group()) ** (1 / self._positive(degree)))
+        if token in ("(", "{"):
+            value = self._sum()
+            self._expect(")" if token == "(" else "}")
+            return value
+        if not ((token[:1].isalpha() and token.isascii()) or token in _GREEK) or self._token() in ("(", "'"):
+            raise _Unclear
+        self.has_variables = True
+        return Fraction(zlib.crc32(f"{self._point} {token}".encode()) % 10007 + 1, 997 + self._point)

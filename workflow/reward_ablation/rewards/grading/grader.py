@@ -7,14 +7,22 @@ exactly. The rest goes to math-verify in a separate process (`supervisor`), whic
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reward_ablation.rewards.grading.bounds import is_malformed
-from reward_ablation.rewards.grading.extraction import extract
-from reward_ablation.rewards.grading.settling import Status, settle
+from reward_ablation.rewards.grading.comparison import Leaf, compare
+from reward_ablation.rewards.grading.extraction import bare_gold, extract
+from reward_ablation.rewards.grading.normalisation import is_word, normalise
 from reward_ablation.rewards.grading.supervisor import math_worker
+from reward_ablation.rewards.grading.units import units_differ
+from reward_ablation.rewards.grading.worker import Status
 
+# Bounds for the text functions and the reader of this process. What passes them can still cost the parser its CPU time.
+MAX_CHARACTERS = 2000
+MAX_NESTING = 20  # the deepest answer of MATH has 3
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
+_BRACKET = re.compile(r"\\?[{}]|\\[lr]angle|[()\[\]]")
 #: Longest answer, in characters, that is compared in this process, where nothing can stop the comparison.
 #: The longest gold of MATH has 159.
 MAX_HERE = 300
@@ -96,6 +104,20 @@ def grade_answers(answers: Sequence[str | None], golds: Sequence[str], workers: 
     ]
 
 
+def is_malformed(answer: str) -> bool:
+    """Whether a text is too long, nested too deep, or has unbalanced braces, control characters or broken UTF-8."""
+    if len(answer) > MAX_CHARACTERS or _CONTROL.search(answer):
+        return True
+    depth = braces = 0
+    for bracket in _BRACKET.findall(answer):
+        step = 1 if bracket[-1] in "([{" or bracket == r"\langle" else -1
+        depth += step
+        braces += step if bracket in "{}" else 0  # other brackets need not balance: [0, 1)
+        if depth > MAX_NESTING or braces < 0:
+            return True
+    return braces != 0
+
+
 def _without_parser(answer: str | None, gold: str) -> Status | None:
     """Status of an answer that needs no parser; None if the answer needs the parser."""
     if answer is None or is_malformed(answer):
@@ -103,3 +125,20 @@ def _without_parser(answer: str | None, gold: str) -> Status | None:
     if len(answer) > MAX_HERE and answer != gold:
         return None
     return settle(gold, answer, lambda gold, answer: None)
+
+
+def settle(gold: str, answer: str, leaf: Leaf) -> Status | None:
+    """Status of an extracted answer; None if only `leaf`, which compares expressions, could decide and returned None.
+
+    The gold is bare, in a box, or after ``####``.
+    """
+    expected, given = normalise(bare_gold(gold)), normalise(answer)
+    if not expected:
+        return "error"
+    if not given:
+        return "unparseable"
+    if units_differ(gold, answer):
+        return "wrong"
+    words = is_word(gold) or is_word(answer)  # equal only if their strings are equal
+    verdict = compare(expected, given, (lambda *_: False) if words else leaf)
+    return None if verdict is None else "correct" if verdict else "wrong"

@@ -15,7 +15,7 @@ from reward_ablation.rewards.grading.units import without_unit
 
 _PLAIN_NUMBER = re.compile(r"(?:\\?\$)?([-+]?\d(?:[\d,]*\d)?(?:\.\d+)?)(?:\\?(%))?\.?", re.ASCII)
 _NO_WORDS = re.compile(r"\\(?:begin|end|operatorname) ?\{[^{}]*\}|\{[lcr|]+\}|\\[a-zA-Z]+")
-_WORD = re.compile(r"[A-Za-z]{4,}|\d ?[ap]m\b")
+_WORD = re.compile(r"[A-Za-z]{4,}|\bby\b|\d ?[ap]m\b")
 _TEXT_WORD = re.compile(rf"\$?{TEXT_COMMAND} ?\{{ ?[A-Za-z][A-Za-z. ]+\}}\$?")
 _CONJUNCTION = re.compile(rf"{TEXT_COMMAND} ?\{{ ?,? ?(and|or) ?\}}")
 _TEXT = re.compile(rf"{TEXT_COMMAND} ?\{{([^{{}}]*)\}}")
@@ -25,6 +25,7 @@ _OTHER_CHOICE = re.compile(r"\b(?:and|or|not)\b|[,/&]|\([A-J]\)|\b[B-J]\b", re.A
 #: Words that models box instead of a symbol: "No real solutions", "No solution exists", "infinitely many".
 _SYNONYMS = {
     r"(?:there (?:is|are) )?no (?:real )?solutions?(?: exists?)?": r"\emptyset",
+    r"dne|(?:limit )?does not exist": "does not exist",
     r"all real numbers": r"\mathbb{R}",
     r"(?:there are )?infinitely many(?: solutions)?": r"\infty",
 }

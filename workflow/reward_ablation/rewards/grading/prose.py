@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import deque
 
-from reward_ablation.rewards.grading.units import is_unit, measurement_unit
+from reward_ablation.rewards.grading.units import measurement_unit
 
 FORMULA_TAIL = 4000  # characters from the end in which a formula is looked for
 _FORMULA = re.compile(
@@ -59,6 +59,12 @@ _GOES_ON = re.compile(
 )
 #: One word after a number, written like a unit: 5 cm^2, 30 km/h.
 _WORD_AFTER = re.compile(r"\*{0,2}\s?([A-Za-z/]{1,20})(?:\^?\{?[23]\}?)?(?![A-Za-z])")
+#: Words after a number that make it another number.
+_CHANGE_WORDS = """
+squared cubed factorial dozen half third thirds quarter quarters times plus minus over divided by choose mod or and to
+than is are not no more less m b x y e pi i
+"""
+_CHANGES = frozenset(_CHANGE_WORDS.split())
 _LIST_MARK = re.compile(r"[.)]\s{1,3}\S")
 _OR = r"(?:(?<![A-Za-z])or(?![A-Za-z])|或)"
 _OTHER_NUMBER = re.compile(rf"[^\n]{{0,80}}?{_OR}[^\n]{{0,80}}?\d[^\n]{{0,20}}")
@@ -126,7 +132,7 @@ def _value_after(text: str, statement: re.Match[str]) -> str | None:
         last = following
     listed = "\n" in text[statement.end() : start] and _LIST_MARK.match(text, last.end())
     word = _WORD_AFTER.match(text, last.end())
-    if listed or _GOES_ON.match(text, last.end()) or (word and not is_unit(word[1])):
+    if listed or _GOES_ON.match(text, last.end()) or (word and word[1].lower() in _CHANGES):
         return ""
     if other := _OTHER_NUMBER.match(text, last.end()):
         return text[start : other.end()]

@@ -9,22 +9,26 @@ words after it. Callers bound the length of the text first (`bounds.is_malformed
 from __future__ import annotations
 
 import re
-
-_SUPERSCRIPTS, _SUBSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "₀₁₂₃₄₅₆₇₈₉"
-_PLAIN_DIGITS = str.maketrans(_SUPERSCRIPTS + _SUBSCRIPTS, "0123456789+-n0123456789")
-_VULGAR = {"¼": "1/4", "½": "1/2", "¾": "3/4", "⅓": "1/3", "⅔": "2/3", "⅕": "1/5", "⅖": "2/5", "⅗": "3/5", "⅘": "4/5"}
-_VULGAR |= {"⅙": "1/6", "⅚": "5/6", "⅛": "1/8", "⅜": "3/8", "⅝": "5/8", "⅞": "7/8"}
+import unicodedata
+from itertools import groupby
 
 #: Characters that become one other character each, and characters that are removed.
 _ONE_TO_ONE = str.maketrans(
-    "\u2212\u2010\u2011\u2013\u2044\u00f7\u2215\u2236\u2032\u2019\uff05\uff0e\u20ac\u00a3",
-    "----///:''%.$$",
+    "\u2212\u2010\u2011\u2013\u2044\u00f7\u2215\u2236\u2032\u2019\u20ac\u00a3\u00a5\u20b9",
+    "----///:''$$$$",
     "\u200b\u2060\ufeff",
 )
 _WORDS = {"ℝ": r"\mathbb{R}", "°": r"^\circ", "。": ". ", "¢": r"\text{ cents}"}
 _COMMANDS = "×times ·cdot ⋅cdot πpi θtheta ∞infty ≤le ≥ge ≠ne ≈approx ∈in ∪cup ∅emptyset ±pm ⟨langle ⟩rangle"
 _WORDS |= {item[0]: rf"\{item[1:]} " for item in _COMMANDS.split()}
 _CHARACTERS = {**_ONE_TO_ONE, **{ord(character): words for character, words in _WORDS.items()}}
+
+#: What x², x₂ and 1½ become. All other characters become their compatible ones: （１，２） is (1,2).
+_DECOMPOSED = {"<super>": "^{{}}", "<sub>": "_{{}}", "<fraction>": " {}"}
+#: Known units alone. 万 and 倍 are not units, because they change the number.
+_CHINESE_UNIT = re.compile(
+    r"(?<=\d) ?(?:[元个個人名只本张支颗台件块斤克米度天年月日岁次页]|小时|分钟|千克|公斤|厘米|千米|公里|円|원|개)$"
+)
 
 TEXT_COMMAND = (
     r"\\(?:text|textnormal|textbf|textit|textrm|textsf|texttt|mathrm|mathbf|mathit|mathsf|mathtt|boldsymbol|bm|underline"
@@ -50,10 +54,11 @@ _REWRITES: list[tuple[re.Pattern[str], str]] = [
         (r"\\tag ?\{[^{}]*\}|\\hspace ?\{[^{}]*\}|\{\}", ""),
         (r" ?\\(?:checkmark|square|blacksquare|qed)(?![a-zA-Z])", ""),
         (r"(?<!\\)\\! ?", ""),
-        (r"(?<!\\)\\[,;: ]|~|\\q?quad(?![a-zA-Z])", " "),
-        (r"\\?\$", ""),
+        (r"(?<!\\)\\[,;: ]|~|\\q?quad", " "),
+        (r"\$(\d+) and (?=\d)", r"\1 dollars and "),
+        (r"(?:\bUS)?\\?\$|^Rs\.? ?(?=\d)", ""),
+        (r"^\]([^][]+,[^][]+)\[$", r"(\1)"),
         (r"(?<!\\)\\[()\[\]]", ""),
-        (r"\{,\}", ","),
         (r"\{:\}|\\colon(?![a-zA-Z])", ":"),
         (r"\\(?:left|right) ?\.", ""),
         (r"\\(?:left|right|[bB]igg?[lrm]?)(?![a-zA-Z])", ""),
@@ -65,9 +70,7 @@ _REWRITES: list[tuple[re.Pattern[str], str]] = [
         (r"\\(?:text)?color ?\{[^{}]*\}|\\phantom ?\{[^{}]*\}", ""),
         (r"\\[dtc]frac(?![a-zA-Z])", r"\\frac"),
         (r"\\(le|ge|ne)q(?:slant)?(?![a-zA-Z])", r"\\\1"),
-        (r"!=|<>", r"\\ne "),
-        (r"<=", r"\\le "),
-        (r">=", r"\\ge "),
+        (r"(?<![\d)])!=|<>", r"\\ne "),
         (r"\\lt(?![a-zA-Z])", "<"),
         (r"\\gt(?![a-zA-Z])", ">"),
         (r"\\mid(?![a-zA-Z])", "|"),
@@ -123,6 +126,7 @@ def spelled(text: str) -> str:
     if not text.isascii():
         text = _without_unicode(text)
     text = " ".join(text.split())
+    text = text.replace("{,}", ",").replace("<=", r"\le ").replace(">=", r"\ge ")
     for pattern, replacement in _REWRITES:
         text = pattern.sub(replacement, text)
     if r"\begin" not in text:
@@ -141,9 +145,15 @@ def _without_degrees(text: str) -> str:
 
 def _without_unicode(text: str) -> str:
     """The text with mathematical characters as LaTeX; other characters stay."""
-    text = re.sub(f"[{_SUPERSCRIPTS}]+", lambda digits: f"^{{{digits[0].translate(_PLAIN_DIGITS)}}}", text)
-    text = re.sub(f"[{_SUBSCRIPTS}]+", lambda digits: f"_{{{digits[0].translate(_PLAIN_DIGITS)}}}", text)
-    text = re.sub(f"(\\d?) ?([{''.join(_VULGAR)}])", lambda match: f"{match[1]} {_VULGAR[match[2]]}".lstrip(), text)
+    runs = ((kind, unicodedata.normalize("NFKC", "".join(run))) for kind, run in groupby(text, _decomposition))
+    text = "".join(_DECOMPOSED.get(kind, "{}").replace("{}", plain, 1) for kind, plain in runs)
+    text = _CHINESE_UNIT.sub("", text.removeprefix("答案").lstrip("是为: ") if text.startswith("答案") else text)
     text = re.sub(r"√ ?(\d+|[A-Za-z]|\([^()]*\))", r"\\sqrt{\1}", text)
     text = re.sub(r"∛ ?(\d+|[A-Za-z]|\([^()]*\))", r"\\sqrt[3]{\1}", text)
     return text.translate(_CHARACTERS)
+
+
+def _decomposition(character: str) -> str:
+    """How a character is made of others: "<super>", "<sub>" or "<fraction>"; anything else counts as ""."""
+    kind = unicodedata.decomposition(character).partition(" ")[0]
+    return kind if kind in _DECOMPOSED else ""

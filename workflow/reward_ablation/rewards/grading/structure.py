@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from reward_ablation.rewards.grading.units import unit_name
+
 _TOKEN = re.compile(
     r"\\[{}]|\\[lr]angle(?![a-zA-Z])|\\[a-zA-Z]+|\\.|[()\[\]{}]|[,;=<>]|(?<![A-Za-z])(?:and|or)(?![A-Za-z])", re.DOTALL
 )
@@ -16,11 +18,11 @@ _THOUSANDS = re.compile(r"\d{3}(?!\d)")
 _PLUS_MINUS = re.compile(r"\\(?:pm|mp)(?![a-zA-Z])")
 
 _INDEX = r"'?(?:_ ?(?:\w|\{\w+\}))?"
-_ARGUMENTS = r"(?: ?\([^()=<>]{1,12}\))?"
+_ARGUMENTS = r"(?: ?(?:\^ ?\{?-1\}? ?)?\([^()=<>]{1,12}\))?"
 _NAME = (
     rf"(?:m?\\(?!(?:pi|infty|sqrt|frac|binom|sin|cos|tan|ln|log)(?![a-zA-Z]))[a-zA-Z]+(?: ?[A-Z]{{1,4}})?{_INDEX}"
     rf"|[A-Za-z]{{1,4}}{_INDEX}{_ARGUMENTS}"
-    rf"|[A-Za-z]{_INDEX}(?: ?[-+] ?[A-Za-z]{_INDEX}){{1,4}}"  # MATH asks for a + b
+    rf"|[A-Za-z]{_INDEX}{_ARGUMENTS}(?: ?[-+] ?[A-Za-z]{_INDEX}{_ARGUMENTS}){{1,4}}"  # MATH asks for a + b
     r"|[A-Za-z]{4,}(?: [A-Za-z]+){0,5}"
     r"|\([a-z](?:, ?[a-z])*\))"
 )
@@ -30,7 +32,11 @@ _INEQUALITY = re.compile(r"(<|>|\\le(?![a-zA-Z])|\\ge(?![a-zA-Z])|\\ne(?![a-zA-Z
 _MIRRORED = {"<": ">", ">": "<", r"\le": r"\ge", r"\ge": r"\le", r"\ne": r"\ne"}
 _SET_OF = re.compile(r"\\\{ ?[a-zA-Z](?: ?\\in ?\\mathbb\{R\})? ?[|:] ?(.*)\\\}")
 _SYSTEM = re.compile(r"\\begin ?\{cases\}(.*)\\end ?\{cases\}")
-_COLUMN = re.compile(r"\\begin ?\{[pb]matrix\}([^&]*)\\end ?\{[pb]matrix\}")
+_MATRIX = re.compile(r"\\begin ?\{[pb]matrix\}(.*)\\end ?\{[pb]matrix\}")
+_QUANTITY = re.compile(r"([-+]?\d[\d.,]*(?:/\d+)?) ?([A-Za-z]+)\.?")
+_SEVERAL_QUANTITIES = re.compile(r"(?:\d[\d.,]* ?[A-Za-z]{1,20}\.?,? ?){2,9}")
+_CLEAR = re.compile(r"(?<=[A-Za-z.]) (?=\d)")
+_LETTER = re.compile(r"\\[a-zA-Z]+|[a-df-hj-zA-Z]")
 
 
 def parts(text: str) -> tuple[str, list[str]]:
@@ -44,9 +50,7 @@ def parts(text: str) -> tuple[str, list[str]]:
     outer = outer_brackets(text)
     if outer is None:
         return "", _split(_spread_plus_minus(text), thousands=True)
-    opening, closing = outer
-    inner = text[len(opening) : len(text) - len(closing)].strip()
-    return _OPENING[opening] + _CLOSING[closing], _split(_spread_plus_minus(inner), thousands=False)
+    return _OPENING[outer[0]] + _CLOSING[outer[1]], _split(_spread_plus_minus(_inner(text)), thousands=False)
 
 
 def outer_brackets(text: str) -> tuple[str, str] | None:
@@ -80,6 +84,47 @@ def is_name(text: str) -> bool:
     return _VARIABLE.fullmatch(text) is not None
 
 
+def has_variables(text: str) -> bool:
+    """Whether a letter other than e and i stands in a text outside of commands."""
+    return any(token[0] != "\\" for token in _LETTER.findall(text))
+
+
+def solutions(text: str) -> list[dict[str, str]] | None:
+    """Values by name, or by unit after a space, of each solution; None if the answer has less than two names.
+
+    A new solution begins after "or" and with a name that comes again. A value without a name has the name "".
+    """
+    brackets, pieces = parts(text)
+    listed = [("", piece) for piece in pieces] if _SYSTEM.fullmatch(text) else _separated(_inner(text), not brackets)
+    found: list[dict[str, str]] = [{}]
+    for separator, part in listed:
+        name, value = labelled(part)
+        if name is None and (quantity := _QUANTITY.fullmatch(part)) and quantity[2] not in ("am", "pm"):
+            name, value = f" {unit_name(quantity[2])}", quantity[1]
+        if separator == "or" or (name or "") in found[-1]:
+            found.append({})
+        found[-1][name or ""] = value
+    return found if len({name for solution in found for name in solution} - {""}) > 1 else None
+
+
+def conjunction(text: str) -> str | None:
+    """How several inequalities are joined, "or" or "and"; None for anything else."""
+    pieces = parts(text)[1]
+    if len(pieces) < 2 or not all(_INEQUALITY.search(piece) for piece in pieces):
+        return None
+    either = as_interval(text) != text or any(token[0] == "or" for token in _top_level(text))
+    return "or" if either else "and"
+
+
+def matrix(text: str) -> list[list[str]] | None:
+    """Entries of a matrix by rows; None for anything else."""
+    match = _MATRIX.fullmatch(text)
+    if match is None or r"\begin" in match[1]:
+        return None
+    rows = [row for row in match[1].split(r"\\") if row.strip()]
+    return [[entry.strip() for entry in row.split("&")] for row in rows]
+
+
 def labelled(text: str) -> tuple[str | None, str]:
     """Name and value of an answer such as ``x = 5``; the name is None if the answer has no name."""
     match = _LABEL.match(text)
@@ -108,8 +153,8 @@ def as_interval(text: str) -> str:
 
 def column_as_tuple(text: str) -> str:
     """A column vector as a tuple; anything else as it is."""
-    match = _COLUMN.fullmatch(text)
-    return f"({', '.join(row.strip() for row in match[1].split(chr(92) * 2) if row.strip())})" if match else text
+    rows = matrix(text) or []
+    return f"({', '.join(entry for (entry,) in rows)})" if rows and {*map(len, rows)} == {1} else text
 
 
 def _interval(text: str) -> str | None:
@@ -135,12 +180,36 @@ def _interval(text: str) -> str | None:
 
 
 def _split(text: str, *, thousands: bool) -> list[str]:
-    """Parts between the commas, semicolons and conjunctions outside all brackets."""
+    """Parts between the commas, semicolons and conjunctions outside all brackets.
+
+    Lists between semicolons or conjunctions, as in 1, 2 or 3, 4, are parts unless their values have names.
+    """
+    flat = [part for _, part in _separated(text, thousands) if part]
+    if sum(labelled(part)[0] is not None for part in flat) < 2:
+        for signs in ((";",), ("and", "or")):
+            pieces = _between(text, [token for token in _top_level(text) if token[0] in signs])
+            lists = [len(_separated(piece, thousands)) > 1 and not piece.endswith(",") for piece in pieces]
+            if len(pieces) > 1 and (all(lists) or (";" in signs and any(lists))):
+                return [piece for piece in pieces if piece]
+    return flat or [text]
+
+
+def _separated(text: str, thousands: bool) -> list[tuple[str, str]]:
+    """Parts with the sign or conjunction before each."""
+    if _SEVERAL_QUANTITIES.fullmatch(text):
+        text = _CLEAR.sub(", ", text.replace(",", ""))
     separators = [token for token in _top_level(text) if token[0] in (",", ";", "and", "or")]
     if thousands:
         separators = [token for token in separators if not _separates_thousands(text, token)]
-    pairs = [token for token in separators if token[0] == ";"]  # a=1, b=2; a=2, b=1
-    return [part for part in _between(text, pairs or separators) if part] or [text]
+    signs = ["", *(token[0] for token in separators)]
+    listed = list(zip(signs, _between(text, separators), strict=True))
+    return [(sign, part) for sign, part in listed if part]  # the part between the signs of ", or" is empty
+
+
+def _inner(text: str) -> str:
+    """A text without its outer brackets."""
+    opening, closing = outer_brackets(text) or ("", "")
+    return text[len(opening) : len(text) - len(closing)].strip()
 
 
 def _separates_thousands(text: str, token: re.Match[str]) -> bool:

@@ -11,17 +11,15 @@ import atexit
 import contextlib
 import json
 import os
-import select
 import signal
+import socket
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from reward_ablation.rewards.grading import worker
-from reward_ablation.rewards.grading.settling import Status
+from reward_ablation.rewards.grading.worker import Status
 
 START_SECONDS = 120.0  # imports on a busy network file system
 REPLY_SECONDS = 4 * worker.WALL_SECONDS  # for a worker that cannot end an answer itself
@@ -47,63 +45,46 @@ class MathWorker:
         return self._process.pid if self._process else None
 
     def judge(self, pairs: Sequence[Pair], at_once: int) -> list[Status]:
-        """Statuses of extracted answers by math-verify, in the order of the pairs.
+        """Statuses of extracted answers by math-verify, in the order of the pairs; `at_once` are judged at a time.
 
         The status timeout means that the limit on CPU time, memory or wall time was reached. The status error means
-        that two processes were ended by something else before they replied.
-
-        Parameters
-        ----------
-        pairs : sequence of (str, str)
-            Gold and answer.
-        at_once : int
-            Number of answers that are judged at once, each in its own process. The statuses do not depend on it.
-
-        Raises
-        ------
-        RuntimeError
-            The worker cannot start, or cannot fork: every status would be false.
+        that two processes were ended by something else before they replied. If the worker cannot start or cannot fork,
+        this is a RuntimeError, because every status would be false.
         """
         with self._lock:
             found = {pair: self._known[pair] for pair in pairs if pair in self._known}
             new = [pair for pair in dict.fromkeys(pairs) if pair not in found]
             for start in range(0, len(new), BATCH):
-                found |= self._judge_batch(new[start : start + BATCH], at_once)
+                for _ in range(2):  # a killed process may not be the fault of its answer
+                    found |= self._ask([pair for pair in new[start : start + BATCH] if pair not in found], at_once)
             # An error or a deadline in wall time is not kept, because it may be the machine's fault.
-            self._known |= {pair: found[pair] for pair in new if found[pair] not in ("error", "late")}
+            self._known |= {pair: found[pair] for pair in new if found.get(pair, "late") != "late"}
             while len(self._known) > CACHE:
                 del self._known[next(iter(self._known))]
-        return ["timeout" if found[pair] == "late" else found[pair] for pair in pairs]  # type: ignore[misc]
+        statuses = (found.get(pair, "error") for pair in pairs)
+        return ["timeout" if status == "late" else status for status in statuses]  # type: ignore[misc]
 
     def close(self) -> None:
         """End the worker; the next question starts another."""
         with self._lock:
             self._stop()
 
-    def _judge_batch(self, pairs: list[Pair], at_once: int) -> dict[Pair, str]:
-        found: dict[Pair, str] = {}
-        for _ in range(2):  # a killed process may not be the fault of its answer
-            if left := [pair for pair in pairs if pair not in found]:
-                found |= self._ask(left, at_once)
-        return {pair: found.get(pair, "error") for pair in pairs}
-
     def _ask(self, pairs: list[Pair], at_once: int) -> dict[Pair, str]:
         """Statuses from one request, except for answers whose process was killed or whose worker ended first."""
         found: dict[Pair, str] = {}
+        if not pairs:
+            return found
+        process = self._process = self._process or _Process()
         try:
-            process = self._process = self._process or _Process()
-            process.send({"pairs": pairs, "at_once": at_once}, REPLY_SECONDS)
+            process.send(pairs, at_once)
             for _ in pairs:
-                reply = process.receive(REPLY_SECONDS)
-                if "failed" in reply:
-                    raise RuntimeError(f"the grading worker failed: {reply['failed']}")
-                if reply["status"] != "killed":
-                    found[pairs[reply["index"]]] = reply["status"]
-        except (BrokenPipeError, EOFError, TimeoutError):
+                index, status = process.receive()
+                if status != "killed":
+                    found[pairs[index]] = status
+        except BaseException as error:  # an interrupt here would leave replies behind for the next question
             self._stop()
-        except BaseException:  # an interrupt here would leave replies behind for the next question
-            self._stop()
-            raise
+            if not isinstance(error, ConnectionError | EOFError | TimeoutError):
+                raise
         return found
 
     def _stop(self) -> None:
@@ -112,88 +93,70 @@ class MathWorker:
             process.kill()
 
     def _forget(self) -> None:
-        """In a forked child: leave the worker to the parent, whose pipes these are."""
+        """In a forked child: leave the worker to the parent."""
         self._lock = threading.Lock()
+        if self._process:
+            self._process.close()
         self._process = None
 
 
 class _Process:
-    """The worker and its two pipes, ready for requests."""
+    """The worker and the socket to it, ready for requests."""
 
     def __init__(self) -> None:
-        with _blocked(worker.FOR_THE_STARTER):  # the worker unblocks these signals once it ignores them
+        self._socket, theirs = socket.socketpair()
+        self._replies = self._socket.makefile("r")
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, worker.FOR_THE_STARTER)  # until the worker ignores them
+        try:
             self._popen = subprocess.Popen(
                 # -P: no module beside the script or in the working folder can take the place of sympy's
                 [sys.executable, "-P", worker.__file__],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                bufsize=0,
+                stdin=theirs,
+                stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,  # the parser prints answers that it could not read
                 env={**os.environ, "PYTHONHASHSEED": "0"},  # sympy orders by hash: the same verdict each time
                 start_new_session=True,  # an interrupt at the terminal reaches the parent alone; makes a group to kill
             )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            theirs.close()
         self.pid = self._popen.pid
-        self._input, self._output = self._popen.stdin.fileno(), self._popen.stdout.fileno()  # type: ignore[union-attr]
-        os.set_blocking(self._input, False)  # a write may take part of a line
-        self._received = b""
+        self._socket.settimeout(START_SECONDS)
         try:
-            reply = self.receive(START_SECONDS)
-        except EOFError:
-            reply = {"failed": "it ended at once"}
-        except TimeoutError:
-            reply = {"failed": f"no sign of life in {START_SECONDS:.0f} s"}
+            self.receive()
+        except (ConnectionError, EOFError, TimeoutError):
+            self.kill()
+            raise RuntimeError(f"the grading worker did not start within {START_SECONDS:g} s, or ended") from None
         except BaseException:
             self.kill()
             raise
-        if "failed" in reply:
-            self.kill()
-            raise RuntimeError(f"the grading worker did not start: {reply['failed']}")
 
-    def send(self, request: dict[str, Any], seconds: float) -> None:
-        """Write one line; TimeoutError after `seconds`, BrokenPipeError if the worker has ended."""
-        line = memoryview(json.dumps(request).encode() + b"\n")
-        deadline = time.monotonic() + seconds
-        while line:
-            _wait(self._input, select.POLLOUT, deadline)
-            line = line[os.write(self._input, line) :]
+    def send(self, pairs: list[Pair], at_once: int) -> None:
+        """Write one request; TimeoutError after `REPLY_SECONDS`, ConnectionError if the worker has ended."""
+        self._socket.settimeout(REPLY_SECONDS)
+        self._socket.sendall(json.dumps([pairs, at_once]).encode() + b"\n")
 
-    def receive(self, seconds: float) -> dict[str, Any]:
-        """Read one line; TimeoutError after `seconds`, EOFError if the worker has ended."""
-        deadline = time.monotonic() + seconds
-        while b"\n" not in self._received:
-            _wait(self._output, select.POLLIN, deadline)
-            part = os.read(self._output, 65536)
-            if not part:
-                raise EOFError
-            self._received += part
-        line, _, self._received = self._received.partition(b"\n")
-        return json.loads(line)
+    def receive(self) -> tuple[int, str]:
+        """Index and status of an answer; TimeoutError after the same time, EOFError if the worker has ended."""
+        line = self._replies.readline()
+        if not line:
+            raise EOFError
+        index, status = json.loads(line)
+        if index < 0:
+            raise RuntimeError(f"the grading worker failed: {status}")
+        return index, status
 
     def kill(self) -> None:
         """End the worker and all processes that it started."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         self._popen.wait()
-        for pipe in (self._popen.stdin, self._popen.stdout):
-            pipe.close()  # type: ignore[union-attr]
+        self.close()
 
-
-def _wait(descriptor: int, event: int, deadline: float) -> None:
-    """Wait until a pipe is ready; TimeoutError at the deadline."""
-    poll = select.poll()  # not select.select, which refuses descriptors above 1,023
-    poll.register(descriptor, event)
-    if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
-        raise TimeoutError
-
-
-@contextlib.contextmanager
-def _blocked(signals: set[signal.Signals]) -> Iterator[None]:
-    """Block signals in this thread. Processes that it starts meanwhile keep them blocked until they unblock them."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    def close(self) -> None:
+        """Close the socket; the worker ends when nobody has it open."""
+        self._replies.close()
+        self._socket.close()
 
 
 math_worker = MathWorker()

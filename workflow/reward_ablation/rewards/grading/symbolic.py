@@ -6,7 +6,7 @@ compared here, by value, because math-verify has an absolute tolerance, under wh
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import count, cycle, product
 
 import sympy
 from latex2sympy2_extended import NormalizationConfig
@@ -22,11 +22,12 @@ from reward_ablation.rewards.grading.exact import DOUBLE, rounded_places
 _STEEP = (sympy.exp, sympy.factorial, sympy.gamma, sympy.sinh, sympy.cosh, sympy.tanh, sympy.coth)
 #: Largest exponent that is compared.
 _MOST = 10_000
-#: Values of symbols at which formulae are compared. No zero, sign or symmetry makes different formulae agree there.
-_POINTS = [sympy.Rational(*ratio) for ratio in ((731, 503), (1193, 311), (457, 89), (2111, 201), (389, 673))]
+_NUMBERS = [sympy.Rational(*ratio) for ratio in ((731, 503), (1193, 311), (457, 89), (2111, 201), (389, 673))]
 _CONSTANTS = {"i": sympy.I, "e": sympy.E}
+#: Functions that are one formula here and another there. Few points can miss the place where they change.
+_KINKED = (sympy.Abs, sympy.Max, sympy.Min, sympy.floor, sympy.ceiling, sympy.sign, sympy.Piecewise)
 #: Left to math-verify, because a value would take long to find or does not exist.
-_UNEVALUATED = (AppliedUndef, sympy.Sum, sympy.Product, sympy.Integral, sympy.Limit, sympy.Derivative)
+_UNEVALUATED = (sympy.Sum, sympy.Product, sympy.Integral, sympy.Limit, sympy.Derivative)
 
 # LaTeX only: the extraction of plain expressions passes text to sympy's parse_expr, which is eval.
 # `units` removes units; the parser would remove the variables t, m, s and h with them.
@@ -38,16 +39,11 @@ class TooCostly(Exception):
     """There is no verdict within the bounds, because more digits would have to be compared."""
 
 
-class Unreadable(Exception):
-    """The answer cannot be parsed."""
-
-
-def equal(gold: str, answer: str) -> bool:
-    """Whether two normalised LaTeX expressions are equal; `Unreadable` if the answer cannot be parsed."""
-    given = read(answer)
+def equal(gold: str, answer: str) -> bool | None:
+    """Whether two normalised LaTeX expressions are equal; None if the answer cannot be parsed."""
+    expected, given = read(gold), read(answer)
     if not given:
-        raise Unreadable
-    expected = read(gold)
+        return None
     if not expected:
         return False
     places = rounded_places(answer)
@@ -66,7 +62,7 @@ def same(expected: Basic, given: Basic, places: int | None = None) -> bool | Non
 
     `places` is the number of decimal places to which one of them may be rounded.
     """
-    expected, given = without_floats(expected), without_floats(given)
+    expected, given = exact(expected), exact(given)
     if any(isinstance(side, Basic) and side.has(sympy.zoo, sympy.nan) for side in (expected, given)):
         return False  # 12:00 is no ratio, nor is 1:00
     if expected == given:
@@ -80,7 +76,7 @@ def same(expected: Basic, given: Basic, places: int | None = None) -> bool | Non
         if any(_is_unevaluated(side) for side in (expected, given)):
             return None
     if isinstance(expected, Relational) and isinstance(given, Relational):
-        return same_relation(expected, given)
+        return same_relation(expected, given) or False  # math-verify would compare the right sides alone
     if not (isinstance(expected, Expr) and isinstance(given, Expr)):
         return None
     expected, given = _with_constants(expected), _with_constants(given)
@@ -91,32 +87,36 @@ def same(expected: Basic, given: Basic, places: int | None = None) -> bool | Non
 
 
 def same_values(expected: Expr, given: Expr) -> bool | None:
-    """Whether two expressions have the same value for all values of their symbols.
-
-    They are compared at two points with positive values and at one point with negative values. If they differ only at
-    the negative values, as x and the square root of x squared do, the verdict depends on the meaning of the symbols:
-    None. If an expression has no real value at the negative point, such as the square root of n, the positive points
-    decide.
-    """
+    """Whether two numbers are equal, or two formulae at a few points; None if one of them has no finite value."""
     symbols = sorted(expected.free_symbols | given.free_symbols, key=str)
     digits = digits_at_stake(expected, given)
     if not symbols:
         return close(expected, given, digits)
-    exactly = all(side.is_rational_function(*symbols) for side in (expected, given))
-    verdicts = []
-    for shift, sign in ((0, 1), (1, 1), (0, -1)):
-        numbers = [sign * number for number in _points(len(symbols), shift)]
-        point = dict(zip(symbols, numbers if exactly else [sympy.N(n, digits) for n in numbers], strict=True))
-        verdicts.append(close(expected.subs(point), given.subs(point), digits))
-    if verdicts[:2] != [True, True]:
-        return False if False in verdicts[:2] and None not in verdicts[:2] else None
-    return verdicts[2] or not all(_is_real_at(side, point) for side in (expected, given)) or None
+    if any(map(_has_kinks, (expected, given))):  # all signs, beyond every number in the formulae, and near zero
+        parts = {part for side in (expected, given) for part in sympy.preorder_traversal(side) if part.is_number}
+        sizes = [abs(sympy.N(part, 15)) for part in parts]
+        if not all(size.is_finite for size in sizes):
+            return None
+        far = sympy.prod([2 + int(size) for size in sizes]) * 1000
+        signs = product((1, -1), repeat=min(len(symbols), 4))
+        points = [_point(symbols, *chosen) for chosen in product((1 / far, 1, far), signs)]
+    else:  # the square root of n is compared at positive values alone
+        points = [_point(symbols, size) for size in (1, 3, -1)]
+        if not all(_is_real_at(side, points[-1]) for side in (expected, given)):
+            points.pop()
+    return all_true([close(expected.subs(point), given.subs(point), digits) for point in points])
 
 
-def _points(count: int, shift: int) -> list[sympy.Rational]:
-    """Positive numbers, as many as `count`; a different shift gives different numbers."""
-    repeated = _POINTS * (count // len(_POINTS) + 1)
-    return [number * (1 + 3 * shift) + shift * index for index, number in enumerate(repeated[:count], start=1)]
+def _point(symbols: list, size: Expr | int, signs: tuple[int, ...] = (1,)) -> dict:
+    """Values of symbols. No zero, sign or symmetry makes different formulae agree there."""
+    values = zip(symbols, cycle(signs), cycle(_NUMBERS), count(), strict=False)
+    return {symbol: sign * size * (number + index) for symbol, sign, number, index in values}
+
+
+def _has_kinks(expression: Expr) -> bool:
+    r"""Whether an expression is \|x\| or \sqrt{x^2} or the like."""
+    roots = [power.base for power in expression.atoms(sympy.Pow) if not power.exp.is_integer]
+    return expression.has(*_KINKED) or any(base.has(sympy.Pow) and base.free_symbols for base in roots)
 
 
 def _is_real_at(expression: Expr, point: dict) -> bool:
@@ -131,24 +131,16 @@ def digits_at_stake(*sides: Expr) -> int:
 
     1 + e^{-3000} and 1 differ in the 1,303rd digit.
     """
-    most = 0
-    for side in sides:
-        for number in side.atoms(sympy.Rational):
-            most = max(most, len(str(abs(number.p))), len(str(number.q)))
-        exponents = [power.exp for power in side.atoms(sympy.Pow)]
-        exponents += [function.args[0] for function in side.atoms(*_STEEP)]
-        for exponent in exponents:
-            numbers = [exponent] if exponent.is_number else exponent.atoms(sympy.Rational)
-            most = max([most, *(_size(number) for number in numbers)])
-    return 90 + 2 * most
-
-
-def _size(number: Expr) -> int:
-    """Size of an exponent; `TooCostly` if it is above `_MOST`."""
-    value = abs(sympy.N(number, 10))
-    if not value.is_finite or value > _MOST:
-        raise TooCostly
-    return int(value)
+    numbers = [number for side in sides for number in side.atoms(sympy.Rational)]
+    sizes = [len(str(abs(part))) for number in numbers for part in (number.p, number.q)]
+    for part in {part for side in sides for part in side.atoms(sympy.Pow, *_STEEP)}:
+        exponent = part.exp if isinstance(part, sympy.Pow) else part.args[0]
+        for number in [exponent] if exponent.is_number else exponent.atoms(sympy.Rational):
+            size = abs(sympy.N(number, 10))
+            if not size.is_finite or size > _MOST:
+                raise TooCostly
+            sizes.append(int(size))
+    return 90 + 2 * max(sizes, default=0)
 
 
 def same_relation(expected: Relational, given: Relational) -> bool | None:
@@ -158,9 +150,8 @@ def same_relation(expected: Relational, given: Relational) -> bool | None:
         return None
     symbols = sorted(left[1].free_symbols | right[1].free_symbols, key=str)
     ratios = []
-    for sign, size in product((1, -1), (1, 3)):
-        values = [sign ** (index + 1) * size * point for index, point in enumerate(_POINTS * len(symbols))]
-        point = dict(zip(symbols, values, strict=False))
+    for signs, size in product(((1,), (-1, 1)), (1, 3)):
+        point = _point(symbols, size, signs)
         above, below = (side.subs(point).doit() for side in (left[1], right[1]))
         if not (above.is_number and below.is_number) or below.is_zero is not False:
             return None
@@ -184,12 +175,12 @@ def close(expected: Expr, given: Expr, digits: int) -> bool | None:
     return bool(difference <= sympy.Rational(10) ** (30 - digits) * largest)
 
 
-def without_floats(expression: Basic) -> Basic:
-    """A sympy object in which decimals are replaced by the same fractions."""
-    if not isinstance(expression, Basic | MatrixBase):
+def exact(expression: Basic) -> Basic:
+    """A sympy object with fractions for decimals, and a symbol for each value of an unknown function, such as f(2)."""
+    if not isinstance(expression, Basic):  # a matrix, whose entries are compared one by one
         return expression
-    floats = expression.atoms(sympy.Float)
-    return expression.xreplace({number: sympy.Rational(str(number)) for number in floats}) if floats else expression
+    expression = expression.xreplace({part: sympy.Rational(str(part)) for part in expression.atoms(sympy.Float)})
+    return expression.xreplace({part: sympy.Symbol(str(part)) for part in expression.atoms(AppliedUndef)})
 
 
 def _is_unevaluated(side: Basic) -> bool:
@@ -198,8 +189,8 @@ def _is_unevaluated(side: Basic) -> bool:
 
 def _with_constants(expression: Expr) -> Expr:
     """An expression in which i is the imaginary unit and e is Euler's number; the parser reads them as symbols."""
-    named = {symbol: _CONSTANTS[str(symbol)] for symbol in expression.free_symbols if str(symbol) in _CONSTANTS}
-    return expression.xreplace(named) if named else expression
+    named = {symbol for symbol in expression.free_symbols if str(symbol) in _CONSTANTS}
+    return expression.xreplace({symbol: _CONSTANTS[str(symbol)] for symbol in named})
 
 
 def _one_sided(relation: Relational) -> tuple[str, Expr]:

@@ -1,8 +1,8 @@
 r"""Units and other words after a value.
 
-A unit is removed where it is clear-cut, because most golds have no unit: words in ``\text{}``, or plain words after a
-plain number (``72 eggs``, ``5 cm``). Words that change the value stay (``dozen``, ``squared``). If both answers name a
-unit of measurement, the units must be the same: 3 cm is not 3 m.
+A known unit is removed, because most golds have no unit: words in ``\text{}``, or plain words after a plain number
+(``72 eggs``, ``5 cm``). Every other word stays (``72 dozen``, ``72 googol``), and so does a unit beside another. If
+both answers name a unit of measurement, the units must be the same: 3 cm is not 3 m.
 """
 
 from __future__ import annotations
@@ -11,33 +11,32 @@ import re
 
 from reward_ablation.rewards.grading.spelling import TEXT_COMMAND, spelled
 
-#: Words after a number that are not units: they are part of its value or change its meaning.
-_NOT_UNIT_WORDS = """
-dozen dozens mn bn k lakh crore score gross pair pairs couple half halves third thirds quarter quarters double triple
-ths rds squared cubed factorial root power reciprocal inverse negative positive percent percentage pct ppm ppb
-plus minus times over divided by choose mod modulo remainder base more less fewer under above below most least maximum
-minimum than is are not no wrong right maybe perhaps rather and or to from until between where if when am pm
-pi i m b x y e
+#: What is counted in problems for children, and words that may stand before a unit. No other word is dropped.
+_COUNTED = """
+acre adult animal apple bag ball balloon banana bead bill bird block boat book bottle bowl box boxes boy bracelet brick
+brownie bunch bushel bus buses button cake calorie can candle candies candy car card carrot cat chair child children
+chocolate class classes coin color cookie cow crayon crate cup cupcake customer dime dog doll donut duck egg employee
+euro field fish flower foot fox foxes frog fruit gallon game gift girl glass glasses goat guest hat hen horse house item
+jar jellybean job kid leaf leaves legs lemon letter lion lollipop man marble match matches meal member men mile movie
+mug muffin necklace nickel notebook orange ounce pack package packet page painting pancake part peach peaches pear pen
+pencil pennies penny people person pet petal photo picture pie piece pill pint pizza plant plate player point potato
+potatoes present pumpkin puppies puppy quart question rabbit ring room rose row seat seed sheep sheet shell shelf
+shelves shirt shoe shrimp slice snack sock song square stamp star step stick sticker stone strawberries strawberry
+student sweet table tablespoon task teacher teaspoon test ticket tile time ton tomato tomatoes toy train tree trip truck
+turtle unit vegetable vote way wheel window woman women word worker
+digit integer number triangle value rectangle side solution usd
 """
-_NOT_UNITS = frozenset(_NOT_UNIT_WORDS.split())
-#: Numbers in words, and their parts and multiples: 3 twelfths, 5 tens, seventy one.
-_NUMBER_WORD = re.compile(
-    r"(?:four|fif|six|seven|eigh|nin|ten|eleven|twelf|\w+teen|\w+tie|hundred|thousand|\w+illion)ths?|(?:hundred|thousand)s?|\w*(?:illion|teen)s?"
-    r"|tens|zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
-    r"|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety"
-)
+_BEFORE_UNITS = frozenset({"additional", "different", "distinct", "right", "us", "sq", "cubic", "of", "per"})
+_KNOWN = _BEFORE_UNITS.union(_COUNTED.split())
 #: Letters that are units if they stand alone in `\text{}`, where a letter is no variable.
 _LETTER_UNITS = frozenset("msglLh")
-_SHORT = r"(?:[ckm]m|[km]g|m[lL]|lbs?|oz|ft|in|yd|mi|mph|kph|hrs?|min|secs?)"
 _POWER = r"(?:\^ ?\{?[23]\}?)?"
 _VALUE = r"(?:[-+]?[\d.,]*+(?<=\d)|[-+]?\d+ ?/ ?\d+|[-+]?\d* ?\\frac\{\d+\}\{\d+\})"
 
 _WORDS_IN_TEXT = re.compile(rf"(?<=[\w)}}!]) ?/? ?{TEXT_COMMAND} ?\{{ ?\(?([A-Za-z][A-Za-z ./-]*+)\)?\}} ?{_POWER}$")
-_SHORT_UNIT = re.compile(rf"^({_VALUE}) ?{_SHORT}{_POWER}$")
-_COMPOUND_UNIT = re.compile(rf"^({_VALUE}) ?[a-zA-Z]{{1,3}} ?/ ?[a-zA-Z]{{1,3}}{_POWER}$")
-_PLAIN_WORDS = re.compile(rf"^({_VALUE}) \(?((?:[A-Za-z]{{2,}}+\.? ?){{1,5}}+)\)?{_POWER}$")
-_UNIT_AFTER_BRACKET = re.compile(rf"^(.*[)}}]) ([A-Za-z]{{2,}}){_POWER}$")
-_ATTACHED_UNIT = re.compile(rf"^({_VALUE})([A-Za-z]{{3,}})$")
+_PLAIN_WORDS = re.compile(
+    rf"(?P<value>(?P<number>{_VALUE})|.*[)}}])(?P<gap> ?)\(?(?P<unit>(?:[A-Za-z]++\.?(?: ?/ ?| )?){{1,5}})\)?{_POWER}"
+)
 _FRACTION_OF_UNITS = re.compile(
     rf" ?\\frac ?\{{ ?{TEXT_COMMAND} ?\{{[A-Za-z ]+\}} ?\}} ?\{{ ?{TEXT_COMMAND} ?\{{[A-Za-z ]+\}} ?\}}$"
 )
@@ -64,24 +63,22 @@ _WRAPPED = re.compile(rf"{TEXT_COMMAND} ?\{{([^{{}}]*)\}}")
 _AFTER_A_VALUE = re.compile(r"[\d)}\s]$")
 _DEGREES = re.compile(r"(?:°|\^ ?\{? ?\\circ ?\}?)\s*\$?$")
 _PERCENT = re.compile(r"(?:[%\uff05]|(?<![A-Za-z])(?:per ?cent(?:age)?|pct))[\s}.$]*$")
-_MONEY = re.compile(r"\\\$|^\$[\d.,]+$")
+_MONEY = re.compile(r"\\(\$)|^(?:US)?([$\u20ac\u00a3\u00a5\u20b9])\s?[\d.,]+$")
 _POWERS = {"square": "2", "sq": "2", "cubic": "3"}
 
 
 def without_unit(text: str) -> str:
     """A spelled answer without the unit after its value."""
     text = _FRACTION_OF_UNITS.sub("", text)
-    while (match := _WORDS_IN_TEXT.search(text)) and is_unit(match[1], in_text=True):
+    match = _WORDS_IN_TEXT.search(text)
+    if match and is_unit(match[1], in_text=True) and not _WRAPPED.search(text[: match.start()]):
         text = text[: match.start()]
-    for pattern in (_SHORT_UNIT, _COMPOUND_UNIT):
-        text = pattern.sub(r"\1", text)
-    match = _PLAIN_WORDS.match(text)
-    if match and is_unit(match[2]):
-        return match[1]
-    if (match := _UNIT_AFTER_BRACKET.match(text)) and _unit(match[2]):
-        return match[1]
-    match = _ATTACHED_UNIT.match(text)
-    return match[1] if match and _unit(match[2]) else text
+    match = _PLAIN_WORDS.fullmatch(text)
+    if match is None or len(match["unit"]) == 1:  # a letter may be a variable
+        return text
+    counted = match["number"] and match["gap"] and "/" not in match["unit"]  # 3 eggs, but not 3eggs
+    known = is_unit(match["unit"]) if counted else all(map(_unit, re.split(r"[ ./]+", match["unit"].strip(" ."))))
+    return match["value"] if known else text
 
 
 def units_differ(gold: str, answer: str) -> bool:
@@ -113,9 +110,15 @@ def measurement_unit(answer: str) -> str | None:
         unit = _unit(word) or ("/".join(_unit(part) or part for part in word.split("/")) if "/" in word else None)
         unit = unit if len(match["word"]) > 1 or wrapped else None
     if unit is None or match is None:
-        return "$" if _MONEY.search(answer[:60].strip()) else None
+        money = _MONEY.search(answer[:60].strip())
+        return (money[1] or money[2]) if money else None
     power = match["power"] or _POWERS.get((match["before"] or "").strip(" ."))
     return f"{unit}^{power}" if power else unit
+
+
+def unit_name(word: str) -> str:
+    """One name for the spellings of a unit or of anything that is counted."""
+    return _unit(word) or word.lower().removesuffix("s")
 
 
 def _unit(word: str) -> str | None:
@@ -125,9 +128,9 @@ def _unit(word: str) -> str | None:
 
 def is_unit(words: str, *, in_text: bool = False) -> bool:
     r"""Whether words after a value are a unit and do not change the value; in `\text{}` a letter is no variable."""
-    found = re.findall(r"[A-Za-z]+", words.lower())
     if in_text and len(words.strip()) == 1:
         return words.strip() in _LETTER_UNITS
-    if "per" in found:
-        return not {"cent", "mille", "thousand"} & set(found)
-    return not _NOT_UNITS & set(found) and not any(_NUMBER_WORD.fullmatch(word) for word in found)
+    found = re.findall(r"square|cubic|sq(?=u)|[A-Za-z]+", words)
+    if not found or found[-1].lower() in _BEFORE_UNITS:
+        return False
+    return all(_unit(word) or {word.lower(), word.lower().removesuffix("s")} & _KNOWN for word in found)
