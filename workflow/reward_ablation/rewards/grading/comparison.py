@@ -1,24 +1,15 @@
 r"""Whether two answers are equal: by their exact values, else by their structure, else expression by expression.
 
 Nothing here parses mathematics. Lists, sets, tuples and intervals are taken apart as text (`structure`). The remaining
-expressions go to a function that the caller provides.
+expressions go to a function that the caller provides. The conventions are a table in docs/evaluation.md. Moreover:
 
-- If only one of gold and answer has a percent sign, the sign may be left out: ``60\%`` is 60 and 0.6. In a list
-  the sign is left out of all numbers or of none.
-- A bare list ``1, 2`` and a set ``\{1, 2\}`` have no order. Repeated values count only in a bare list of several
-  single values: ``1/2, 0.5`` is the list 0.5, 0.5.
-- ``(1, 2)`` and ``[1, 2]`` have an order, and their brackets count: a tuple is no set, ``(0, 1]`` is not ``[0, 1]``.
-  A list without brackets equals a tuple if its parts, or the labels of its parts, are in the right order.
-- ``1 \pm a`` is the list ``1 + a, 1 - a``; "and" and "or" are commas.
-- ``x = 5`` means 5 if the other answer is no equation; ``2x = 10`` does not. ``f(2) = 4`` is not ``f(0) = 4``. Every
-  side of a chain ``AB = 2 + 3 = 5`` must be right, and so must the first side of ``2\pi \approx 6.28``. ``x \in S``
-  means S.
-- ``x = 1, y = 2`` and ``2 hours and 30 minutes`` are values by name or unit. A bare list has no names and never equals
-  them; ``(1, 2)`` may stand for names in alphabetical order. A name that comes again begins another solution.
+- Every side of a chain ``AB = 2 + 3 = 5`` must be right, and so must the first side of ``2\pi \approx 6.28``.
+  ``x = 5`` means 5 if the other answer is no equation; ``2x = 10`` does not. ``x \in S`` means S.
+- ``1 \pm a`` is the list ``1 + a, 1 - a``; "and" and "or" are commas. Repeated values count only in a bare list of
+  several single values: ``1/2, 0.5`` is the list 0.5, 0.5.
 - ``-2 \le x < 7`` is ``[-2, 7)`` if the other answer is an interval. A column vector is a tuple if the other answer
   is a tuple, and a gold that is a column vector may be answered with a list of Python, ``[1, 2]``.
 - ``1101`` is ``1101_2`` if the gold states the base; ``3:30 pm`` is ``3:30`` and ``15:30``.
-- Words are compared as words: a parser would read them as products of variables.
 """
 
 from __future__ import annotations

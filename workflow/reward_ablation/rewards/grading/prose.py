@@ -12,12 +12,12 @@ from collections import deque
 from reward_ablation.rewards.grading.units import measurement_unit
 
 FORMULA_TAIL = 4000  # characters from the end in which a formula is looked for
-_FORMULA = re.compile(
-    r"\$\$(.{1,500}?)\$\$|(?<![\\$])\$(?![\s$])([^$]{1,500}?)(?<![\s\\])\$(?![\d$])"
+_FORMULA = (
+    r"(?s:\$\$(.{1,500}?)\$\$|(?<![\\$])\$(?![\s$])([^$]{1,500}?)(?<![\s\\])\$(?![\d$])"
     r"|(?<![\\$])\$\s([^$]{0,500}?\\[a-zA-Z][^$]{0,500}?)\s\$(?![\d$])"
-    r"|\\\((.{1,500}?)\\\)|\\\[(.{1,500}?)\\\]",
-    re.DOTALL,
+    r"|\\\((.{1,500}?)\\\)|\\\[(.{1,500}?)\\\])"
 )
+_LAST_FORMULA = re.compile(_FORMULA)
 #: Full-width digits, stops and percent signs stand in Chinese and Japanese text.
 _DIGITS = r"(?:[1-9]\d{0,2}(?:(?:,|\{,\})\d{3})+(?!\d)|\d+)(?:[.\uff0e]\d+)?|\.\d+"
 #: A sign after a digit or a bracket is an operation. Two signs stay with the number, and the grader refuses them;
@@ -45,9 +45,9 @@ _STATEMENT = re.compile(
 )
 STATEMENT_TAIL = 20_000  # characters from the end in which a statement is looked for
 _MOST_STATEMENTS = 20
-#: A number with its scale: "The answer is 131.3 thousand euros." (Bard)
-_STATED_NUMBER = re.compile(
-    rf"{_NUMBER}(?:\s(?:dozen|hundred|thousand|million|billion|trillion|percent)s?(?![A-Za-z]))?", re.VERBOSE
+#: A formula, or a number with its scale: "The answer is 131.3 thousand euros." (Bard)
+_STATED = re.compile(
+    rf"{_FORMULA}|(?x:{_NUMBER})(?:\s(?:dozen|hundred|thousand|million|billion|trillion|percent)s?(?![A-Za-z]))?"
 )
 _STATED_CHOICE = re.compile(r"\([A-J]\)|[A-J](?=[.,:;*\"<\u3002\uff0c]|\s?\(|[ \t]{0,9}(?:\n|$))")
 _BETWEEN_STATED = re.compile(r"\s?(?:,\s?(?:(?:and|or)\s)?|;\s?|[、\uff0c和或])|\s(?:and|or)\s")
@@ -85,7 +85,7 @@ def last_number(text: str) -> str | None:
 def last_formula_or_number(text: str) -> str | None:
     """The last formula near the end of a text, or the last number if a number follows the formula."""
     tail = text[-FORMULA_TAIL:]
-    formula = last_match(_FORMULA, tail)
+    formula = last_match(_LAST_FORMULA, tail)
     number = last_number(text)
     if formula is None or re.search(r"\d", tail[formula.end() :]):
         return number
@@ -115,12 +115,10 @@ def _value_after(text: str, statement: re.Match[str]) -> str | None:
     start = statement.end()
     if choice := _STATED_CHOICE.match(text, start):
         return text[start : (_OTHER_CHOICE.match(text, choice.end()) or choice).end()]
-    first = last = _formula_or_number(text, start)
+    first = last = _STATED.match(text, start)
     if first is None or last is None:
         return None
-    while (between := _BETWEEN_STATED.match(text, last.end())) and (
-        following := _formula_or_number(text, between.end())
-    ):
+    while (and_ := _BETWEEN_STATED.match(text, last.end())) and (following := _STATED.match(text, and_.end())):
         last = following
     word = _WORD_AFTER.match(text, last.end())
     listed = "\n" in statement["lead"] and _LIST_MARK.match(text, last.end())
@@ -140,10 +138,6 @@ def _words_after(text: str, statement: re.Match[str]) -> str | None:
         return None
     ends_line = not text[words.end() : words.end() + 80].partition("\n")[0].strip(" .!*")
     return words[0] if ends_line or statement["colon"] == "" else None
-
-
-def _formula_or_number(text: str, start: int) -> re.Match[str] | None:
-    return _FORMULA.match(text, start) or _STATED_NUMBER.match(text, start)
 
 
 def _content(found: re.Match[str]) -> str:

@@ -129,16 +129,11 @@ def spelled(text: str) -> str:
         text = pattern.sub(replacement, text)
     if r"\begin" not in text:
         text = text.replace("&", "")  # left over from a removed environment
-    if r"\circ" in text:
-        text = _without_degrees(text)
+    if r"\circ" in text and _TRIGONOMETRIC.search(text):
+        text = _ANGLE.sub(r"(\1\\cdot\\frac{\\pi}{180})", text)  # radians
+    elif r"\circ" in text:
+        text = _DEGREES.sub("", text)
     return " ".join(_INTRODUCTION.sub("", text).split()).rstrip(" .,;:")
-
-
-def _without_degrees(text: str) -> str:
-    """The text without degree signs and scales of temperature; angles of trigonometric functions become radians."""
-    if _TRIGONOMETRIC.search(text):
-        return _ANGLE.sub(r"(\1\\cdot\\frac{\\pi}{180})", text)
-    return _DEGREES.sub("", text)
 
 
 def _without_unicode(text: str) -> str:
