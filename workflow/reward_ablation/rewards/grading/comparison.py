@@ -87,12 +87,11 @@ def exactly_equal(gold: str, answer: str) -> bool | None:
     if answer == gold or comparison_key(answer) == comparison_key(gold):
         return True
     value, gold_value = exact_value(answer), exact_value(gold)
-    if value is None and gold_value is not None:  # 2,74 where the gold is a number
-        value = decimal_comma(answer)
+    value = decimal_comma(answer) if value is None else value  # 2,74 where the gold is a number
     if value is not None and gold_value is not None:
         return value == gold_value or _rounds_to(gold, gold_value, answer, value)
     times, gold_times = clock_seconds(answer), clock_seconds(gold)
-    if times and gold_times and (":" in gold or ":" in answer):
+    if times and gold_times:
         return bool(times & gold_times)
     return _compare_based(gold, answer)
 

@@ -24,15 +24,11 @@ _CLOCK = re.compile(r"(\d{1,2})(?::(\d\d)(?::(\d\d))?)?(?: ?([ap])m)?")
 _REPEATING = re.compile(r"([-+]?)(\d+)\.(\d*)\\overline ?\{ ?(\d+) ?\}")
 _SCALED = re.compile(r"(.+?) ?\b(dozen|hundred|thousand|million|billion|trillion)s?")
 _SCALES = {"dozen": 12, "hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
-_WORDS = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-    "eighteen nineteen twenty"
-)
-_VALUES = {word: Fraction(value) for value, word in enumerate(_WORDS.split())}
-_TENS = enumerate(["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"], start=2)
-_VALUES |= {
-    ten + (word if value else ""): 10 * tens + value for tens, ten in _TENS for word, value in [*_VALUES.items()][:10]
-}
+_ONES = ["", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+_TEENS = "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
+_TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+_NUMERALS = [*_ONES, *_TEENS.split(), *(ten + one for ten in _TENS for one in _ONES)]
+_VALUES = {"zero": Fraction(0)} | {word: Fraction(value) for value, word in enumerate(_NUMERALS)}
 _MIXED = r"\d+ ?\\frac ?\{ ?\d+ ?\} ?\{ ?\d+ ?\}|\d+ \d+ ?/ ?\d+"
 #: A mixed number, a number, a command, a variable with its index, or any other character.
 _TOKEN = re.compile(rf"{_MIXED}|{_NUMBER}(?:[eE][-+]?\d{{1,3}})?|\\[a-zA-Z]+|[A-Za-z](?: ?_ ?(?:\w|\{{\w+\}}))?|\S")
@@ -65,8 +61,6 @@ def exact_value(normalised: str) -> Fraction | None:
     if match := _SCALED.fullmatch(normalised):
         value = exact_value(match[1])
         return None if value is None else value * _SCALES[match[2]]
-    if not any(map(str.isdecimal, normalised)):
-        return None
     expression = _Expression(normalised)
     number = expression.value(0)
     return number if isinstance(number, Fraction) and not expression.has_variables else None
@@ -83,15 +77,14 @@ def same_value(gold: str, answer: str) -> bool | None:
         expected, given = (side.value(point) for side in sides)
         if expected is None or given is None:
             return None
-        if isinstance(expected, Fraction) and isinstance(given, Fraction):
-            if expected != given:
-                return False
-        else:
-            try:
-                least = CLEARLY * max(side.largest for side in sides)
-                return False if abs(complex(expected) - complex(given)) > least else None
-            except OverflowError:
-                return None
+        exact = isinstance(expected, Fraction) and isinstance(given, Fraction)
+        least = CLEARLY * max(side.largest for side in sides)
+        try:
+            differ = expected != given if exact else abs(complex(expected) - complex(given)) > least
+        except OverflowError:
+            return None
+        if differ or not exact:
+            return False if differ else None
     return True
 
 
@@ -127,7 +120,7 @@ def clock_seconds(normalised: str) -> set[int]:
     if match is None or not (match[2] or match[4]):
         return set()
     hours, minutes, seconds = (int(number or 0) for number in match.groups()[:3])
-    if hours > 24 or minutes > 59 or seconds > 59 or (match[4] and not 1 <= hours <= 12):
+    if hours > 24 or max(minutes, seconds) > 59 or (match[4] and not 1 <= hours <= 12):
         return set()
     halves = {"a": (0,), "p": (12,)}.get(match[4], (0, 12)) if 1 <= hours <= 12 else (hours - hours % 12,)
     return {(hours % 12 + half) * 3600 + minutes * 60 + seconds for half in halves}
