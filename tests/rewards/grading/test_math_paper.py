@@ -116,7 +116,7 @@ def test_every_gold_is_itself(file, gold):
 )
 def test_a_megabyte_is_compared_as_it_stands(unit):
     text = unit * (2**20 // len(unit))
-    assert normalise(text) == text
+    assert normalise(text) is None
     assert equivalent(text, text)
     assert not equivalent(text, "72")
     assert not equivalent("72", text)
@@ -135,7 +135,7 @@ PIECES = st.sampled_from(
 @given(st.lists(PIECES | st.characters(), max_size=30).map("".join))
 def test_any_text_has_a_verdict(text):
     assert equivalent(text, text)
-    assert isinstance(normalise(text), str)
+    assert isinstance(normalise(text), str | None)
 
 
 def test_it_judges_answers_and_no_rewards():

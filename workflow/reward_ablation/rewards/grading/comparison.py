@@ -1,24 +1,15 @@
 r"""Whether two answers are equal: by their exact values, else by their structure, else expression by expression.
 
 Nothing here parses mathematics. Lists, sets, tuples and intervals are taken apart as text (`structure`). The remaining
-expressions go to a function that the caller provides.
+expressions go to a function that the caller provides. The conventions are a table in docs/evaluation.md. Moreover:
 
-- If only one of gold and answer has a percent sign, the sign may be left out: ``60\%`` is 60 and 0.6. In a list
-  the sign is left out of all numbers or of none.
-- A bare list ``1, 2`` and a set ``\{1, 2\}`` have no order. Repeated values count only in a bare list of several
-  single values: ``1/2, 0.5`` is the list 0.5, 0.5.
-- ``(1, 2)`` and ``[1, 2]`` have an order, and their brackets count: a tuple is no set, ``(0, 1]`` is not ``[0, 1]``.
-  A list without brackets equals a tuple if its parts, or the labels of its parts, are in the right order.
-- ``1 \pm a`` is the list ``1 + a, 1 - a``; "and" and "or" are commas.
-- ``x = 5`` means 5 if the other answer is no equation; ``2x = 10`` does not. ``f(2) = 4`` is not ``f(0) = 4``. Every
-  side of a chain ``AB = 2 + 3 = 5`` must be right, and so must the first side of ``2\pi \approx 6.28``. ``x \in S``
-  means S.
-- ``x = 1, y = 2`` and ``2 hours and 30 minutes`` are values by name or unit. A bare list has no names and never equals
-  them; ``(1, 2)`` may stand for names in alphabetical order. A name that comes again begins another solution.
+- Every side of a chain ``AB = 2 + 3 = 5`` must be right, and so must the first side of ``2\pi \approx 6.28``.
+  ``x = 5`` means 5 if the other answer is no equation; ``2x = 10`` does not. ``x \in S`` means S.
+- ``1 \pm a`` is the list ``1 + a, 1 - a``; "and" and "or" are commas. Repeated values count only in a bare list of
+  several single values: ``1/2, 0.5`` is the list 0.5, 0.5.
 - ``-2 \le x < 7`` is ``[-2, 7)`` if the other answer is an interval. A column vector is a tuple if the other answer
   is a tuple, and a gold that is a column vector may be answered with a list of Python, ``[1, 2]``.
 - ``1101`` is ``1101_2`` if the gold states the base; ``3:30 pm`` is ``3:30`` and ``15:30``.
-- Words are compared as words: a parser would read them as products of variables.
 """
 
 from __future__ import annotations
@@ -50,7 +41,6 @@ _COMMANDS_AND_LETTERS = re.compile(r"\\[a-zA-Z]+|[a-zA-Z]")
 _REALS = r"(-\infty, \infty)"
 _SIGNS = (r"\le", r"\ge", r"\ne", "or", "o", "r")
 _INDEXED_NUMBER = re.compile(r"\d ?_")
-_DOTS = r"\ldots"
 _TWO_SIGNS = re.compile(r"[-+] ?[-+]")
 #: Longer lists are compared as text: comparing every pair would take too long.
 MAX_PARTS = 60
@@ -59,14 +49,7 @@ MAX_PARTS = 60
 def compare(gold: str, answer: str, leaf: Leaf, *, nested: bool = False) -> bool | None:
     """Whether two normalised answers are equal; None if only `leaf` could decide and `leaf` returned None.
 
-    Parameters
-    ----------
-    gold, answer : str
-        The two answers, as returned by `normalise`.
-    leaf : callable (gold, answer) -> bool or None
-        Decides on expressions that are neither numbers nor taken apart here.
-    nested : bool
-        Whether the answers are parts of lists or sets, where 1 and {1} differ.
+    `nested` answers are parts of lists or sets, where 1 and {1} differ.
     """
     verdict = exactly_equal(gold, answer)
     if not verdict and not nested and _equal_but_for_percent(gold, answer):
@@ -74,30 +57,28 @@ def compare(gold: str, answer: str, leaf: Leaf, *, nested: bool = False) -> bool
     if verdict is not None:
         return verdict
     alike = _alike(gold, answer)
-    if alike is None:
-        return False
     if alike != (gold, answer):
-        return compare(*alike, leaf, nested=nested)
-    gold_brackets, gold_parts = structure.parts(gold)
-    brackets, answer_parts = structure.parts(answer)
+        return compare(*alike, leaf, nested=nested) if alike else False
     named_gold, named_answer = structure.solutions(gold), structure.solutions(answer)
     if named_gold or named_answer:
         return _compare_solutions(named_gold, named_answer, gold, answer, leaf)
-    if nested and "{}" in (gold_brackets, brackets) and gold_brackets != brackets:
+    gold_brackets, gold_parts = structure.parts(gold)
+    brackets, answer_parts = structure.parts(answer)
+    both, single = {gold_brackets, brackets}, len(gold_parts) == len(answer_parts) == 1
+    if nested and "{}" in both and len(both) > 1:
         return False
-    if len(gold_parts) == len(answer_parts) == 1 and not gold_brackets and not brackets:
+    if single and both == {""}:
         return _compare_single(gold_parts[0], answer_parts[0], leaf)
-    if len(gold_parts) == len(answer_parts) == 1 and {gold_brackets, brackets} <= {"", "()", "{}"}:
+    if single and both <= {"", "()", "{}"}:
         return r"\emptyset" not in gold + answer and compare(gold_parts[0], answer_parts[0], leaf)
-    if {gold_brackets, brackets} <= {"", "{}"}:
+    if both <= {"", "{}"}:
         if structure.conjunction(gold) != structure.conjunction(answer):
             return False
-        several = len(gold_parts) > 1 and not all(structure.outer_brackets(part) for part in gold_parts)
-        repeats = several and not (gold_brackets and brackets)
-        return _compare_unordered(gold_parts, answer_parts, leaf, repeats=repeats)
-    if brackets != gold_brackets and {brackets, gold_brackets} != {"", "()"}:
+        several = len(gold_parts) > 1 and not all(map(structure.outer_brackets, gold_parts))
+        return _compare_unordered(gold_parts, answer_parts, leaf, repeats=several and "" in both)
+    if len(both) > 1 and both != {"", "()"}:
         # Brackets of one part can belong to an expression, [5] or (1): only a parser can tell.
-        return False if len(gold_parts) > 1 or len(answer_parts) > 1 else _equal_expressions(gold, answer, leaf)
+        return single and _equal_expressions(gold, answer, leaf)
     return _compare_ordered(gold_parts, answer_parts, leaf)
 
 
@@ -106,18 +87,23 @@ def exactly_equal(gold: str, answer: str) -> bool | None:
     if answer == gold or comparison_key(answer) == comparison_key(gold):
         return True
     value, gold_value = exact_value(answer), exact_value(gold)
-    if value is None and gold_value is not None:  # 2,74 where the gold is a number
-        value = decimal_comma(answer)
+    value = decimal_comma(answer) if value is None else value  # 2,74 where the gold is a number
     if value is not None and gold_value is not None:
         return value == gold_value or _rounds_to(gold, gold_value, answer, value)
     times, gold_times = clock_seconds(answer), clock_seconds(gold)
-    if times and gold_times and (":" in gold or ":" in answer):
+    if times and gold_times:
         return bool(times & gold_times)
     return _compare_based(gold, answer)
 
 
+def all_true(verdicts: list[bool | None]) -> bool | None:
+    """False if a verdict is False; else None if a verdict is None; else True."""
+    return False if False in verdicts else None if None in verdicts else True
+
+
 def _compare_single(gold: str, answer: str, leaf: Leaf) -> bool | None:
-    if structure.is_relation(answer) and not structure.is_relation(gold):
+    relations = structure.is_relation(gold), structure.is_relation(answer)
+    if relations == (False, True):
         exact, *approximate = structure.sides(answer, r"\approx")
         if approximate:
             return _compare_approximation(gold, exact, approximate, leaf)
@@ -126,7 +112,7 @@ def _compare_single(gold: str, answer: str, leaf: Leaf) -> bool | None:
             return _compare_ordered([gold] * len(values), values, leaf)
     if is_prose(gold) or is_prose(answer):
         return False
-    if all(structure.is_relation(text) and not structure.has_variables(text) for text in (gold, answer)):
+    if all(relations) and not any(map(structure.has_variables, (gold, answer))):
         expected, given = structure.sides(gold, "="), structure.sides(answer, "=")  # 5! = 120 is not 6! = 120
         return len(given) > 1 and _compare_ordered(expected, given, leaf)
     return False if _differ_in_signs(gold, answer) else _equal_expressions(gold, answer, leaf)
@@ -139,11 +125,10 @@ def _equal_expressions(gold: str, answer: str, leaf: Leaf) -> bool | None:
         return verdict
     rows, gold_rows = structure.matrix(answer), structure.matrix(gold)
     if rows and gold_rows:
-        if [*map(len, rows)] != [*map(len, gold_rows)]:
-            return False
-        return _compare_ordered([*chain(*gold_rows)], [*chain(*rows)], leaf)
-    for text, other in ((gold, answer), (answer, gold)):
-        if (structure.matrix(text) or r"\cup" in text) and has_value(other):
+        same_shape = [*map(len, rows)] == [*map(len, gold_rows)]
+        return same_shape and _compare_ordered([*chain(*gold_rows)], [*chain(*rows)], leaf)
+    for text, matrix, other in ((gold, gold_rows, answer), (answer, rows, gold)):
+        if (matrix or r"\cup" in text) and has_value(other):
             return False  # a matrix or a union of intervals is no number
     return leaf(gold, answer)
 
@@ -153,19 +138,18 @@ def _compare_solutions(
 ) -> bool | None:
     """Whether values by name are equal, or equal to tuples in the alphabetical order of the names."""
     if gold and answer:
-        verdicts = [[_compare_named(expected, given, leaf) for given in answer] for expected in gold]
-        return _matched(verdicts)
+        return _matched([[_compare_named(expected, given, leaf) for given in answer] for expected in gold])
     named = gold or answer or []
     if any(key[:1] in ("", " ") for solution in named for key in solution):  # a unit, or no name
         return False
-    if len({name.partition("_")[0] for solution in named for name in solution}) == 1:  # x_1, x_2: one unknown
-        bare = ", ".join(value for solution in named for value in solution.values())
-        return compare(bare, text, leaf) if gold else compare(gold_text, bare, leaf)
-    tuples = ", ".join(f"({', '.join(solution[name] for name in sorted(solution))})" for solution in named)
     other = text if gold else gold_text
-    if not all(map(structure.outer_brackets, [other] if len(named) == 1 else structure.parts(other)[1])):
+    if len({name.partition("_")[0] for solution in named for name in solution}) == 1:  # x_1, x_2: one unknown
+        values = ", ".join(value for solution in named for value in solution.values())
+    elif all(map(structure.outer_brackets, [other] if len(named) == 1 else structure.parts(other)[1])):
+        values = ", ".join(f"({', '.join(solution[name] for name in sorted(solution))})" for solution in named)
+    else:
         return False
-    return compare(tuples, text, leaf) if gold else compare(gold_text, tuples, leaf)
+    return compare(values, other, leaf) if gold else compare(other, values, leaf)
 
 
 def _compare_named(gold: dict[str, str], answer: dict[str, str], leaf: Leaf) -> bool | None:
@@ -174,18 +158,18 @@ def _compare_named(gold: dict[str, str], answer: dict[str, str], leaf: Leaf) -> 
 
 def _differ_in_signs(gold: str, answer: str) -> bool:
     """Whether two expressions differ in signs that the parser ignores: percent, primes, case, the order of names."""
-    if any((sign in answer) != (sign in gold) for sign in ("%", _DOTS)) or gold.count("'") != answer.count("'"):
-        return True
-    if _TWO_SIGNS.match(answer) and not _TWO_SIGNS.match(gold):
-        return True  # --33 is a slip or a dash, and +-33 may mean both signs
-    if gold.count(":") > 1 or answer.count(":") > 1:
-        return True  # the parser multiplies the parts of 1:2:3
-    if bool(_INDEXED_NUMBER.search(gold)) != bool(_INDEXED_NUMBER.search(answer)):
-        return True
-    if any(text.isalpha() and (text.isupper() or text in ("no", "on") or len(text) > 2) for text in (gold, answer)):
-        return True  # a choice, points or a word: ABC is not CBA, and E is not 2.718
     letters, gold_letters = ({*_COMMANDS_AND_LETTERS.findall(text)} for text in (answer, gold))
-    return letters != gold_letters and {*map(str.lower, letters)} == {*map(str.lower, gold_letters)}
+    return (
+        any((sign in answer) != (sign in gold) for sign in ("%", r"\ldots"))
+        or gold.count("'") != answer.count("'")
+        # --33 is a slip or a dash, and +-33 may mean both signs
+        or bool(_TWO_SIGNS.match(answer) and not _TWO_SIGNS.match(gold))
+        or max(gold.count(":"), answer.count(":")) > 1  # the parser multiplies the parts of 1:2:3
+        or bool(_INDEXED_NUMBER.search(gold)) != bool(_INDEXED_NUMBER.search(answer))
+        # a choice, points or a word: ABC is not CBA, and E is not 2.718
+        or any(text.isalpha() and (text.isupper() or text in ("no", "on") or len(text) > 2) for text in (gold, answer))
+        or (letters != gold_letters and {*map(str.lower, letters)} == {*map(str.lower, gold_letters)})
+    )
 
 
 def _compare_approximation(gold: str, exact: str, approximate: list[str], leaf: Leaf) -> bool | None:
@@ -205,22 +189,19 @@ def _compare_ordered(gold: list[str], answer: list[str], leaf: Leaf) -> bool | N
 
 
 def _compare_unordered(gold: list[str], answer: list[str], leaf: Leaf, *, repeats: bool) -> bool | None:
-    """Match each part with an equal part. Equality is transitive, so that the first equal part suffices."""
+    """Whether each part has an equal part on the other side; with `repeats`, as often as on its own side."""
     if repeats and len(gold) != len(answer):
         return False
     if max(len(gold), len(answer)) > MAX_PARTS:
         return sorted(map(comparison_key, gold)) == sorted(map(comparison_key, answer))
     verdicts = [[compare(expected, given, leaf, nested=True) for given in answer] for expected in gold]
-    if not repeats:  # as sets: each part must have an equal part on the other side
+    if not repeats or not _matched(verdicts):
         return _matched(verdicts)
-    free = set(range(len(answer)))
-    matched: list[bool | None] = []
-    for line in verdicts:
-        same = next((index for index in sorted(free) if line[index]), -1)
-        free.discard(same)
-        undecided = any(line[index] is None for index in free)
-        matched.append(True if same >= 0 else None if undecided else False)
-    return all_true(matched)
+    # Equality is transitive: equal parts of the gold have the same line.
+    counts = [
+        True if line.count(True) == verdicts.count(line) else None if None in line else False for line in verdicts
+    ]
+    return all_true(counts)
 
 
 def _matched(verdicts: list[list[bool | None]]) -> bool | None:
@@ -229,33 +210,32 @@ def _matched(verdicts: list[list[bool | None]]) -> bool | None:
     return all_true([True if True in line else None if None in line else False for line in lines])
 
 
-def all_true(verdicts: list[bool | None]) -> bool | None:
-    """False if a verdict is False; else None if a verdict is None; else True."""
-    return False if False in verdicts else None if None in verdicts else True
-
-
 def _alike(gold: str, answer: str) -> tuple[str, str] | None:
     """Two answers in the same notation, without a label or unit that only one of them has; None if the labels differ.
 
     Names of equations, such as y = 2x and x = y/2, may differ, because an equation has no name.
     """
     both = gold.replace(r"\mathbb{R}", _REALS), answer.replace(r"\mathbb{R}", _REALS)
-    if structure.outer_brackets(answer) == ("[", "]") and structure.column_as_tuple(gold) != gold:
-        both = structure.column_as_tuple(gold), f"({answer[1:-1]})"  # a list of Python for a column vector
-    if any(text.startswith(("(", r"\langle")) for text in both):
-        both = structure.column_as_tuple(both[0]), structure.column_as_tuple(both[1])
-    intervals = structure.as_interval(both[0]), structure.as_interval(both[1])
+    columns = _each(structure.column_as_tuple, both)
+    if structure.outer_brackets(answer) == ("[", "]") and columns[0] != gold:
+        both = columns[0], f"({answer[1:-1]})"  # a list of Python for a column vector
+    elif any(text.startswith(("(", r"\langle")) for text in both):
+        both = columns
+    intervals = _each(structure.as_interval, both)
     same_letters = len({frozenset(_COMMANDS_AND_LETTERS.findall(text)) - {*_SIGNS} for text in both}) == 1
     mirrored = same_letters and all(map(str.__ne__, intervals, both))  # 0 < x < 1 and 1 > x > 0
     if mirrored or structure.is_interval(both[0]) != structure.is_interval(both[1]):
         both = intervals
-    both = without_unit(both[0]), without_unit(both[1])
-    names, bodies = zip(*(structure.labelled(text) for text in both), strict=True)
+    both = _each(without_unit, both)
+    names, bodies = zip(*map(structure.labelled, both), strict=True)
     if None not in names and names[0] != names[1] and {*names} != {"y", "f(x)"}:
-        return (
-            both if all(structure.has_variables(body) or len(structure.parts(body)[1]) > 1 for body in bodies) else None
-        )
-    return both if any(structure.is_relation(body) for body in bodies) else bodies
+        equations = all(structure.has_variables(body) or len(structure.parts(body)[1]) > 1 for body in bodies)
+        return both if equations else None
+    return both if any(map(structure.is_relation, bodies)) else bodies
+
+
+def _each(change: Callable[[str], str], both: tuple[str, str]) -> tuple[str, str]:
+    return change(both[0]), change(both[1])
 
 
 def _rounds_to(gold: str, gold_value: Fraction, answer: str, value: Fraction) -> bool:
@@ -263,9 +243,8 @@ def _rounds_to(gold: str, gold_value: Fraction, answer: str, value: Fraction) ->
     for text, rounded, other, exact in ((answer, value, gold, gold_value), (gold, gold_value, answer, value)):
         places = rounded_places(text)
         if places is not None and significant(other) is None:
-            if 10 ** exact.denominator.bit_length() % exact.denominator == 0:  # a finite decimal: no need to round it
-                return False
-            return abs(rounded - exact) <= max(Fraction(10) ** -places / 2, abs(exact) / DOUBLE)
+            finite = 10 ** exact.denominator.bit_length() % exact.denominator == 0  # no need to round it
+            return not finite and abs(rounded - exact) <= max(Fraction(10) ** -places / 2, abs(exact) / DOUBLE)
     return False
 
 
@@ -273,9 +252,10 @@ def _equal_but_for_percent(gold: str, answer: str) -> bool:
     """Whether both answers are the same numbers, with percent signs in one answer only: 60% where GSM8K has 60."""
     if ("%" in gold) == ("%" in answer):
         return False
-    if any(exact_value(part) is None for text in (gold, answer) for part in structure.parts(text)[1]):
+    gold_parts, answer_parts = structure.parts(gold)[1], structure.parts(answer)[1]
+    if any(exact_value(part) is None for part in (*gold_parts, *answer_parts)):
         return False
-    if not all("%" in part for part in structure.parts(gold if "%" in gold else answer)[1]):
+    if not all("%" in part for part in (gold_parts if "%" in gold else answer_parts)):
         return False
     return compare(gold.replace("%", ""), answer.replace("%", ""), lambda gold, answer: False) is True
 
@@ -283,11 +263,11 @@ def _equal_but_for_percent(gold: str, answer: str) -> bool:
 def _compare_based(gold: str, answer: str) -> bool | None:
     """Whether numerals with a base as subscript are equal; None if this comparison does not apply."""
     based, other = _BASED.fullmatch(gold), _BASED.fullmatch(answer)
-    if based and other and based[2] != other[2]:
+    if based and other:
         try:
             return int(based[1], int(based[2])) == int(other[1], int(other[2]))
         except ValueError:  # a base above 36, or a digit that the base does not have
             return False
-    if based and (other or answer.isalnum()):
-        return based[1].lstrip("0") == (other[1] if other else answer).lstrip("0")
+    if based and answer.isalnum():
+        return based[1].lstrip("0") == answer.lstrip("0")
     return False if other and gold.isalnum() else None

@@ -20,21 +20,18 @@ _DECIMAL_COMMA = re.compile(r"([-+]?\d+),(\d{1,2}|\d{4,})")
 _PLAIN_DECIMAL = re.compile(
     r"[-+]?(\d+)\.(\d+)(?: ?\\(?:times|cdot) ?10 ?\^ ?\{? ?([-+]?\d{1,3}) ?\}?|[eE]([-+]?\d{1,3}))?"
 )
-_CLOCK = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?(?: ?([ap])m)?|(\d{1,2}) ?([ap])m")
+_CLOCK = re.compile(r"(\d{1,2})(?::(\d\d)(?::(\d\d))?)?(?: ?([ap])m)?")
 _REPEATING = re.compile(r"([-+]?)(\d+)\.(\d*)\\overline ?\{ ?(\d+) ?\}")
 _SCALED = re.compile(r"(.+?) ?\b(dozen|hundred|thousand|million|billion|trillion)s?")
 _SCALES = {"dozen": 12, "hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
-_WORDS = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-    "eighteen nineteen twenty"
-)
-_VALUES = {word: Fraction(value) for value, word in enumerate(_WORDS.split())}
-_TENS = enumerate(["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"], start=2)
-_VALUES |= {
-    ten + (word if value else ""): 10 * tens + value for tens, ten in _TENS for word, value in [*_VALUES.items()][:10]
-}
-#: A number, a command, a variable with its index, or any other character.
-_TOKEN = re.compile(rf"{_NUMBER}(?:[eE][-+]?\d{{1,3}})?|\\[a-zA-Z]+|[A-Za-z](?: ?_ ?(?:\w|\{{\w+\}}))?|\S")
+_ONES = ["", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+_TEENS = "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
+_TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+_NUMERALS = [*_ONES, *_TEENS.split(), *(ten + one for ten in _TENS for one in _ONES)]
+_VALUES = {"zero": Fraction(0)} | {word: Fraction(value) for value, word in enumerate(_NUMERALS)}
+_MIXED = r"\d+ ?\\frac ?\{ ?\d+ ?\} ?\{ ?\d+ ?\}|\d+ \d+ ?/ ?\d+"
+#: A mixed number, a number, a command, a variable with its index, or any other character.
+_TOKEN = re.compile(rf"{_MIXED}|{_NUMBER}(?:[eE][-+]?\d{{1,3}})?|\\[a-zA-Z]+|[A-Za-z](?: ?_ ?(?:\w|\{{\w+\}}))?|\S")
 _CONSTANTS = {"e": 2.718281828459045, r"\pi": 3.141592653589793, "i": 1j}
 _GREEK = {rf"\{name}" for name in ("alpha", "beta", "gamma", "theta", "lambda", "mu", "omega", "phi", "rho")}
 #: A decimal with at least this many significant digits counts as a rounded value that a computer printed.
@@ -64,8 +61,6 @@ def exact_value(normalised: str) -> Fraction | None:
     if match := _SCALED.fullmatch(normalised):
         value = exact_value(match[1])
         return None if value is None else value * _SCALES[match[2]]
-    if not any(map(str.isdecimal, normalised)):
-        return None
     expression = _Expression(normalised)
     number = expression.value(0)
     return number if isinstance(number, Fraction) and not expression.has_variables else None
@@ -82,15 +77,14 @@ def same_value(gold: str, answer: str) -> bool | None:
         expected, given = (side.value(point) for side in sides)
         if expected is None or given is None:
             return None
-        if isinstance(expected, Fraction) and isinstance(given, Fraction):
-            if expected != given:
-                return False
-        else:
-            try:
-                least = CLEARLY * max(side.largest for side in sides)
-                return False if abs(complex(expected) - complex(given)) > least else None
-            except OverflowError:
-                return None
+        exact = isinstance(expected, Fraction) and isinstance(given, Fraction)
+        least = CLEARLY * max(side.largest for side in sides)
+        try:
+            differ = expected != given if exact else abs(complex(expected) - complex(given)) > least
+        except OverflowError:
+            return None
+        if differ or not exact:
+            return False if differ else None
     return True
 
 
@@ -123,16 +117,13 @@ def rounded_places(normalised: str) -> int | None:
 def clock_seconds(normalised: str) -> set[int]:
     """Seconds since midnight that a time of day can mean: two values for 8:34, one for 20:34 and for 8:34 pm."""
     match = _CLOCK.fullmatch(normalised)
-    if match is None:
+    if match is None or not (match[2] or match[4]):
         return set()
-    hours, minutes, seconds = int(match[1] or match[5]), int(match[2] or 0), int(match[3] or 0)
-    half = match[4] or match[6]
-    if hours > 24 or minutes > 59 or seconds > 59 or (half and not 1 <= hours <= 12):
+    hours, minutes, seconds = (int(number or 0) for number in match.groups()[:3])
+    if hours > 24 or max(minutes, seconds) > 59 or (match[4] and not 1 <= hours <= 12):
         return set()
-    if half:
-        return {(hours % 12 + 12 * (half == "p")) * 3600 + minutes * 60 + seconds}
-    afternoon = {hours + 12} if 1 <= hours < 12 else {0, 12} if hours == 12 else set()
-    return {hour * 3600 + minutes * 60 + seconds for hour in {hours, *afternoon}}
+    halves = {"a": (0,), "p": (12,)}.get(match[4], (0, 12)) if 1 <= hours <= 12 else (hours - hours % 12,)
+    return {(hours % 12 + half) * 3600 + minutes * 60 + seconds for half in halves}
 
 
 class _Unclear(Exception):
@@ -144,7 +135,7 @@ class _Expression:
 
     def __init__(self, text: str) -> None:
         separated = "," in text and any(bracket in text for bracket in "([{")  # (1,234) is a pair
-        self._tokens = ["," if separated else "", *_TOKEN.findall(text), ""][not separated :]
+        self._tokens = ["" if separated else token for token in (*_TOKEN.findall(text), "")]
         self.has_variables = False
 
     def value(self, point: int) -> Value | None:
@@ -167,35 +158,32 @@ class _Expression:
         self._next += 1
         return token
 
-    def _expect(self, token: str) -> None:
-        if not self._take(token):
+    def _require(self, condition: object) -> None:
+        if not condition:
             raise _Unclear
-
-    def _sum(self) -> Value:
-        negative = self._take("-", "+") == "-"
-        total = -self._product() if negative else self._product()
-        while sign := self._take("+", "-"):
-            term = self._product()
-            total = self._kept(total + term if sign == "+" else total - term)
-        return total
 
     def _kept(self, value: Value) -> Value:
         """The value. The largest of all floats bounds the error of a sum."""
-        if isinstance(value, Fraction):
-            return value
-        self.largest = max(self.largest, abs(complex(value)))
+        if not isinstance(value, Fraction):
+            self.largest = max(self.largest, abs(complex(value)))
         return value
 
+    def _sum(self) -> Value:
+        total: Value = Fraction(0)
+        sign = self._take("-", "+") or "+"
+        while sign:
+            term = self._product()
+            total = self._kept(total + term if sign == "+" else total - term)
+            sign = self._take("+", "-")
+        return total
+
     def _product(self) -> Value:
-        if (mixed := self._mixed()) is not None:
-            return mixed
-        value, divided = self._power(), False
+        value, divided = self._mixed() or self._power(), False
         while token := self._token():
             if operator := self._take(r"\cdot", r"\times", "*", "/"):
-                if operator != "/" and divided:
-                    raise _Unclear
-                factor = self._power()
-                value, divided = (value / factor, True) if operator == "/" else (value * factor, False)
+                self._require(operator == "/" or not divided)
+                factor, divided = self._power(), operator == "/"
+                value = value / factor if divided else value * factor
             elif token in (")", "}", "+", "-", "]") or divided or token[0].isdecimal():
                 break
             else:
@@ -204,36 +192,23 @@ class _Expression:
 
     def _mixed(self) -> Fraction | None:
         """A mixed number, such as 1 1/2; a whole number before another fraction may be a product, and is unclear."""
-        whole, following = self._token(), self._tokens[self._next + 1 : self._next + 8]
-        if not whole.isdecimal() or not following:
+        token = self._token()
+        if not _is_mixed(token):
             return None
-        if following[0] == r"\frac" and len(following) == 7:
-            above, below, length = following[2], following[5], 8
-            if not (following[3:5] == ["}", "{"] and above.isdecimal() and below.isdecimal()):
-                return None
-        elif following[0].isdecimal() and following[1] == "/" and following[2].isdecimal():
-            above, below, length = following[0], following[2], 4
-        else:
-            return None
-        self._next += length
-        if not 0 < int(above) < int(below) or self._token() not in ("", ")", "}", "+", "-"):
-            raise _Unclear
-        return int(whole) + Fraction(int(above), int(below))
-
-    def _number(self, token: str) -> Fraction:
-        return Fraction(token.replace(",", "").replace(" ", "").rstrip("."))
+        self._next += 1
+        whole, above, below = map(int, re.findall(r"\d+", token))
+        self._require(0 < above < below and self._token() in ("", ")", "}", "+", "-"))
+        return whole + Fraction(above, below)
 
     def _power(self) -> Value:
         base = self._atom()
         if not self._take("^"):
             return base
-        exponent = self._group() if self._token() == "{" else self._atom()
-        if self._token() == "^":
-            raise _Unclear
+        exponent = self._atom()
+        self._require(self._token() != "^")
         if isinstance(base, Fraction) and isinstance(exponent, Fraction) and exponent.denominator == 1:
             bits = max(base.numerator.bit_length(), base.denominator.bit_length())
-            if abs(exponent) * bits > MAX_BITS:
-                raise _Unclear
+            self._require(abs(exponent) * bits <= MAX_BITS)
             return self._kept(base ** int(exponent))
         return self._kept(self._positive(base) ** complex(exponent))
 
@@ -243,32 +218,31 @@ class _Expression:
             raise _Unclear
         return float(value)
 
-    def _group(self) -> Value:
-        self._expect("{")
+    def _bracketed(self, opening: str) -> Value:
+        self._require(self._take(opening))
         value = self._sum()
-        self._expect("}")
+        self._require(self._take({"(": ")", "[": "]", "{": "}"}[opening]))
         return value
 
     def _atom(self) -> Value:
-        token = self._token()
+        if (token := self._token()) in ("(", "{"):
+            return self._bracketed(token)
         self._next += 1
         if token[:1].isdecimal():
-            return self._number(token)
+            self._require(not _is_mixed(token))
+            return Fraction(token.replace(",", "").replace(" ", "").rstrip("."))
         if token in _CONSTANTS:
             return _CONSTANTS[token]
         if token == r"\frac":
-            return self._group() / self._group()
+            return self._bracketed("{") / self._bracketed("{")
         if token == r"\sqrt":
-            degree: Value = Fraction(2)
-            if self._take("["):
-                degree = self._sum()
-                self._expect("]")
-            return self._kept(self._positive(self._group()) ** (1 / self._positive(degree)))
-        if token in ("(", "{"):
-            value = self._sum()
-            self._expect(")" if token == "(" else "}")
-            return value
-        if not ((token[:1].isalpha() and token.isascii()) or token in _GREEK) or self._token() in ("(", "'"):
-            raise _Unclear
+            degree = self._bracketed("[") if self._token() == "[" else Fraction(2)
+            return self._kept(self._positive(self._bracketed("{")) ** (1 / self._positive(degree)))
+        self._require((token[:1].isalpha() and token.isascii()) or token in _GREEK)
+        self._require(self._token() not in ("(", "'"))
         self.has_variables = True
         return Fraction(zlib.crc32(f"{self._point} {token}".encode()) % 10007 + 1, 997 + self._point)
+
+
+def _is_mixed(token: str) -> bool:
+    return token[:1].isdecimal() and ("/" in token or "\\" in token)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable
 
 from reward_ablation.rewards.grading.prose import last_formula_or_number, last_match, last_number, stated_answer
 from reward_ablation.system.errors import StudyError
@@ -19,10 +18,13 @@ _BETWEEN_BOXES = re.compile(
 )
 _MOST_BOXES = 20
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
-_HASH = re.compile(r"(?<!#)####(?!#)")
-_FINAL = re.compile(r"^[ \t]*Final:", re.MULTILINE)
-_THINK_OPEN, _THINK_CLOSE = "<think>", "</think>"
-_ANSWER_OPEN, _ANSWER_CLOSE = "<answer>", "</answer>"
+_THINK_OPEN, _THINK_CLOSE, _ANSWER_CLOSE = "<think>", "</think>", "</answer>"
+_MARKERS = {
+    "boxed": _BOX,
+    "hash": re.compile(r"(?<!#)####(?!#)"),
+    "final": re.compile(r"^[ \t]*Final:", re.MULTILINE),
+    "tag": re.compile("<answer>"),
+}
 
 
 def extract(text: str, answer_format: str) -> str | None:
@@ -55,16 +57,19 @@ def extract(text: str, answer_format: str) -> str | None:
     StudyError
         The format is unknown.
     """
-    if answer_format not in _EXTRACTORS:
-        raise StudyError(f"answer_format: unknown format {answer_format!r}; formats here: {', '.join(_EXTRACTORS)}")
-    answer = _EXTRACTORS[answer_format](after_thinking(text))
-    return answer.strip() or None if answer else None
+    if answer_format not in (*_MARKERS, "last_number"):
+        known = ", ".join((*_MARKERS, "last_number"))
+        raise StudyError(f"answer_format: unknown format {answer_format!r}; formats here: {known}")
+    said = after_thinking(text)
+    if answer_format == "last_number":
+        return last_number(said)
+    return (_boxed(said) if answer_format == "boxed" else _after_marker(said, answer_format)) or None
 
 
 def last_box(text: str) -> str | None:
     r"""Content of the last ``\boxed`` or ``\fbox`` alone, as MATH takes its golds; None if it is missing or empty."""
     box = last_match(_BOX, text)
-    return (_content(text, box.end())[1] or "").strip() or None if box else None
+    return ((_content(text, box.end())[1] or "").strip() or None) if box else None
 
 
 def extract_lenient(text: str) -> str | None:
@@ -109,57 +114,35 @@ def answer_end(text: str, opened: int, answer_format: str) -> int:
     return opened + len(text[opened:].partition("\n")[0].rstrip())
 
 
-def _closing_brace(text: str, opening: int) -> int | None:
-    """Index of the brace that closes the brace at `opening`, or None; a brace after a backslash does not count."""
-    depth = 0
-    for match in _BRACE.finditer(text, opening):
-        depth += {"{": 1, "}": -1}.get(match[0], 0)
-        if depth == 0 and match[0] == "}":
-            return match.start()
-    return None
-
-
-def _boxed(text: str) -> str | None:
-    boxes = deque(_BOX.finditer(text), maxlen=_MOST_BOXES)
-    if not boxes:
-        return None
+def _boxed(text: str) -> str:
     answers: list[str] = []
     start = len(text)  # start of the box after the current one
-    for box in reversed(boxes):
+    for box in reversed(deque(_BOX.finditer(text), maxlen=_MOST_BOXES)):
         end, content = _content(text, box.end())
         if content is None or (answers and not _BETWEEN_BOXES.fullmatch(text, end, start)):
             break
         if content.strip():
             answers.insert(0, content.strip())
         start = box.start()
-    return ", ".join(dict.fromkeys(answers)) or None
+    return ", ".join(dict.fromkeys(answers))
 
 
 def _content(text: str, start: int) -> tuple[int, str | None]:
     """End and content of the box whose marker ends at `start`; the content is None if the box is never closed."""
-    if text[start] != "{":
-        number = _BARE_BOX.match(text, start)
-        return (number.end(), number[0]) if number else (start, None)
-    end = _closing_brace(text, start)
-    return (start, None) if end is None else (end + 1, text[start + 1 : end])
+    if number := _BARE_BOX.match(text, start):
+        return number.end(), number[0]
+    depth = 0
+    for token in _BRACE.finditer(text, start):  # a brace after a backslash does not count
+        depth += {"{": 1, "}": -1}.get(token[0], 0)
+        if depth == 0:
+            return token.end(), text[start + 1 : token.start()]
+    return start, None
 
 
-def _rest_of_line(pattern: re.Pattern[str], text: str) -> str | None:
-    marker = last_match(pattern, text)
-    return None if marker is None else text[marker.end() :].partition("\n")[0]
-
-
-def _tag(text: str) -> str | None:
-    start = text.rfind(_ANSWER_OPEN)
-    end = text.find(_ANSWER_CLOSE, start)
-    return None if start < 0 or end < 0 else text[start + len(_ANSWER_OPEN) : end]
-
-
-_EXTRACTORS: dict[str, Callable[[str], str | None]] = {
-    "boxed": _boxed,
-    "hash": lambda text: _rest_of_line(_HASH, text),
-    "final": lambda text: _rest_of_line(_FINAL, text),
-    "tag": _tag,
-    "last_number": last_number,
-}
-_MARKERS = {"boxed": _BOX, "hash": _HASH, "final": _FINAL, "tag": re.compile(_ANSWER_OPEN)}
+def _after_marker(text: str, answer_format: str) -> str:
+    """What follows the last marker: the text before the closing tag, or the rest of the line."""
+    marker = last_match(_MARKERS[answer_format], text)
+    if marker is None:
+        return ""
+    answer, closed, _ = text[marker.end() :].partition(_ANSWER_CLOSE if answer_format == "tag" else "\n")
+    return answer.strip() if closed or answer_format != "tag" else ""

@@ -1,9 +1,7 @@
-r"""A canonical form of an answer, which most equal answers share.
+r"""A canonical form of an answer, which most equal answers share: one spelling, without units.
 
-- LaTeX gets one spelling, without decoration (`spelling`). Clear-cut units are removed (`units`).
-- A percent sign stays, for `comparison`. ``\text{}`` is removed, and its words stay.
-- Words for a symbol become the symbol: "no solution" is ``\emptyset``.
-- A choice becomes its letter: ``(B)``, ``B. 12`` and ``\text{Option B}`` are ``B``.
+Words for a symbol become the symbol, and a choice its letter. A percent sign stays, for `comparison`. ``\text{}`` is
+removed, and its words stay.
 """
 
 from __future__ import annotations

@@ -12,12 +12,12 @@ from collections import deque
 from reward_ablation.rewards.grading.units import measurement_unit
 
 FORMULA_TAIL = 4000  # characters from the end in which a formula is looked for
-_FORMULA = re.compile(
-    r"\$\$(.{1,500}?)\$\$|(?<![\\$])\$(?![\s$])([^$]{1,500}?)(?<![\s\\])\$(?![\d$])"
+_FORMULA = (
+    r"(?s:\$\$(.{1,500}?)\$\$|(?<![\\$])\$(?![\s$])([^$]{1,500}?)(?<![\s\\])\$(?![\d$])"
     r"|(?<![\\$])\$\s([^$]{0,500}?\\[a-zA-Z][^$]{0,500}?)\s\$(?![\d$])"
-    r"|\\\((.{1,500}?)\\\)|\\\[(.{1,500}?)\\\]",
-    re.DOTALL,
+    r"|\\\((.{1,500}?)\\\)|\\\[(.{1,500}?)\\\])"
 )
+_LAST_FORMULA = re.compile(_FORMULA)
 #: Full-width digits, stops and percent signs stand in Chinese and Japanese text.
 _DIGITS = r"(?:[1-9]\d{0,2}(?:(?:,|\{,\})\d{3})+(?!\d)|\d+)(?:[.\uff0e]\d+)?|\.\d+"
 #: A sign after a digit or a bracket is an operation. Two signs stay with the number, and the grader refuses them;
@@ -38,18 +38,16 @@ _LAST_NUMBER = re.compile(rf"(?<![A-Za-z_\d\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u04
 #: Answers of ChatGPT, GPT-4, Claude and Bard to MathVista: "The answer is 189.", "Answer: 4562.", "The answer is: 3",
 #: "The answer to your question is 51.05.", "The correct answer is **(B) no**.", "答案:C".
 _STATEMENT = re.compile(
-    r"(?<![A-Za-z])answer(?: to [^.:\n]{1,60}?)?\*{0,2}(?: is(?![A-Za-z']) ?(?P<colon>:?)| ?:)"
-    r"|答案(?:[是为] ?[:\uff1a]?|[:\uff1a])",
+    r"(?:(?<![A-Za-z])answer(?: to [^.:\n]{1,60}?)?\*{0,2}(?: is(?![A-Za-z']) ?(?P<colon>:?)| ?:)"
+    r"|答案(?:[是为] ?[:\uff1a]?|[:\uff1a]))"
+    r"(?P<lead>[\s*\"\u201c]{0,6}(?:(?:approximately|therefore|option|choice)[ ,:]{1,2})?[*\"\u201c]{0,3})",
     re.IGNORECASE,
 )
 STATEMENT_TAIL = 20_000  # characters from the end in which a statement is looked for
 _MOST_STATEMENTS = 20
-_LEAD = re.compile(
-    r"[\s*\"\u201c]{0,6}(?:(?:approximately|therefore|option|choice)[ ,:]{1,2})?[*\"\u201c]{0,3}", re.IGNORECASE
-)
-#: A number with its scale: "The answer is 131.3 thousand euros." (Bard)
-_STATED_NUMBER = re.compile(
-    rf"{_NUMBER}(?:\s(?:dozen|hundred|thousand|million|billion|trillion|percent)s?(?![A-Za-z]))?", re.VERBOSE
+#: A formula, or a number with its scale: "The answer is 131.3 thousand euros." (Bard)
+_STATED = re.compile(
+    rf"{_FORMULA}|(?x:{_NUMBER})(?:\s(?:dozen|hundred|thousand|million|billion|trillion|percent)s?(?![A-Za-z]))?"
 )
 _STATED_CHOICE = re.compile(r"\([A-J]\)|[A-J](?=[.,:;*\"<\u3002\uff0c]|\s?\(|[ \t]{0,9}(?:\n|$))")
 _BETWEEN_STATED = re.compile(r"\s?(?:,\s?(?:(?:and|or)\s)?|;\s?|[、\uff0c和或])|\s(?:and|or)\s")
@@ -60,11 +58,10 @@ _GOES_ON = re.compile(
 #: One word after a number, written like a unit: 5 cm^2, 30 km/h.
 _WORD_AFTER = re.compile(r"\*{0,2}\s?([A-Za-z/]{1,20})(?:\^?\{?[23]\}?)?(?![A-Za-z])")
 #: Words after a number that make it another number.
-_CHANGE_WORDS = """
+_CHANGES = """
 squared cubed factorial dozen half third thirds quarter quarters times plus minus over divided by choose mod or and to
 than is are not no more less m b x y e pi i
 """
-_CHANGES = frozenset(_CHANGE_WORDS.split())
 _LIST_MARK = re.compile(r"[.)]\s{1,3}\S")
 _OR = r"(?:(?<![A-Za-z])or(?![A-Za-z])|或)"
 _OTHER_NUMBER = re.compile(rf"[^\n]{{0,80}}?{_OR}[^\n]{{0,80}}?\d[^\n]{{0,20}}")
@@ -88,7 +85,7 @@ def last_number(text: str) -> str | None:
 def last_formula_or_number(text: str) -> str | None:
     """The last formula near the end of a text, or the last number if a number follows the formula."""
     tail = text[-FORMULA_TAIL:]
-    formula = last_match(_FORMULA, tail)
+    formula = last_match(_LAST_FORMULA, tail)
     number = last_number(text)
     if formula is None or re.search(r"\d", tail[formula.end() :]):
         return number
@@ -99,40 +96,33 @@ def last_formula_or_number(text: str) -> str | None:
 def stated_answer(text: str) -> str | None:
     """The statement of the last sentence such as "The answer is 42", among the last twenty of them near the end.
 
-    Returns
-    -------
-    str or None
-        One or several formulae, or numbers with their scale words ("5 million"), or the letter of a choice. If no
-        sentence states any of these: up to three words that end their sentence. A guess between two numbers ("41 eggs
-        or 42 eggs") is returned whole, so that it equals neither. None if nothing is stated, or if the number begins
-        an expression (3 + 4 = 7) or is followed by a word that changes it ("7 squared").
+    It is one or several formulae, numbers with their scale words ("5 million") or the letter of a choice; if no
+    sentence states any of these, up to three words that end their sentence. A guess between two numbers ("41 eggs or 42
+    eggs") is returned whole, so that it equals neither. None if nothing is stated, or if the number begins an
+    expression (3 + 4 = 7) or is followed by a word that changes it ("7 squared").
     """
     text = text[-STATEMENT_TAIL:]
     statements = list(reversed(deque(_STATEMENT.finditer(text), maxlen=_MOST_STATEMENTS)))
-    for statement in statements:
-        value = _value_after(text, statement)
-        if value is not None:
-            return value or None
-    return next((words for statement in statements if (words := _words_after(text, statement))), None)
+    values = (_value_after(text, statement) for statement in statements)
+    stated = next((value for value in values if value is not None), None)
+    if stated is None:
+        stated = next((words for statement in statements if (words := _words_after(text, statement))), None)
+    return stated or None
 
 
 def _value_after(text: str, statement: re.Match[str]) -> str | None:
     """Formula, numbers or choice after a statement; empty if the number there is no answer, None if there is none."""
-    start = _start(text, statement)
+    start = statement.end()
     if choice := _STATED_CHOICE.match(text, start):
-        other = _OTHER_CHOICE.match(text, choice.end())
-        return text[start : other.end()] if other else choice[0]
-    first = last = _formula_or_number(text, start)
+        return text[start : (_OTHER_CHOICE.match(text, choice.end()) or choice).end()]
+    first = last = _STATED.match(text, start)
     if first is None or last is None:
         return None
-    while between := _BETWEEN_STATED.match(text, last.end()):
-        following = _formula_or_number(text, between.end())
-        if following is None:
-            break
+    while (and_ := _BETWEEN_STATED.match(text, last.end())) and (following := _STATED.match(text, and_.end())):
         last = following
-    listed = "\n" in text[statement.end() : start] and _LIST_MARK.match(text, last.end())
     word = _WORD_AFTER.match(text, last.end())
-    if listed or _GOES_ON.match(text, last.end()) or (word and word[1].lower() in _CHANGES):
+    listed = "\n" in statement["lead"] and _LIST_MARK.match(text, last.end())
+    if listed or _GOES_ON.match(text, last.end()) or (word and word[1].lower() in _CHANGES.split()):
         return ""
     if other := _OTHER_NUMBER.match(text, last.end()):
         return text[start : other.end()]
@@ -143,21 +133,11 @@ def _value_after(text: str, statement: re.Match[str]) -> str | None:
 
 def _words_after(text: str, statement: re.Match[str]) -> str | None:
     """A few words on the statement's own line. After a colon, where solutions may follow, they must end the line."""
-    start = _start(text, statement)
-    words = None if "\n" in text[statement.end() : start] else _WORDS.match(text, start)
+    words = None if "\n" in statement["lead"] else _WORDS.match(text, statement.end())
     if words is None:
         return None
     ends_line = not text[words.end() : words.end() + 80].partition("\n")[0].strip(" .!*")
     return words[0] if ends_line or statement["colon"] == "" else None
-
-
-def _start(text: str, statement: re.Match[str]) -> int:
-    lead = _LEAD.match(text, statement.end())
-    return lead.end() if lead else statement.end()
-
-
-def _formula_or_number(text: str, start: int) -> re.Match[str] | None:
-    return _FORMULA.match(text, start) or _STATED_NUMBER.match(text, start)
 
 
 def _content(found: re.Match[str]) -> str:

@@ -10,19 +10,18 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
 from itertools import groupby
 
-#: Characters that become one other character each, and characters that are removed.
-_ONE_TO_ONE = str.maketrans(
-    "\u2212\u2010\u2011\u2013\u2044\u00f7\u2215\u2236\u2032\u2019\u20ac\u00a3\u00a5\u20b9",
-    "----///:''$$$$",
-    "\u200b\u2060\ufeff",
-)
-_WORDS = {"ℝ": r"\mathbb{R}", "°": r"^\circ", "。": ". ", "¢": r"\text{ cents}"}
-_COMMANDS = "×times ·cdot ⋅cdot πpi θtheta ∞infty ≤le ≥ge ≠ne ≈approx ∈in ∪cup ∅emptyset ±pm ⟨langle ⟩rangle"
-_WORDS |= {item[0]: rf"\{item[1:]} " for item in _COMMANDS.split()}
-_CHARACTERS = {**_ONE_TO_ONE, **{ord(character): words for character, words in _WORDS.items()}}
-
+#: What characters become. The last ones become LaTeX commands.
+_CHARACTERS: dict[str, str] = {
+    **dict(zip("\u2212\u2010\u2011\u2013\u2044\u00f7\u2215\u2236\u2032\u2019€£¥₹", "----///:''$$$$", strict=True)),
+    **dict.fromkeys("\u200b\u2060\ufeff", ""),
+    **{"ℝ": r"\mathbb{R}", "°": r"^\circ", "。": ". ", "¢": r"\text{ cents}", "∛": "√[3]"},
+}
+_NAMES = "×times ·cdot ⋅cdot πpi θtheta ∞infty ≤le ≥ge ≠ne ≈approx ∈in ∪cup ∅emptyset ±pm ⟨langle ⟩rangle"
+_CHARACTERS |= {item[0]: rf"\{item[1:]} " for item in _NAMES.split()}
+_TRANSLATED = str.maketrans(_CHARACTERS)
 #: What x², x₂ and 1½ become. All other characters become their compatible ones: （１，２） is (1,2).
 _DECOMPOSED = {"<super>": "^{{}}", "<sub>": "_{{}}", "<fraction>": " {}"}
 #: Known units alone. 万 and 倍 are not units, because they change the number.
@@ -43,74 +42,71 @@ _FUNCTIONS = "sqrt|arcsin|arccos|arctan|sinh|cosh|tanh|sin|cos|tan|cot|sec|csc|l
 _PERCENT = "(?:per ?cent(?:age)?|pct)"
 _ARGUMENT = r"(?:\\[a-zA-Z]+(?![a-zA-Z{])|[\dA-Za-z])"  # what a command takes without braces
 
-_REWRITES: list[tuple[re.Pattern[str], str]] = [
-    (re.compile(pattern), replacement)
-    for pattern, replacement in [
-        (_ESCAPED_COMMAND, r"\\"),
-        (r"\\{4}", r"\\\\"),
-        (r"^#+ ?", ""),
-        (r"^(['\"`_])(.*)\1$", r"\2"),
-        (r"\\(?:begin|end) ?\{(?:align(?:ed)?|equation|gather(?:ed)?|split)\*?\}", ""),
-        (r"\\tag ?\{[^{}]*\}|\\hspace ?\{[^{}]*\}|\{\}", ""),
-        (r" ?\\(?:checkmark|square|blacksquare|qed)(?![a-zA-Z])", ""),
-        (r"(?<!\\)\\! ?", ""),
-        (r"(?<!\\)\\[,;: ]|~|\\q?quad", " "),
-        (r"\$(\d+) and (?=\d)", r"\1 dollars and "),
-        (r"(?:\bUS)?\\?\$|^Rs\.? ?(?=\d)", ""),
-        (r"^\]([^][]+,[^][]+)\[$", r"(\1)"),
-        (r"(?<!\\)\\[()\[\]]", ""),
-        (r"\{:\}|\\colon(?![a-zA-Z])", ":"),
-        (r"\\(?:left|right) ?\.", ""),
-        (r"\\(?:left|right|[bB]igg?[lrm]?)(?![a-zA-Z])", ""),
-        (
-            r"\\(?:displaystyle|textstyle|scriptstyle|large|Large|LARGE|huge|Huge|small|normalsize|n?o?limits)(?![a-zA-Z])",
-            "",
-        ),
-        (r"\\(?:bf|it|rm|em)(?![a-zA-Z ]*\{)(?![a-zA-Z])|\\(?:emph|framebox|mathcal|mathscr)(?![a-zA-Z])", ""),
-        (r"\\(?:text)?color ?\{[^{}]*\}|\\phantom ?\{[^{}]*\}", ""),
-        (r"\\[dtc]frac(?![a-zA-Z])", r"\\frac"),
-        (r"\\(le|ge|ne)q(?:slant)?(?![a-zA-Z])", r"\\\1"),
-        (r"(?<![\d)])!=|<>", r"\\ne "),
-        (r"\\lt(?![a-zA-Z])", "<"),
-        (r"\\gt(?![a-zA-Z])", ">"),
-        (r"\\mid(?![a-zA-Z])", "|"),
-        (r"\\varnothing(?![a-zA-Z])|^\\\{ ?\\\}$", r"\\emptyset"),
-        (r"\\(?:mathbb ?\{? ?R ?\}?|R(?![a-zA-Z])|reals(?![a-zA-Z]))", r"\\mathbb{R}"),
-        (r"\\log_ ?\{? ?e ?\}?(?![a-zA-Z])", r"\\ln "),
-        (r"\\\\ ?\[\d+(?:pt|em|ex|mm)\]", r"\\\\"),
-        (r"\\+$", ""),
-        (rf"{TEXT_COMMAND} ?\{{ ?{_PERCENT} ?\}}|(?<![A-Za-z]){_PERCENT}(?![A-Za-z])|\\%", "%"),
-        (r"\\degrees?(?![a-zA-Z])|(?<=\d)\^ ?\{? ?o ?\}?(?![a-zA-Z])|\\text ?\{ ?\^\\circ ?\}", r"^\\circ"),
-        (r"\^ ?\{ ?(?:\\text ?\{)?(?:st|nd|rd|th)\}?\}", ""),
-        # dots and congruences
-        (r"(\d\.\d*?)(\d)\2{2,}(?: ?\.\.\.| ?\\[lc]?dots)$", r"\1\\overline{\2}"),
-        (r"\.\.\.|\\[lc]?dots[bc]?(?![a-zA-Z])", r"\\ldots "),
-        (r"\(? ?\\[pb]?mod(?![a-zA-Z]) ?\{? ?([\da-z]+) ?\}? ?\)?", r" mod \1"),
-        (r"(\d\.\d*)(?:\\(?:bar|dot) ?\{? ?(\d+) ?\}?|\((\d+)\)$)", r"\1\\overline{\2\3}"),
-        # plain text that means mathematics
-        (r"^\*+|\*+$", ""),
-        (r"(?<=[\w)}])\*\*(?=[\w({-])", "^"),
-        (r" ?\*+ ?", r"\\cdot "),
-        (r"(?<![\\A-Za-z])(?:infinity|inf|oo)(?![A-Za-z])", r"\\infty "),
-        (rf"(?<![\\A-Za-z])({_FUNCTIONS})(?![A-Za-z])", r"\\\1 "),
-        (r"\\sqrt ?\(([^()]*)\)", r"\\sqrt{\1}"),
-        (r"\^ ?(-?\d+)", r"^{\1}"),
-        # arguments without braces
-        (rf"\\frac ?({_ARGUMENT}) ?({_ARGUMENT})", r"\\frac{\1}{\2}"),
-        (rf"\\frac ?({_ARGUMENT}) ?\{{", r"\\frac{\1}{"),
-        (rf"(\\frac ?\{{[^{{}}]*\}}) ?({_ARGUMENT})", r"\1{\2}"),
-        (rf"(\\sqrt ?(?:\[[^\]]*\])?) ?({_ARGUMENT})", r"\1{\2}"),
-        (r"\{ ?([^{}]+?) ?\\choose ?([^{}]+?) ?\}", r"\\binom{\1}{\2}"),
-        (r"(?<!\d)\.(?=\d)", "0."),
-        # numerals and clocks
-        (r"\(([0-9A-F]+)\) ?_", r"\1_"),
-        (rf"(?<=\d) ?(?:{TEXT_COMMAND} ?\{{)? ?base ?\}}? ?(\d+)$", r"_{\1}"),
-        (rf"(?<=\d) ?(?:{TEXT_COMMAND} ?\{{)? ?\b[aA]\.? ?[mM]\b\.? ?\}}?", " am"),
-        (rf"(?<=\d) ?(?:{TEXT_COMMAND} ?\{{)? ?\b[pP]\.? ?[mM]\b\.? ?\}}?", " pm"),
-        (r"^(\d*?(?:1(?=st)|2(?=nd)|3(?=rd)|1\d(?=th)|[04-9](?=th)))(?:st|nd|rd|th)$", r"\1"),
-        (rf"(?<=\d) ?(?:{TEXT_COMMAND} ?\{{ ?to ?\}}|to) ?(?=\d)", ":"),
-    ]
+#: What commands become.
+_COMMANDS = {
+    **dict.fromkeys(("dfrac", "tfrac", "cfrac"), r"\frac"),
+    **dict.fromkeys(("leq", "leqslant"), r"\le"),
+    **dict.fromkeys(("geq", "geqslant"), r"\ge"),
+    **dict.fromkeys(("R", "reals"), r"\mathbb{R}"),
+    **dict.fromkeys(("degree", "degrees"), r"^\circ"),
+    **dict.fromkeys(("dots", "cdots", "dotsb", "dotsc"), r"\ldots "),
+    **{"neq": r"\ne", "lt": "<", "gt": ">", "mid": "|", "colon": ":", "varnothing": r"\emptyset"},
+}
+_DECORATION = """
+left right big Big bigg Bigg bigl Bigl biggl Biggl bigm Bigm biggm Biggm bigr Bigr biggr Biggr limits nolimits
+displaystyle textstyle scriptstyle large Large LARGE huge Huge small normalsize emph framebox mathcal mathscr
+checkmark square blacksquare qed
+"""
+_COMMANDS |= dict.fromkeys(_DECORATION.split(), "")
+
+#: Applied from first to last.
+_RULES: list[tuple[str, str | Callable[[re.Match[str]], str]]] = [
+    (_ESCAPED_COMMAND, r"\\"),
+    (r"^#+ ?|\\(?:begin|end) ?\{(?:align(?:ed)?|equation|gather(?:ed)?|split)\*?\}", ""),
+    (r"^(['\"`_])(.*)\1$", r"\2"),
+    (r"\\(?:tag|hspace|(?:text)?color|phantom) ?\{[^{}]*\}|\{\}|(?<!\\)\\! ?|\\(?:left|right) ?\.", ""),
+    (r"(?<!\\)\\[,;: ]|~|\\q?quad", " "),
+    (r"\$(\d+) and (?=\d)", r"\1 dollars and "),
+    (r"(?:\bUS)?\\?\$|^Rs\.? ?(?=\d)|(?<!\\)\\[()\[\]]|\\(?:bf|it|rm|em)(?![a-zA-Z ]*\{)(?![a-zA-Z])", ""),
+    (r"^\]([^][]+,[^][]+)\[$", r"(\1)"),
+    (r"\\([a-zA-Z]+)", lambda command: _COMMANDS.get(command[1], command[0])),
+    (r"(?<![\d)])!=|<>", r"\\ne "),
+    (r"^\\\{ ?\\\}$", r"\\emptyset"),
+    (r"\\mathbb ?\{? ?R ?\}?", r"\\mathbb{R}"),
+    (r"\\log_ ?\{? ?e ?\}?(?![a-zA-Z])", r"\\ln "),
+    (r"\\\\ ?\[\d+(?:pt|em|ex|mm)\]", r"\\\\"),
+    (r"\\+$", ""),
+    (rf"{TEXT_COMMAND} ?\{{ ?{_PERCENT} ?\}}|(?<![A-Za-z]){_PERCENT}(?![A-Za-z])|\\%", "%"),
+    (r"(?<=\d)\^ ?\{? ?o ?\}?(?![a-zA-Z])|\\text ?\{ ?\^\\circ ?\}", r"^\\circ"),
+    (r"\^ ?\{ ?(?:\\text ?\{)?(?:st|nd|rd|th)\}?\}", ""),
+    # dots and congruences
+    (r"(\d\.\d*?)(\d)\2{2,}(?: ?\.\.\.| ?\\ldots)$", r"\1\\overline{\2}"),
+    (r"\.\.\.", r"\\ldots "),
+    (r"\(? ?\\[pb]?mod(?![a-zA-Z]) ?\{? ?([\da-z]+) ?\}? ?\)?", r" mod \1"),
+    (r"(\d\.\d*)(?:\\(?:bar|dot) ?\{? ?(\d+) ?\}?|\((\d+)\)$)", r"\1\\overline{\2\3}"),
+    # plain text that means mathematics
+    (r"^\*+|\*+$", ""),
+    (r"(?<=[\w)}])\*\*(?=[\w({-])", "^"),
+    (r" ?\*+ ?", r"\\cdot "),
+    (r"(?<![\\A-Za-z])(?:infinity|inf|oo)(?![A-Za-z])", r"\\infty "),
+    (rf"(?<![\\A-Za-z])({_FUNCTIONS})(?![A-Za-z])", r"\\\1 "),
+    (r"\\sqrt ?\(([^()]*)\)", r"\\sqrt{\1}"),
+    (r"\^ ?(-?\d+)", r"^{\1}"),
+    # arguments without braces: the first, then the second
+    *[(rf"(\\frac ?(?:\{{[^{{}}]*\}})?|\\sqrt ?(?:\[[^\]]*\])?) ?({_ARGUMENT})", r"\1{\2}")] * 2,
+    (r"\{ ?([^{}]+?) ?\\choose ?([^{}]+?) ?\}", r"\\binom{\1}{\2}"),
+    (r"(?<!\d)\.(?=\d)", "0."),
+    # numerals and clocks
+    (r"\(([0-9A-F]+)\) ?_", r"\1_"),
+    (rf"(?<=\d) ?(?:{TEXT_COMMAND} ?\{{)? ?base ?\}}? ?(\d+)$", r"_{\1}"),
+    (
+        rf"(?<=\d) ?(?:{TEXT_COMMAND} ?\{{)? ?\b([aApP])\.? ?[mM]\b\.? ?\}}?",
+        lambda half: f" {half[1].lower()}m",
+    ),
+    (r"^(\d*?(?:1(?=st)|2(?=nd)|3(?=rd)|1\d(?=th)|[04-9](?=th)))(?:st|nd|rd|th)$", r"\1"),
+    (rf"(?<=\d) ?(?:{TEXT_COMMAND} ?\{{ ?to ?\}}|to) ?(?=\d)", ":"),
 ]
+_REWRITES = [(re.compile(pattern), replacement) for pattern, replacement in _RULES]
 _DEGREES = re.compile(r" ?\^ ?\{? ?\\circ ?\}?(?: ?(?:\\(?:text|mathrm) ?\{ ?[CF] ?\}|[CF](?![A-Za-z])))?")
 _ANGLE = re.compile(r"(\d+(?:\.\d+)?|(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])|\\[a-z]+|\([^()]*\)) ?\^ ?\{? ?\\circ ?\}?")
 _TRIGONOMETRIC = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![a-zA-Z])")
@@ -131,29 +127,17 @@ def spelled(text: str) -> str:
         text = pattern.sub(replacement, text)
     if r"\begin" not in text:
         text = text.replace("&", "")  # left over from a removed environment
-    if r"\circ" in text:
-        text = _without_degrees(text)
+    if r"\circ" in text and _TRIGONOMETRIC.search(text):
+        text = _ANGLE.sub(r"(\1\\cdot\\frac{\\pi}{180})", text)  # radians
+    elif r"\circ" in text:
+        text = _DEGREES.sub("", text)
     return " ".join(_INTRODUCTION.sub("", text).split()).rstrip(" .,;:")
-
-
-def _without_degrees(text: str) -> str:
-    """The text without degree signs and scales of temperature; angles of trigonometric functions become radians."""
-    if _TRIGONOMETRIC.search(text):
-        return _ANGLE.sub(r"(\1\\cdot\\frac{\\pi}{180})", text)
-    return _DEGREES.sub("", text)
 
 
 def _without_unicode(text: str) -> str:
     """The text with mathematical characters as LaTeX; other characters stay."""
-    runs = ((kind, unicodedata.normalize("NFKC", "".join(run))) for kind, run in groupby(text, _decomposition))
+    kinds = groupby(text, lambda character: unicodedata.decomposition(character).partition(" ")[0])
+    runs = ((kind, unicodedata.normalize("NFKC", "".join(run))) for kind, run in kinds)
     text = "".join(_DECOMPOSED.get(kind, "{}").replace("{}", plain, 1) for kind, plain in runs)
     text = _CHINESE_UNIT.sub("", text.removeprefix("答案").lstrip("是为: ") if text.startswith("答案") else text)
-    text = re.sub(r"√ ?(\d+|[A-Za-z]|\([^()]*\))", r"\\sqrt{\1}", text)
-    text = re.sub(r"∛ ?(\d+|[A-Za-z]|\([^()]*\))", r"\\sqrt[3]{\1}", text)
-    return text.translate(_CHARACTERS)
-
-
-def _decomposition(character: str) -> str:
-    """How a character is made of others: "<super>", "<sub>" or "<fraction>"; anything else counts as ""."""
-    kind = unicodedata.decomposition(character).partition(" ")[0]
-    return kind if kind in _DECOMPOSED else ""
+    return re.sub(r"√(\[3\])? ?(\d+|[A-Za-z]|\([^()]*\))", r"\\sqrt\1{\2}", text.translate(_TRANSLATED))

@@ -3,7 +3,6 @@ r"""The structure of an answer, read from its text: lists and brackets, sides of
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
 
 from reward_ablation.rewards.grading.units import unit_name
 
@@ -14,7 +13,7 @@ _OPENING = {"(": "(", "[": "[", "{": "{", r"\{": "{", r"\langle": "("}
 _CLOSING = {")": ")", "]": "]", "}": "}", r"\}": "}", r"\rangle": ")"}
 _DEPTH = dict.fromkeys((*_OPENING, r"\begin"), 1) | dict.fromkeys((*_CLOSING, r"\end"), -1)
 _RELATIONS = ("=", "<", ">", r"\le", r"\ge", r"\ne", r"\in", r"\approx", r"\equiv")
-_THOUSANDS = re.compile(r"\d{3}(?!\d)")
+_THOUSANDS = re.compile(r"\d,\d{3}(?!\d)")
 _PLUS_MINUS = re.compile(r"\\(?:pm|mp)(?![a-zA-Z])")
 
 _INDEX = r"'?(?:_ ?(?:\w|\{\w+\}))?"
@@ -48,35 +47,32 @@ def parts(text: str) -> tuple[str, list[str]]:
     if match := _SYSTEM.fullmatch(text):
         return "", [row.strip(" ,;&") for row in match[1].split(r"\\") if row.strip(" ,;&")] or [text]
     outer = outer_brackets(text)
-    if outer is None:
-        return "", _split(_spread_plus_minus(text), thousands=True)
-    return _OPENING[outer[0]] + _CLOSING[outer[1]], _split(_spread_plus_minus(_inner(text)), thousands=False)
+    brackets = _OPENING[outer[0]] + _CLOSING[outer[1]] if outer else ""
+    return brackets, _split(_spread_plus_minus(_inner(text)), thousands=not outer)
 
 
 def outer_brackets(text: str) -> tuple[str, str] | None:
     """The opening and closing bracket of a text if they enclose all of it, else None."""
-    tokens = _TOKEN.finditer(text)
-    first = next(tokens, None)
-    if first is None or first.start() > 0 or first[0] not in _OPENING:
-        return None
-    depth = 1
-    for token in tokens:
+    depth, opening = 0, ""
+    for token in _TOKEN.finditer(text):
+        opening = opening or token[0]
+        if opening not in _OPENING or (depth == 0 and token.start() > 0):
+            return None
         depth += _DEPTH.get(token[0], 0)
         if depth == 0 and token[0] in _CLOSING:
-            kinds = _OPENING[first[0]] + _CLOSING[token[0]]
-            all_of_it = token.end() == len(text) and kinds in ("()", "[]", "(]", "[)", "{}")
-            return (first[0], token[0]) if all_of_it else None
+            fitting = _OPENING[opening] + _CLOSING[token[0]] in ("()", "[]", "(]", "[)", "{}")
+            return (opening, token[0]) if fitting and token.end() == len(text) else None
     return None
 
 
-def sides(text: str, relation: str) -> list[str]:
-    """The texts between the signs of a relation; signs inside brackets do not count."""
-    return _between(text, [token for token in _top_level(text) if token[0] == relation])
+def sides(text: str, *signs: str) -> list[str]:
+    """The texts between the signs of a relation, or other signs; signs inside brackets do not count."""
+    return _between(text, _top_level(text, *signs))
 
 
 def is_relation(text: str) -> bool:
     """Whether an equals sign, an inequality or the like stands outside of brackets."""
-    return any(token[0] in _RELATIONS for token in _top_level(text))
+    return bool(_top_level(text, *_RELATIONS))
 
 
 def is_name(text: str) -> bool:
@@ -112,8 +108,7 @@ def conjunction(text: str) -> str | None:
     pieces = parts(text)[1]
     if len(pieces) < 2 or not all(_INEQUALITY.search(piece) for piece in pieces):
         return None
-    either = as_interval(text) != text or any(token[0] == "or" for token in _top_level(text))
-    return "or" if either else "and"
+    return "or" if as_interval(text) != text or _top_level(text, "or") else "and"
 
 
 def matrix(text: str) -> list[list[str]] | None:
@@ -121,8 +116,13 @@ def matrix(text: str) -> list[list[str]] | None:
     match = _MATRIX.fullmatch(text)
     if match is None or r"\begin" in match[1]:
         return None
-    rows = [row for row in match[1].split(r"\\") if row.strip()]
-    return [[entry.strip() for entry in row.split("&")] for row in rows]
+    return [[entry.strip() for entry in row.split("&")] for row in match[1].split(r"\\") if row.strip()]
+
+
+def column_as_tuple(text: str) -> str:
+    """A column vector as a tuple; anything else as it is."""
+    rows = matrix(text) or []
+    return f"({', '.join(entry for (entry,) in rows)})" if rows and {*map(len, rows)} == {1} else text
 
 
 def labelled(text: str) -> tuple[str | None, str]:
@@ -134,15 +134,14 @@ def labelled(text: str) -> tuple[str | None, str]:
 def is_interval(text: str) -> bool:
     r"""Whether an answer is written as an interval or a union of intervals; ``x \in`` may precede it."""
     match = _LABEL.match(text)
-    text = text[match.end() :] if match and match[2] != "=" else text
-    return r"\cup" in text or text[:1] in ("(", "[")
+    return r"\cup" in text or text[match.end() if match and match[2] != "=" else 0 :].startswith(("(", "["))
 
 
 def as_interval(text: str) -> str:
     """An inequality about one variable, or several joined by "or", as intervals; anything else as it is."""
     if match := _SET_OF.fullmatch(text):
         text = match[1].strip()
-    separators = [token for token in _top_level(text) if token[0] in ("or", ",")]
+    separators = _top_level(text, "or", ",")
     intervals = [interval for case in _between(text, separators) if (interval := _interval(case))]
     if len(intervals) < len(separators) + 1 - text.count(", or"):
         return text
@@ -151,32 +150,20 @@ def as_interval(text: str) -> str:
     return r"\cup ".join(intervals) if either else text
 
 
-def column_as_tuple(text: str) -> str:
-    """A column vector as a tuple; anything else as it is."""
-    rows = matrix(text) or []
-    return f"({', '.join(entry for (entry,) in rows)})" if rows and {*map(len, rows)} == {1} else text
-
-
 def _interval(text: str) -> str | None:
     pieces = [piece.strip() for piece in _INEQUALITY.split(text)]
-    if len(pieces) == 3 and is_name(pieces[2]) and not is_name(pieces[0]):  # 5 < x: x > 5
-        pieces = [pieces[2], _MIRRORED[pieces[1]], pieces[0]]
+    turned = is_name(pieces[2]) and not is_name(pieces[0]) if len(pieces) == 3 else pieces[1:2] in ([">"], [r"\ge"])
+    if turned:  # 5 < x is x > 5
+        pieces = [_MIRRORED.get(piece, piece) for piece in reversed(pieces)]
     if len(pieces) == 3 and is_name(pieces[0]):
-        _, relation, bound = pieces
-        below, above = rf"(-\infty, {bound}", rf"{bound}, \infty)"
+        name, relation, bound = pieces
         if relation == r"\ne":
-            return rf"{below})\cup ({above}"
-        if relation in ("<", r"\le"):
-            return below + (")" if relation == "<" else "]")
-        return ("(" if relation == ">" else "[") + above
-    if len(pieces) == 5 and is_name(pieces[2]):
-        low, first, _, second, high = pieces
-        if {first, second} <= {">", r"\ge"}:
-            low, first, second, high = high, second, first, low
-        elif not {first, second} <= {"<", r"\le"}:
-            return None
-        return ("(" if first in "<>" else "[") + f"{low}, {high}" + (")" if second in "<>" else "]")
-    return None
+            return rf"(-\infty, {bound})\cup ({bound}, \infty)"
+        below = relation in ("<", r"\le")
+        pieces = [r"-\infty", "<", *pieces] if below else [bound, _MIRRORED[relation], name, "<", r"\infty"]
+    if len(pieces) != 5 or not is_name(pieces[2]) or not {pieces[1], pieces[3]} <= {"<", r"\le"}:
+        return None
+    return f"{'(' if pieces[1] == '<' else '['}{pieces[0]}, {pieces[4]}{')' if pieces[3] == '<' else ']'}"
 
 
 def _split(text: str, *, thousands: bool) -> list[str]:
@@ -184,10 +171,10 @@ def _split(text: str, *, thousands: bool) -> list[str]:
 
     Lists between semicolons or conjunctions, as in 1, 2 or 3, 4, are parts unless their values have names.
     """
-    flat = [part for _, part in _separated(text, thousands) if part]
+    flat = [part for _, part in _separated(text, thousands)]
     if sum(labelled(part)[0] is not None for part in flat) < 2:
         for signs in ((";",), ("and", "or")):
-            pieces = _between(text, [token for token in _top_level(text) if token[0] in signs])
+            pieces = sides(text, *signs)
             lists = [len(_separated(piece, thousands)) > 1 and not piece.endswith(",") for piece in pieces]
             if len(pieces) > 1 and (all(lists) or (";" in signs and any(lists))):
                 return [piece for piece in pieces if piece]
@@ -195,38 +182,33 @@ def _split(text: str, *, thousands: bool) -> list[str]:
 
 
 def _separated(text: str, thousands: bool) -> list[tuple[str, str]]:
-    """Parts with the sign or conjunction before each."""
+    """Parts that are not empty, with the sign or conjunction before each."""
     if _SEVERAL_QUANTITIES.fullmatch(text):
         text = _CLEAR.sub(", ", text.replace(",", ""))
-    separators = [token for token in _top_level(text) if token[0] in (",", ";", "and", "or")]
+    separators = _top_level(text, ",", ";", "and", "or")
     if thousands:
-        separators = [token for token in separators if not _separates_thousands(text, token)]
+        separators = [token for token in separators if not _THOUSANDS.match(text, max(token.start() - 1, 0))]
     signs = ["", *(token[0] for token in separators)]
-    listed = list(zip(signs, _between(text, separators), strict=True))
-    return [(sign, part) for sign, part in listed if part]  # the part between the signs of ", or" is empty
+    return [(sign, part) for sign, part in zip(signs, _between(text, separators), strict=True) if part]
 
 
 def _inner(text: str) -> str:
     """A text without its outer brackets."""
-    opening, closing = outer_brackets(text) or ("", "")
-    return text[len(opening) : len(text) - len(closing)].strip()
+    outer = outer_brackets(text)
+    return text[len(outer[0]) : -len(outer[1])].strip() if outer else text
 
 
-def _separates_thousands(text: str, token: re.Match[str]) -> bool:
-    return token[0] == "," and text[token.start() - 1].isdigit() and _THOUSANDS.match(text, token.end()) is not None
-
-
-def _top_level(text: str) -> Iterator[re.Match[str]]:
-    """Tokens of a text outside all brackets."""
-    depth = 0
+def _top_level(text: str, *signs: str) -> list[re.Match[str]]:
+    """Those signs of a text that stand outside all brackets."""
+    depth, found = 0, []
     for token in _TOKEN.finditer(text):
-        change = _DEPTH.get(token[0], 0)
-        depth += change
-        if depth == 0 and not change:
-            yield token
+        depth += _DEPTH.get(token[0], 0)
+        if depth == 0 and token[0] in signs:
+            found.append(token)
+    return found
 
 
-def _between(text: str, tokens: Iterable[re.Match[str]]) -> list[str]:
+def _between(text: str, tokens: list[re.Match[str]]) -> list[str]:
     """The texts before, between and after tokens, stripped."""
     ends = [0, *(position for token in tokens for position in token.span()), len(text)]
     return [text[start:end].strip() for start, end in zip(ends[::2], ends[1::2], strict=True)]

@@ -41,28 +41,23 @@ _FRACTION_OF_UNITS = re.compile(
     rf" ?\\frac ?\{{ ?{TEXT_COMMAND} ?\{{[A-Za-z ]+\}} ?\}} ?\{{ ?{TEXT_COMMAND} ?\{{[A-Za-z ]+\}} ?\}}$"
 )
 
-#: Spellings by unit. Plurals with s are recognised too, and a power may follow.
+#: The spellings of each unit, the first of which is its name. Plurals with s are recognised too.
 _SPELLINGS = """
-mm: mm millimeter millimetre; cm: cm centimeter centimetre; m: m meter metre; km: km kilometer kilometre
-in: in inch inches; ft: ft foot feet; yd: yd yard; mi: mi mile; ml: ml mL milliliter millilitre; l: L liter litre
-mg: mg milligram; g: g gram; kg: kg kilogram; oz: oz ounce; lb: lb pound
-s: s sec second; min: min minute; h: h hr hour; day: day; week: week; month: month; year: year yr
-mi/h: mph mi/h; km/h: kph km/h; cent: cent; $: dollar; radian: radian rad; degree: degree
+mm millimeter millimetre; cm centimeter centimetre; m meter metre; km kilometer kilometre; in inch inches; ft foot feet
+yd yard; mi mile; mL ml milliliter millilitre; L liter litre; mg milligram; g gram; kg kilogram; oz ounce; lb pound
+s sec second; min minute; h hr hour; day; week; month; year yr; mi/h mph; km/h kph; cent; $ dollar; radian rad; degree
 """
-_UNIT_OF = {
-    spelling: unit
-    for unit, spellings in (line.split(": ") for line in re.split("; |\n", _SPELLINGS.strip()))
-    for spelling in spellings.split()
-}
+_UNIT_OF = {word: words[0] for words in map(str.split, re.split("[;\n]", _SPELLINGS)) for word in words}
 _UNIT = re.compile(
-    r"(?P<before>square |cubic |sq\.? )?(?P<word>[A-Za-z]+(?: ?(?:/| per ) ?[A-Za-z]+)?)"
+    r"(?<=[\d)}\s])(?P<before>square |cubic |sq\.? )?(?P<word>[A-Za-z]+(?: ?(?:/| per ) ?[A-Za-z]+)?)"
     r"\.?\s*(?:\^?\{?(?P<power>[23])\}?)?$",
     re.ASCII,
 )
 _WRAPPED = re.compile(rf"{TEXT_COMMAND} ?\{{([^{{}}]*)\}}")
-_AFTER_A_VALUE = re.compile(r"[\d)}\s]$")
-_DEGREES = re.compile(r"(?:°|\^ ?\{? ?\\circ ?\}?)\s*\$?$")
-_PERCENT = re.compile(r"(?:[%\uff05]|(?<![A-Za-z])(?:per ?cent(?:age)?|pct))[\s}.$]*$")
+_SIGN = re.compile(
+    r"(?:(?P<degree>(?:°|\^ ?\{? ?\\circ ?\}?)\s*\$?)|(?P<cent>¢)"
+    r"|(?P<percent>(?:[%\uff05]|(?<![A-Za-z])(?:per ?cent(?:age)?|pct))[\s}.$]*))$"
+)
 _MONEY = re.compile(r"\\(\$)|^(?:US)?([$\u20ac\u00a3\u00a5\u20b9])\s?[\d.,]+$")
 _POWERS = {"square": "2", "sq": "2", "cubic": "3"}
 
@@ -95,25 +90,18 @@ def measurement_unit(answer: str) -> str | None:
     A single letter counts only in ``\text{}`` or the like: in ``3m`` it may be a variable.
     """
     tail = answer[-60:].strip()
-    if _DEGREES.search(tail):
-        return "degree"
-    if _PERCENT.search(tail):
-        return "%"
-    if tail.endswith("¢"):
-        return "cent"
+    if sign := _SIGN.search(tail):
+        return "%" if sign["percent"] else sign.lastgroup
     wrapped = _WRAPPED.search(tail) is not None
     tail = _WRAPPED.sub(r" \1 ", tail).strip(" .$")
-    match = _UNIT.search(tail)
-    unit = None
-    if match and _AFTER_A_VALUE.search(tail[: match.start()]):
+    if match := _UNIT.search(tail):
         word = re.sub(r" ?(?:/| per ) ?", "/", match["word"])
         unit = _unit(word) or ("/".join(_unit(part) or part for part in word.split("/")) if "/" in word else None)
-        unit = unit if len(match["word"]) > 1 or wrapped else None
-    if unit is None or match is None:
-        money = _MONEY.search(answer[:60].strip())
-        return (money[1] or money[2]) if money else None
-    power = match["power"] or _POWERS.get((match["before"] or "").strip(" ."))
-    return f"{unit}^{power}" if power else unit
+        if unit and (len(match["word"]) > 1 or wrapped):
+            power = match["power"] or _POWERS.get((match["before"] or "").strip(" ."))
+            return f"{unit}^{power}" if power else unit
+    money = _MONEY.search(answer[:60].strip())
+    return money[money.lastindex] if money and money.lastindex else None
 
 
 def unit_name(word: str) -> str:
