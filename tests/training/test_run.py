@@ -255,6 +255,24 @@ def test_more_tokens_than_a_model_has_positions_are_refused_when_a_run_starts(tm
         train_run(canonical(spec_with()), "code", model, problems, tmp_path / "run")
 
 
+@pytest.mark.parametrize("disabled", [True, False])
+def test_disable_dropout_switches_off_dropout_that_is_a_function(tmp_path, demo_model, problems, capsys, disabled):
+    from reward_ablation.study.run_spec import RunSpec
+    from reward_ablation.training.around.checks import check_trainer
+    from reward_ablation.training.around.launch.vllm_server import Engine
+    from reward_ablation.training.around.run import build_trainer
+
+    model = Path(shutil.copytree(demo_model, tmp_path / "model"))
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps(config | {"attention_dropout": 0.25}))
+    spec = RunSpec.read(spec_with(training={"disable_dropout": disabled}))
+    trainer = build_trainer(spec, model, problems, tmp_path / "work")
+    check_trainer(trainer, "ddp", Engine())
+    assert ("self_attn has a dropout of 0.25" in capsys.readouterr().out) is not disabled
+    rates = {module.attention_dropout for module in trainer.model.modules() if hasattr(module, "attention_dropout")}
+    assert rates == {0.0 if disabled else 0.25}
+
+
 def test_training_gives_the_template_the_study_s_date(tmp_path, demo_model, problems):
     from reward_ablation.study.run_spec import RunSpec
     from reward_ablation.training.around.run import build_trainer

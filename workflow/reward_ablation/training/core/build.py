@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow.parquet as pq
+import torch
 from datasets import Dataset
 from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOConfig
@@ -69,6 +70,21 @@ def with_whole_groups(
     }
 
 
+def functional_dropout(module: torch.nn.Module) -> dict[str, float]:
+    """Rates above 0 by attribute: of the dropout that a module does by a function, such as attention_dropout."""
+    rates = {name: value for name, value in vars(module).items() if "dropout" in name and isinstance(value, float)}
+    return {name: rate for name, rate in rates.items() if rate > 0}
+
+
+def _prepared(trainer: Trainer) -> Trainer:
+    """The trainer without transformers' printed lines, and without any dropout where `disable_dropout` is set."""
+    trainer.remove_callback(PrinterCallback)
+    if trainer.args.disable_dropout:  # TRL switches off only modules whose class is dropout
+        for module in trainer.model.modules():
+            vars(module).update(dict.fromkeys(functional_dropout(module), 0.0))
+    return trainer
+
+
 def build_trainer(
     kind: type[Trainer],
     spec: RunSettings,
@@ -129,5 +145,4 @@ def build_trainer(
         peft_config=lora_config(spec.lora),
         callbacks=[*callbacks],
     )
-    trainer.remove_callback(PrinterCallback)
-    return trainer
+    return _prepared(trainer)
