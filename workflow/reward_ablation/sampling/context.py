@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 #: Names of rotary positions, and of tables of positions in GPT-2, GPT-J, OPT, BERT and their kin.
 _POSITIONS = re.compile(r"rotary|(^|\.)(wpe|positions_embed|embed_positions|position_embeddings)(\.|$)")
@@ -19,13 +20,14 @@ def context_of(folder: Path) -> int | None:
     import torch
     from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig
 
-    config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+    config: Any = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     text = config.get_text_config()
     positions = getattr(text, "max_position_embeddings", None)
     if not isinstance(positions, int) or positions < 1 or getattr(text, "alibi", False):
         return None
     with torch.device("meta"):  # by its class: under ZeRO-3, `from_config` would cut the weights into parts
-        model = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)](config)
+        kind: Any = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]
+        model = kind(config)
     parts = chain(model.named_modules(), model.named_parameters(), model.named_buffers())
     if not any(_POSITIONS.search(name) for name, _ in parts):
         return None

@@ -111,7 +111,7 @@ class _Process:
             self._popen = subprocess.Popen(
                 # -P: no module beside the script or in the working folder can take the place of sympy's
                 [sys.executable, "-P", worker.__file__],
-                stdin=theirs,
+                stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,  # the parser prints answers that it could not read
                 env={**os.environ, "PYTHONHASHSEED": "0"},  # sympy orders by hash: the same verdict each time

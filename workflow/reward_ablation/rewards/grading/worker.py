@@ -116,7 +116,8 @@ def main() -> None:
             gc.freeze()  # a collection in a child would copy every page
             print(json.dumps([0, "ready"]), file=replies)
             for line in sys.stdin:
-                for reply in judged(*json.loads(line), judge):
+                pairs, at_once = json.loads(line)
+                for reply in judged(pairs, at_once, judge):
                     print(json.dumps(reply), file=replies)
         except Exception as error:  # a broken installation, or the system gives no process
             print(json.dumps([-1, f"{type(error).__name__}: {error}"]), file=replies)

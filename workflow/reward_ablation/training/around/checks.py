@@ -50,12 +50,13 @@ def check_unchanged(component: ComponentSpec, parameters: dict[str, Any]) -> Non
 
 def check_trainer(trainer: AblationTrainer, strategy: str, engine: Engine) -> None:
     """Refuse a trainer that would not train as the run's spec says, or whose vLLM would sample from another model."""
+    unwrapped = trainer.accelerator.unwrap_model(trainer.model)
     check_passes(trainer)
     check_strategy(trainer, strategy)
     if trainer.use_vllm:
         check_server(trainer, engine)
         check_for_vllm(trainer)
-    elif trainer.accelerator.is_main_process and (found := find_dropout(trainer.model)):
+    elif trainer.accelerator.is_main_process and (found := find_dropout(unwrapped)):
         print(
             f"train: {found[0]} has a dropout of {found[1]}, which is active while completions are sampled, as in TRL; "
             "evaluation has none; training.disable_dropout: true switches it off",

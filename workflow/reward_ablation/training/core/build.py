@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import pyarrow.parquet as pq
 import torch
@@ -79,8 +79,9 @@ def functional_dropout(module: torch.nn.Module) -> dict[str, float]:
 def _prepared(trainer: Trainer) -> Trainer:
     """The trainer without transformers' printed lines, and without any dropout where `disable_dropout` is set."""
     trainer.remove_callback(PrinterCallback)
-    if trainer.args.disable_dropout:  # TRL switches off only modules whose class is dropout
-        for module in trainer.model.modules():
+    args, model = cast(GRPOConfig, trainer.args), cast(torch.nn.Module, trainer.model)
+    if args.disable_dropout:  # TRL switches off only modules whose class is dropout
+        for module in model.modules():
             vars(module).update(dict.fromkeys(functional_dropout(module), 0.0))
     return trainer
 
