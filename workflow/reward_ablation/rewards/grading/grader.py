@@ -11,12 +11,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reward_ablation.rewards.grading.comparison import Leaf, compare
-from reward_ablation.rewards.grading.extraction import bare_gold, extract
-from reward_ablation.rewards.grading.normalisation import is_word, normalise
+from reward_ablation.rewards.grading.extraction import extract
+from reward_ablation.rewards.grading.settling import Status, settle
 from reward_ablation.rewards.grading.supervisor import math_worker
-from reward_ablation.rewards.grading.units import units_differ
-from reward_ablation.rewards.grading.worker import Status
 
 # Bounds for the text functions and the reader of this process. What passes them can still cost the parser its CPU time.
 MAX_CHARACTERS = 2000
@@ -125,20 +122,3 @@ def _without_parser(answer: str | None, gold: str) -> Status | None:
     if len(answer) > MAX_HERE and answer != gold:
         return None
     return settle(gold, answer, lambda gold, answer: None)
-
-
-def settle(gold: str, answer: str, leaf: Leaf) -> Status | None:
-    """Status of an extracted answer; None if only `leaf`, which compares expressions, could decide and returned None.
-
-    The gold is bare, in a box, or after ``####``.
-    """
-    expected, given = normalise(bare_gold(gold)), normalise(answer)
-    if not expected:
-        return "error"
-    if not given:
-        return "unparseable"
-    if units_differ(gold, answer):
-        return "wrong"
-    words = is_word(gold) or is_word(answer)  # equal only if their strings are equal
-    verdict = compare(expected, given, (lambda *_: False) if words else leaf)
-    return None if verdict is None else "correct" if verdict else "wrong"

@@ -19,7 +19,7 @@ import threading
 from collections.abc import Sequence
 
 from reward_ablation.rewards.grading import worker
-from reward_ablation.rewards.grading.worker import Status
+from reward_ablation.rewards.grading.settling import Status
 
 START_SECONDS = 120.0  # imports on a busy network file system
 REPLY_SECONDS = 4 * worker.WALL_SECONDS  # for a worker that cannot end an answer itself

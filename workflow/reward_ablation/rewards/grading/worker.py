@@ -15,7 +15,6 @@ import resource
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from typing import Literal, get_args
 
 MEMORY_BYTES = 1 << 30  # address space; the parser alone takes about 70 MB
 CPU_SECONDS = 1  # for one answer; ordinary answers take some hundredths
@@ -25,8 +24,7 @@ WALL_SECONDS = 8.0  # for a stalled machine; usually the limit on CPU time acts 
 #: limit on wall time. Any other signal came from outside and says nothing.
 _BOUNDS = {signal.SIGXCPU: "timeout", signal.SIGSEGV: "timeout", signal.SIGABRT: "timeout", signal.SIGBUS: "timeout"}
 _BOUNDS[signal.SIGALRM] = "late"
-Status = Literal["correct", "wrong", "unparseable", "timeout", "error"]
-_STATUSES = (*get_args(Status), "killed")  # by the exit status of a child
+_STATUSES = ("correct", "wrong", "unparseable", "timeout", "error", "killed")  # by the exit status of a child
 
 #: Signals that Slurm sends to all processes of a job. This process ignores them, because training goes on to the end of
 #: its step and needs this process until then. The process ends when the starter closes its input.
@@ -49,7 +47,7 @@ Judge = Callable[[str, str], str]
 
 def load_judge() -> Judge:
     """Import math-verify and return a function (gold, answer) -> status."""
-    from reward_ablation.rewards.grading.grader import settle
+    from reward_ablation.rewards.grading.settling import settle
     from reward_ablation.rewards.grading.symbolic import TooCostly, equal
 
     logging.disable()  # math-verify writes to the log whenever it is told to set no alarm
