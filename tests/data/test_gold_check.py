@@ -47,7 +47,6 @@ def test_a_gold_that_can_be_answered(gold):
         (r"\frac{1}2}", UNREADABLE),
         ("(" * 21 + "1" + ")" * 21, UNREADABLE),
         ("x" * 2001, UNREADABLE),
-        ("9" * 1001, UNREADABLE),
         ("a\x00b", UNREADABLE),
         ("\udc80", UNREADABLE),  # broken UTF-8
         ("<think>", UNREADABLE),

@@ -71,7 +71,7 @@ def test_math_train(prepared, tmp_path):
 def test_one_broken_gold_among_the_real_ones_is_named(source, split, file, tmp_path):
     """The gold check passes every published gold (the tests above), and no other gold by the way."""
     raw = rows(file)
-    raw[100]["answer"] = "so #### " + "9" * 1001 if source == "gsm8k" else r"\frac{1}{2"
+    raw[100]["answer"] = "so #### " + "9" * 2001 if source == "gsm8k" else r"\frac{1}{2"
     (tmp_path / file).write_text("\n".join(map(json.dumps, raw)))
     spec = PrepareSpec.model_validate(
         {"source": {"source": source, "split": split, "path": str(tmp_path / file)}, "duplicates": "drop"}
