@@ -13,7 +13,7 @@ from tokenizers.processors import TemplateProcessing
 
 from reward_ablation.config.sections.data import Prompt
 from reward_ablation.models.check import check_sequence_classifier
-from reward_ablation.models.prompt import check_prompt, tell_appended
+from reward_ablation.models.prompt import check_prompt, tell_end_tokens
 from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.system.errors import StudyError
 
@@ -82,7 +82,7 @@ def test_a_template_that_draws_is_refused(model_copy, template, message):
 
 def test_a_template_that_ends_the_text_is_told(model_copy, capsys):
     (model_copy / "chat_template.jinja").write_text(EVERY + "<end>\n")
-    check_prompt(model_copy, "copy", Prompt(), {})
+    tell_end_tokens(model_copy, "copy", Prompt(), {})
     assert "warning: copy: the chat template ends the prompt with the end token '<end>'" in capsys.readouterr().out
 
 
@@ -111,14 +111,14 @@ def test_a_plain_prompt_may_be_the_question_alone(model_copy):
 
 
 def test_a_tokenizer_that_appends_its_end_token_is_told_at_fetch(model_copy, capsys):
-    tell_appended(model_copy, "copy", Prompt(chat=False))
+    tell_end_tokens(model_copy, "copy", Prompt(chat=False), {})
     assert not capsys.readouterr().out
     tokenizer = load_tokenizer(model_copy)
     tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
         single="$A <end>", special_tokens=[("<end>", tokenizer.eos_token_id)]
     )
     tokenizer.save_pretrained(model_copy)
-    tell_appended(model_copy, "copy", Prompt(chat=False))
+    tell_end_tokens(model_copy, "copy", Prompt(chat=False), {})
     assert capsys.readouterr().out == "copy: the tokenizer appends '<end>' to a text; prompts are used without it\n"
 
 
@@ -133,6 +133,18 @@ def test_fetch_checks_the_study_s_prompt(model_copy, tmp_path):
         assert output.exists() == (line is None), result.stderr
         assert result.stderr.startswith(line or "")
         assert line is None or len(result.stderr.splitlines()) == 1
+
+
+def test_fetch_tells_of_a_chat_that_ends_in_the_end_token(model_copy, tmp_path):
+    (model_copy / "chat_template.jinja").write_text(EVERY + "<end>")
+    spec = json.dumps({"source": "local", "path": str(model_copy)})
+    prompt = json.dumps({**Prompt().model_dump(), "chat_template_kwargs": {}})
+    command = [sys.executable, "-m", "reward_ablation.models", "--spec", spec, "--prompt", prompt]
+    output = tmp_path / "fetched" / "model.json"
+    result = subprocess.run([*command, "--output", output], capture_output=True, text=True)
+    assert f"warning: {model_copy}: the chat template ends the prompt with the end token" in result.stdout, (
+        result.stderr
+    )
 
 
 def test_the_template_of_a_reward_model_keeps_question_and_completion(tmp_path):

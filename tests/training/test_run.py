@@ -287,6 +287,17 @@ def test_training_gives_the_template_the_study_s_date(tmp_path, demo_model, prob
     assert (images, others) == (None, {})
 
 
+def test_each_run_tells_of_a_chat_that_ends_in_the_end_token(tmp_path, demo_model, problems, capsys):
+    from reward_ablation.study.run_spec import RunSpec
+    from reward_ablation.training.around.run import build_trainer
+
+    model = Path(shutil.copytree(demo_model, tmp_path / "model"))
+    (model / "chat_template.jinja").write_text("{{ messages[-1].content }}{{ eos_token }}")
+    build_trainer(RunSpec.read(spec_with(prompt={"chat": True})), model, problems, tmp_path / "work")
+    told = capsys.readouterr().out
+    assert told.count("warning: the model: the chat template ends the prompt with the end token") == 1
+
+
 def test_a_plain_question_alone_is_a_prompt_and_trains(train):
     folder = train("run", prompt={"chat": False, "template": "{question}"}, training={"max_steps": 1})
     assert (folder / "run.json").is_file()

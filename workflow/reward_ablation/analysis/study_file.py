@@ -267,7 +267,7 @@ def read_study(path: str | Path) -> StudyFile:
 
 
 def as_its_runs_say(study: StudyFile, root: Path) -> StudyFile:
-    """The study, with the times that the records of its runs give for what it declares; `root` is its folder."""
+    """The study, its declarations with the times that its runs have on record. `root` is the study's folder."""
     folders = dict.fromkeys(run.folder for run in study.runs)
     began = [standing_at_begin(root / folder) for folder in folders]
     primary, looks = study.primary, study.sequential

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, model_validator
 
 from reward_ablation.config.base import Section
-from reward_ablation.config.sections.data import FileData, HubData, ProblemSource, further_columns
+from reward_ablation.config.sections.data import FileData, HubData, ProblemSource, Switch, further_columns
 from reward_ablation.data.further_columns import typed_column
 from reward_ablation.data.gold_check import check_golds
 from reward_ablation.data.missing_words import missing_word
@@ -22,8 +22,6 @@ from reward_ablation.system.files import sha256, write_json, write_parquet
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-Switch = Literal["refuse", "drop"]
 
 
 class PrepareSpec(Section):

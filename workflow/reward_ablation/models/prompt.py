@@ -30,9 +30,6 @@ _RANDOM = re.compile(r"\|\s*(random)\b|\b(lipsum)\b")
 def check_prompt(folder: Path, where: str, written: Prompt, variables: dict[str, Any]) -> None:
     """Refuse a model whose prompts lack the system text or the question, begin wrongly, or change by chance.
 
-    A chat that ends in the end token is told: templates without an opening of the assistant's turn make such chats, and
-    some models were trained on them.
-
     Parameters
     ----------
     folder : Path
@@ -60,21 +57,26 @@ def check_prompt(folder: Path, where: str, written: Prompt, variables: dict[str,
         render = partial(tokenizer.apply_chat_template, rendered, **how)
         parts = {"system text (prompt.system)": system, "question": QUESTION}
         check_repeatable(render, tokenizer.get_chat_template(), where)
-        text = render()
-        check_rendered(text, parts, where)
+        check_rendered(render(), parts, where)
+
+
+def tell_end_tokens(folder: Path, where: str, written: Prompt, variables: dict[str, Any]) -> None:
+    """Print that a chat ends in the end token, or which tokens a tokenizer appends to plain prompts; else nothing.
+
+    Chat templates without an opening of the assistant's turn make such chats, and some models were trained on them.
+    Plain prompts are used without the tokens. For the parameters see `check_prompt`, which must have passed.
+    """
+    tokenizer: Any = load_tokenizer(folder, where)
+    if written.chat:
+        chat, how = render_prompt(QUESTION, written), template_variables(written.date, variables)
+        text = tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True, **how)
         if tokenizer.eos_token and text.rstrip().endswith(tokenizer.eos_token):
             print(
                 f"warning: {where}: the chat template ends the prompt with the end token {tokenizer.eos_token!r} and "
                 "does not open the assistant's turn; the model may end at once, or begin with the turn's marks",
                 flush=True,
             )
-
-
-def tell_appended(folder: Path, where: str, written: Prompt) -> None:
-    """Print which tokens a tokenizer appends to plain prompts, if any: prompts are used without them."""
-    if written.chat:
         return
-    tokenizer: Any = load_tokenizer(folder, where)
     _, _, (appended,) = split_special([QUESTION], tokenizer)
     if appended:
         names = ", ".join(map(repr, tokenizer.convert_ids_to_tokens(appended)))

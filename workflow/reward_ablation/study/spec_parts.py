@@ -16,7 +16,7 @@ from pydantic import Field
 
 from reward_ablation.config.base import Line, Section
 from reward_ablation.config.config_errors import read_spec, validate_spec
-from reward_ablation.config.sections.data import HubData, KnownSource, Prompt, Split, WordProblems
+from reward_ablation.config.sections.data import HubData, KnownSource, Prompt, Split, Switch, WordProblems
 from reward_ablation.config.sections.evaluation import Evaluation
 from reward_ablation.config.sections.model import DemoModel, HubModel
 from reward_ablation.config.sections.training import Gradients, Lora
@@ -25,7 +25,6 @@ from reward_ablation.system.user_functions import in_a_file
 
 #: Canonical JSON writes 1.0 as 1. A spec keeps a number as it is written there.
 Number = int | float
-Switch = Literal["refuse", "drop"]
 
 
 class Spec(Section):

@@ -20,7 +20,7 @@ from reward_ablation.data.prepared import further_columns_of
 from reward_ablation.data.verify import verify_problems
 from reward_ablation.models.device import gpu_kind
 from reward_ablation.models.generation_config import ignored_settings
-from reward_ablation.models.prompt import check_prompt
+from reward_ablation.models.prompt import check_prompt, tell_end_tokens
 from reward_ablation.models.reward_model_host import RewardModels
 from reward_ablation.models.verify import verify_model
 from reward_ablation.rewards.asking.surroundings import asking
@@ -328,7 +328,10 @@ def build_trainer(
         components[name] = load_component(component.function, values, Path.cwd(), name, further=further)
         check_unchanged(component, values)
     reward_models.load(spec.components, parameters)
-    check_prompt(model, "the model", spec.prompt, spec.training.get("chat_template_kwargs") or {})
+    written = (model, "the model", spec.prompt, spec.training.get("chat_template_kwargs") or {})
+    check_prompt(*written)
+    if PartialState().is_main_process:
+        tell_end_tokens(*written)
     surroundings = {"save_total_limit": KEPT_CHECKPOINTS, **(trackers or {})}
     if spec.vllm:
         surroundings |= engine.settings(spec.vllm.mode)
