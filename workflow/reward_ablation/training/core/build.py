@@ -16,7 +16,6 @@ from reward_ablation.rewards.columns import json_columns, with_values
 from reward_ablation.rewards.groups import OF_GROUPS
 from reward_ablation.rewards.scoring import RewardFunction
 from reward_ablation.sampling.tokenizer import load_tokenizer
-from reward_ablation.system.user_functions import in_a_file
 from reward_ablation.training.core.combination import Combination
 from reward_ablation.training.core.problems import training_problems
 from reward_ablation.training.core.run_settings import RunSettings
@@ -66,7 +65,7 @@ def with_whole_groups(
     groups = WholeGroups(size)
     functions = {name: spec.components[name].function for name in components}
     return {
-        name: groups.scoring(component) if in_a_file(functions[name]) or functions[name] in OF_GROUPS else component
+        name: groups.scoring(component) if ":" in functions[name] or functions[name] in OF_GROUPS else component
         for name, component in components.items()
     }
 
