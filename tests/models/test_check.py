@@ -200,6 +200,16 @@ def template(text):
             changed("config.json", num_hidden_layers=10**9),
             "has num_hidden_layers 1000000000, but the weights have 14 ten",
         ),
+        (
+            changed("config.json", model_type="gemma3", architectures=["Gemma3ForConditionalGeneration"]),
+            "Gemma3ForConditionalGeneration also reads images or sounds; take a model of text alone",
+        ),
+        (changed("config.json", model_type="phi4_multimodal"), "Phi4MultimodalForCausalLM also reads images or sounds"),
+        (
+            changed("config.json", architectures=["Qwen2ForSequenceClassification"]),
+            "architecture Qwen2ForSequenceClassification, and a language model of type qwen2 is a Qwen2ForCausalLM",
+        ),
+        (changed("config.json", architectures=None), "names the architecture none, and a language model"),
         (changed("config.json", text_config={"n_layer": 1e99}), "has n_layer 1e\\+99, but the weights have 14 tensors"),
         (
             changed("config.json", intermediate_size=32),
@@ -218,10 +228,13 @@ def template(text):
             r"weights model.layers.1.*, .* and 9 more are missing, and random",
         ),
         (
-            changed("config.json", model_type="qwen3", head_dim=4),
+            changed("config.json", model_type="qwen3", architectures=["Qwen3ForCausalLM"], head_dim=4),
             r"weights model.layers.0.self_attn.k_norm.weight, .*q_norm.weight are missing",
         ),
-        (changed("config.json", model_type="llama"), r"weights model.layers.0.self_attn.k_proj.bias, .* have no place"),
+        (
+            changed("config.json", model_type="llama", architectures=["LlamaForCausalLM"]),
+            r"weights model.layers.0.self_attn.k_proj.bias, .* have no place",
+        ),
         (rename(r"model.layers", "transformer.layers"), r"and 9 more are missing, and random numbers would take"),
         (emptied, r"gives .* the shape \[16, 8\], and the weights \[0\]; DeepSpeed's ZeRO-3 left it empty: gather the"),
         (

@@ -48,7 +48,7 @@ def test_the_generated_batch_spans_all_processes():
     assert as_one_process({"per_device_train_batch_size": 2}, 4, 4)["per_device_train_batch_size"] == 8
     assert as_one_process({"generation_batch_size": 16, "per_device_train_batch_size": 2}, 4, 4) == {
         "generation_batch_size": 16,
-        "per_device_train_batch_size": 2,
+        "per_device_train_batch_size": 8,
         "bf16": False,
     }
     assert as_one_process({"per_device_train_batch_size": 2}, 0, 2) == {"per_device_train_batch_size": 4}

@@ -107,6 +107,23 @@ def test_mistakes_are_refused_in_one_line(study, combine, changes, message):
     assert str(error.value).startswith("config.yaml: arms.")
 
 
+@pytest.mark.parametrize(
+    ("training", "launch", "told"),
+    [
+        ({}, {}, False),
+        ({"gradient_accumulation_steps": 2}, {}, True),
+        ({}, {"gpus": 0, "processes": 2}, True),
+    ],
+)
+def test_a_step_of_several_micro_batches_has_estimated_products(study, training, launch, told):
+    arms = {"a": {"weights": BOTH}, "b": of({"method": "mgda", "gram": "same_step"}), "c": of("mgda")}
+    training = {"max_steps": 10, "per_device_train_batch_size": 8, **training}
+    warnings = [line for line in study(arms, training=training, launch=launch).warnings if "same_step" in line]
+    assert [line.startswith("combine (arm b): gram: same_step estimates the products") for line in warnings] == (
+        [True] if told else []
+    )
+
+
 def test_a_method_that_needs_ranges_asks_for_those_that_are_not_known(study, tmp_path):
     (tmp_path / "own.py").write_text("def mine(completions, **columns):\n    return [0.0 for _ in completions]\n")
     components = {**CONFIG["components"], "mine": {"function": "own.py:mine"}}

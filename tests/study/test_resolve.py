@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from configs import changed
+from reward_ablation.config.batch_sizes import BatchSizes
 from reward_ablation.config.checks import second_pass_setting
 from reward_ablation.study.description import described_runs
 from reward_ablation.study.resolve import resolve
@@ -273,13 +274,18 @@ def test_gradients_are_switched_off_in_any_spelling(config, off):
         ({}, None),
         ({"gradient_accumulation_steps": 4, "steps_per_generation": 4}, None),
         ({"steps_per_generation": 2}, "steps_per_generation"),
+        ({"gradient_accumulation_steps": 4, "steps_per_generation": 2}, None),
+        ({"gradient_accumulation_steps": 4, "steps_per_generation": 3}, "steps_per_generation"),
+        ({"per_device_train_batch_size": 4, "generation_batch_size": 8}, None),  # of two processes
+        ({"per_device_train_batch_size": 4, "generation_batch_size": 16}, "generation_batch_size"),
         ({"num_iterations": 2}, "num_iterations"),
         ({"entropy_coef": 0.01}, "entropy_coef"),
     ],
 )
 def test_what_takes_a_second_backward_pass(training, reason):
-    assert second_pass_setting(training, {"all_tokens"}) == reason
-    assert second_pass_setting(training, {"all_tokens", "last_token"}) == "a placement other than all_tokens"
+    sizes = BatchSizes.of(training, processes=2)
+    assert second_pass_setting(training, {"all_tokens"}, sizes) == reason
+    assert second_pass_setting(training, {"all_tokens", "last_token"}, sizes) == "a placement other than all_tokens"
 
 
 def test_models_that_are_kept_are_part_of_the_spec_only_where_there_are_some(config):

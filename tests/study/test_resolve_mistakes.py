@@ -83,7 +83,7 @@ from reward_ablation.system.errors import StudyError
         (
             "training",
             {"chat_template_kwargs": '{"enable_thinking": false}'},
-            "training.chat_template_kwargs: write it as a mapping",
+            "training: chat_template_kwargs: '{",
         ),
         (
             "training",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from reward_ablation.config.batch_sizes import BatchSizes
 from reward_ablation.config.grpo_settings import COMPLETION_LENGTH, IMPORTANCE_SAMPLING_MODE, SETTINGS
 from reward_ablation.config.sections.launch import Launch
 from reward_ablation.config.sections.training import Lora
@@ -30,31 +31,18 @@ NOT_FOR_VLLM = {
     "logprobs": "TRL asks for those of the sampled tokens, to compare them with the trainer's",
 }
 
-#: Arguments of transformers' `generate` that cannot be set, because each rollout is drawn by its own random numbers.
-NOT_FOR_TRANSFORMERS = {
-    **dict.fromkeys(
-        ("do_sample", "num_beams", "num_return_sequences", "penalty_alpha"),
-        "rollouts are sampled, each by its own seed",
-    ),
-    "stop_strings": "TRL calls generate without the tokenizer that finds them",
-    **dict.fromkeys(
-        (
-            *("prompt_lookup_num_tokens", "top_h", "typical_p", "epsilon_cutoff", "eta_cutoff"),
-            *("watermarking_config", "renormalize_logits"),
-        ),
-        "rollouts are drawn by temperature, top_p, top_k and min_p",
-    ),
-}
+#: Arguments of transformers' `generate` that change the logits before a token is drawn, each row by itself. The others
+#: do nothing here (length_penalty), or draw in another way than by each rollout's own random numbers (num_beams).
+FOR_TRANSFORMERS = {"min_new_tokens", "no_repeat_ngram_size", "bad_words_ids", "sequence_bias", "suppress_tokens"}
+FOR_TRANSFORMERS |= {"begin_suppress_tokens", "exponential_decay_length_penalty", "use_cache"}
 
 #: Arguments of vLLM's SamplingParams that TRL has no setting for: generation_kwargs may have them.
 FOR_VLLM = {"presence_penalty", "frequency_penalty", "bad_words", "ignore_eos", "min_tokens", "stop", "stop_token_ids"}
 FOR_VLLM |= {"logit_bias", "allowed_token_ids"}
 
 
-def check_measurable(training: dict[str, Any], placements: set[str], arm: str) -> None:
-    """Refuse settings under which component gradients would be wrong or impossible."""
-    if _is_reentrant(training) and (reason := second_pass_setting(training, placements)):
-        raise _one_pass_only("gradient_checkpointing_kwargs: use_reentrant: true", reason, arm)
+def check_measurable(training: dict[str, Any], arm: str) -> None:
+    """Refuse settings under which the backward pass cannot be watched."""
     for name, reason in UNWATCHED.items():
         if training.get(name):
             raise ValueError(f"training (arm {arm}): {name}: {reason}; change it, or set gradients.every: off")
@@ -67,34 +55,33 @@ def check_second_pass(
 
     TRL chooses the reentrant kind by itself if adapters are trained under ZeRO-3. On GPUs it checkpoints by default.
     """
-    checkpointing = training.get("gradient_checkpointing", launch.gpus > 0)
-    if lora and launch.strategy == "zero3" and checkpointing:
-        reason = "launch.vllm" if launch.vllm else second_pass_setting(training, placements)
-        if reason:
-            raise _one_pass_only("gradient_checkpointing: with lora and launch.strategy: zero3 it", reason, arm)
+    by_trl = lora and launch.strategy == "zero3"
+    if not training.get("gradient_checkpointing", launch.gpus > 0) or not (by_trl or _is_reentrant(training)):
+        return
+    sizes = BatchSizes.of(training, launch.process_count)
+    if reason := "launch.vllm" if launch.vllm else second_pass_setting(training, placements, sizes):
+        what = "gradient_checkpointing_kwargs: use_reentrant: true"
+        if by_trl:
+            what = "gradient_checkpointing: with lora and launch.strategy: zero3 it"
+        raise ValueError(
+            f"training (arm {arm}): {what} allows one backward pass, and measuring with {reason} takes more; set it to "
+            "false, or gradients.every: off"
+        )
 
 
 def _is_reentrant(training: dict[str, Any]) -> bool:
-    kwargs = training.get("gradient_checkpointing_kwargs")
-    return isinstance(kwargs, dict) and bool(kwargs.get("use_reentrant"))
+    return bool((training.get("gradient_checkpointing_kwargs") or {}).get("use_reentrant"))
 
 
-def _one_pass_only(what: str, reason: str, arm: str) -> ValueError:
-    return ValueError(
-        f"training (arm {arm}): {what} allows one backward pass, and measuring with {reason} takes more; set it to "
-        "false, or gradients.every: off"
-    )
-
-
-def second_pass_setting(training: dict[str, Any], placements: set[str]) -> str | None:
+def second_pass_setting(training: dict[str, Any], placements: set[str], sizes: BatchSizes) -> str | None:
     """The setting with which gradients cannot be measured in the training step's own backward pass, or None."""
     if placements != {"all_tokens"}:
         return "a placement other than all_tokens"
     for name, ordinary in (("beta", 0), ("entropy_coef", 0), ("use_adaptive_entropy", False), ("num_iterations", 1)):
         if training.get(name, ordinary) != ordinary:
             return name
-    accumulation = training.get("gradient_accumulation_steps", 1)
-    return "steps_per_generation" if (training.get("steps_per_generation") or accumulation) > accumulation else None
+    # TRL clips ratios to older log-probabilities where a step does not end with a generation.
+    return sizes.setting if sizes.accumulation % max(1, sizes.generated) else None
 
 
 def check_single_rollouts(training: dict[str, Any], arm: str) -> None:
@@ -135,15 +122,19 @@ def check_launchable(training: dict[str, Any], lora: Lora | None, launch: Launch
 
 def _conflict_with_sampling(training: dict[str, Any], launch: Launch) -> str | None:
     """The first of `generation_kwargs` that does not fit how rollouts are drawn, with the reason; None if all fit."""
-    kwargs = training.get("generation_kwargs")
-    for name in kwargs if isinstance(kwargs, dict) else ():
-        reason = (NOT_FOR_VLLM if launch.vllm else NOT_FOR_TRANSFORMERS).get(name)
+    for name in training.get("generation_kwargs") or {}:
+        reason = NOT_FOR_VLLM.get(name) if launch.vllm else None
         if name in ("max_new_tokens", "max_length"):
             reason = "set max_completion_length"
         elif name in SETTINGS.schema()["properties"]:
             reason = f"set {name} in training itself; TRL's log-probabilities follow that setting"
         elif launch.vllm and name not in FOR_VLLM:
             reason = reason or f"allowed with launch.vllm: {', '.join(sorted(FOR_VLLM))}"
+        elif not launch.vllm and name not in FOR_TRANSFORMERS:
+            reason = (
+                "rollouts are drawn by temperature, top_p, top_k and min_p, each by its own seed; allowed beside them: "
+                + ", ".join(sorted(FOR_TRANSFORMERS))
+            )
         if reason:
             return f"generation_kwargs.{name}: not to be set here: {reason}"
     return None

@@ -30,6 +30,8 @@ def type_rule(annotation: Any) -> dict[str, Any]:
         options = typing.get_args(annotation)
         if any(isinstance(option, EnumType) for option in options):  # declared as Enum | str: any string would pass
             options = tuple(option for option in options if option is not str)
+        if any(option is dict or typing.get_origin(option) is dict for option in options):
+            options = tuple(option for option in options if option is not str)  # JSON in a text, for command lines
         rules = [rule for rule in map(type_rule, options) if rule]
         return rules[0] if len(rules) == 1 else {"anyOf": rules}
     if origin is typing.Literal:

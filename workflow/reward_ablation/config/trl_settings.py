@@ -60,11 +60,9 @@ RESERVED = {
     "hub_token": "nothing is uploaded, and a config is no place for secrets; to download, set HF_TOKEN",
 }
 
-#: Arguments of a model's `from_pretrained` that are not to be set in model_init_kwargs.
-NOT_FOR_MODELS = {
-    "trust_remote_code": _REMOTE_CODE,
-    **dict.fromkeys(("revision", "code_revision"), "the model is fetched before; set model.revision"),
-}
+#: Arguments of a model's `from_pretrained` that model_init_kwargs may have. Others would train another model than the
+#: one that was fetched and is evaluated (num_hidden_layers, quantization_config), or run code from elsewhere.
+FOR_MODELS = ("dtype", "attn_implementation")
 
 
 def check_version() -> None:
@@ -109,10 +107,6 @@ class TrlSettings:
 
     def check(self, settings: dict[str, Any]) -> dict[str, Any]:
         """Return the settings unchanged; raise a ValueError, which says what is allowed, for a wrong name or value."""
-        of_model = settings.get("model_init_kwargs")
-        for name, reason in NOT_FOR_MODELS.items():
-            if isinstance(of_model, dict) and name in of_model:
-                raise ValueError(f"model_init_kwargs.{name}: not to be set here; {reason}")
         for name, value in settings.items():
             if name in self.reserved:
                 raise ValueError(f"{name}: not to be set here; {self.reserved[name]}")
@@ -124,10 +118,23 @@ class TrlSettings:
                 allowed = _allowed(self.schema()["properties"][name])
                 hint = "; YAML reads 1e-6 as text, 1.0e-6 as a number" if _is_number(value) else ""
                 raise ValueError(f"{name}: {value!r} is not allowed; allowed: {allowed}{hint}")
+            if name == "model_init_kwargs":
+                _check_model_arguments(value or {})
             most = HIGHEST_SEED if name.endswith("seed") else LARGEST_INT
             if isinstance(value, int) and abs(value) > most:
                 raise ValueError(f"{name}: {value} is not allowed; at most {most}")
         return settings
+
+
+def _check_model_arguments(arguments: dict[str, Any]) -> None:
+    for name, value in arguments.items():
+        if name not in FOR_MODELS:
+            raise ValueError(
+                f"model_init_kwargs.{name}: not to be set here; allowed: {', '.join(FOR_MODELS)}; other changes to the "
+                "model belong into its folder's config.json, for training and evaluation alike"
+            )
+        if "/" in str(value):  # a repository of kernels
+            raise ValueError(f"model_init_kwargs.{name}: {value}: no code of a repository is run")
 
 
 def _is_number(value: Any) -> bool:

@@ -102,10 +102,30 @@ def check_model(folder: Path, where: str) -> tuple[int, str]:
             f"{where}: model_type {model_type} is no causal language model of transformers; code from a "
             "repository is never run"
         )
+    _check_architecture(config, str(CAUSAL[model_type]), where)
     try_model(folder, where, "AutoModelForCausalLM", config, shapes)
     check_generation_config(folder, where)
     check_fetched(folder, where)
     return _count(shapes), str(CAUSAL[model_type])
+
+
+def _check_architecture(config: dict[str, Any], causal: str, where: str) -> None:
+    """Refuse a model of images or sounds, and one that TRL would build as another class than evaluation does.
+
+    TRL takes the class in `architectures`, evaluation takes `causal`, the class by `model_type`.
+    """
+    import transformers
+    from transformers.models.auto.modeling_auto import MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES as MULTIMODAL
+
+    written = config.get("architectures")
+    name = str(written[0]) if isinstance(written, list) and written else "none"
+    if causal in MULTIMODAL.values():
+        raise StudyError(f"{where}: {causal} also reads images or sounds; take a model of text alone")
+    if name == "none" or (name != causal and name in dir(transformers)):
+        raise StudyError(
+            f"{where}: config.json names the architecture {name}, and a language model of type {config['model_type']} "
+            f"is a {causal}; save it as one"
+        )
 
 
 def check_sequence_classifier(folder: Path, where: str) -> tuple[int, str]:

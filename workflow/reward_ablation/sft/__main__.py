@@ -21,6 +21,7 @@ from reward_ablation.system.exit_status import GOES_ON
 from reward_ablation.system.gpus import claim_gpus
 from reward_ablation.system.imports import large_imports
 from reward_ablation.system.locks import wait_for
+from reward_ablation.training.around.launch.worker import refuse_other_launchers
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -32,6 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--output", required=True, type=Path, help="model.json; its folder becomes the model's")
     args = parser.parse_args(arguments)
     check_version()
+    refuse_other_launchers()
     spec = SftSpec.parse(args.spec)
     verify_problems(args.problems)
     verify_model(args.model)

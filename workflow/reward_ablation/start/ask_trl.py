@@ -25,10 +25,10 @@ from reward_ablation.training.core.settings import grpo_config
 def as_one_process(settings: dict[str, Any], gpus: int, processes: int) -> dict[str, Any]:
     """Change settings so that TRL judges them in this one process, perhaps without a GPU, as in the run's processes.
 
-    A batch of completions spans all processes, so its size is set for all of them. Number formats that need a GPU are
+    TRL multiplies the micro-batch by the number of processes wherever it uses it. Number formats that need a GPU are
     left out.
     """
-    if processes > 1 and settings.get("generation_batch_size") is None:
+    if processes > 1:
         per_process = settings.get("per_device_train_batch_size", 8)
         settings = {**settings, "per_device_train_batch_size": processes * per_process}
     if gpus == 0:

@@ -38,6 +38,7 @@ from reward_ablation.system.files import atomic_path
 from reward_ablation.system.gpu_fractions import RUNS_ON_A_GPU
 from reward_ablation.system.gpus import gpus_here, too_few_gpus_text
 from reward_ablation.system.user_functions import in_a_file
+from reward_ablation.training.around.launch.worker import refuse_other_launchers
 
 #: File in the results folder: a digest of the settings that TRL accepted, of the packages, and of the checking code.
 PASSED = ".settings_passed"
@@ -53,6 +54,7 @@ def check_training_settings(study: Study, folder: Path) -> None:
     of TRL than the one that the workflow needs is refused.
     """
     check_version()
+    refuse_other_launchers()
     settings = "\n".join(study.training_settings)
     packages = canonical({"python": sys.version, **installed()})
     checked = "\0".join([settings, packages, code_digest("reward_ablation.start.ask_trl")])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import subprocess
 from collections.abc import Iterable
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from reward_ablation.cluster.site import Site
+from reward_ablation.config.batch_sizes import BatchSizes
 from reward_ablation.config.grpo_settings import COMPLETION_LENGTH
 from reward_ablation.config.sections.gpu_number import share_text
 from reward_ablation.start import memory_terms as terms
@@ -93,14 +93,10 @@ def memory_settings(run: StudyRun) -> MemorySettings:
     """The settings that decide a run's memory, with TRL's defaults. Prompts are assumed to have 256 tokens."""
     spec, launch, vllm = run.arm_spec, run.launch, run.launch.vllm
     training = spec.training
-    accumulation = training.get("gradient_accumulation_steps", 1)
-    micro_batch = training.get("per_device_train_batch_size", 8)
-    generated = training.get("steps_per_generation") or accumulation
-    if batch := training.get("generation_batch_size"):
-        generated = math.ceil(batch / (micro_batch * launch.process_count))
+    sizes = BatchSizes.of(training, launch.process_count)
     return MemorySettings(
-        micro_batch=micro_batch,
-        micro_batches=max(accumulation, generated),
+        micro_batch=sizes.micro_batch,
+        micro_batches=max(sizes.accumulation, sizes.generated),
         completion=training.get("max_completion_length", COMPLETION_LENGTH),
         lora=spec.lora.r if spec.lora else 0,
         bf16=training.get("bf16", True) is not False,

@@ -30,7 +30,7 @@ from reward_ablation.rewards.arguments import OF_TRAINER
 from reward_ablation.study.answers_record import read_record
 from reward_ablation.study.canonical import dump, key_of
 from reward_ablation.study.claim_checks import claims_of
-from reward_ablation.study.combine_spec import combine_spec, with_trl_methods
+from reward_ablation.study.combine_spec import combine_spec, estimate_warnings, with_trl_methods
 from reward_ablation.study.control import check_control, check_scored, control_warnings
 from reward_ablation.study.endpoint_requests import metric_warnings, request_warnings
 from reward_ablation.study.golds import check_answers
@@ -99,7 +99,7 @@ def _resolved(study: StudyConfig, written: dict[str, Any], root: Path) -> Study:
     question = question_of(study, list(arms))
     described = described_before(study, root)
     shared = study_spec(study, root)
-    combined = {name: combined_arm(study, name, arm, root) for name, arm in arms.items()}
+    combined = {name: combined_arm(study, name, arm, root, launches[name]) for name, arm in arms.items()}
     specs = {
         name: arm_spec(shared, arm, launches[name], study.scored_in(arm), combined[name]) for name, arm in arms.items()
     }
@@ -135,6 +135,7 @@ def _resolved(study: StudyConfig, written: dict[str, Any], root: Path) -> Study:
             *trained_on_test(study.data),
             *same_arms(contents, keys),
             *control_warnings(study, arms),
+            *estimate_warnings(specs),
             *request_warnings(study, runs, root),
             *metric_warnings(study, runs, root),
             *path_warnings(
@@ -207,7 +208,7 @@ def checked_arms(study: StudyConfig, root: Path) -> dict[str, Arm]:
         measured = study.gradients.every or study.gradients.whole
         check_single_rollouts(settings, name)
         if measured:
-            check_measurable(settings, {component.placement for component in scored.values()}, name)
+            check_measurable(settings, name)
         for component_name, component in scored.items():
             if component.placement != "all_tokens" and (arm.weights[component_name] or measured):
                 check_placeable(settings, name, component_name)
@@ -235,10 +236,10 @@ def trl_methods(study: StudyConfig) -> dict[str, Arm]:
     return arms
 
 
-def combined_arm(study: StudyConfig, name: str, arm: Arm, root: Path) -> CombineSpec | None:
+def combined_arm(study: StudyConfig, name: str, arm: Arm, root: Path, launch: Launch) -> CombineSpec | None:
     """The spec of an arm's method of combination. A wrong one is a ValueError, `arms....combine: ...`."""
     try:
-        return combine_spec(study, arm, root)
+        return combine_spec(study, arm, root, launch.process_count)
     except ValueError as error:
         raise ValueError(f"{key_of_arm(study.arms, name)}.{error}") from None
 
@@ -368,11 +369,9 @@ def check_prompts_alike(study: StudyConfig, arms: dict[str, Arm]) -> None:
                 "this key the arm would be trained on others; set the key for the study, in training"
             )
     kwargs = study.training.get(key)
-    arguments = sorted(OF_THE_CALL & {*kwargs}) if isinstance(kwargs, dict) else []
+    arguments = sorted(OF_THE_CALL & {*(kwargs or ())})
     if arguments:
         raise ValueError(f"training.{key}.{arguments[0]}: not to be set here; only variables of the chat template are")
-    if kwargs and not isinstance(kwargs, dict):
-        raise ValueError(f"training.{key}: write it as a mapping, such as {{enable_thinking: false}}")
     if kwargs and not study.prompt.chat:
         raise ValueError(f"training.{key}: prompt.chat is false, so that there is no template; take one of the two out")
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from pydantic import Field, NonNegativeInt, PositiveInt
 
 from reward_ablation.config.base import Section
+from reward_ablation.config.batch_sizes import BatchSizes
 from reward_ablation.config.sections.launch import DDP, Strategy
 from reward_ablation.study.spec_parts import (
     CombineSpec,
@@ -132,13 +133,9 @@ class ArmSpec(StudySpec, Layout):
 
     @property
     def cuts_groups(self) -> bool:
-        """Whether a group has completions in several processes. The defaults are TRL's."""
-        settings = self.training
-        micro_batches = settings.get("steps_per_generation") or settings.get("gradient_accumulation_steps", 1)
-        rows = settings.get("per_device_train_batch_size", 8) * micro_batches
-        if batch := settings.get("generation_batch_size"):
-            rows = batch // self.process_count
-        return bool(self.process_count > 1 and rows % settings.get("num_generations", 8))
+        """Whether a group has completions in several processes."""
+        rows = BatchSizes.of(self.training, self.process_count).rows
+        return bool(self.process_count > 1 and rows % self.training.get("num_generations", 8))
 
     @property
     def taking_part(self) -> list[str]:

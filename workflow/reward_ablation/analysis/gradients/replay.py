@@ -20,6 +20,7 @@ from reward_ablation.analysis.gradients.what_if import read_rollouts
 from reward_ablation.combination.grams import Source
 from reward_ablation.combination.load import load_method
 from reward_ablation.combination.of_run import CombinationOfRun
+from reward_ablation.config.batch_sizes import BatchSizes
 from reward_ablation.config.sections.combine import AGGREGATION
 from reward_ablation.gram.similarity import ALL_LAYERS
 from reward_ablation.study.run_spec import ArmSpec
@@ -132,11 +133,8 @@ def read_history(folder: str | Path) -> History:
 
 
 def _check_generations(spec: ArmSpec, generations: Mapping[int, pd.DataFrame], folder: Path) -> None:
-    training = spec.training
-    accumulated = training.get("gradient_accumulation_steps", 1)
-    together = training.get("steps_per_generation") or accumulated
-    most = training.get("generation_batch_size") or np.inf
-    if together < accumulated or any(len(batch) > most for batch in generations.values()):
+    sizes = BatchSizes.of(spec.training, spec.process_count)
+    if sizes.generated < sizes.accumulation or any(len(batch) > sizes.completions for batch in generations.values()):
         raise StudyError(f"{folder}: its steps have several generations each; methods cannot be replayed on such a run")
 
 

@@ -10,6 +10,7 @@ import torch
 from peft.tuners.lora import LoraLayer
 from trl import GRPOConfig
 
+from reward_ablation.config.batch_sizes import BatchSizes
 from reward_ablation.config.checks import second_pass_setting
 from reward_ablation.config.sections.launch import DDP
 from reward_ablation.study.component_spec import contents_without_models
@@ -74,7 +75,9 @@ def check_passes(trainer: AblationTrainer) -> None:
     if not args.gradient_checkpointing or not reentrant or not (trainer.measure_every or trainer.whole_at):
         return
     # vLLM's samples come with the sampler's log-probabilities, so that ratios are clipped: a reason for a second pass.
-    reason = second_pass_setting(vars(args), set(trainer.placements.values())) or ("vLLM" if trainer.use_vllm else None)
+    sizes = BatchSizes.of(vars(args), args.world_size)
+    reason = second_pass_setting(vars(args), set(trainer.placements.values()), sizes)
+    reason = reason or ("vLLM" if trainer.use_vllm else "router_aux_loss_coef" if trainer.aux_loss_enabled else None)
     if reason:
         raise StudyError(
             f"gradients: measuring with {reason} takes more than one backward pass, and TRL checkpoints "

@@ -76,6 +76,13 @@ class AblationTrainer(WatchedTrainer):
         if self.use_vllm and is_peft_model(self.model):
             generation: Any = self.vllm_generation
             generation._iter_named_params = partial(merged_weights, self.model, generation._dist.gather_params)
+        args: Any = self.args
+        one_step = args.steps_per_generation == args.gradient_accumulation_steps and args.num_iterations == 1
+        if combination and combination.looks_ahead and not one_step:
+            raise StudyError(
+                "combine.gram: same_step uses the gradients of one step's completions, and here steps and generations "
+                "differ; leave generation_batch_size, steps_per_generation and num_iterations out"
+            )
         self._rollout_seeds: list[int] = []  # of the rollouts that are being generated
         self._logged: dict[str, dict[str, list]] = {}  # by component: columns that it logged for the batch
         self._batch: dict[str, Any] = {}

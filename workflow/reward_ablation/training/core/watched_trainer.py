@@ -27,6 +27,8 @@ from reward_ablation.training.core.gradients.seeds import KL, TRAINED, Family, c
 from reward_ablation.training.core.gradients.step import Completion, StepMeasurement
 from reward_ablation.training.core.placement import ALL_TOKENS
 
+#: Arguments of TRL's trainer by which completions would be made in several turns: a measured batch has one turn.
+SEVERAL_TURNS = ("tools", "environment_factory", "rollout_func")
 #: Settings under which the backward pass is not watched: TRL trains by its own pass, and nothing can be measured.
 UNWATCHED = ("fp16", "torch_compile", "torch_compile_backend", "torch_compile_mode", "use_liger_kernel")
 
@@ -70,7 +72,7 @@ class WatchedTrainer(GRPOTrainer):
     Raises
     ------
     StudyError
-        The run measures gradients, and a layer of the model cannot be watched.
+        The run measures gradients, and a layer of the model cannot be watched. Or completions would have several turns.
     """
 
     def __init__(
@@ -85,6 +87,9 @@ class WatchedTrainer(GRPOTrainer):
         by_completion: bool = True,
         **kwargs: Any,
     ):
+        for name in SEVERAL_TURNS:
+            if kwargs.get(name):
+                raise StudyError(f"{name}: completions of several turns are neither logged nor measured; leave it out")
         super().__init__(**kwargs)
         self.placements = placements
         self.sink = sink

@@ -13,6 +13,8 @@ WORKER = "REWARD_ABLATION_WORKER"
 #: Variable with the path of a file, in a run on several nodes. A node's launcher creates this file when the run fails
 #: with a permanent error.
 ERROR_STAYS = "REWARD_ABLATION_ERROR_STAYS"
+#: Variables of accelerate that change no number.
+_HARMLESS = ("ACCELERATE_LOG_LEVEL", "ACCELERATE_DEBUG_MODE", "ACCELERATE_DISABLE_RICH", "ACCELERATE_CPU_AFFINITY")
 
 
 def is_worker() -> bool:
@@ -21,8 +23,19 @@ def is_worker() -> bool:
 
 
 def refuse_other_launchers() -> None:
-    """Refuse to run under somebody else's launcher: each of its processes would start all processes of the run."""
-    if "TORCHELASTIC_RUN_ID" in os.environ and not is_worker():
+    """Refuse to run under somebody else's launcher, or with variables by which accelerate changes how it trains.
+
+    Each process of a launcher would start all processes of the run. ACCELERATE_MIXED_PRECISION would train in another
+    number format than the settings say.
+    """
+    if is_worker():
+        return
+    for name in sorted(os.environ):
+        if name.startswith("ACCELERATE_") and name not in _HARMLESS:
+            raise StudyError(
+                f"launch: {name} is set, and accelerate would train by it; `unset {name}`, set training's keys"
+            )
+    if "TORCHELASTIC_RUN_ID" in os.environ:
         raise StudyError(
             "launch: TORCHELASTIC_RUN_ID is set, by torchrun or accelerate; start the training command without a "
             "launcher of your own"

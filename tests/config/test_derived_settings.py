@@ -1,0 +1,166 @@
+"""What TRL derives from several settings is checked under each name by which it can be set."""
+
+import copy
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from configs import CONFIG
+from reward_ablation.config.batch_sizes import BatchSizes
+from reward_ablation.study.resolve import resolve
+from reward_ablation.system.errors import StudyError
+from reward_ablation.training.around.launch.worker import WORKER, refuse_other_launchers
+
+SAME_STEP = {"combine": {"method": "pcgrad", "gram": "same_step"}}
+REENTRANT = {"gradient_checkpointing": True, "gradient_checkpointing_kwargs": {"use_reentrant": True}}
+VLLM = {"gpus": 1, "vllm": {"mode": "colocate"}}
+
+SIZES = [
+    {},
+    {"gradient_accumulation_steps": 4},
+    {"steps_per_generation": 2},
+    {"gradient_accumulation_steps": 4, "steps_per_generation": 1},
+    {"gradient_accumulation_steps": 4, "steps_per_generation": 4},
+    {"per_device_train_batch_size": 4, "generation_batch_size": 64},
+    {"gradient_accumulation_steps": 2, "generation_batch_size": 32},
+    {"num_iterations": 3},
+]
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("training", SIZES, ids=str)
+def test_sizes_are_those_of_trls_own_config(training, processes, monkeypatch, tmp_path):
+    from trl import GRPOConfig
+
+    monkeypatch.setattr(GRPOConfig, "world_size", processes)
+    config = GRPOConfig(output_dir=str(tmp_path), use_cpu=True, bf16=False, **training)
+    sizes = BatchSizes.of(training, processes)
+    assert (sizes.generated, sizes.completions) == (config.steps_per_generation, config.generation_batch_size)
+    assert (sizes.micro_batch, sizes.accumulation, sizes.iterations) == (
+        config.per_device_train_batch_size,
+        config.gradient_accumulation_steps,
+        config.num_iterations,
+    )
+    of_trl = BatchSizes.of(vars(config), processes)  # completed by TRL
+    assert (of_trl.generated, of_trl.completions) == (sizes.generated, sizes.completions)
+    assert of_trl.for_one_step == sizes.for_one_step
+
+
+def message_of(training=None, arm=None, **sections):
+    """The error of a config with these settings of the study, of arm b, and sections."""
+    config = copy.deepcopy(CONFIG) | sections
+    config["training"] |= training or {}
+    config["arms"]["arms"]["b"] |= arm or {}
+    with pytest.raises(StudyError) as caught:
+        resolve(config, "s", Path.cwd())
+    assert "\n" not in str(caught.value)
+    return str(caught.value).removeprefix("s: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "training"),
+    [
+        ("steps_per_generation", {"steps_per_generation": 2}),
+        ("generation_batch_size", {"generation_batch_size": 16}),
+        ("generation_batch_size", {"gradient_accumulation_steps": 4, "generation_batch_size": 8}),
+        ("num_iterations", {"num_iterations": 2}),
+    ],
+)
+@pytest.mark.parametrize("place", ["training", "arm"])
+def test_the_gram_matrix_of_a_step_needs_one_generation_a_step(name, training, place):
+    settings = {"per_device_train_batch_size": 8, **training}
+    where = {"training": settings, "arm": SAME_STEP}
+    if place == "arm":
+        where = {"arm": {**SAME_STEP, "training": settings}}
+    message = message_of(**where)
+    assert message.startswith("arms.arms.b.combine: gram: same_step uses the gradients of one step's completions")
+    assert f"leave training.{name} out" in message
+
+
+@pytest.mark.parametrize(
+    ("reason", "sections"),
+    [
+        ("steps_per_generation", {"training": {"steps_per_generation": 2}}),
+        ("generation_batch_size", {"training": {"generation_batch_size": 16}}),
+        ("num_iterations", {"training": {"num_iterations": 2}}),
+        ("beta", {"training": {"beta": 0.1}}),
+        ("entropy_coef", {"training": {"entropy_coef": 0.1}}),
+        ("use_adaptive_entropy", {"training": {"use_adaptive_entropy": True}}),
+        ("launch.vllm", {"launch": VLLM}),
+    ],
+)
+def test_reentrant_checkpointing_goes_with_one_backward_pass(reason, sections):
+    settings = {"per_device_train_batch_size": 8, **REENTRANT, **sections.pop("training", {})}
+    message = message_of(settings, **sections)
+    assert f"use_reentrant: true allows one backward pass, and measuring with {reason} takes more" in message
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"gradient_checkpointing_kwargs": '{"use_reentrant": true}'}, "gradient_checkpointing_kwargs: '{"),
+        ({"generation_kwargs": '{"num_beams": 4}'}, "generation_kwargs: '{"),
+        ({"model_init_kwargs": '{"trust_remote_code": true}'}, "model_init_kwargs: '{"),
+        (
+            {"generation_kwargs": {"length_penalty": 2.0}},
+            "generation_kwargs.length_penalty: not to be set here: rollou",
+        ),
+        ({"generation_kwargs": {"eos_token_id": 5}}, "generation_kwargs.eos_token_id: not to be set here: rollouts"),
+        ({"generation_kwargs": {"top_k": 5}}, "generation_kwargs.top_k: not to be set here: set top_k in training"),
+        ({"model_init_kwargs": {"torch_dtype": "bfloat16"}}, "model_init_kwargs.torch_dtype: not to be set here; al"),
+        ({"model_init_kwargs": {"num_hidden_layers": 1}}, "model_init_kwargs.num_hidden_layers: not to be set here"),
+        ({"model_init_kwargs": {"quantization_config": {}}}, "model_init_kwargs.quantization_config: not to be set"),
+        (
+            {"model_init_kwargs": {"attn_implementation": "somebody/flash-attn"}},
+            "model_init_kwargs.attn_implementation: somebody/flash-attn: no code of a repository is run",
+        ),
+    ],
+)
+def test_settings_inside_settings_are_looked_at(settings, message):
+    assert message in message_of(settings)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"generation_kwargs": {"min_new_tokens": 2, "suppress_tokens": [5]}},
+        {"model_init_kwargs": {"dtype": "bfloat16", "attn_implementation": "sdpa"}},
+        {"generation_kwargs": None, "model_init_kwargs": None, "gradient_checkpointing_kwargs": None},
+        {"gradient_checkpointing": False, "gradient_checkpointing_kwargs": {"use_reentrant": True}, "beta": 0.1},
+        {**REENTRANT, "gradient_accumulation_steps": 4, "steps_per_generation": 2},
+    ],
+    ids=str,
+)
+def test_what_changes_nothing_else_is_let_in(settings):
+    config = copy.deepcopy(CONFIG)
+    config["training"] |= settings
+    resolve(config, "s", Path.cwd())
+
+
+def test_accelerates_variables_are_refused_where_no_launcher_of_ours_has_set_them(monkeypatch):
+    refuse_other_launchers()
+    monkeypatch.setenv("ACCELERATE_LOG_LEVEL", "info")
+    refuse_other_launchers()
+    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "bf16")
+    with pytest.raises(StudyError, match="launch: ACCELERATE_MIXED_PRECISION is set, and accelerate would train by it"):
+        refuse_other_launchers()
+    monkeypatch.setenv(WORKER, "1")
+    refuse_other_launchers()
+
+
+@pytest.mark.parametrize("name", ["tools", "environment_factory", "rollout_func"])
+def test_completions_of_several_turns_are_refused_by_the_trainer(name):
+    from reward_ablation.training.core.trainer import AblationTrainer
+
+    with pytest.raises(StudyError, match=f"^{name}: completions of several turns are neither logged nor measured"):
+        AblationTrainer(
+            **{name: [print]},
+            components={},
+            weights={},
+            date="",
+            placements={},
+            sink=None,
+            measure_every=1,
+            args=SimpleNamespace(),
+        )
