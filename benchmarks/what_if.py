@@ -29,6 +29,7 @@ from safetensors import safe_open
 
 from reward_ablation.analysis.gradients.measured_steps import StepProducts, effects_on_other_prompts, read_products
 from reward_ablation.analysis.gradients.measured_tables import on_all_components, predictions_by_arm
+from reward_ablation.analysis.gradients.what_if import MeasuredRun
 from reward_ablation.analysis.gradients.what_if_check import CELLS, agreement_table, observed_change, score_covariances
 from reward_ablation.analysis.statistics.known import mean_of_known
 from reward_ablation.analysis.study_file import StudyFile, StudyRun, read_study
@@ -108,7 +109,7 @@ def sizes_of_layers(folder: Path) -> dict[str, int]:
 
 def over_mean_squares(products: StepProducts, sizes: dict[str, int]) -> list[np.ndarray]:
     """Gram matrices summed over layers, each layer divided by the root of its mean squared training gradient."""
-    own = products.measured.own_shares().sum(axis=1)
+    own = products.measured.own_shares.sum(axis=1)
     names = products.measured.blocks[0].layers
     steps = [own[block.completions] for block in products.blocks]
     squares = sum(
@@ -128,7 +129,7 @@ def effects_of_step(folder: Path, step: int, names: list[str], weights: np.ndarr
 
     `names` are the K components that score the run. `weights` is an (arms, K) array.
     """
-    products = read_products(folder, step, names)
+    products = read_products(MeasuredRun(folder, [step]), step, names)
     if isinstance(products, str):
         sys.exit(f"error: {products}")
     shares = products.measured.shares(weights)

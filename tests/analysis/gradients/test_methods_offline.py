@@ -22,6 +22,7 @@ from reward_ablation.analysis.gradients.replay import (
     read_history,
     replay,
 )
+from reward_ablation.analysis.gradients.what_if import MeasuredRun
 from reward_ablation.study.run_spec import ArmSpec
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import write_json
@@ -103,7 +104,7 @@ def test_pairs_that_can_be_told_apart_and_pairs_that_cannot():
 
 def test_answers_at_a_step_are_those_of_explicit_gradients(tmp_path):
     run = make_run(tmp_path, blocks=1)
-    products = read_products(tmp_path, 7, NAMES)
+    products = read_products(MeasuredRun(tmp_path, [7]), 7, NAMES)
     vectors = [np.array([weights.get(name, 0.0) for name in NAMES]) for weights in (OTHER, OWN)]
     shares = [component_shares(run.scores, vector, *run.how) for vector in vectors]
     asked = Replayed({7: shares[0]}, {7: vectors[0]})

@@ -5,7 +5,7 @@ Arrays are stored as lists in Parquet, which can be read anywhere. A run adds ro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -140,23 +140,24 @@ def projection_table(
     )
 
 
-def read_step(path: Path, step: int) -> pa.Table:
-    """Rows of one step; StudyError if the file is missing or the step was not measured."""
+def _read_steps(path: Path, steps: Collection[int]) -> pa.Table:
     if not path.exists():
         raise StudyError(f"{path}: there is no such file; a run with gradients.every: 0 writes none")
-    table = pq.read_table(path, filters=[("step", "=", step)])
-    if not len(table):
-        raise StudyError(f"{path}: step {step} was not measured; gradients.every says which steps are")
-    return table
+    return pq.read_table(path, filters=[("step", "in", [*steps])])
 
 
-def read_grams(folder: Path, step: int) -> list[StoredBlock]:
-    """Sample Gram matrices of one step, block by block, from the folder of a run."""
-    grams, rows = (read_step(Path(folder) / name, step) for name in (GRAMS_FILE, ROWS_FILE))
-    described = rows.to_pandas().sort_values(["block", "row"])
-    blocks = []
-    for block, of_block in described.groupby("block"):
-        stored = grams.filter(pa.compute.equal(grams["block"], block))
+def not_measured(path: Path, step: int) -> StudyError:
+    """The error for a step that a file has no rows of."""
+    return StudyError(f"{path}: step {step} was not measured; gradients.every says which steps are")
+
+
+def read_grams(folder: Path, steps: Collection[int]) -> dict[int, list[StoredBlock]]:
+    """Sample Gram matrices of those of the steps that were measured, block by block. Each file is read once."""
+    grams, rows = (_read_steps(Path(folder) / name, steps) for name in (GRAMS_FILE, ROWS_FILE))
+    blocks: dict[int, list[StoredBlock]] = {}
+    places = pd.DataFrame({name: grams[name].to_numpy() for name in ("step", "block")}).groupby(["step", "block"])
+    for (step, block), of_block in rows.to_pandas().sort_values(["step", "block", "row"]).groupby(["step", "block"]):
+        stored = grams.take(places.indices.get((step, block), []))
         size, layers = len(of_block), stored["layer"].to_pylist()
         norms, cosines = (
             stored[name].combine_chunks().flatten().to_numpy(zero_copy_only=False).astype(np.float64)
@@ -168,12 +169,14 @@ def read_grams(folder: Path, step: int) -> list[StoredBlock]:
         matrices += matrices.swapaxes(1, 2) + np.eye(size)
         matrices = matrices * norms[:, :, None] * norms[:, None, :]
         labels = of_block.drop(columns=["step", "block", "row"]).reset_index(drop=True)
-        blocks.append(StoredBlock(layers, matrices, labels))
+        blocks.setdefault(step, []).append(StoredBlock(layers, matrices, labels))
     return blocks
 
 
 def read_projections(folder: Path, step: int) -> pd.DataFrame:
     """Projections of one step from the folder of a run: columns `PROJECTION_SCHEMA`, directions of unit length."""
-    table = read_step(Path(folder) / PROJECTIONS_FILE, step).to_pandas()
+    table = _read_steps(Path(folder) / PROJECTIONS_FILE, [step]).to_pandas()
+    if table.empty:
+        raise not_measured(Path(folder) / PROJECTIONS_FILE, step)
     directions = [np.asarray(direction, dtype=np.float64) for direction in table["direction"]]
     return table.assign(direction=[direction / (np.linalg.norm(direction) or 1.0) for direction in directions])

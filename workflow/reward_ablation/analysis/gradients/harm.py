@@ -35,7 +35,7 @@ def effect_of_step(products: StepProducts) -> Effect:
     component's expected score from one prompt, the step from another. So no completion's noise is multiplied by itself,
     and the mean is unbiased for the product of the two expectations, whatever the advantages have in common.
     """
-    taken = -products.measured.own_shares().sum(axis=1)
+    taken = -products.measured.own_shares.sum(axis=1)
     kinds = len(products.measured.components)
     removed, pairs_of_prompt = np.zeros((len(products.prompts), kinds)), np.zeros(len(products.prompts))
     total, all_pairs = np.zeros(kinds), 0.0

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
-from reward_ablation.analysis.gradients.what_if import MeasuredStep, gradients_of_scores, read_measured_step
+from reward_ablation.analysis.gradients.what_if import MeasuredRun, MeasuredStep, gradients_of_scores
 from reward_ablation.analysis.runs import rerun_of
 from reward_ablation.gram.similarity import Block
 from reward_ablation.system.errors import StudyError
@@ -51,8 +50,8 @@ def step_products(measured: MeasuredStep) -> StepProducts:
     )
 
 
-def read_products(folder: Path, step: int, components: list[str]) -> StepProducts | str:
-    """Read a step and prepare it, or return the reason why nothing can be said about other weights.
+def read_products(run: MeasuredRun, step: int, components: list[str]) -> StepProducts | str:
+    """Read a step of a run and prepare it, or return the reason why nothing can be said about other weights.
 
     Parameters
     ----------
@@ -65,13 +64,14 @@ def read_products(folder: Path, step: int, components: list[str]) -> StepProduct
         A file is damaged.
     """
     try:
-        measured = read_measured_step(folder, step)
+        measured = run.step(step)
         return step_products(replace(measured, weights={name: measured.weights[name] for name in components}))
     except StudyError as error:
         return str(error)
     except (OSError, ValueError) as error:  # Arrow's own errors are these
         reason = str(error).splitlines()[0].rstrip(".")
-        raise StudyError(f"{folder}: its stored Gram matrices cannot be read ({reason}); {rerun_of(folder)}") from error
+        again = rerun_of(run.folder)
+        raise StudyError(f"{run.folder}: its stored Gram matrices cannot be read ({reason}); {again}") from error
 
 
 def effects_on_other_prompts(products: StepProducts, shares: list[np.ndarray]) -> np.ndarray:
@@ -110,7 +110,7 @@ def alignments(products: StepProducts) -> tuple[np.ndarray, np.ndarray]:
     Returns (K,) cosines between the gradient of the component's expected score and the step, over all pairs of
     completions, and (K,) `effects_on_other_prompts` of the step.
     """
-    own = products.measured.own_shares()
+    own = products.measured.own_shares
     dots, squares, step_square = np.zeros(len(products.measured.components)), 0.0, 0.0
     for block, gram, scores in zip(products.blocks, products.summed, products.scores, strict=True):
         step = -own.sum(axis=1)[block.completions]

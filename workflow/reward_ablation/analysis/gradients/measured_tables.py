@@ -12,6 +12,7 @@ import pandas as pd
 from reward_ablation.analysis.gradients.harm import effect_of_step, harm_by_arm, harm_by_step
 from reward_ablation.analysis.gradients.measured_steps import alignments, effects_on_other_prompts, read_products
 from reward_ablation.analysis.gradients.split_halves import cosines_of_step, cosines_of_steps, halves_by_prompt
+from reward_ablation.analysis.gradients.what_if import MeasuredRun
 from reward_ablation.analysis.gradients.what_if_check import agreement_table, check_table, score_covariances
 from reward_ablation.analysis.gradients.what_if_map import (
     map_table,
@@ -121,8 +122,9 @@ def gather(study: StudyFile, root: Path, measured: dict[str, list[int]], last: i
         arm_weights = every_weight[:, [study.components.index(name) for name in names]]
         evenly, first = spread(measured[run.folder], most), early(measured[run.folder], last, len(measured))
         aligned, harm, split, layers = {}, {}, {}, []
+        stored = MeasuredRun(root / run.folder, {*evenly, *first})
         for step in sorted({*evenly, *first}):
-            products = read_products(root / run.folder, step, names)
+            products = read_products(stored, step, names)
             if isinstance(products, str):
                 gathered.refused[products.partition(": ")[2].replace(f"step {step}", "a step")] += 1
                 continue

@@ -25,6 +25,7 @@ from reward_ablation.analysis.gradients.measured_steps import StepProducts, effe
 from reward_ablation.analysis.gradients.replay import History, MethodSettings, Replayed, read_history, replay
 from reward_ablation.analysis.gradients.seed_intervals import Estimates, means_over_steps_and_seeds, over_seeds
 from reward_ablation.analysis.gradients.similarity_by_arm import ratios
+from reward_ablation.analysis.gradients.what_if import MeasuredRun
 from reward_ablation.combination.apply import check
 from reward_ablation.combination.grams import SOURCES, Source
 from reward_ablation.combination.load import arguments_of_method, method_names
@@ -272,8 +273,9 @@ def answers_of_run(
     if most is not None and len(steps) > most:
         steps = [steps[place] for place in np.unique(np.linspace(0, len(steps) - 1, most).round().astype(int))]
     found: dict[int, AtStep] = {}
+    stored = MeasuredRun(history.folder, steps)
     for step in steps:
-        products = read_products(history.folder, step, history.components)
+        products = read_products(stored, step, history.components)
         if isinstance(products, str):
             refused[products.partition(": ")[2].replace(f"step {step}", "a step")] += 1
         else:
@@ -286,7 +288,7 @@ def answers_at_step(products: StepProducts, replayed: Sequence[Replayed]) -> AtS
     """What the methods' steps would have been at one measured step."""
     generations = products.measured.rollouts["generation_step"].unique()
     shares = [np.concatenate([each.shares[int(step)] for step in generations]) for each in replayed]
-    shares.append(products.measured.own_shares())
+    shares.append(products.measured.own_shares)
     totals = np.array([of_method.sum(axis=1) for of_method in shares])  # (M + 1, N)
     inner = np.zeros((len(totals), len(totals)))
     for block, gram in zip(products.blocks, products.summed, strict=True):

@@ -116,7 +116,7 @@ def read_history(folder: str | Path) -> History:
     if not record.is_file():
         raise StudyError(f"{record}: there is no such file; name the folder of a finished run")
     spec = ArmSpec.read(load_json(record.read_text())["spec"], f"{record}: spec")
-    rollouts = read_rollouts(folder / "rollouts.parquet", None, list(spec.weights), ["tokens"])
+    rollouts = read_rollouts(folder / "rollouts.parquet", list(spec.weights), ["tokens"])
     steps = rollouts["generation_step"].to_numpy()
     generations = {int(step): rollouts[steps == step] for step in np.unique(steps)}
     _check_generations(spec, generations, folder)

@@ -10,8 +10,9 @@ expected score, both under any weights: also on components that the run did not 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +31,7 @@ from reward_ablation.gram.similarity import (
     with_all_layers,
     without_each_prompt,
 )
-from reward_ablation.gram.store import StoredBlock, read_grams
+from reward_ablation.gram.store import GRAMS_FILE, StoredBlock, not_measured, read_grams
 from reward_ablation.study.run_spec import ArmSpec
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.strict_text import load_json
@@ -79,13 +80,28 @@ class MeasuredStep:
         """Names of the components, in the run's order."""
         return list(self.weights)
 
+    @cached_property
+    def _groups(self) -> np.ndarray:
+        """(N,) number of each completion's group."""
+        columns = [self.rollouts[name].to_numpy() for name in COMPLETION[:2]]
+        starts = [values[1:] != values[:-1] for values in columns]
+        return np.concatenate([[0], np.cumsum(starts[0] | starts[1])])
+
+    @cached_property
+    def _batches(self) -> list[tuple[slice, int]]:
+        """Rows of each batch, and the size of its groups."""
+        _, first = np.unique(self.rollouts["generation_step"].to_numpy(), return_index=True)
+        ends = [*first[1:], len(self.rollouts)]
+        groups = self._groups
+        return [
+            (slice(start, end), int((end - start) // (groups[end - 1] - groups[start] + 1)))
+            for start, end in zip(first, ends, strict=True)
+        ]
+
     def by_group(self, columns: str) -> list[tuple[np.ndarray, int]]:
         """For each batch: (N, K) values of the columns whose prefix is `columns`, and the size of a group."""
-        names = [columns + name for name in self.components]
-        return [
-            (batch[names].to_numpy(dtype=float), len(batch) // batch["problem_id"].nunique())
-            for _, batch in self.rollouts.groupby("generation_step", sort=True)
-        ]
+        values = self.rollouts[[columns + name for name in self.components]].to_numpy(dtype=float)
+        return [(values[rows], size) for rows, size in self._batches]
 
     def shares(self, weights: np.ndarray) -> list[np.ndarray]:
         """(N, K) shares of the advantages of all `rollouts` under each of (P, K) weight vectors."""
@@ -96,6 +112,7 @@ class MeasuredStep:
             for vector in weights
         ]
 
+    @cached_property
     def own_shares(self) -> np.ndarray:
         """(N, K) shares of the advantages that the run was trained on; stored ones where a method combined scores."""
         if self.method is None:
@@ -107,13 +124,15 @@ class MeasuredStep:
 
         The blocks' `completions` are row numbers of `rollouts`.
         """
-        index = pd.MultiIndex.from_frame(self.rollouts[COMPLETION])
-        labels = self.rollouts.groupby(COMPLETION[:2]).ngroup().to_numpy()
-        places = [index.get_indexer(pd.MultiIndex.from_frame(stored.rows[COMPLETION])) for stored in self.blocks]
+        index = {completion: row for row, completion in enumerate(_completions(self.rollouts))}
+        places = [
+            np.array([index.get(completion, -1) for completion in _completions(stored.rows)], dtype=int)
+            for stored in self.blocks
+        ]
         if any((rows < 0).any() for rows in places):
             raise StudyError(f"step {self.step}: some of its completions are not in rollouts.parquet")
         return [
-            Block(stored.grams, vectors[:, rows], rows, labels[rows])
+            Block(stored.grams, vectors[:, rows], rows, self._groups[rows])
             for stored, rows in zip(self.blocks, places, strict=True)
         ]
 
@@ -143,6 +162,10 @@ class WhatIf:
     effect: pd.DataFrame
 
 
+def _completions(rows: pd.DataFrame) -> Iterator[tuple]:
+    return zip(*(rows[name] for name in COMPLETION), strict=True)
+
+
 def read_measured_step(folder: str | Path, step: int) -> MeasuredStep:
     """Read what a run stored of one step in its folder.
 
@@ -153,52 +176,91 @@ def read_measured_step(folder: str | Path, step: int) -> MeasuredStep:
         rows of other families than all_tokens (a placement on some tokens, clipped ratios), or advantages do not
         follow from the scores.
     """
-    folder = Path(folder)
-    blocks = [block.without("kl") for block in read_grams(folder, step)]
-    families = sorted(set().union(*(block.rows["family"] for block in blocks)) - {ALL_TOKENS})
-    if families:
-        raise StudyError(
-            f"{folder}: step {step} has gradients of {', '.join(families)}; other weights can be asked about only "
-            f"where every gradient is one of {ALL_TOKENS}"
-        )
-    record = folder / "run.json"
-    spec = ArmSpec.read(load_json(record.read_text())["spec"], f"{record}: spec")
-    generation_steps = sorted(set().union(*(block.rows["generation_step"] for block in blocks)))
-    measured = MeasuredStep(
-        step=step,
-        weights=spec.weights,
-        scale_rewards=spec.training.get("scale_rewards", "group"),
-        aggregation=spec.training.get("multi_objective_aggregation", "sum_then_normalize"),
-        blocks=blocks,
-        rollouts=read_rollouts(folder / "rollouts.parquet", generation_steps, list(spec.weights)),
-        method=spec.combine.method if spec.combine else None,
-    )
-    stored = np.concatenate([advantages for advantages, _ in measured.by_group("advantage_")])
-    if not np.allclose(measured.own_shares(), stored, rtol=1e-3, atol=1e-3):
-        raise StudyError(
-            f"{folder}: the advantages of step {step} do not follow from its scores, as with several batches of "
-            "rollouts in one step under scale_rewards: batch; other weights cannot be asked about"
-        )
-    return measured
+    return MeasuredRun(Path(folder), [step]).step(step)
 
 
-def read_rollouts(
-    path: Path, generation_steps: list[int] | None, components: list[str], more: Sequence[str] = ()
-) -> pd.DataFrame:
-    """Completions of some steps, or of all, group by group; refused unless all groups of a step have the same size.
+class MeasuredRun:
+    """What a run stored of some measured steps. Each of its files is read once."""
+
+    def __init__(self, folder: Path, steps: Collection[int]):
+        self.folder = folder
+        self._steps = steps
+
+    @cached_property
+    def _blocks(self) -> dict[int, list[StoredBlock]]:
+        return read_grams(self.folder, self._steps)
+
+    @cached_property
+    def _spec(self) -> ArmSpec:
+        record = self.folder / "run.json"
+        return ArmSpec.read(load_json(record.read_text())["spec"], f"{record}: spec")
+
+    @cached_property
+    def _rollouts(self) -> tuple[pd.DataFrame, set[int]]:
+        rows = (block.rows["generation_step"] for blocks in self._blocks.values() for block in blocks)
+        return _sorted_rollouts(self.folder / "rollouts.parquet", {*pd.concat(rows)}, list(self._spec.weights))
+
+    def step(self, step: int) -> MeasuredStep:
+        """One of the steps; errors are those of `read_measured_step`."""
+        if step not in self._blocks:
+            raise not_measured(self.folder / GRAMS_FILE, step)
+        blocks = [block.without("kl") for block in self._blocks[step]]
+        families = sorted(set().union(*(block.rows["family"] for block in blocks)) - {ALL_TOKENS})
+        if families:
+            raise StudyError(
+                f"{self.folder}: step {step} has gradients of {', '.join(families)}; other weights can be asked about "
+                f"only where every gradient is one of {ALL_TOKENS}"
+            )
+        spec, (rollouts, torn) = self._spec, self._rollouts
+        generation_steps = set().union(*(block.rows["generation_step"] for block in blocks))
+        if generation_steps & torn:
+            raise _torn_groups(self.folder / "rollouts.parquet")
+        measured = MeasuredStep(
+            step=step,
+            weights=spec.weights,
+            scale_rewards=spec.training.get("scale_rewards", "group"),
+            aggregation=spec.training.get("multi_objective_aggregation", "sum_then_normalize"),
+            blocks=blocks,
+            rollouts=rollouts[rollouts["generation_step"].isin(generation_steps)].reset_index(drop=True),
+            method=spec.combine.method if spec.combine else None,
+        )
+        stored = np.concatenate([advantages for advantages, _ in measured.by_group("advantage_")])
+        if not np.allclose(measured.own_shares, stored, rtol=1e-3, atol=1e-3):
+            raise StudyError(
+                f"{self.folder}: the advantages of step {step} do not follow from its scores, as with several batches "
+                "of rollouts in one step under scale_rewards: batch; other weights cannot be asked about"
+            )
+        return measured
+
+
+def read_rollouts(path: Path, components: list[str], more: Sequence[str]) -> pd.DataFrame:
+    """All completions, group by group; refused unless all groups of a step have the same size.
 
     `more` has the names of further columns.
     """
+    rollouts, torn = _sorted_rollouts(path, None, components, more)
+    if torn:
+        raise _torn_groups(path)
+    return rollouts
+
+
+def _torn_groups(path: Path) -> StudyError:
+    return StudyError(f"{path}: a problem occurs twice among the rollouts of a step; groups cannot be told apart")
+
+
+def _sorted_rollouts(
+    path: Path, generation_steps: Collection[int] | None, components: list[str], more: Sequence[str] = ()
+) -> tuple[pd.DataFrame, set[int]]:
+    """Completions of some steps, or of all, group by group, and the steps whose groups cannot be told apart."""
     names = [f"{column}_{name}" for column in ("score", "advantage") for name in components]
-    filters = None if generation_steps is None else [("step", "in", generation_steps)]
+    filters = None if generation_steps is None else [("step", "in", [*generation_steps])]
     table = pq.read_table(path, columns=["step", "problem_id", "rollout", *names, *more], filters=filters)
     rollouts = table.to_pandas().rename(columns={"step": "generation_step"})
     rollouts = rollouts.sort_values(COMPLETION, kind="stable", ignore_index=True)
     sizes = rollouts.groupby(COMPLETION[:2])["rollout"].agg(["size", "nunique"])
-    uneven = (sizes["size"].groupby("generation_step").nunique() > 1).any()
-    if uneven or (sizes["size"] != sizes["nunique"]).any():
-        raise StudyError(f"{path}: a problem occurs twice among the rollouts of a step; groups cannot be told apart")
-    return rollouts
+    uneven = sizes["size"].groupby("generation_step").nunique() > 1
+    twice = (sizes["size"] != sizes["nunique"]).groupby("generation_step").any()
+    return rollouts, {*uneven.index[uneven | twice]}
 
 
 def what_if(weights: Mapping[str, float], measured: MeasuredStep) -> WhatIf:
