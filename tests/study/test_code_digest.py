@@ -1,6 +1,9 @@
 """The code digest changes with every change in the import closure, and with no change of comments or messages."""
 
 import ast
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -214,3 +217,13 @@ def test_digests_on_disk_are_of_the_same_texts_and_whole(tmp_path):
         file.write_text(damaged)
         assert digest("fourth") == "fourth"
         file.unlink()
+
+
+def test_digests_are_kept_where_python_writes_no_compiled_modules(tmp_path):
+    """Images of containers set PYTHONDONTWRITEBYTECODE."""
+    make = "kept_or_made('one', lambda: 'first', {'module': Path('module.py')}, Path('digests.json'))"
+    code = f"from pathlib import Path; from reward_ablation.study.kept_digests import kept_or_made; {make}"
+    (tmp_path / "module.py").write_text("x = 1\n")
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE_ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, check=True)
+    assert '"one": "first"' in (tmp_path / "digests.json").read_text()

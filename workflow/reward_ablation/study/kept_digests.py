@@ -2,7 +2,8 @@
 
 The digests hold for one state of the package. The cache's key covers the names and texts of all Python files, so that
 one changed letter makes all digests anew. The file lies beside Python's compiled modules and is trusted like them:
-whoever can write there can change the code itself. A damaged file, or a file with another key, is ignored.
+whoever can write there can change the code itself. It is written even under PYTHONDONTWRITEBYTECODE, which images of
+containers set. A damaged file, or a file with another key, is ignored.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import atexit
 import hashlib
 import json
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -41,9 +41,8 @@ def kept_or_made(name: str, make: Callable[[], Any], files: dict[str, Path], fil
     key = package_key(tuple(files.items()))
     digests = read(file, key)
     if name not in digests:
-        if not sys.dont_write_bytecode:
-            atexit.unregister(write)
-            atexit.register(write, file, key, digests)
+        atexit.unregister(write)
+        atexit.register(write, file, key, digests)
         digests[name] = make()
     return digests[name]
 
