@@ -70,7 +70,7 @@ class StoredBlock:
     def without(self, family: str) -> StoredBlock:
         """The block without the rows of a family."""
         kept = (self.rows["family"] != family).to_numpy()
-        return StoredBlock(self.layers, self.grams[:, kept][:, :, kept], self.rows[kept].reset_index(drop=True))
+        return self if kept.all() else StoredBlock(self.layers, self.grams[:, kept][:, :, kept], self.rows[kept])
 
 
 def _table(schema: pa.Schema, *columns: Any) -> pa.Table:
@@ -146,19 +146,35 @@ def _read_steps(path: Path, steps: Collection[int]) -> pa.Table:
     return pq.read_table(path, filters=[("step", "in", [*steps])])
 
 
-def not_measured(path: Path, step: int) -> StudyError:
-    """The error for a step that a file has no rows of."""
+def _not_measured(path: Path, step: int) -> StudyError:
     return StudyError(f"{path}: step {step} was not measured; gradients.every says which steps are")
 
 
-def read_grams(folder: Path, steps: Collection[int]) -> dict[int, list[StoredBlock]]:
-    """Sample Gram matrices of those of the steps that were measured, block by block. Each file is read once."""
-    grams, rows = (_read_steps(Path(folder) / name, steps) for name in (GRAMS_FILE, ROWS_FILE))
-    blocks: dict[int, list[StoredBlock]] = {}
-    places = pd.DataFrame({name: grams[name].to_numpy() for name in ("step", "block")}).groupby(["step", "block"])
-    for (step, block), of_block in rows.to_pandas().sort_values(["step", "block", "row"]).groupby(["step", "block"]):
-        stored = grams.take(places.indices.get((step, block), []))
-        size, layers = len(of_block), stored["layer"].to_pylist()
+class StoredGrams:
+    """Sample Gram matrices of some steps of a run, by step. Each file is read once, a step's matrices when asked for.
+
+    `rows` describes the rows of all blocks; the index of a block's `rows` says which of them it has.
+    """
+
+    def __init__(self, folder: Path, steps: Collection[int]):
+        self._path = Path(folder) / GRAMS_FILE
+        self._grams, rows = (_read_steps(Path(folder) / name, steps) for name in (GRAMS_FILE, ROWS_FILE))
+        described = rows.to_pandas().sort_values(["step", "block", "row"], ignore_index=True)
+        self.rows = described.drop(columns=["step", "block", "row"]).astype({"problem_id": object, "family": object})
+        self._blocks: dict[int, list[tuple[int, np.ndarray]]] = {}
+        for (step, block), places in described.groupby(["step", "block"]).indices.items():
+            self._blocks.setdefault(step, []).append((block, places))
+        self._numbers = [self._grams[name].to_numpy() for name in ("step", "block")]
+
+    def __getitem__(self, step: int) -> list[StoredBlock]:
+        if step not in self._blocks:
+            raise _not_measured(self._path, step)
+        return [self._block(step, block, self.rows.iloc[places]) for block, places in self._blocks[step]]
+
+    def _block(self, step: int, block: int, rows: pd.DataFrame) -> StoredBlock:
+        steps, blocks = self._numbers
+        stored = self._grams.take(np.flatnonzero((steps == step) & (blocks == block)))
+        size, layers = len(rows), stored["layer"].to_pylist()
         norms, cosines = (
             stored[name].combine_chunks().flatten().to_numpy(zero_copy_only=False).astype(np.float64)
             for name in ("norms", "cosines")
@@ -167,16 +183,13 @@ def read_grams(folder: Path, steps: Collection[int]) -> dict[int, list[StoredBlo
         matrices = np.zeros((len(layers), size, size))
         matrices[:, *np.triu_indices(size, 1)] = cosines.reshape(len(layers), size * (size - 1) // 2)
         matrices += matrices.swapaxes(1, 2) + np.eye(size)
-        matrices = matrices * norms[:, :, None] * norms[:, None, :]
-        labels = of_block.drop(columns=["step", "block", "row"]).reset_index(drop=True)
-        blocks.setdefault(step, []).append(StoredBlock(layers, matrices, labels))
-    return blocks
+        return StoredBlock(layers, matrices * norms[:, :, None] * norms[:, None, :], rows)
 
 
 def read_projections(folder: Path, step: int) -> pd.DataFrame:
     """Projections of one step from the folder of a run: columns `PROJECTION_SCHEMA`, directions of unit length."""
     table = _read_steps(Path(folder) / PROJECTIONS_FILE, [step]).to_pandas()
     if table.empty:
-        raise not_measured(Path(folder) / PROJECTIONS_FILE, step)
+        raise _not_measured(Path(folder) / PROJECTIONS_FILE, step)
     directions = [np.asarray(direction, dtype=np.float64) for direction in table["direction"]]
     return table.assign(direction=[direction / (np.linalg.norm(direction) or 1.0) for direction in directions])

@@ -65,7 +65,9 @@ def read_products(run: MeasuredRun, step: int, components: list[str]) -> StepPro
     """
     try:
         measured = run.step(step)
-        return step_products(replace(measured, weights={name: measured.weights[name] for name in components}))
+        if measured.components != components:
+            measured = replace(measured, weights={name: measured.weights[name] for name in components})
+        return step_products(measured)
     except StudyError as error:
         return str(error)
     except (OSError, ValueError) as error:  # Arrow's own errors are these

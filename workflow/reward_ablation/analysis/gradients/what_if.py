@@ -10,7 +10,7 @@ expected score, both under any weights: also on components that the run did not 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -31,7 +31,7 @@ from reward_ablation.gram.similarity import (
     with_all_layers,
     without_each_prompt,
 )
-from reward_ablation.gram.store import GRAMS_FILE, StoredBlock, not_measured, read_grams
+from reward_ablation.gram.store import StoredBlock, StoredGrams
 from reward_ablation.study.run_spec import ArmSpec
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.strict_text import load_json
@@ -65,6 +65,8 @@ class MeasuredStep:
         score_<component> and advantage_<component> for each component.
     method : str, optional
         The arm's method of combination; None where TRL combined the scores.
+    places : sequence of (R,) int array
+        For each block, the row number in `rollouts` of each row's completion.
     """
 
     step: int
@@ -74,6 +76,7 @@ class MeasuredStep:
     blocks: list[StoredBlock]
     rollouts: pd.DataFrame
     method: str | None = None
+    places: Sequence[np.ndarray] = ()
 
     @property
     def components(self) -> list[str]:
@@ -98,17 +101,25 @@ class MeasuredStep:
             for start, end in zip(first, ends, strict=True)
         ]
 
-    def by_group(self, columns: str) -> list[tuple[np.ndarray, int]]:
-        """For each batch: (N, K) values of the columns whose prefix is `columns`, and the size of a group."""
-        values = self.rollouts[[columns + name for name in self.components]].to_numpy(dtype=float)
+    @cached_property
+    def scores(self) -> list[tuple[np.ndarray, int]]:
+        """For each batch: (N, K) scores, and the size of a group."""
+        return self._by_batch("score_")
+
+    @cached_property
+    def advantages(self) -> list[tuple[np.ndarray, int]]:
+        """For each batch: (N, K) stored shares of the advantages, and the size of a group."""
+        return self._by_batch("advantage_")
+
+    def _by_batch(self, prefix: str) -> list[tuple[np.ndarray, int]]:
+        values = self.rollouts[[prefix + name for name in self.components]].to_numpy(dtype=float)
         return [(values[rows], size) for rows, size in self._batches]
 
     def shares(self, weights: np.ndarray) -> list[np.ndarray]:
         """(N, K) shares of the advantages of all `rollouts` under each of (P, K) weight vectors."""
         how = self.scale_rewards, self.aggregation
-        batches = self.by_group("score_")
         return [
-            np.concatenate([component_shares(scores, vector, size, *how) for scores, size in batches])
+            np.concatenate([component_shares(scores, vector, size, *how) for scores, size in self.scores])
             for vector in weights
         ]
 
@@ -117,23 +128,16 @@ class MeasuredStep:
         """(N, K) shares of the advantages that the run was trained on; stored ones where a method combined scores."""
         if self.method is None:
             return self.shares(np.array([list(self.weights.values())], dtype=float))[0]
-        return np.concatenate([advantages for advantages, _ in self.by_group("advantage_")])
+        return np.concatenate([advantages for advantages, _ in self.advantages])
 
     def blocks_with(self, vectors: np.ndarray) -> list[Block]:
         """Gram matrices with (V, N) coefficients of the rollouts as vectors.
 
         The blocks' `completions` are row numbers of `rollouts`.
         """
-        index = {completion: row for row, completion in enumerate(_completions(self.rollouts))}
-        places = [
-            np.array([index.get(completion, -1) for completion in _completions(stored.rows)], dtype=int)
-            for stored in self.blocks
-        ]
-        if any((rows < 0).any() for rows in places):
-            raise StudyError(f"step {self.step}: some of its completions are not in rollouts.parquet")
         return [
             Block(stored.grams, vectors[:, rows], rows, self._groups[rows])
-            for stored, rows in zip(self.blocks, places, strict=True)
+            for stored, rows in zip(self.blocks, self.places, strict=True)
         ]
 
 
@@ -162,10 +166,6 @@ class WhatIf:
     effect: pd.DataFrame
 
 
-def _completions(rows: pd.DataFrame) -> Iterator[tuple]:
-    return zip(*(rows[name] for name in COMPLETION), strict=True)
-
-
 def read_measured_step(folder: str | Path, step: int) -> MeasuredStep:
     """Read what a run stored of one step in its folder.
 
@@ -187,8 +187,8 @@ class MeasuredRun:
         self._steps = steps
 
     @cached_property
-    def _blocks(self) -> dict[int, list[StoredBlock]]:
-        return read_grams(self.folder, self._steps)
+    def _grams(self) -> StoredGrams:
+        return StoredGrams(self.folder, self._steps)
 
     @cached_property
     def _spec(self) -> ArmSpec:
@@ -197,14 +197,22 @@ class MeasuredRun:
 
     @cached_property
     def _rollouts(self) -> tuple[pd.DataFrame, set[int]]:
-        rows = (block.rows["generation_step"] for blocks in self._blocks.values() for block in blocks)
-        return _sorted_rollouts(self.folder / "rollouts.parquet", {*pd.concat(rows)}, list(self._spec.weights))
+        steps = {*self._grams.rows["generation_step"]}
+        return _sorted_rollouts(self.folder / "rollouts.parquet", steps, list(self._spec.weights))
+
+    @cached_property
+    def _places(self) -> np.ndarray:
+        """Row number in `_rollouts` of the completion of each row of `_grams`; -1 where the completion is not there."""
+        rollouts, rows = (
+            zip(*(table[name].tolist() for name in COMPLETION), strict=True)
+            for table in (self._rollouts[0], self._grams.rows)
+        )
+        row_of = {completion: row for row, completion in enumerate(rollouts)}
+        return np.array([row_of.get(completion, -1) for completion in rows], dtype=int)
 
     def step(self, step: int) -> MeasuredStep:
         """One of the steps; errors are those of `read_measured_step`."""
-        if step not in self._blocks:
-            raise not_measured(self.folder / GRAMS_FILE, step)
-        blocks = [block.without("kl") for block in self._blocks[step]]
+        blocks = [block.without("kl") for block in self._grams[step]]
         families = sorted(set().union(*(block.rows["family"] for block in blocks)) - {ALL_TOKENS})
         if families:
             raise StudyError(
@@ -215,16 +223,21 @@ class MeasuredRun:
         generation_steps = set().union(*(block.rows["generation_step"] for block in blocks))
         if generation_steps & torn:
             raise _torn_groups(self.folder / "rollouts.parquet")
+        places = [self._places[block.rows.index] for block in blocks]
+        if any((of_block < 0).any() for of_block in places):
+            raise StudyError(f"step {step}: some of its completions are not in rollouts.parquet")
+        rows = np.flatnonzero(np.isin(rollouts["generation_step"].to_numpy(), [*generation_steps]))
         measured = MeasuredStep(
             step=step,
             weights=spec.weights,
             scale_rewards=spec.training.get("scale_rewards", "group"),
             aggregation=spec.training.get("multi_objective_aggregation", "sum_then_normalize"),
             blocks=blocks,
-            rollouts=rollouts[rollouts["generation_step"].isin(generation_steps)].reset_index(drop=True),
+            rollouts=rollouts.iloc[rows],
             method=spec.combine.method if spec.combine else None,
+            places=[np.searchsorted(rows, of_block) for of_block in places],
         )
-        stored = np.concatenate([advantages for advantages, _ in measured.by_group("advantage_")])
+        stored = np.concatenate([advantages for advantages, _ in measured.advantages])
         if not np.allclose(measured.own_shares, stored, rtol=1e-3, atol=1e-3):
             raise StudyError(
                 f"{self.folder}: the advantages of step {step} do not follow from its scores, as with several batches "
@@ -255,7 +268,7 @@ def _sorted_rollouts(
     names = [f"{column}_{name}" for column in ("score", "advantage") for name in components]
     filters = None if generation_steps is None else [("step", "in", [*generation_steps])]
     table = pq.read_table(path, columns=["step", "problem_id", "rollout", *names, *more], filters=filters)
-    rollouts = table.to_pandas().rename(columns={"step": "generation_step"})
+    rollouts = table.to_pandas().rename(columns={"step": "generation_step"}).astype({"problem_id": object})
     rollouts = rollouts.sort_values(COMPLETION, kind="stable", ignore_index=True)
     sizes = rollouts.groupby(COMPLETION[:2])["rollout"].agg(["size", "nunique"])
     uneven = sizes["size"].groupby("generation_step").nunique() > 1
@@ -311,7 +324,7 @@ def gradients_of_scores(measured: MeasuredStep, blocks: list[Block]) -> list[np.
 
     A row is -token_weight times the gradient of the completion's log-probability.
     """
-    baselined = np.concatenate([leave_one_out_scores(scores, size) for scores, size in measured.by_group("score_")]).T
+    baselined = np.concatenate([leave_one_out_scores(scores, size) for scores, size in measured.scores]).T
     weights = [stored.rows["token_weight"].to_numpy(dtype=float) for stored in measured.blocks]
     seen = sum((of_block > 0).sum() for of_block in weights)
     inverse = [np.divide(1, of_block, out=np.zeros_like(of_block), where=of_block > 0) for of_block in weights]

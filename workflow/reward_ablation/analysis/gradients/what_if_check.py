@@ -50,7 +50,7 @@ def score_covariances(measured: MeasuredStep, weights: np.ndarray) -> np.ndarray
     (P, K) array, in units of the scores; NaN where the total never varies within a group.
     """
     sums, variances, groups = np.zeros(weights.shape), np.zeros(len(weights)), 0
-    for scores, size in measured.by_group("score_"):
+    for scores, size in measured.scores:
         size = size if size > 1 else len(scores)
         grouped = scores.reshape(len(scores) // size, size, scores.shape[1])
         centred = np.nan_to_num(grouped - mean_of_known(grouped, 1))
