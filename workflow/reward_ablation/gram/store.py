@@ -70,7 +70,7 @@ class StoredBlock:
     def without(self, family: str) -> StoredBlock:
         """The block without the rows of a family."""
         kept = (self.rows["family"] != family).to_numpy()
-        return self if kept.all() else StoredBlock(self.layers, self.grams[:, kept][:, :, kept], self.rows[kept])
+        return StoredBlock(self.layers, self.grams[:, kept][:, :, kept], self.rows[kept])
 
 
 def _table(schema: pa.Schema, *columns: Any) -> pa.Table:

@@ -112,7 +112,7 @@ class MeasuredStep:
         return self._by_batch("advantage_")
 
     def _by_batch(self, prefix: str) -> list[tuple[np.ndarray, int]]:
-        values = self.rollouts[[prefix + name for name in self.components]].to_numpy(dtype=float)
+        values = np.asfortranarray(self.rollouts[[prefix + name for name in self.components]], dtype=float)
         return [(values[rows], size) for rows, size in self._batches]
 
     def shares(self, weights: np.ndarray) -> list[np.ndarray]:
