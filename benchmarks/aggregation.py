@@ -3,9 +3,9 @@
     python benchmarks/aggregation.py --json FILE [--arms 10 100 1000]
 
 Simulated studies of 5 seeds, 1,319 questions with a greedy and 8 sampled answers each, 50 steps of 64 rollouts, and
-similarities of 3 components' gradients in 26 layers at 5 steps. The rules of tables run one after the other. Then all
-figures are drawn, two at a time. Measured are CPU time (user and system), wall time, and the largest peak memory of one
-process.
+similarities of 3 components' gradients in 26 layers, with Gram matrices of single completions, at every tenth step; the
+smallest study also at each step. The rules of tables run one after the other. Then all figures are drawn, two at a
+time. Measured are CPU time (user and system), wall time, and the largest peak memory of one process.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from reward_ablation.figures.catalogue import FIGURES, module_of, tables_of  # n
 COMPONENTS = ["correctness", "format", "length"]
 
 
-def simulated_study(arms: int) -> MadeUpStudy:
+def simulated_study(arms: int, every: int) -> MadeUpStudy:
     """A study of `arms` random weightings. The first three have weight on one component only."""
     weights = np.vstack([np.eye(len(COMPONENTS)), np.random.default_rng(0).dirichlet(np.ones(len(COMPONENTS)), arms)])
     return MadeUpStudy(
@@ -41,10 +41,12 @@ def simulated_study(arms: int) -> MadeUpStudy:
         seeds=(0, 1, 2, 3, 4),
         steps=50,
         rollouts=64,
+        problems=8,
+        sample_grams=True,
         datasets={"gsm8k_test": 1319},
         samples=8,
         layers=22,
-        gradients_every=10,
+        gradients_every=every,
     )
 
 
@@ -62,12 +64,12 @@ def measured(command: list[str], environment: dict[str, str]) -> dict[str, float
     }
 
 
-def one_size(arms: int) -> dict[str, Any]:
-    """Costs of a study of `arms` arms."""
+def one_size(arms: int, every: int) -> dict[str, Any]:
+    """Costs of a study of `arms` arms that measures gradients at every `every` steps."""
     environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow"), "OMP_NUM_THREADS": "1"}
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        study = simulated_study(arms).write(root)
+        study = simulated_study(arms, every).write(root)
         about = ["--study", str(study)]
         start = time.monotonic()
         tables = [
@@ -89,7 +91,7 @@ def one_size(arms: int) -> dict[str, Any]:
             )
         wall = costs["tables"]["wall"] + time.monotonic() - start
         print(f"{arms} arms: {wall:.0f} s", flush=True)
-    return {"arms": arms, "wall": wall, "costs": costs}
+    return {"arms": arms, "every": every, "wall": wall, "costs": costs}
 
 
 def total(costs: dict[str, dict[str, float]]) -> dict[str, float]:
@@ -103,9 +105,9 @@ def total(costs: dict[str, dict[str, float]]) -> dict[str, float]:
 def table(result: dict[str, Any]) -> str:
     """Markdown: a row per size."""
     lines = [
-        "| arms | answers | tables: CPU s, peak MB | figures: CPU s, peak MB | total: wall s "
+        "| arms | measured steps a run | answers | tables: CPU s, peak MB | figures: CPU s, peak MB | total: wall s "
         "| CPU time over the first row's |",
-        "| --- | --- | --- | --- | --- | --- |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     first = None
     for size in result["sizes"]:
@@ -114,7 +116,8 @@ def table(result: dict[str, Any]) -> str:
         both = total(size["costs"])
         first = first or both["cpu"]
         lines.append(
-            f"| {size['arms']:,} | {size['arms'] * 5 * 1319 * 9:,} | {tables['cpu']:.0f}, {tables['megabytes']:,.0f} |"
+            f"| {size['arms']:,} | {50 // size['every']} | {size['arms'] * 5 * 1319 * 9:,} |"
+            f" {tables['cpu']:.0f}, {tables['megabytes']:,.0f} |"
             f" {figures['cpu']:.0f}, {figures['megabytes']:,.0f} | {size['wall']:.0f} | {both['cpu'] / first:.1f} |"
         )
     return "\n".join(lines)
@@ -125,7 +128,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, required=True, help="file for the result")
     parser.add_argument("--arms", type=int, nargs="+", default=[10, 100, 1000])
     options = parser.parse_args()
-    result = {"sizes": [one_size(arms) for arms in options.arms]}
+    result = {"sizes": [one_size(*size) for size in [(min(options.arms), 1), *((arms, 10) for arms in options.arms)]]}
     options.json.write_text(json.dumps(result, indent=1))
     print(table(result))
 

@@ -243,6 +243,8 @@ class MadeUpStudy:
         for step, batch in rollouts.groupby("step"):
             scores = np.nan_to_num(batch[[f"score_{name}" for name in scored]].to_numpy())
             gradients = rng.normal(size=(len(names), len(batch), 60)) - scores @ directions
+            if self.gradients_every and (step - 1) % self.gradients_every:
+                continue
             grams.append(gram_table(step, 0, names, gradients @ gradients.swapaxes(1, 2)))
             labels = [list(batch[column]) for column in ("problem_id", "rollout")]
             size = len(batch)
