@@ -5,7 +5,6 @@ from transformers import GenerationConfig, TopPLogitsWarper
 from reward_ablation.config.sections.data import Prompt
 from reward_ablation.config.sections.evaluation import Evaluation
 from reward_ablation.evaluation.generate import (
-    batches_by_length,
     choose_backend,
     find_end_tokens,
     generate_transformers,
@@ -78,14 +77,6 @@ def test_no_number_draws_an_impossible_token(number):
 
 
 # ---------------------------------------------------------------------------- batches
-
-
-def test_batches_hold_every_request_once_and_begin_with_the_longest():
-    lengths = [3, 9, 1, 9, 4, 2, 5]
-    requests = [Request(str(index), "greedy", 0, [0] * length) for index, length in enumerate(lengths)]
-    batches = batches_by_length(requests, 3)
-    assert [[lengths[index] for index in batch] for batch in batches] == [[9, 9, 5], [4, 3, 2], [1]]
-    assert batches[0][:2] == [1, 3]  # equal lengths keep their order
 
 
 def test_padding_on_the_left_leaves_the_next_token_alone(model, prompts, tokenizer):
