@@ -18,7 +18,7 @@ from transformers import GenerationConfig, LogitsProcessorList
 from reward_ablation.config.sections.evaluation import Evaluation
 from reward_ablation.evaluation.requests import Completion, Request, cut_at_end, request_seed
 from reward_ablation.models.load import load_model
-from reward_ablation.sampling.decode import Batch
+from reward_ablation.sampling.decode import JOINING, Batch
 from reward_ablation.sampling.draws import SampleByRow, WatchLogits, uniforms
 from reward_ablation.sampling.generation_config import read_generation_config
 from reward_ablation.system.errors import StudyError
@@ -147,9 +147,9 @@ def decode_requests(
     batch: Batch | None = None
     while waiting or batch:
         free = evaluation.batch_size - len(batch.ids) if batch else evaluation.batch_size
-        if waiting and (batch is None or (batch.open and free)):
+        if waiting and (batch is None or (batch.open and free >= JOINING * evaluation.batch_size)):
             numbers = [waiting.popleft() for _ in range(min(free, len(waiting)))]
-            started = start_batch(model, [requests[number] for number in numbers], evaluation, pad_token, watch)
+            started = start_batch(model, [requests[number] for number in numbers], evaluation, pad_token, watch, batch)
             started.number = started.number.new_tensor(numbers)
             if batch:
                 batch.join(started)
@@ -163,11 +163,13 @@ def decode_requests(
 
 
 def start_batch(
-    model: Any, requests: Sequence[Request], evaluation: Evaluation, pad_token: int, watch: WatchLogits
+    model: Any, requests: Sequence[Request], evaluation: Evaluation, pad_token: int, watch: WatchLogits, batch=None
 ) -> Batch:
     """The requests after their prefill."""
     ids, mask = pad_left([request.prompt for request in requests], pad_token)
     processors = [watch, SampleByRow(random_numbers(requests, evaluation), evaluation.temperature, evaluation.top_p)]
+    if batch is not None:
+        return batch.another(ids.to(model.device), mask.to(model.device), LogitsProcessorList(processors))
     return model.generate(
         input_ids=ids.to(model.device),
         attention_mask=mask.to(model.device),

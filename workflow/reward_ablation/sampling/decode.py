@@ -17,8 +17,8 @@ from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
 from reward_ablation.sampling.draws import SampleByRow
 
-#: Rows leave once this share of the batch has ended, since the cache is copied each time.
-LEAVING = 1 / 8
+#: Rows leave once this share of the batch has ended, and others join once this share is free: the cache is copied.
+LEAVING, JOINING = 1 / 8, 1 / 4
 
 
 class Batch:
@@ -50,12 +50,14 @@ class Batch:
         **inputs: Any,
     ):
         self.model, self.ids, self.processors, self.inputs = model, input_ids, logits_processor, inputs
+        self.config = generation_config
         self.ends = torch.tensor(generation_config.eos_token_id, device=input_ids.device).reshape(-1)
         self.limit, self.padding = generation_config.max_new_tokens, generation_config.pad_token_id
         self.number = torch.arange(len(input_ids), device=input_ids.device)
         self.drawn, self.running = torch.zeros_like(self.number), torch.ones_like(self.number, dtype=torch.bool)
         cache = inputs.get("past_key_values")
         layers = {type(layer) for layer in cache.layers} if type(cache) is DynamicCache else set()
+        if type(cache) is DynamicCache and not cache.layers: layers={DynamicLayer}
         in_cache = not model._is_stateful  # whether all that the model remembers is in the cache
         self.divisible = in_cache and bool(layers) and layers <= {DynamicLayer, DynamicSlidingWindowLayer}
         self.open = self.divisible and layers == {DynamicLayer}
@@ -115,6 +117,13 @@ class Batch:
         for processor in self.processors:
             if isinstance(processor, SampleByRow):
                 processor.keep(rows)
+
+    def another(self, ids: Tensor, mask: Tensor, processors: LogitsProcessorList) -> Batch:
+        """A batch of new prompts, as `generate` would start it; `generate` itself takes longer than the prefill."""
+        inputs = {**self.inputs, "attention_mask": mask, "past_key_values": DynamicCache()}
+        if "position_ids" in inputs:
+            inputs["position_ids"] = (mask.cumsum(-1) - 1).clamp(min=0)
+        return Batch(self.model, ids, processors, None, self.config, **inputs)
 
     def join(self, other: Batch) -> None:
         """Add the rows of another batch, and drop columns that are padding in all rows. Both must be open."""
