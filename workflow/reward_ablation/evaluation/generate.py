@@ -163,9 +163,14 @@ def decode_requests(
 
 
 def start_batch(
-    model: Any, requests: Sequence[Request], evaluation: Evaluation, pad_token: int, watch: WatchLogits, batch=None
+    model: Any,
+    requests: Sequence[Request],
+    evaluation: Evaluation,
+    pad_token: int,
+    watch: WatchLogits,
+    batch: Batch | None,
 ) -> Batch:
-    """The requests after their prefill."""
+    """The requests after their prefill, ready to join `batch` if there is one."""
     ids, mask = pad_left([request.prompt for request in requests], pad_token)
     processors = [watch, SampleByRow(random_numbers(requests, evaluation), evaluation.temperature, evaluation.top_p)]
     if batch is not None:

@@ -25,8 +25,8 @@ class Batch:
     """Rows that a model decodes together by greedy search: a `custom_generate` for transformers' `generate`.
 
     `generate` then returns the batch after its prefill. A row ends with an end token or after `max_new_tokens`. The
-    scores that a processor gives to a row must not depend on other rows or on earlier calls; only `SampleByRow` is told
-    which rows are left.
+    scores that a processor gives to a row must not depend on other rows or on earlier calls, nor on the number of
+    columns where rows join; only `SampleByRow` is told which rows are left.
 
     Attributes
     ----------
@@ -57,10 +57,10 @@ class Batch:
         self.drawn, self.running = torch.zeros_like(self.number), torch.ones_like(self.number, dtype=torch.bool)
         cache = inputs.get("past_key_values")
         layers = {type(layer) for layer in cache.layers} if type(cache) is DynamicCache else set()
-        if type(cache) is DynamicCache and not cache.layers: layers={DynamicLayer}
         in_cache = not model._is_stateful  # whether all that the model remembers is in the cache
         self.divisible = in_cache and bool(layers) and layers <= {DynamicLayer, DynamicSlidingWindowLayer}
-        self.open = self.divisible and layers == {DynamicLayer}
+        by_row = {name for name, value in inputs.items() if torch.is_tensor(value)}
+        self.open = self.divisible and layers == {DynamicLayer} and by_row <= {"attention_mask", "position_ids"}
         self._prefill()
 
     def _prefill(self) -> None:
@@ -119,8 +119,9 @@ class Batch:
                 processor.keep(rows)
 
     def another(self, ids: Tensor, mask: Tensor, processors: LogitsProcessorList) -> Batch:
-        """A batch of new prompts, as `generate` would start it; `generate` itself takes longer than the prefill."""
-        inputs = {**self.inputs, "attention_mask": mask, "past_key_values": DynamicCache()}
+        """Start a batch of new prompts for this one, which must be open. `generate` takes longer than the prefill."""
+        cache = DynamicCache(config=self.model.config.get_text_config(decoder=True))
+        inputs = {**self.inputs, "attention_mask": mask, "past_key_values": cache}
         if "position_ids" in inputs:
             inputs["position_ids"] = (mask.cumsum(-1) - 1).clamp(min=0)
         return Batch(self.model, ids, processors, None, self.config, **inputs)
@@ -145,7 +146,7 @@ class Batch:
 
     def _pad_left(self, columns: int) -> None:
         """Add columns of padding on the left. A negative number takes columns away."""
-        self.ids = pad(self.ids, (columns, 0))
+        self.ids = pad(self.ids, (columns, 0), value=self.padding)
         self._change_inputs(lambda _, value: pad(value, (columns, 0)))
         for layer in self.inputs["past_key_values"].layers:
             layer.keys, layer.values = pad(layer.keys, (0, 0, columns, 0)), pad(layer.values, (0, 0, columns, 0))
