@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-import torch
 from peft.tuners.lora import LoraLayer
 from trl import GRPOConfig
 
