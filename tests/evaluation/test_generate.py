@@ -1,17 +1,18 @@
+import itertools
+
 import pytest
 import torch
-from transformers import GenerationConfig, TopPLogitsWarper
+from transformers import GenerationConfig, MistralConfig, MistralForCausalLM, TopPLogitsWarper
 
 from reward_ablation.config.sections.data import Prompt
 from reward_ablation.config.sections.evaluation import Evaluation
 from reward_ablation.evaluation.generate import (
-    batches_by_length,
     choose_backend,
     find_end_tokens,
     generate_transformers,
     pad_left,
 )
-from reward_ablation.evaluation.requests import Request, cut_at_end, list_requests, request_seed
+from reward_ablation.evaluation.requests import cut_at_end, list_requests, request_seed
 from reward_ablation.sampling.draws import draw, uniforms
 from reward_ablation.sampling.prompts import DATE, render_prompt, tokenize_prompts
 from reward_ablation.system.errors import StudyError
@@ -80,14 +81,6 @@ def test_no_number_draws_an_impossible_token(number):
 # ---------------------------------------------------------------------------- batches
 
 
-def test_batches_hold_every_request_once_and_begin_with_the_longest():
-    lengths = [3, 9, 1, 9, 4, 2, 5]
-    requests = [Request(str(index), "greedy", 0, [0] * length) for index, length in enumerate(lengths)]
-    batches = batches_by_length(requests, 3)
-    assert [[lengths[index] for index in batch] for batch in batches] == [[9, 9, 5], [4, 3, 2], [1]]
-    assert batches[0][:2] == [1, 3]  # equal lengths keep their order
-
-
 def test_padding_on_the_left_leaves_the_next_token_alone(model, prompts, tokenizer):
     ids, mask = pad_left(prompts, tokenizer.pad_token_id)
     with torch.inference_mode():
@@ -130,6 +123,40 @@ def test_samples_are_those_of_a_plain_loop(model, prompts, tokenizer, generate):
 @pytest.mark.parametrize("batch_size", [1, 3, 28])
 def test_batch_size_changes_no_answer(prompts, generate, batch_size):
     assert generate(prompts, batch_size=batch_size) == generate(prompts)
+
+
+def test_waiting_requests_take_the_places_of_those_that_have_ended(model, prompts, generate):
+    shapes = []
+    hook = model.register_forward_pre_hook(
+        lambda _, __, named: shapes.append(tuple(named["input_ids"].shape)), with_kwargs=True
+    )
+    requests, completions = generate(prompts, batch_size=8)
+    hook.remove()
+    assert max(rows for rows, _ in shapes) <= 8
+    prefills = [number for number, (_, columns) in enumerate(shapes) if columns > 1]
+    steps = [later - earlier for earlier, later in itertools.pairwise(prefills)]
+    assert min(steps) < 23  # a batch that ran to its end would take 23 steps after its prefill
+    whole = sum(
+        8 * max(len(completion.ids) for completion in completions[start : start + 8])
+        for start in range(0, len(requests), 8)
+    )
+    assert sum(rows for rows, columns in shapes if columns == 1) < 0.8 * whole
+
+
+def test_a_windowed_cache_takes_the_next_batch_when_the_last_request_has_ended(tokenizer, problems):
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+    config = MistralConfig(vocab_size=len(tokenizer), num_key_value_heads=1, sliding_window=6, **sizes)
+    model = MistralForCausalLM(config).eval()
+    prompts = tokenize_prompts([f"{question}\n" for question in problems["question"]], tokenizer, DATE)
+    found = []
+    for batch_size in (4, 1):
+        evaluation = EVALUATION.model_copy(update={"batch_size": batch_size, "samples": 1})
+        requests = list_requests(problems["id"], prompts, evaluation)
+        ends = list(range(5, len(tokenizer), 8))
+        found.append(generate_transformers(requests, model, ends, tokenizer.pad_token_id, evaluation))
+    assert found[0] == found[1]
+    assert len({len(completion.ids) for completion in found[0]}) > 2
 
 
 def test_other_questions_and_more_samples_change_no_answer(prompts, problems, generate):

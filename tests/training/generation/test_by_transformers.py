@@ -4,10 +4,12 @@ import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 from transformers import GenerationConfig, LogitsProcessorList
+from transformers.integrations.deepspeed import set_hf_deepspeed_config, unset_hf_deepspeed_config
+from trl import GRPOConfig
 
 from reward_ablation.models.load import load_model
 from reward_ablation.sampling.tokenizer import load_tokenizer
-from reward_ablation.training.core.generation.by_transformers import own_draws, warpers
+from reward_ablation.training.core.generation.by_transformers import must_stay_whole, own_draws, warpers
 
 SAMPLING = {"temperature": 0.7, "top_k": 12, "top_p": 0.9, "min_p": 0.05}
 
@@ -90,3 +92,49 @@ def test_nothing_is_left_behind(model, config, prompts):
     first = model.generate(**prompts, generation_config=config)
     torch.manual_seed(1)
     assert first.tolist() != model.generate(**prompts, generation_config=config).tolist()
+
+
+def rows_per_call(model, config, group, whole):
+    """Rollouts, and the number of rows in each forward pass of the model."""
+    rows = []
+    hook = model.register_forward_pre_hook(lambda _, __, named: rows.append(len(named["input_ids"])), with_kwargs=True)
+    with own_draws(model, config, list(range(8)), whole):
+        rollouts = model.generate(**group, generation_config=config).tolist()
+    hook.remove()
+    return rollouts, rows
+
+
+def test_rows_that_have_ended_leave_and_a_prompt_runs_once_for_its_group(model, config, prompts):
+    group = {name: values.repeat_interleave(4, 0) for name, values in prompts.items()}
+    config = GenerationConfig(**{**config.to_dict(), "eos_token_id": list(range(5, 300, 4))})
+    plain, of_plain = rows_per_call(model, config, group, whole=True)
+    rollouts, rows = rows_per_call(model, config, group, whole=False)
+    assert rollouts == plain
+    assert set(of_plain) == {8}
+    assert rows[0] == 2
+    assert rows[-1] < 8
+
+
+class Zero3:
+    """As much of DeepSpeed's config as transformers asks."""
+
+    def is_zero3(self):
+        return True
+
+
+@pytest.mark.parametrize("case", ["plain", "generation_kwargs", "module", "function", "zero3"])
+def test_what_looks_at_the_whole_batch_gets_it(demo_model, tmp_path, case):
+    model = load_model(demo_model)
+    kwargs = {"repetition_penalty": 1.2} if case == "generation_kwargs" else None
+    args = GRPOConfig(str(tmp_path), generation_kwargs=kwargs, bf16=False, report_to=[])
+    if case == "module":
+        model = get_peft_model(model, LoraConfig(r=2, lora_dropout=0.1, target_modules=["q_proj"]))
+    if case == "function":
+        model.model.layers[0].self_attn.attention_dropout = 0.1
+    zero3 = Zero3()  # transformers keeps only a weak reference
+    if case == "zero3":
+        set_hf_deepspeed_config(zero3)
+    try:
+        assert must_stay_whole(model, args) == (case != "plain")
+    finally:
+        unset_hf_deepspeed_config()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 import json
 import time
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -17,6 +18,7 @@ from transformers import GenerationConfig, LogitsProcessorList
 from reward_ablation.config.sections.evaluation import Evaluation
 from reward_ablation.evaluation.requests import Completion, Request, cut_at_end, request_seed
 from reward_ablation.models.load import load_model
+from reward_ablation.sampling.decode import JOINING, Batch
 from reward_ablation.sampling.draws import SampleByRow, WatchLogits, uniforms
 from reward_ablation.sampling.generation_config import read_generation_config
 from reward_ablation.system.errors import StudyError
@@ -80,16 +82,6 @@ def find_end_tokens(folder: str | Path, tokenizer: PreTrainedTokenizerBase) -> l
 # ---------------------------------------------------------------------------- transformers
 
 
-def batches_by_length(requests: Sequence[Request], batch_size: int) -> list[list[int]]:
-    """Positions of the requests in batches, longest prompt first.
-
-    Prompts of similar length share a batch, so that little is padded. The longest go first, so that a batch that does
-    not fit the memory fails at once.
-    """
-    order = sorted(range(len(requests)), key=lambda index: -len(requests[index].prompt))
-    return [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
-
-
 def pad_left(prompts: Sequence[Sequence[int]], pad_token: int) -> tuple[torch.Tensor, torch.Tensor]:
     """(rows, longest) token ids with the padding on the left, and the mask of real tokens."""
     width = max(map(len, prompts))
@@ -105,24 +97,6 @@ def random_numbers(requests: Sequence[Request], evaluation: Evaluation) -> torch
         if request.mode == "sampled":
             numbers[row] = uniforms(request_seed(request, evaluation.seed), evaluation.max_new_tokens)
     return torch.from_numpy(numbers)
-
-
-def generate_batch(model: Any, requests: Sequence[Request], evaluation: Evaluation, pad_token: int) -> list[list[int]]:
-    """New token ids of each request of one batch, including tokens after the end token.
-
-    Raises `NotFinite` if logits give no distribution.
-    """
-    ids, mask = pad_left([request.prompt for request in requests], pad_token)
-    watch = WatchLogits()
-    processors = LogitsProcessorList([watch])
-    if any(request.mode == "sampled" for request in requests):
-        numbers = random_numbers(requests, evaluation)
-        processors.append(SampleByRow(numbers, evaluation.temperature, evaluation.top_p))
-    output = model.generate(
-        input_ids=ids.to(model.device), attention_mask=mask.to(model.device), logits_processor=processors
-    )
-    watch.refuse_undefined()
-    return output[:, ids.shape[1] :].tolist()
 
 
 def generate_transformers(
@@ -144,21 +118,69 @@ def generate_transformers(
         The model on its device. Its own generation settings (sampling fields, repetition penalty) are replaced, because
         all arms must be judged alike.
     """
+    completions: dict[int, Completion] = {}
+    progress = Progress(len(requests))
+    with torch.inference_mode():
+        for number, completion in decode_requests(model, requests, evaluation, end_tokens, pad_token):
+            completions[number] = completion
+            progress.add(completion)
+    return [completions[number] for number in range(len(requests))]
+
+
+def decode_requests(
+    model: Any, requests: Sequence[Request], evaluation: Evaluation, end_tokens: Sequence[int], pad_token: int
+) -> Iterator[tuple[int, Completion]]:
+    """Number of each request and its completion, as they end. Raises `NotFinite` if logits give no distribution.
+
+    Waiting requests take the places of those that have ended. Where the model's cache does not permit it, the next
+    batch starts when the last request of a batch has ended.
+    """
     model.generation_config = GenerationConfig(
         max_new_tokens=evaluation.max_new_tokens,
         do_sample=False,  # the draw is made by SampleByRow
         eos_token_id=list(end_tokens),
         pad_token_id=pad_token,
     )
-    completions: dict[int, Completion] = {}
-    progress = Progress(len(requests))
-    with torch.inference_mode():
-        for batch in batches_by_length(requests, evaluation.batch_size):
-            new = generate_batch(model, [requests[index] for index in batch], evaluation, pad_token)
-            for index, ids in zip(batch, new, strict=True):
-                completions[index] = cut_at_end(ids, end_tokens)
-            progress.add([completions[index] for index in batch])
-    return [completions[index] for index in range(len(requests))]
+    # The longest prompts go first: if they do not fit the memory, the evaluation fails at once.
+    waiting = deque(sorted(range(len(requests)), key=lambda number: -len(requests[number].prompt)))
+    watch = WatchLogits()
+    batch: Batch | None = None
+    while waiting or batch:
+        free = evaluation.batch_size - len(batch.ids) if batch else evaluation.batch_size
+        if waiting and (batch is None or (batch.open and free >= JOINING * evaluation.batch_size)):
+            numbers = [waiting.popleft() for _ in range(min(free, len(waiting)))]
+            started = start_batch(model, [requests[number] for number in numbers], evaluation, pad_token, watch, batch)
+            started.number = started.number.new_tensor(numbers)
+            if batch:
+                batch.join(started)
+            else:
+                batch = started
+        for number, ids in batch.step():
+            yield number, Completion(ids, truncated=ids[-1] not in end_tokens)
+        if not batch.running.any():
+            watch.refuse_undefined()
+            batch = None
+
+
+def start_batch(
+    model: Any,
+    requests: Sequence[Request],
+    evaluation: Evaluation,
+    pad_token: int,
+    watch: WatchLogits,
+    batch: Batch | None,
+) -> Batch:
+    """The requests after their prefill, ready to join `batch` if there is one."""
+    ids, mask = pad_left([request.prompt for request in requests], pad_token)
+    processors = [watch, SampleByRow(random_numbers(requests, evaluation), evaluation.temperature, evaluation.top_p)]
+    if batch is not None:
+        return batch.another(ids.to(model.device), mask.to(model.device), LogitsProcessorList(processors))
+    return model.generate(
+        input_ids=ids.to(model.device),
+        attention_mask=mask.to(model.device),
+        logits_processor=LogitsProcessorList(processors),
+        custom_generate=Batch,
+    )
 
 
 class TransformersGenerator:
@@ -196,9 +218,9 @@ class Progress:
         self.total, self.done, self.tokens = total, 0, 0
         self.start, self.reported = time.monotonic(), -float("inf")
 
-    def add(self, completions: Sequence[Completion]) -> None:
-        self.done += len(completions)
-        self.tokens += sum(len(completion.ids) for completion in completions)
+    def add(self, completion: Completion) -> None:
+        self.done += 1
+        self.tokens += len(completion.ids)
         now = time.monotonic()
         if self.done == self.total or now - self.reported >= REPORT_EVERY:
             self.reported = now

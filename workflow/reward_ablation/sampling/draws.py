@@ -49,12 +49,26 @@ class SampleByRow(LogitsProcessor):
         self.numbers = numbers
         self.temperature = temperature
         self.top_p = top_p
-        self.drawn = 0  # number of tokens drawn so far
+        self.drawn = torch.zeros(len(numbers), dtype=torch.long, device=numbers.device)  # tokens so far, by row
+        self.greedy = bool(numbers.isnan().all())
+
+    def keep(self, rows: torch.Tensor) -> None:
+        """Keep only these rows."""
+        rows = rows.to(self.numbers.device)
+        self.numbers, self.drawn = self.numbers[rows], self.drawn[rows]
+
+    def join(self, numbers: torch.Tensor) -> None:
+        """Add rows with these numbers, of which no token is drawn yet."""
+        self.numbers = torch.cat([self.numbers, numbers])
+        self.drawn = torch.cat([self.drawn, self.drawn.new_zeros(len(numbers))])
+        self.greedy = self.greedy and bool(numbers.isnan().all())
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         place = where_drawn(scores.device)
-        number = self.numbers[:, self.drawn].to(place)
+        number = self.numbers.gather(1, self.drawn[:, None])[:, 0].to(place)
         self.drawn += 1
+        if self.greedy:
+            return scores
         token = draw(scores.to(place), number.nan_to_num(), self.temperature, self.top_p).to(scores.device)
         drawn = torch.full_like(scores, -torch.inf).scatter_(1, token[:, None], 0.0)
         return torch.where(number.isnan()[:, None].to(scores.device), scores, drawn)

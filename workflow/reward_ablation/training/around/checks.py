@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-import torch
 from peft.tuners.lora import LoraLayer
 from trl import GRPOConfig
 
@@ -18,7 +17,7 @@ from reward_ablation.study.reward_files import function_digest
 from reward_ablation.study.spec_parts import ComponentSpec
 from reward_ablation.system.errors import StudyError
 from reward_ablation.training.around.launch.vllm_server import Engine
-from reward_ablation.training.core.build import functional_dropout
+from reward_ablation.training.core.dropout import find_dropout
 from reward_ablation.training.core.trainer import AblationTrainer
 
 
@@ -119,15 +118,6 @@ def check_strategy(trainer: AblationTrainer, strategy: str) -> None:
             f"launch.strategy: the run's strategy is {strategy}, and its processes were started with {started_with}; "
             "start the training command without a launcher of your own, and without ACCELERATE_ variables"
         )
-
-
-def find_dropout(model: torch.nn.Module) -> tuple[str, float] | None:
-    """Name and rate of the first module with dropout; None if there is none."""
-    for name, module in model.named_modules():
-        rates = functional_dropout(module).values()
-        if rate := module.p if isinstance(module, torch.nn.Dropout) else max(rates, default=0.0):
-            return name, rate
-    return None
 
 
 def check_for_vllm(trainer: AblationTrainer) -> None:

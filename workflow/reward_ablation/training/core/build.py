@@ -17,6 +17,7 @@ from reward_ablation.rewards.groups import OF_GROUPS
 from reward_ablation.rewards.scoring import RewardFunction
 from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.training.core.combination import Combination
+from reward_ablation.training.core.dropout import functional_dropout
 from reward_ablation.training.core.problems import training_problems
 from reward_ablation.training.core.run_settings import RunSettings
 from reward_ablation.training.core.settings import grpo_config, halved, lora_config
@@ -68,12 +69,6 @@ def with_whole_groups(
         name: groups.scoring(component) if ":" in functions[name] or functions[name] in OF_GROUPS else component
         for name, component in components.items()
     }
-
-
-def functional_dropout(module: torch.nn.Module) -> dict[str, float]:
-    """Rates above 0 by attribute: of the dropout that a module does by a function, such as attention_dropout."""
-    rates = {name: value for name, value in vars(module).items() if "dropout" in name and isinstance(value, float)}
-    return {name: rate for name, rate in rates.items() if rate > 0}
 
 
 def _prepared(trainer: Trainer) -> Trainer:

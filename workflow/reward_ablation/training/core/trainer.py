@@ -25,7 +25,7 @@ from reward_ablation.sampling.prompts import tokenize_prompts
 from reward_ablation.system.errors import NotFinite, StudyError
 from reward_ablation.training.core.advantages import alone_advantages, beyond_range, component_shares
 from reward_ablation.training.core.combination import WEIGHTS, Combination
-from reward_ablation.training.core.generation.by_transformers import own_draws
+from reward_ablation.training.core.generation.by_transformers import must_stay_whole, own_draws
 from reward_ablation.training.core.generation.by_vllm import merged_weights, own_seeds
 from reward_ablation.training.core.gradients.step import Completion
 from reward_ablation.training.core.placement import ALL_TOKENS, place, token_weights
@@ -271,7 +271,7 @@ class AblationTrainer(WatchedTrainer):
             with own_seeds(self.vllm_generation, self._rollout_seeds):
                 return super()._generate_single_turn(prompt_ids, *args, **kwargs)
         model = self.accelerator.unwrap_model(self.model_wrapped)
-        with own_draws(model, self.generation_config, self._rollout_seeds):
+        with own_draws(model, self.generation_config, self._rollout_seeds, must_stay_whole(model, self.args)):
             return super()._generate_single_turn(prompt_ids, *args, **kwargs)
 
     @contextmanager

@@ -17,9 +17,13 @@ from transformers import (
     TopKLogitsWarper,
     TopPLogitsWarper,
 )
+from transformers.integrations import is_deepspeed_zero3_enabled
+from trl import GRPOConfig
 
+from reward_ablation.sampling.decode import decode
 from reward_ablation.sampling.draws import SampleByRow, WatchLogits, uniforms, where_drawn
 from reward_ablation.sampling.generation_config import without_own_settings
+from reward_ablation.training.core.dropout import find_dropout
 
 
 def warpers(config: GenerationConfig) -> list[Any]:
@@ -36,15 +40,25 @@ def warpers(config: GenerationConfig) -> list[Any]:
     return found
 
 
+def must_stay_whole(model: Any, args: GRPOConfig) -> bool:
+    """Whether each batch of rollouts has to be decoded to its end as a whole.
+
+    Active dropout draws its numbers for a whole batch. Under ZeRO-3, processes hold slices of the weights, and call the
+    model equally often. `generation_kwargs` may ask for what looks at other rows or earlier calls.
+    """
+    return is_deepspeed_zero3_enabled() or bool(args.generation_kwargs) or find_dropout(model) is not None
+
+
 @contextmanager
-def own_draws(model: Any, config: GenerationConfig, seeds: list[int]) -> Iterator[None]:
+def own_draws(model: Any, config: GenerationConfig, seeds: list[int], whole: bool = False) -> Iterator[None]:
     """Let the model's `generate` draw each row's tokens by the row's own seed, whoever calls it.
 
     `config` is the config that `generate` will be called with. With a sampling config, transformers would draw all rows
     from one stream. Inside this context the config is therefore greedy, and a logits processor draws the tokens. The
     warpers are added here, because transformers would apply its own only after the processors that it is given.
 
-    The model's own generation config counts for nothing. Dropout stays as active as it is, as in TRL.
+    Rows that have ended leave the batch, unless it has to stay whole. The model's own generation config counts for
+    nothing. Dropout stays as active as it is, as in TRL.
 
     Raises
     ------
@@ -54,7 +68,8 @@ def own_draws(model: Any, config: GenerationConfig, seeds: list[int]) -> Iterato
     numbers = np.stack([uniforms(seed, config.max_new_tokens) for seed in seeds])
     watch = WatchLogits()
     processors = [watch, *warpers(config), SampleByRow(torch.from_numpy(numbers).to(where_drawn(model.device)))]
-    model.generate = partial(model.generate, logits_processor=LogitsProcessorList(processors))
+    method = None if whole else decode
+    model.generate = partial(model.generate, logits_processor=LogitsProcessorList(processors), custom_generate=method)
     sampling = {name: getattr(config, name) for name in ("do_sample", "temperature", "top_k", "top_p", "min_p")}
     # The other settings are removed: transformers would warn at each step that they have no effect.
     config.update(do_sample=False, **dict.fromkeys(sampling.keys() - {"do_sample"}))
