@@ -21,7 +21,7 @@ AROUND = tuple(
     f"{PACKAGE}.{name}"
     for name in (
         *("config", "study", "system", "cluster", "start", "training.around"),
-        *("rewards.parameters", "rewards.asking", "rewards.asynchronous"),
+        *("rewards.parameters", "rewards.asking", "rewards.asynchronous", "rewards.killable_process"),
         *("models.check", "models.fetch", "models.hub", "models.verify"),
     )
 )

@@ -18,6 +18,7 @@ import re
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import chain
+from typing import Literal
 
 from reward_ablation.rewards.grading import structure
 from reward_ablation.rewards.grading.exact import (
@@ -30,9 +31,11 @@ from reward_ablation.rewards.grading.exact import (
     same_value,
     significant,
 )
-from reward_ablation.rewards.grading.normalisation import comparison_key, is_prose
-from reward_ablation.rewards.grading.units import without_unit
+from reward_ablation.rewards.grading.extraction import bare_gold
+from reward_ablation.rewards.grading.normalisation import comparison_key, is_prose, is_word, normalise
+from reward_ablation.rewards.grading.units import units_differ, without_unit
 
+Status = Literal["correct", "wrong", "unparseable", "timeout", "error"]
 #: Whether two expressions are equal (gold, answer); None if only a parser can decide.
 Leaf = Callable[[str, str], bool | None]
 
@@ -44,6 +47,23 @@ _INDEXED_NUMBER = re.compile(r"\d ?_")
 _TWO_SIGNS = re.compile(r"[-+] ?[-+]")
 #: Longer lists are compared as text: comparing every pair would take too long.
 MAX_PARTS = 60
+
+
+def settle(gold: str, answer: str, leaf: Leaf) -> Status | None:
+    """Status of an extracted answer; None if only `leaf`, which compares expressions, could decide and returned None.
+
+    The gold is bare, in a box, or after ``####``.
+    """
+    expected, given = normalise(bare_gold(gold)), normalise(answer)
+    if not expected:
+        return "error"
+    if not given:
+        return "unparseable"
+    if units_differ(gold, answer):
+        return "wrong"
+    words = is_word(gold) or is_word(answer)  # equal only if their strings are equal
+    verdict = compare(expected, given, (lambda *_: False) if words else leaf)
+    return None if verdict is None else "correct" if verdict else "wrong"
 
 
 def compare(gold: str, answer: str, leaf: Leaf, *, nested: bool = False) -> bool | None:

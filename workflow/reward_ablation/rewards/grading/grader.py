@@ -6,13 +6,12 @@ exactly. The rest goes to math-verify in a separate process (`supervisor`), whic
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from reward_ablation.rewards.grading.comparison import Status, settle
 from reward_ablation.rewards.grading.extraction import extract
-from reward_ablation.rewards.grading.settling import Status, settle
 from reward_ablation.rewards.grading.supervisor import math_worker
 
 # Bounds for the text functions and the reader of this process. What passes them can still cost the parser its CPU time.
@@ -61,40 +60,25 @@ def grade(completion: str, gold: str, answer_format: str = "boxed") -> Grade:
     return grade_answer(extract(completion, answer_format), gold)
 
 
-def grade_batch(
-    completions: Sequence[str], golds: Sequence[str], answer_format: str = "boxed", workers: int | None = None
-) -> list[Grade]:
-    """Grade many completions, as `grade` does.
-
-    Parameters
-    ----------
-    completions, golds : sequence of str
-        The completions and, in the same order, the right answers.
-    answer_format : str
-        Where the answer stands in a completion.
-    workers : int, optional
-        Number of answers that math-verify judges at once, each in its own process; default the number of CPUs, at
-        most 4. The verdicts do not depend on this number.
-    """
-    answers = [extract(completion, answer_format) for completion in completions]
-    return grade_answers(answers, golds, workers)
+def grade_batch(completions: Sequence[str], golds: Sequence[str], answer_format: str = "boxed") -> list[Grade]:
+    """Grade many completions, as `grade` does; the golds are in the order of the completions."""
+    return grade_answers([extract(completion, answer_format) for completion in completions], golds)
 
 
 def grade_answer(answer: str | None, gold: str) -> Grade:
     """Compare an extracted answer with the gold; the answer None is unparseable."""
-    return grade_answers([answer], [gold], workers=1)[0]
+    return grade_answers([answer], [gold])[0]
 
 
-def grade_answers(answers: Sequence[str | None], golds: Sequence[str], workers: int | None = None) -> list[Grade]:
-    """Compare extracted answers with their golds; see `grade_batch` for `workers`."""
+def grade_answers(answers: Sequence[str | None], golds: Sequence[str]) -> list[Grade]:
+    """Compare extracted answers with their golds."""
     statuses = [_without_parser(answer, gold) for answer, gold in zip(answers, golds, strict=True)]
     pairs = [
         (gold, answer)
         for status, answer, gold in zip(statuses, answers, golds, strict=True)
         if status is None and answer is not None
     ]
-    at_once = workers or min(4, len(os.sched_getaffinity(0)))
-    judged = iter(math_worker.judge(pairs, at_once) if pairs else ())
+    judged = iter(math_worker.judge(pairs) if pairs else ())
     return [
         Grade(next(judged) if status is None else status, answer)
         for status, answer in zip(statuses, answers, strict=True)
