@@ -40,7 +40,9 @@ class KillableProcess:
         os.register_at_fork(after_in_child=self._forget)
         atexit.register(self.close)
 
-    def start(self, command: list[str], kind: socket.SocketKind, env: Mapping[str, str], cwd: str | None = None) -> None:
+    def start(
+        self, command: list[str], kind: socket.SocketKind, env: Mapping[str, str], cwd: str | None = None
+    ) -> None:
         """Start Python with a command line. All signals are blocked until the script has set what it ignores."""
         self.socket, theirs = socket.socketpair(socket.AF_UNIX, kind)
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
