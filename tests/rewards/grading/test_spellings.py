@@ -7,9 +7,6 @@ from reward_ablation.rewards import grade_answer
 SAME = [
     # clocks
     (r"3:30 \text{ p.m.}", "3:30 PM"),
-    (r"10:00 \text{ a.m.}", "10 AM"),
-    ("20:34", r"08:34 \text{P.M.}"),
-    ("20:34", "20:34:00"),
     # what models leave around an answer
     ("72", "# 72"),
     ("72", "`72`"),
@@ -120,8 +117,6 @@ SAME = [
     (r"\binom{2n}{n}", r"\frac{(2n)!}{(n!)^2}"),
     ("(n-1)!", r"\frac{n!}{n}"),
     (r"\sin 2x", r"2\sin x\cos x"),
-    (r"\frac{1}{432}", r"2.314814814815 \times 10^{-3}"),
-    (r"\frac{\sqrt{3}}{2}", "0.8660254037844386"),
 ]
 
 DIFFERENT = [
@@ -189,6 +184,7 @@ DIFFERENT = [
     ("72", "72_8"),
     ("5", "5_a"),
     ("0:30", "0:45"),
+    ("3:30 PM", "3:30 AM"),
     ("29:1706:289", "29:289:1706"),
     ("1, 5", "1.5"),
     # labels out of order
@@ -204,6 +200,7 @@ DIFFERENT = [
     (r"\frac{\pi}{2}", r"\arctan(10^{26})"),
     (r"\frac{\pi}{2}", r"\arctan(e^{e^{6}})"),
     ("1", "0.9999999999999999999"),
+    (r"\frac{\sqrt{3}}{2}", "0.8660254037844386"),
 ]
 
 

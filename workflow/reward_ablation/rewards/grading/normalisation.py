@@ -13,7 +13,7 @@ from reward_ablation.rewards.grading.units import without_unit
 
 _PLAIN_NUMBER = re.compile(r"(?:\\?\$)?([-+]?\d(?:[\d,]*\d)?(?:\.\d+)?)(?:\\?(%))?\.?", re.ASCII)
 _NO_WORDS = re.compile(r"\\(?:begin|end|operatorname) ?\{[^{}]*\}|\{[lcr|]+\}|\\[a-zA-Z]+")
-_WORD = re.compile(r"[A-Za-z]{4,}|\bby\b|\d ?[ap]m\b")
+_WORD = re.compile(r"[A-Za-z]{4,}|\bby\b")
 _TEXT_WORD = re.compile(rf"\$?{TEXT_COMMAND} ?\{{ ?[A-Za-z][A-Za-z. ]+\}}\$?")
 _CONJUNCTION = re.compile(rf"{TEXT_COMMAND} ?\{{ ?,? ?(and|or) ?\}}")
 _TEXT = re.compile(rf"{TEXT_COMMAND} ?\{{([^{{}}]*)\}}")
@@ -69,7 +69,7 @@ def comparison_key(normalised: str) -> str:
 
 
 def is_prose(normalised: str) -> bool:
-    """Whether an answer has words (four letters in a row that are no LaTeX command) or a time with am or pm.
+    """Whether an answer has words (four letters in a row that are no LaTeX command).
 
     A parser would read a word as a product of variables: "thing" would equal "night".
     """

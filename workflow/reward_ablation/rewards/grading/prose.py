@@ -67,8 +67,8 @@ def last_formula_or_number(text: str) -> str | None:
 def stated_answer(text: str) -> str | None:
     """The rest of the last sentence such as "The answer is 42", without an aside such as "(see step 3)".
 
-    It is the whole rest: a guess between two numbers equals neither, and "7 squared" is not 7. It begins with a number, a
-    formula or a letter, or it is at most three words at the end of a line; after "Answer:" a solution may follow.
+    It is the whole rest: a guess between two numbers equals neither, and "7 squared" is not 7. It begins with a number,
+    a formula or a letter, or it is at most three words at the end of a line; after "Answer:" a solution may follow.
     """
     text = text[-STATEMENT_TAIL:]
     for statement in reversed(deque(_STATEMENT.finditer(text), maxlen=_MOST_STATEMENTS)):

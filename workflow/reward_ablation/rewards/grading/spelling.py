@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable
+from functools import lru_cache
 from itertools import groupby
 
 #: What characters become. The last ones become LaTeX commands.
@@ -117,6 +118,7 @@ _INTRODUCTION = re.compile(
 )
 
 
+@lru_cache(maxsize=1024)
 def spelled(text: str) -> str:
     """An extracted answer in one spelling of LaTeX, with single spaces."""
     if not text.isascii():

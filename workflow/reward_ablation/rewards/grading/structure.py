@@ -95,7 +95,7 @@ def solutions(text: str) -> list[dict[str, str]] | None:
     found: list[dict[str, str]] = [{}]
     for separator, part in listed:
         name, value = labelled(part)
-        if name is None and (quantity := _QUANTITY.fullmatch(part)) and quantity[2] not in ("am", "pm"):
+        if name is None and (quantity := _QUANTITY.fullmatch(part)):
             name, value = f" {unit_name(quantity[2])}", quantity[1]
         if separator == "or" or (name or "") in found[-1]:
             found.append({})
