@@ -131,7 +131,6 @@ def test_compare(gold, answer, verdict):
         ("(1, 2)(3, 4)", "", ["(1, 2)(3, 4)"]),
         ("f(1, 2)", "", ["f(1, 2)"]),
         (r"\begin{array}{c} a, b \end{array}", "", [r"\begin{array}{c} a, b \end{array}"]),
-        (r"\begin{cases} x=5 \\ y=7 \end{cases}", "", ["x=5", "y=7"]),
         ("]0, 1[", "", ["]0, 1["]),
         (",", "", [","]),
     ],

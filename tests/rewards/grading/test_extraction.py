@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reward_ablation.rewards import extract, extract_lenient, grade_answer
-from reward_ablation.rewards.grading.prose import stated_answer
+from reward_ablation.rewards.grading.extraction import stated_answer
 from reward_ablation.system.errors import StudyError
 
 

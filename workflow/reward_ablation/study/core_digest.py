@@ -41,6 +41,7 @@ DECIDING = tuple(
         "rewards.groups",
         "rewards.instructions",
         "rewards.judging",
+        "rewards.math_paper",
         "rewards.sandbox",
         "rewards.scoring",
         "models.reward_model",

@@ -1,15 +1,7 @@
 r"""Whether two answers are equal: by their exact values, else by their structure, else expression by expression.
 
 Nothing here parses mathematics. Lists, sets, tuples and intervals are taken apart as text (`structure`). The remaining
-expressions go to a function that the caller provides. The conventions are a table in docs/evaluation.md. Moreover:
-
-- Every side of a chain ``AB = 2 + 3 = 5`` must be right, and so must the first side of ``2\pi \approx 6.28``.
-  ``x = 5`` means 5 if the other answer is no equation; ``2x = 10`` does not. ``x \in S`` means S.
-- ``1 \pm a`` is the list ``1 + a, 1 - a``; "and" and "or" are commas. Repeated values count only in a bare list of
-  several single values: ``1/2, 0.5`` is the list 0.5, 0.5.
-- ``-2 \le x < 7`` is ``[-2, 7)`` if the other answer is an interval. A column vector is a tuple if the other answer
-  is a tuple, and a gold that is a column vector may be answered with a list of Python, ``[1, 2]``.
-- ``1101`` is ``1101_2`` if the gold states the base.
+expressions go to a function that the caller provides. The conventions are a table in docs/evaluation.md.
 """
 
 from __future__ import annotations
@@ -26,7 +18,7 @@ from reward_ablation.rewards.grading.exact import (
     same_value,
 )
 from reward_ablation.rewards.grading.extraction import bare_gold
-from reward_ablation.rewards.grading.normalisation import comparison_key, is_prose, is_word, normalise
+from reward_ablation.rewards.grading.normalisation import comparison_key, is_prose, normalise
 from reward_ablation.rewards.grading.units import units_differ, without_unit
 
 Status = Literal["correct", "wrong", "unparseable", "timeout", "error"]
@@ -54,8 +46,7 @@ def settle(gold: str, answer: str, leaf: Leaf) -> Status | None:
         return "unparseable"
     if units_differ(gold, answer):
         return "wrong"
-    words = is_word(gold) or is_word(answer)  # equal only if their strings are equal
-    verdict = compare(expected, given, (lambda *_: False) if words else leaf)
+    verdict = compare(expected, given, leaf)
     return None if verdict is None else "correct" if verdict else "wrong"
 
 
@@ -64,11 +55,12 @@ def compare(gold: str, answer: str, leaf: Leaf, *, nested: bool = False) -> bool
 
     `nested` answers are parts of lists or sets, where 1 and {1} differ.
     """
-    verdict = exactly_equal(gold, answer)
-    if not verdict and not nested and _equal_but_for_percent(gold, answer):
+    if answer == gold or comparison_key(answer) == comparison_key(gold):
         return True
-    if verdict is not None:
-        return verdict
+    if not nested and _equal_but_for_percent(gold, answer):
+        return True
+    if None not in (values := (exact_value(gold), exact_value(answer))):
+        return values[0] == values[1]
     alike = _alike(gold, answer)
     if alike != (gold, answer):
         return compare(*alike, leaf, nested=nested) if alike else False
@@ -95,14 +87,6 @@ def compare(gold: str, answer: str, leaf: Leaf, *, nested: bool = False) -> bool
     return _compare_ordered(gold_parts, answer_parts, leaf)
 
 
-def exactly_equal(gold: str, answer: str) -> bool | None:
-    """Whether two answers are equal as strings or exact values; None if other comparisons must decide."""
-    if answer == gold or comparison_key(answer) == comparison_key(gold):
-        return True
-    value, gold_value = exact_value(answer), exact_value(gold)
-    return None if value is None or gold_value is None else value == gold_value
-
-
 def all_true(verdicts: list[bool | None]) -> bool | None:
     """False if a verdict is False; else None if a verdict is None; else True."""
     return False if False in verdicts else None if None in verdicts else True
@@ -117,8 +101,6 @@ def _compare_single(gold: str, answer: str, leaf: Leaf) -> bool | None:
         values = [side for side in structure.sides(answer, "=") if not structure.is_name(side)]
         if [answer] != values and values:  # a chain, each side of which must be right: 1484 = 241 is no guess
             return _compare_ordered([gold] * len(values), values, leaf)
-    if is_prose(gold) or is_prose(answer):
-        return False
     if all(relations) and not any(map(structure.has_variables, (gold, answer))):
         expected, given = structure.sides(gold, "="), structure.sides(answer, "=")  # 5! = 120 is not 6! = 120
         return len(given) > 1 and _compare_ordered(expected, given, leaf)
@@ -127,8 +109,9 @@ def _compare_single(gold: str, answer: str, leaf: Leaf) -> bool | None:
 
 def _equal_expressions(gold: str, answer: str, leaf: Leaf) -> bool | None:
     """Whether two expressions are equal. Most wrong answers end here, without the parser."""
-    verdict = same_value(gold, answer)
-    if verdict is not None:
+    if is_prose(gold) or is_prose(answer):
+        return False
+    if (verdict := same_value(gold, answer)) is not None:
         return verdict
     rows, gold_rows = structure.matrix(answer), structure.matrix(gold)
     if rows and gold_rows:
@@ -239,11 +222,8 @@ def _each(change: Callable[[str], str], both: tuple[str, str]) -> tuple[str, str
 
 def _equal_but_for_percent(gold: str, answer: str) -> bool:
     """Whether both answers are the same numbers, with percent signs in one answer only: 60% where GSM8K has 60."""
-    if ("%" in gold) == ("%" in answer):
+    with_sign, without = (gold, answer) if "%" in gold else (answer, gold)
+    if "%" in without or not all("%" in part for part in structure.parts(with_sign)[1]):
         return False
-    gold_parts, answer_parts = structure.parts(gold)[1], structure.parts(answer)[1]
-    if any(exact_value(part) is None for part in (*gold_parts, *answer_parts)):
-        return False
-    if not all("%" in part for part in (gold_parts if "%" in gold else answer_parts)):
-        return False
-    return compare(gold.replace("%", ""), answer.replace("%", ""), lambda *_: False) is True
+    values = map(exact_value, (*structure.parts(with_sign)[1], *structure.parts(without)[1]))
+    return None not in values and compare(with_sign.replace("%", ""), without, lambda *_: False) is True

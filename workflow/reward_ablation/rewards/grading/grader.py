@@ -73,16 +73,10 @@ def grade_answer(answer: str | None, gold: str) -> Grade:
 def grade_answers(answers: Sequence[str | None], golds: Sequence[str]) -> list[Grade]:
     """Compare extracted answers with their golds."""
     statuses = [_without_parser(answer, gold) for answer, gold in zip(answers, golds, strict=True)]
-    pairs = [
-        (gold, answer)
-        for status, answer, gold in zip(statuses, answers, golds, strict=True)
-        if status is None and answer is not None
-    ]
-    judged = iter(math_worker.judge(pairs) if pairs else ())
-    return [
-        Grade(next(judged) if status is None else status, answer)
-        for status, answer in zip(statuses, answers, strict=True)
-    ]
+    rows = zip(statuses, golds, answers, strict=True)
+    pairs = [(gold, answer) for status, gold, answer in rows if status is None and answer is not None]
+    judged = iter(math_worker.judge(pairs))
+    return [Grade(status or next(judged), answer) for status, answer in zip(statuses, answers, strict=True)]
 
 
 def is_malformed(answer: str) -> bool:

@@ -74,7 +74,7 @@ def same(expected: Basic, given: Basic) -> bool | None:
         return same_relation(expected, given) or False  # math-verify would compare the right sides alone
     if not (isinstance(expected, Expr) and isinstance(given, Expr)):
         return None
-    return same_values(_with_constants(expected), _with_constants(given))
+    return same_values(expected, given)
 
 
 def same_values(expected: Expr, given: Expr) -> bool | None:
@@ -167,21 +167,17 @@ def close(expected: Expr, given: Expr, digits: int) -> bool | None:
 
 
 def exact(expression: Basic) -> Basic:
-    """A sympy object with fractions for decimals, and a symbol for each value of an unknown function, such as f(2)."""
+    """A sympy object with fractions for decimals, i and e for the parser's symbols, and a symbol for each f(2)."""
     if not isinstance(expression, Basic):  # a matrix, whose entries are compared one by one
         return expression
     expression = expression.xreplace({part: sympy.Rational(str(part)) for part in expression.atoms(sympy.Float)})
-    return expression.xreplace({part: sympy.Symbol(str(part)) for part in expression.atoms(AppliedUndef)})
+    expression = expression.xreplace({part: sympy.Symbol(str(part)) for part in expression.atoms(AppliedUndef)})
+    named = {part: _CONSTANTS[str(part)] for part in expression.free_symbols if str(part) in _CONSTANTS}
+    return expression.xreplace(named)
 
 
 def _is_unevaluated(side: Basic) -> bool:
     return isinstance(side, Basic) and bool(side.free_symbols) and side.has(*_UNEVALUATED)
-
-
-def _with_constants(expression: Expr) -> Expr:
-    """An expression in which i is the imaginary unit and e is Euler's number; the parser reads them as symbols."""
-    named = {symbol for symbol in expression.free_symbols if str(symbol) in _CONSTANTS}
-    return expression.xreplace({symbol: _CONSTANTS[str(symbol)] for symbol in named})
 
 
 def _one_sided(relation: Relational) -> tuple[str, Expr]:

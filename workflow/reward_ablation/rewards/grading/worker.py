@@ -23,7 +23,7 @@ MOST_AT_ONCE = 4  # so that hostile answers take no more than this many times th
 
 #: What a signal that ended a child says of its answer: the limit on CPU time, a crash such as a stack overflow, or the
 #: limit on wall time. Any other signal came from outside and says nothing.
-_BOUNDS = {signal.SIGXCPU: "timeout", signal.SIGSEGV: "timeout", signal.SIGABRT: "timeout", signal.SIGBUS: "timeout"}
+_BOUNDS = dict.fromkeys((signal.SIGXCPU, signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS), "timeout")
 _BOUNDS[signal.SIGALRM] = "late"
 _STATUSES = ("correct", "wrong", "unparseable", "timeout", "error", "killed")  # by the exit status of a child
 
