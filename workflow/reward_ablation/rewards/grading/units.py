@@ -46,7 +46,7 @@ s sec second; min minute; h hr hour; day; week; month; year yr; mi/h mph; km/h k
 """
 _UNIT_OF = {word: words[0] for words in map(str.split, re.split("[;\n]", _SPELLINGS)) for word in words}
 _POWERS = {"square": "2", "sq": "2", "cubic": "3"}
-_TEXT = re.compile(rf"{TEXT_COMMAND} ?\{{")
+_TEXT = re.compile(rf"{TEXT_COMMAND} ?\{{([^{{}}]*)\}}")
 _MONEY = re.compile(r"\\\$|^(?:US)?([$\u20ac\u00a3\u00a5\u20b9])\s?[\d.,]+$")
 
 
@@ -63,6 +63,11 @@ def without_unit(text: str) -> str:
     return match["value"] if known else text
 
 
+def unwrapped(text: str) -> str:
+    r"""A text with the content of each ``\text{}`` in its place."""
+    return " ".join(_TEXT.sub(r" \1 ", text).split())
+
+
 def units_differ(gold: str, answer: str) -> bool:
     """Whether both answers, as written, have a unit of measurement or a percent sign, and the two differ."""
     both = {measurement_unit(gold), measurement_unit(answer)}
@@ -74,8 +79,10 @@ def measurement_unit(answer: str) -> str | None:
     text = spelled(answer)
     if text.endswith("%"):
         return "%"
-    if tail := text[len(without_unit(text)) :]:
-        words = re.findall("[A-Za-z]+", _TEXT.sub("", tail))
+    value = without_unit(text)
+    plain = unwrapped(value)
+    if tail := plain[len(without_unit(plain)) :] + unwrapped(text[len(value) :]):
+        words = re.findall("[A-Za-z]+", tail)
         power = next((_POWERS[word] for word in words if word in _POWERS), "".join(re.findall("[23]", tail)))
         unit = "/".join(filter(None, map(_unit, words)))
         return f"{unit}^{power}" if unit and power else unit
