@@ -18,7 +18,7 @@ from reward_ablation.rewards.grading.exact import (
     same_value,
 )
 from reward_ablation.rewards.grading.extraction import bare_gold
-from reward_ablation.rewards.grading.normalisation import comparison_key, is_prose, is_word, normalise
+from reward_ablation.rewards.grading.normalisation import comparison_key, is_prose, normalise
 from reward_ablation.rewards.grading.units import units_differ, without_unit
 
 Status = Literal["correct", "wrong", "unparseable", "timeout", "error"]
@@ -46,8 +46,7 @@ def settle(gold: str, answer: str, leaf: Leaf) -> Status | None:
         return "unparseable"
     if units_differ(gold, answer):
         return "wrong"
-    words = is_word(gold) or is_word(answer)  # equal only if their strings are equal
-    verdict = compare(expected, given, (lambda *_: False) if words else leaf)
+    verdict = compare(expected, given, leaf)
     return None if verdict is None else "correct" if verdict else "wrong"
 
 
@@ -157,8 +156,8 @@ def _differ_in_signs(gold: str, answer: str) -> bool:
         or bool(_TWO_SIGNS.match(answer) and not _TWO_SIGNS.match(gold))
         # to the parser 8:30 is 4:15, and 11_2 is 11_3
         or any(":" in text or _BASE.search(text) for text in (gold, answer))
-        # a choice, points or a word: ABC is not CBA, and E is not 2.718
-        or any(text.isalpha() and (text.isupper() or text in ("no", "on") or len(text) > 2) for text in (gold, answer))
+        # a choice, points or words: ABC is not CBA, E is not 2.718, and it is not ti
+        or any(text.isupper() or len(text) > 1 for text in (gold, answer) if text.replace(" ", "").isalpha())
         or (letters != gold_letters and {*map(str.lower, letters)} == {*map(str.lower, gold_letters)})
     )
 

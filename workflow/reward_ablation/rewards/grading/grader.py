@@ -1,7 +1,6 @@
 r"""Whether a completion's answer is right; if this cannot be decided, the status says why.
 
-Most answers are decided in this process: as equal strings after normalisation, or as two rational numbers compared
-exactly. The rest goes to math-verify in a separate process (`supervisor`), which starts with the first such answer.
+Most answers are decided in this process. The rest goes to math-verify in another (`supervisor`).
 """
 
 from __future__ import annotations
@@ -19,9 +18,7 @@ MAX_CHARACTERS = 2000
 MAX_NESTING = 20  # the deepest answer of MATH has 3
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 _BRACKET = re.compile(r"\\?[{}]|\\[lr]angle|[()\[\]]")
-#: Longest answer, in characters, that is compared in this process, where nothing can stop the comparison.
-#: The longest gold of MATH has 159.
-MAX_HERE = 300
+MAX_HERE = 300  # longest answer that is compared here, where nothing can stop it; the longest gold of MATH has 159
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from reward_ablation.rewards.grading.spelling import TEXT_COMMAND, spelled
+from reward_ablation.rewards.grading.spelling import spelled
 from reward_ablation.rewards.grading.units import unwrapped, without_unit
 
 _PLAIN_NUMBER = re.compile(r"(?:\\?\$)?([-+]?\d(?:[\d,]*\d)?(?:\.\d+)?)(?:\\?(%))?\.?", re.ASCII)
@@ -17,7 +17,6 @@ _NO_WORDS = re.compile(r"\\(?:begin|end|operatorname) ?\{[^{}]*\}|\{[lcr|]+\}|\\
 _WORD = re.compile(
     r"[A-Za-z]{4,}|\bby\b|(?<=[\w)}\]] )(?!and |or )[A-Za-z]{2,3}(?= [\w({\[])|(?<=\d )[A-Za-z](?= \d)", re.ASCII
 )
-_TEXT_WORD = re.compile(rf"\$?{TEXT_COMMAND} ?\{{ ?[A-Za-z][A-Za-z. ]+\}}\$?")
 _CHOICE = re.compile(r"\(?([A-J])\)|(?:[Oo]ption|[Cc]hoice|[Aa]nswer) \(?([A-J])\)?|([A-J])[.:)] (.+)|\(([A-J])\) (.+)")
 #: ASCII only, because Chinese and Japanese text has no space around a letter: "B. 或C" names two choices.
 _OTHER_CHOICE = re.compile(r"\b(?:and|or|not)\b|[,/&]|\([A-J]\)|\b[B-J]\b", re.ASCII)
@@ -72,8 +71,3 @@ def is_prose(normalised: str) -> bool:
     A parser would read a word as a product of variables: "thing" would equal "night".
     """
     return _WORD.search(_NO_WORDS.sub("|", normalised)) is not None
-
-
-def is_word(text: str) -> bool:
-    r"""Whether an answer, as written, has only words in ``\text{}`` and is therefore no product of variables."""
-    return _TEXT_WORD.fullmatch(text.strip()) is not None

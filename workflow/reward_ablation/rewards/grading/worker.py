@@ -1,8 +1,7 @@
 """The process that runs math-verify, started by `supervisor` as a script. Its standard input is a socket of JSON lines.
 
-The process imports the parser once and then forks for every answer. An answer therefore uses no more than its child's
-CPU time and memory, leaves nothing in a cache, and has the same verdict in any order. The process itself judges no
-answer and has one thread, so that it can always fork.
+The process imports the parser once and then forks for every answer, which leaves nothing in a cache and has the same
+verdict in any order. The process itself judges no answer and has one thread, so that it can always fork.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ MOST_AT_ONCE = 4  # so that hostile answers take no more than this many times th
 #: What a signal that ended a child says of its answer: the limit on CPU time, a crash such as a stack overflow, or the
 #: limit on wall time. Any other signal came from outside and says nothing.
 _BOUNDS = dict.fromkeys((signal.SIGXCPU, signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS), "timeout")
-_BOUNDS[signal.SIGALRM] = "late"
+_BOUNDS |= {signal.SIGALRM: "late"}
 _STATUSES = ("correct", "wrong", "unparseable", "timeout", "error", "killed")  # by the exit status of a child
 
 #: Signals that Slurm sends to all processes of a job. This process ignores them, because training goes on to the end of
