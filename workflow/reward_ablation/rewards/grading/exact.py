@@ -1,7 +1,7 @@
 r"""The value of an answer, read here without the parser of math-verify and without evaluation as code.
 
-`exact_value` is the value of one rational number, such as ``1 1/2``, ``1.5e3``, ``1.5 million`` or "two", with a percent
-sign after it. A comma or a space between groups of three digits separates thousands.
+`exact_value` is the value of one rational number, such as ``1 1/2``, ``1.5e3``, ``1.5 million``, ``5%`` or "two". A
+comma or a space between groups of three digits separates thousands.
 
 `same_value` compares sums, products, fractions, powers and roots at fixed values of their variables. Whatever two
 readers could read in two ways is left to math-verify: ``1/2x``, ``f(2)``, ``\sin 2x``.

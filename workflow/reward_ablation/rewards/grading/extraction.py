@@ -49,8 +49,7 @@ _LAST_NUMBER = re.compile(
 )
 STATEMENT_TAIL = 20_000  # characters from the end in which a statement is looked for
 _MOST_STATEMENTS = 20
-#: "The answer is 189.", "**Final Answer:** 42", "The answer to your question is: 51.05.", "答案:C". "So the answer is
-#: correct." states none.
+#: "The answer to your question is: 51.05.", "**Final Answer:** 42", "答案:C". "So the answer is correct." states none.
 _STATEMENT = re.compile(
     r"(?:(?<![A-Za-z])answer(?: to [^.:\n]{1,60}?)?\*{0,2}(?: is(?![A-Za-z']) ?:?| ?:)|答案[是为]? ?[:\uff1a]?)"
     r"[ *\"\u201c]{0,6}(?![ *]*(?:(?:in)?correct|right|wrong))",
