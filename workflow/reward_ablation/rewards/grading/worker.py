@@ -26,7 +26,7 @@ _BOUNDS = dict.fromkeys((signal.SIGXCPU, signal.SIGSEGV, signal.SIGABRT, signal.
 _BOUNDS |= {signal.SIGALRM: "late"}
 _STATUSES = ("correct", "wrong", "unparseable", "timeout", "error", "killed")  # by the exit status of a child
 
-#: Slurm sends these to all processes of a job. Training goes on to the end of its step and needs this process till then.
+#: Slurm sends these to all processes of a job. Training goes on to the end of its step and needs this process.
 FOR_THE_STARTER = {signal.SIGTERM, signal.SIGINT}
 
 #: Compared before the first answer, so that no answer spends its time on building the parser's tables.
