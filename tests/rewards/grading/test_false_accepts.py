@@ -53,6 +53,11 @@ DIFFERENT = [
     ("2³", "23"),
     ("0<x<1", "0<y<1"),
     ("A(1,2), B(3,4)", "A(3,4), B(1,2)"),
+    # words between values, and times of day
+    *((f"3 {word} 4", f"4 {word} 3") for word in ("to", "of", "mod", "per", "for", "in", "vs", "R", r"\text{ to }")),
+    *(("20:34", "10:17"), ("8:30 PM", "4:15 PM"), ("8:34 PM", "8:34 AM"), ("0:30", "0:31")),
+    *((r"\text{it}", r"\text{ti}"), (r"\text{the cat}", r"\text{cat the}"), ("f(11)_2", "f(11)_3"), ("1_{2}", "1_{3}")),
+    (r"5\text{ km}/\text{h}", r"5\text{ km}"),
     # formulae that agree at the nearest points
     ("|x+1000|-1000", "x"),
     (r"\max(x,-1000)", "x"),

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from public_data import gsm8k_gold, rows
-from reward_ablation.rewards.grading.math_paper import MAX_CHARACTERS, equivalent, normalise
+from reward_ablation.rewards.math_paper import MAX_CHARACTERS, equivalent, normalise
 from reward_ablation.study.code_digest import module_digests
 
 
@@ -141,5 +141,5 @@ def test_any_text_has_a_verdict(text):
 def test_it_judges_answers_and_no_rewards():
     """A change in the module therefore evaluates again, but trains nothing again."""
     training = module_digests("reward_ablation.training", "reward_ablation.rewards.components.correctness")
-    assert "reward_ablation.rewards.grading.math_paper" not in training
-    assert "reward_ablation.rewards.grading.math_paper" in module_digests("reward_ablation.evaluation")
+    assert "reward_ablation.rewards.math_paper" not in training
+    assert "reward_ablation.rewards.math_paper" in module_digests("reward_ablation.evaluation")

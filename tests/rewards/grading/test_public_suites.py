@@ -11,7 +11,7 @@ SETS = "a tuple is not a set"
 WORDS_BETWEEN = "words between boxes, or none at all: the last box is the answer"
 SEVERAL_ANSWERS = "the box holds another number than the sentence after it"
 RELATIONS = "one set, as an inequality and as an interval; that suite keeps them apart"
-EUROPEAN = "a decimal comma in prose: English text has commas between thousands"
+EUROPEAN = "a decimal comma: English text has commas between thousands"
 CONTROL_CHARACTER = r"the suite's own mistake: an escape turned \frac into a form feed"
 OTHER_VARIABLE = "another variable is another function"
 OTHER_FUNCTION = "W(n) and W(x): a letter is not renamed"
@@ -28,6 +28,8 @@ DIFFERENT = {
     ("2.74", "Soucis : 2,74 $"): EUROPEAN,
     ("$10455$", "First, let's calculate the interest"): SEVERAL_ANSWERS,
     (r"$\begin{pmatrix}-", r"$\begin{pmatrix}-"): CONTROL_CHARACTER,
+    ("1000.99", "1000,99"): EUROPEAN,
+    (r"$\frac{1}{12}$", "$0.0833333333333333$"): DECIMALS,
     (r"$(\begin{pmatrix}\frac{1}{3}", r"$\begin{pmatrix}0.33"): DECIMALS,
     (r"$(\frac{3}{5},\frac{8}{3}]$", "$(0.6,2.6667]$"): DECIMALS,
     ("$(1,3)$", "${1,3}$"): SETS,

@@ -14,8 +14,6 @@ from reward_ablation.rewards.grading.symbolic import equal
         (r"\frac{1}{2006!}", r"\frac{1}{2004!}", False),
         ("10^{-7}", r"2 \cdot 10^{-7}", False),
         (r"\sqrt{2}", "1.41421356", False),
-        (r"\sqrt{2}", "1.41421356237", True),  # twelve digits: what a computer prints
-        (r"\sqrt{2}", "1.41421356238", False),
         ("1", r"\cos(10^{-30})", False),
         ("1", "1-10^{-219}", False),
         (r"\sqrt{931}\cdot10^{143}", r"\sqrt{931}\cdot10^{143}+1", False),

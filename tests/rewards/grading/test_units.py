@@ -19,7 +19,7 @@ from reward_ablation.rewards.grading.units import measurement_unit
         ("60 percent", "%"),
         (r"60\text{ percent}.", "%"),
         ("60％", "%"),
-        ("72 eggs", None),  # no unit of measurement
+        ("72 eggs", ""),  # no unit of measurement
         ("3m", None),  # a variable
         ("x", None),
         ("", None),

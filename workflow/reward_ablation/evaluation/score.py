@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from reward_ablation.evaluation.requests import Completion, Request
-from reward_ablation.rewards import extract_lenient, grade_answers, grade_batch
-from reward_ablation.rewards.grading import math_paper
+from reward_ablation.rewards import extract_lenient, grade_answers, grade_batch, math_paper
 from reward_ablation.rewards.grading.extraction import bare_gold
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ AROUND = tuple(
     f"{PACKAGE}.{name}"
     for name in (
         *("config", "study", "system", "cluster", "start", "training.around"),
-        *("rewards.parameters", "rewards.asking", "rewards.asynchronous"),
+        *("rewards.parameters", "rewards.asking", "rewards.asynchronous", "rewards.killable_process"),
         *("models.check", "models.fetch", "models.hub", "models.verify"),
     )
 )
@@ -41,6 +41,7 @@ DECIDING = tuple(
         "rewards.groups",
         "rewards.instructions",
         "rewards.judging",
+        "rewards.math_paper",
         "rewards.sandbox",
         "rewards.scoring",
         "models.reward_model",

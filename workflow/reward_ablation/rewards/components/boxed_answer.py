@@ -6,7 +6,7 @@ from typing import Any
 
 from reward_ablation.rewards.completions import Completion, completion_texts
 from reward_ablation.rewards.grading.extraction import after_thinking, last_box
-from reward_ablation.rewards.grading.math_paper import equivalent
+from reward_ablation.rewards.math_paper import equivalent
 
 
 def boxed_answer(completions: list[Completion], answer: list[str], **columns: Any) -> list[float | None]:

@@ -1,7 +1,7 @@
 """Whether an answer is right: it is found in the text, brought to one spelling, and compared exactly or by a parser."""
 
+from reward_ablation.rewards.grading.comparison import Status
 from reward_ablation.rewards.grading.extraction import extract, extract_lenient
 from reward_ablation.rewards.grading.grader import Grade, grade, grade_answer, grade_answers, grade_batch
-from reward_ablation.rewards.grading.settling import Status
 
 __all__ = ["Grade", "Status", "extract", "extract_lenient", "grade", "grade_answer", "grade_answers", "grade_batch"]

@@ -1,49 +1,53 @@
 r"""Whether two answers are equal: by their exact values, else by their structure, else expression by expression.
 
 Nothing here parses mathematics. Lists, sets, tuples and intervals are taken apart as text (`structure`). The remaining
-expressions go to a function that the caller provides. The conventions are a table in docs/evaluation.md. Moreover:
-
-- Every side of a chain ``AB = 2 + 3 = 5`` must be right, and so must the first side of ``2\pi \approx 6.28``.
-  ``x = 5`` means 5 if the other answer is no equation; ``2x = 10`` does not. ``x \in S`` means S.
-- ``1 \pm a`` is the list ``1 + a, 1 - a``; "and" and "or" are commas. Repeated values count only in a bare list of
-  several single values: ``1/2, 0.5`` is the list 0.5, 0.5.
-- ``-2 \le x < 7`` is ``[-2, 7)`` if the other answer is an interval. A column vector is a tuple if the other answer
-  is a tuple, and a gold that is a column vector may be answered with a list of Python, ``[1, 2]``.
-- ``1101`` is ``1101_2`` if the gold states the base; ``3:30 pm`` is ``3:30`` and ``15:30``.
+expressions go to a function that the caller provides. The conventions are a table in docs/evaluation.md.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from fractions import Fraction
 from itertools import chain
+from typing import Literal
 
 from reward_ablation.rewards.grading import structure
 from reward_ablation.rewards.grading.exact import (
-    DOUBLE,
-    clock_seconds,
-    decimal_comma,
     exact_value,
     has_value,
-    rounded_places,
     same_value,
-    significant,
 )
-from reward_ablation.rewards.grading.normalisation import comparison_key, is_prose
-from reward_ablation.rewards.grading.units import without_unit
+from reward_ablation.rewards.grading.extraction import bare_gold
+from reward_ablation.rewards.grading.normalisation import comparison_key, is_prose, normalise
+from reward_ablation.rewards.grading.units import units_differ, without_unit
 
+Status = Literal["correct", "wrong", "unparseable", "timeout", "error"]
 #: Whether two expressions are equal (gold, answer); None if only a parser can decide.
 Leaf = Callable[[str, str], bool | None]
 
-_BASED = re.compile(r"([A-F]*\d[0-9A-F]*) ?_ ?\{? ?(\d{1,2}) ?\}?")
+_BASE = re.compile(r"(?<=\d) ?_(?: ?\{?\d+\}?$)?")
 _COMMANDS_AND_LETTERS = re.compile(r"\\[a-zA-Z]+|[a-zA-Z]")
 _REALS = r"(-\infty, \infty)"
 _SIGNS = (r"\le", r"\ge", r"\ne", "or", "o", "r")
-_INDEXED_NUMBER = re.compile(r"\d ?_")
 _TWO_SIGNS = re.compile(r"[-+] ?[-+]")
 #: Longer lists are compared as text: comparing every pair would take too long.
 MAX_PARTS = 60
+
+
+def settle(gold: str, answer: str, leaf: Leaf) -> Status | None:
+    """Status of an extracted answer; None if only `leaf`, which compares expressions, could decide and returned None.
+
+    The gold is bare, in a box, or after ``####``.
+    """
+    expected, given = normalise(bare_gold(gold)), normalise(answer)
+    if not expected:
+        return "error"
+    if not given:
+        return "unparseable"
+    if units_differ(gold, answer):
+        return "wrong"
+    verdict = compare(expected, given, leaf)
+    return None if verdict is None else "correct" if verdict else "wrong"
 
 
 def compare(gold: str, answer: str, leaf: Leaf, *, nested: bool = False) -> bool | None:
@@ -51,11 +55,12 @@ def compare(gold: str, answer: str, leaf: Leaf, *, nested: bool = False) -> bool
 
     `nested` answers are parts of lists or sets, where 1 and {1} differ.
     """
-    verdict = exactly_equal(gold, answer)
-    if not verdict and not nested and _equal_but_for_percent(gold, answer):
+    if answer == gold or comparison_key(answer) == comparison_key(gold):
         return True
-    if verdict is not None:
-        return verdict
+    if not nested and _equal_but_for_percent(gold, answer):
+        return True
+    if None not in (values := (exact_value(gold), exact_value(answer))):
+        return values[0] == values[1]
     alike = _alike(gold, answer)
     if alike != (gold, answer):
         return compare(*alike, leaf, nested=nested) if alike else False
@@ -82,20 +87,6 @@ def compare(gold: str, answer: str, leaf: Leaf, *, nested: bool = False) -> bool
     return _compare_ordered(gold_parts, answer_parts, leaf)
 
 
-def exactly_equal(gold: str, answer: str) -> bool | None:
-    """Whether two answers are equal as strings or exact values; None if other comparisons must decide."""
-    if answer == gold or comparison_key(answer) == comparison_key(gold):
-        return True
-    value, gold_value = exact_value(answer), exact_value(gold)
-    value = decimal_comma(answer) if value is None else value  # 2,74 where the gold is a number
-    if value is not None and gold_value is not None:
-        return value == gold_value or _rounds_to(gold, gold_value, answer, value)
-    times, gold_times = clock_seconds(answer), clock_seconds(gold)
-    if times and gold_times:
-        return bool(times & gold_times)
-    return _compare_based(gold, answer)
-
-
 def all_true(verdicts: list[bool | None]) -> bool | None:
     """False if a verdict is False; else None if a verdict is None; else True."""
     return False if False in verdicts else None if None in verdicts else True
@@ -104,14 +95,12 @@ def all_true(verdicts: list[bool | None]) -> bool | None:
 def _compare_single(gold: str, answer: str, leaf: Leaf) -> bool | None:
     relations = structure.is_relation(gold), structure.is_relation(answer)
     if relations == (False, True):
-        exact, *approximate = structure.sides(answer, r"\approx")
-        if approximate:
-            return _compare_approximation(gold, exact, approximate, leaf)
+        exact = structure.sides(answer, r"\approx")[0]
+        if exact != answer:
+            return exact_value(exact) is None and compare(gold, exact, leaf)  # 4308 \approx 4873 is a guess
         values = [side for side in structure.sides(answer, "=") if not structure.is_name(side)]
         if [answer] != values and values:  # a chain, each side of which must be right: 1484 = 241 is no guess
             return _compare_ordered([gold] * len(values), values, leaf)
-    if is_prose(gold) or is_prose(answer):
-        return False
     if all(relations) and not any(map(structure.has_variables, (gold, answer))):
         expected, given = structure.sides(gold, "="), structure.sides(answer, "=")  # 5! = 120 is not 6! = 120
         return len(given) > 1 and _compare_ordered(expected, given, leaf)
@@ -120,8 +109,9 @@ def _compare_single(gold: str, answer: str, leaf: Leaf) -> bool | None:
 
 def _equal_expressions(gold: str, answer: str, leaf: Leaf) -> bool | None:
     """Whether two expressions are equal. Most wrong answers end here, without the parser."""
-    verdict = same_value(gold, answer)
-    if verdict is not None:
+    if is_prose(gold) or is_prose(answer):
+        return False
+    if (verdict := same_value(gold, answer)) is not None:
         return verdict
     rows, gold_rows = structure.matrix(answer), structure.matrix(gold)
     if rows and gold_rows:
@@ -164,22 +154,12 @@ def _differ_in_signs(gold: str, answer: str) -> bool:
         or gold.count("'") != answer.count("'")
         # --33 is a slip or a dash, and +-33 may mean both signs
         or bool(_TWO_SIGNS.match(answer) and not _TWO_SIGNS.match(gold))
-        or max(gold.count(":"), answer.count(":")) > 1  # the parser multiplies the parts of 1:2:3
-        or bool(_INDEXED_NUMBER.search(gold)) != bool(_INDEXED_NUMBER.search(answer))
-        # a choice, points or a word: ABC is not CBA, and E is not 2.718
-        or any(text.isalpha() and (text.isupper() or text in ("no", "on") or len(text) > 2) for text in (gold, answer))
+        # to the parser 8:30 is 4:15, and 11_2 is 11_3
+        or any(":" in text or _BASE.search(text) for text in (gold, answer))
+        # a choice, points or words: ABC is not CBA, E is not 2.718, and it is not ti
+        or any(text.isupper() or len(text) > 1 for text in (gold, answer) if text.replace(" ", "").isalpha())
         or (letters != gold_letters and {*map(str.lower, letters)} == {*map(str.lower, gold_letters)})
     )
-
-
-def _compare_approximation(gold: str, exact: str, approximate: list[str], leaf: Leaf) -> bool | None:
-    r"""``2\pi \approx 6.28``: the exact side counts. If the gold is a decimal, the approximate value counts too."""
-    verdict, value = compare(gold, exact, leaf), exact_value(exact)
-    if verdict and value is not None and value.denominator == 1:  # 4308 \approx 4873 is a guess
-        return _compare_ordered([gold] * len(approximate), approximate, leaf)
-    if verdict is False and value is None and significant(gold) is not None:
-        return compare(gold, approximate[-1], leaf)
-    return verdict
 
 
 def _compare_ordered(gold: list[str], answer: list[str], leaf: Leaf) -> bool | None:
@@ -227,6 +207,8 @@ def _alike(gold: str, answer: str) -> tuple[str, str] | None:
     if mirrored or structure.is_interval(both[0]) != structure.is_interval(both[1]):
         both = intervals
     both = _each(without_unit, both)
+    if _BASE.sub("", both[0]) == both[1]:
+        both = both[1], both[1]
     names, bodies = zip(*map(structure.labelled, both), strict=True)
     if None not in names and names[0] != names[1] and {*names} != {"y", "f(x)"}:
         equations = all(structure.has_variables(body) or len(structure.parts(body)[1]) > 1 for body in bodies)
@@ -238,36 +220,10 @@ def _each(change: Callable[[str], str], both: tuple[str, str]) -> tuple[str, str
     return change(both[0]), change(both[1])
 
 
-def _rounds_to(gold: str, gold_value: Fraction, answer: str, value: Fraction) -> bool:
-    """Whether one answer is a decimal with many digits, and the other is a fraction that rounds to this decimal."""
-    for text, rounded, other, exact in ((answer, value, gold, gold_value), (gold, gold_value, answer, value)):
-        places = rounded_places(text)
-        if places is not None and significant(other) is None:
-            finite = 10 ** exact.denominator.bit_length() % exact.denominator == 0  # no need to round it
-            return not finite and abs(rounded - exact) <= max(Fraction(10) ** -places / 2, abs(exact) / DOUBLE)
-    return False
-
-
 def _equal_but_for_percent(gold: str, answer: str) -> bool:
     """Whether both answers are the same numbers, with percent signs in one answer only: 60% where GSM8K has 60."""
-    if ("%" in gold) == ("%" in answer):
+    with_sign, without = (gold, answer) if "%" in gold else (answer, gold)
+    if "%" in without or not all("%" in part for part in structure.parts(with_sign)[1]):
         return False
-    gold_parts, answer_parts = structure.parts(gold)[1], structure.parts(answer)[1]
-    if any(exact_value(part) is None for part in (*gold_parts, *answer_parts)):
-        return False
-    if not all("%" in part for part in (gold_parts if "%" in gold else answer_parts)):
-        return False
-    return compare(gold.replace("%", ""), answer.replace("%", ""), lambda gold, answer: False) is True
-
-
-def _compare_based(gold: str, answer: str) -> bool | None:
-    """Whether numerals with a base as subscript are equal; None if this comparison does not apply."""
-    based, other = _BASED.fullmatch(gold), _BASED.fullmatch(answer)
-    if based and other:
-        try:
-            return int(based[1], int(based[2])) == int(other[1], int(other[2]))
-        except ValueError:  # a base above 36, or a digit that the base does not have
-            return False
-    if based and answer.isalnum():
-        return based[1].lstrip("0") == answer.lstrip("0")
-    return False if other and gold.isalnum() else None
+    values = map(exact_value, (*structure.parts(with_sign)[1], *structure.parts(without)[1]))
+    return None not in values and compare(with_sign.replace("%", ""), without, lambda *_: False) is True

@@ -1,8 +1,7 @@
 r"""The value of an answer, read here without the parser of math-verify and without evaluation as code.
 
-`exact_value` is the value of one rational number: integers, decimals and repeating decimals, fractions, mixed numbers
-(``1\frac{1}{2}``, ``1 1/2``), ``a \times 10^{n}``, ``1.5e3``, ``1.5 million`` and "two", with a percent sign after it.
-A comma or a space between groups of three digits separates thousands.
+`exact_value` is the value of one rational number, such as ``1 1/2``, ``1.5e3``, ``1.5 million``, ``5%`` or "two". A
+comma or a space between groups of three digits separates thousands.
 
 `same_value` compares sums, products, fractions, powers and roots at fixed values of their variables. Whatever two
 readers could read in two ways is left to math-verify: ``1/2x``, ``f(2)``, ``\sin 2x``.
@@ -16,11 +15,6 @@ from fractions import Fraction
 
 _NUMBER = r"(?:[1-9]\d{0,2}(?:,\d{3})+(?![\d,])|[1-9]\d{0,2}(?: \d{3})+(?![\d/])|\d+)(?:\.\d*)?"
 _PLAIN = re.compile(r"[-+]?\d+(?:\.\d+)?", re.ASCII)
-_DECIMAL_COMMA = re.compile(r"([-+]?\d+),(\d{1,2}|\d{4,})")
-_PLAIN_DECIMAL = re.compile(
-    r"[-+]?(\d+)\.(\d+)(?: ?\\(?:times|cdot) ?10 ?\^ ?\{? ?([-+]?\d{1,3}) ?\}?|[eE]([-+]?\d{1,3}))?"
-)
-_CLOCK = re.compile(r"(\d{1,2})(?::(\d\d)(?::(\d\d))?)?(?: ?([ap])m)?")
 _REPEATING = re.compile(r"([-+]?)(\d+)\.(\d*)\\overline ?\{ ?(\d+) ?\}")
 _SCALED = re.compile(r"(.+?) ?\b(dozen|hundred|thousand|million|billion|trillion)s?")
 _SCALES = {"dozen": 12, "hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
@@ -34,10 +28,6 @@ _MIXED = r"\d+ ?\\frac ?\{ ?\d+ ?\} ?\{ ?\d+ ?\}|\d+ \d+ ?/ ?\d+"
 _TOKEN = re.compile(rf"{_MIXED}|{_NUMBER}(?:[eE][-+]?\d{{1,3}})?|\\[a-zA-Z]+|[A-Za-z](?: ?_ ?(?:\w|\{{\w+\}}))?|\S")
 _CONSTANTS = {"e": 2.718281828459045, r"\pi": 3.141592653589793, "i": 1j}
 _GREEK = {rf"\{name}" for name in ("alpha", "beta", "gamma", "theta", "lambda", "mu", "omega", "phi", "rho")}
-#: A decimal with at least this many significant digits counts as a rounded value that a computer printed.
-ROUNDED_DIGITS = 12
-#: A double can be wrong by one part in this number.
-DOUBLE = 10**15
 #: Most bits of a power that is computed here. The part of the largest term by which different values must differ.
 MAX_BITS, CLEARLY = 20_000, 1e-8
 
@@ -93,39 +83,6 @@ def has_value(text: str) -> bool:
     return _Expression(text).value(0) is not None
 
 
-def decimal_comma(normalised: str) -> Fraction | None:
-    """Value of a number whose comma can only be a decimal comma: 1000,99 or 2,5, but not 1,234; else None."""
-    match = _DECIMAL_COMMA.fullmatch(normalised)
-    return Fraction(f"{match[1]}.{match[2]}") if match else None
-
-
-def significant(normalised: str) -> tuple[int, int] | None:
-    """Significant digits and decimal places, 3 and 4 for -0.0833 or 8.33e-2; None for an answer that is no decimal."""
-    match = _PLAIN_DECIMAL.fullmatch(normalised)
-    if match is None:
-        return None
-    digits = (match[1] + match[2]).lstrip("0")
-    return len(digits), len(match[2]) - int(match[3] or match[4] or 0)
-
-
-def rounded_places(normalised: str) -> int | None:
-    """Decimal places of a decimal with enough digits to be a rounded value; None for anything else."""
-    digits, places = significant(normalised) or (0, 0)
-    return places if digits >= ROUNDED_DIGITS else None
-
-
-def clock_seconds(normalised: str) -> set[int]:
-    """Seconds since midnight that a time of day can mean: two values for 8:34, one for 20:34 and for 8:34 pm."""
-    match = _CLOCK.fullmatch(normalised)
-    if match is None or not (match[2] or match[4]):
-        return set()
-    hours, minutes, seconds = (int(number or 0) for number in match.groups()[:3])
-    if hours > 24 or max(minutes, seconds) > 59 or (match[4] and not 1 <= hours <= 12):
-        return set()
-    halves = {"a": (0,), "p": (12,)}.get(match[4], (0, 12)) if 1 <= hours <= 12 else (hours - hours % 12,)
-    return {(hours % 12 + half) * 3600 + minutes * 60 + seconds for half in halves}
-
-
 class _Unclear(Exception):
     """The text is no expression that is read here."""
 
@@ -144,7 +101,7 @@ class _Expression:
         try:
             value = self._sum()
             return value if self._token() == "" else None
-        except (_Unclear, ArithmeticError):
+        except (_Unclear, ArithmeticError, RecursionError):
             return None
 
     def _token(self) -> str:

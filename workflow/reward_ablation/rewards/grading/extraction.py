@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import deque
 
-from reward_ablation.rewards.grading.prose import last_formula_or_number, last_match, last_number, stated_answer
 from reward_ablation.system.errors import StudyError
 
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*(?=\{|[-+]?\.?\d)")
@@ -25,6 +24,41 @@ _MARKERS = {
     "final": re.compile(r"^[ \t]*Final:", re.MULTILINE),
     "tag": re.compile("<answer>"),
 }
+FORMULA_TAIL = 4000  # characters from the end in which a formula is looked for
+_FORMULA = re.compile(
+    r"(?s:\$\$(.{1,500}?)\$\$|(?<![\\$])\$(?![\s$])([^$]{1,500}?)(?<![\s\\])\$(?![\d$])"
+    r"|(?<![\\$])\$\s([^$]{0,500}?\\[a-zA-Z][^$]{0,500}?)\s\$(?![\d$])"
+    r"|\\\((.{1,500}?)\\\)|\\\[(.{1,500}?)\\\])"
+)
+#: Before digits, a Latin, Greek or Cyrillic letter makes a name (A2B, λ2). Chinese and Japanese put no space before a
+#: number ("答えは11です。"), and have full-width digits, stops and percent signs. A sign after a digit or a bracket is
+#: an operation. Two signs stay with the number, and the grader refuses them; two dashes after a word are no sign.
+_LAST_NUMBER = re.compile(
+    r"""
+    (?<![A-Za-z_\d\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u04ff.\uff0e\\])
+    (?:(?<![-+\u2212)\]}])[-+\u2212]{1,2})?\s?\$?
+    (?:\\[dt]?frac\{[-+]?\d+\}\{\d+\}
+      |\d+[ ]\d+/\d+(?![\d/])                         # mixed number
+      |\d+/\d+(?![\d/])
+      |(?:[1-9]\d{0,2}(?:(?:,|\{,\})\d{3})+(?!\d)|\d+)(?:[.\uff0e]\d+)?
+      |\.\d+
+    )
+    (?:\s?\\?[%\uff05])?
+    """,
+    re.VERBOSE,
+)
+STATEMENT_TAIL = 20_000  # characters from the end in which a statement is looked for
+_MOST_STATEMENTS = 20
+#: "The answer to your question is: 51.05.", "**Final Answer:** 42", "答案:C". "So the answer is correct." states none.
+_STATEMENT = re.compile(
+    r"(?:(?<![A-Za-z])answer(?: to [^.:\n]{1,60}?)?\*{0,2}(?: is(?![A-Za-z']) ?:?| ?:)|答案[是为]? ?[:\uff1a]?)"
+    r"[ *\"\u201c]{0,6}(?![ *]*(?:(?:in)?correct|right|wrong))",
+    re.IGNORECASE,
+)
+_SENTENCE_END = re.compile(
+    r"\.(?=[\s*\"<]|$)|(?<=\S) \((?![A-J]\))|[\u3002\uff08<\"]|\*\*|,? because|, (?!and |or )[a-z]{2}"
+)
+_VALUE = re.compile(r"[-+\u2212]{0,2} ?[\d$\\([]|[A-Za-z](?![A-Za-z])")
 
 
 def extract(text: str, answer_format: str) -> str | None:
@@ -36,10 +70,10 @@ def extract(text: str, answer_format: str) -> str | None:
         Any text; time is linear in its length. Only the text after the last ``</think>`` counts, up to a ``<think>``
         that is never closed.
     answer_format : {"boxed", "hash", "final", "tag", "last_number"}
-        - ``boxed``: the content of the last ``\boxed`` or ``\fbox`` that is not empty, with nested braces (``\{`` and
-          ``\}`` are no braces), or the number after a box without braces (``\boxed 2``). If the last box is never
-          closed, there is no answer: the text was cut off. Several boxes with only commas, "and", "or", space or
-          a label (``y =``) between them are one answer, the list of their contents. Two guesses thus equal no one gold.
+        - ``boxed``: the content of the last ``\boxed`` or ``\fbox`` that is not empty, or the number after a box
+          without braces (``\boxed 2``). If the last box is never closed, there is no answer: the text was cut off.
+          Several boxes with only commas, "and", "or", space or a label (``y =``) between them are one answer, the list
+          of their contents. Two guesses thus equal no one gold.
         - ``hash``: the rest of the line after the last ``####`` (five or more are no marker).
         - ``final``: the rest of the last line that starts with ``Final:``.
         - ``tag``: the text between the last ``<answer>`` and the next ``</answer>``; an unclosed tag has no answer.
@@ -75,7 +109,7 @@ def last_box(text: str) -> str | None:
 def extract_lenient(text: str) -> str | None:
     r"""Answer by the first of boxed, hash, tag and final that finds one, else the answer that the prose gives.
 
-    Prose states an answer after "answer is" or "answer:" (`prose.stated_answer`). Without a statement the answer is
+    Prose states an answer after "answer is" or "answer:" (`stated_answer`). Without a statement the answer is
     the last formula, or the last number if a number follows the formula. A formula stands in ``$...$``, ``$$...$$``,
     ``\(...\)`` or ``\[...\]``, near the end. An opening dollar sign before a space, or a closing one before a digit,
     means money.
@@ -146,3 +180,42 @@ def _after_marker(text: str, answer_format: str) -> str:
         return ""
     answer, closed, _ = text[marker.end() :].partition(_ANSWER_CLOSE if answer_format == "tag" else "\n")
     return answer.strip() if closed or answer_format != "tag" else ""
+
+
+def last_number(text: str) -> str | None:
+    """The last number of a text, as `extraction.extract` describes it; None if there is no number."""
+    number = last_match(_LAST_NUMBER, text)
+    return number[0].strip() if number else None
+
+
+def last_formula_or_number(text: str) -> str | None:
+    """The last formula near the end of a text, or the last number if a number follows the formula."""
+    tail = text[-FORMULA_TAIL:]
+    formula = last_match(_FORMULA, tail)
+    number = last_number(text)
+    if formula is None or re.search(r"\d", tail[formula.end() :]):
+        return number
+    content = next(filter(None, formula.groups())).strip()
+    return number if number and len(content) == 1 else content  # "16, the least such $n$"
+
+
+def stated_answer(text: str) -> str | None:
+    """The rest of the last sentence such as "The answer is 42", without an aside such as "(see step 3)".
+
+    It is the whole rest: a guess between two numbers equals neither, and "7 squared" is not 7. It begins with a number,
+    a formula or a letter, or it is at most three words at the end of a line; after "Answer:" a solution may follow.
+    """
+    text = text[-STATEMENT_TAIL:]
+    for statement in reversed(deque(_STATEMENT.finditer(text), maxlen=_MOST_STATEMENTS)):
+        line = text[statement.end() :].partition("\n")[0]
+        end = _SENTENCE_END.search(line)
+        said = line[: end.start()] if end else line
+        if _VALUE.match(said) or (len(said.split()) <= 3 and not line[len(said) :].strip(' .!*"<')):
+            return said.strip() or None
+    return None
+
+
+def last_match(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+    """The last match of a pattern in a text; None if there is no match."""
+    last = deque(pattern.finditer(text), maxlen=1)
+    return last[0] if last else None

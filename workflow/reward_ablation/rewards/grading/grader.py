@@ -1,18 +1,16 @@
 r"""Whether a completion's answer is right; if this cannot be decided, the status says why.
 
-Most answers are decided in this process: as equal strings after normalisation, or as two rational numbers compared
-exactly. The rest goes to math-verify in a separate process (`supervisor`), which starts with the first such answer.
+Most answers are decided in this process. The rest goes to math-verify in another (`supervisor`).
 """
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from reward_ablation.rewards.grading.comparison import Status, settle
 from reward_ablation.rewards.grading.extraction import extract
-from reward_ablation.rewards.grading.settling import Status, settle
 from reward_ablation.rewards.grading.supervisor import math_worker
 
 # Bounds for the text functions and the reader of this process. What passes them can still cost the parser its CPU time.
@@ -20,9 +18,7 @@ MAX_CHARACTERS = 2000
 MAX_NESTING = 20  # the deepest answer of MATH has 3
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 _BRACKET = re.compile(r"\\?[{}]|\\[lr]angle|[()\[\]]")
-#: Longest answer, in characters, that is compared in this process, where nothing can stop the comparison.
-#: The longest gold of MATH has 159.
-MAX_HERE = 300
+MAX_HERE = 300  # longest answer that is compared here, where nothing can stop it; the longest gold of MATH has 159
 
 
 @dataclass(frozen=True)
@@ -61,44 +57,23 @@ def grade(completion: str, gold: str, answer_format: str = "boxed") -> Grade:
     return grade_answer(extract(completion, answer_format), gold)
 
 
-def grade_batch(
-    completions: Sequence[str], golds: Sequence[str], answer_format: str = "boxed", workers: int | None = None
-) -> list[Grade]:
-    """Grade many completions, as `grade` does.
-
-    Parameters
-    ----------
-    completions, golds : sequence of str
-        The completions and, in the same order, the right answers.
-    answer_format : str
-        Where the answer stands in a completion.
-    workers : int, optional
-        Number of answers that math-verify judges at once, each in its own process; default the number of CPUs, at
-        most 4. The verdicts do not depend on this number.
-    """
-    answers = [extract(completion, answer_format) for completion in completions]
-    return grade_answers(answers, golds, workers)
+def grade_batch(completions: Sequence[str], golds: Sequence[str], answer_format: str = "boxed") -> list[Grade]:
+    """Grade many completions, as `grade` does; the golds are in the order of the completions."""
+    return grade_answers([extract(completion, answer_format) for completion in completions], golds)
 
 
 def grade_answer(answer: str | None, gold: str) -> Grade:
     """Compare an extracted answer with the gold; the answer None is unparseable."""
-    return grade_answers([answer], [gold], workers=1)[0]
+    return grade_answers([answer], [gold])[0]
 
 
-def grade_answers(answers: Sequence[str | None], golds: Sequence[str], workers: int | None = None) -> list[Grade]:
-    """Compare extracted answers with their golds; see `grade_batch` for `workers`."""
+def grade_answers(answers: Sequence[str | None], golds: Sequence[str]) -> list[Grade]:
+    """Compare extracted answers with their golds."""
     statuses = [_without_parser(answer, gold) for answer, gold in zip(answers, golds, strict=True)]
-    pairs = [
-        (gold, answer)
-        for status, answer, gold in zip(statuses, answers, golds, strict=True)
-        if status is None and answer is not None
-    ]
-    at_once = workers or min(4, len(os.sched_getaffinity(0)))
-    judged = iter(math_worker.judge(pairs, at_once) if pairs else ())
-    return [
-        Grade(next(judged) if status is None else status, answer)
-        for status, answer in zip(statuses, answers, strict=True)
-    ]
+    rows = zip(statuses, golds, answers, strict=True)
+    pairs = [(gold, answer) for status, gold, answer in rows if status is None and answer is not None]
+    judged = iter(math_worker.judge(pairs))
+    return [Grade(status or next(judged), answer) for status, answer in zip(statuses, answers, strict=True)]
 
 
 def is_malformed(answer: str) -> bool:

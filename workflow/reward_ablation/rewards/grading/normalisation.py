@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import re
 
-from reward_ablation.rewards.grading.spelling import TEXT_COMMAND, spelled
-from reward_ablation.rewards.grading.units import without_unit
+from reward_ablation.rewards.grading.spelling import spelled
+from reward_ablation.rewards.grading.units import unwrapped, without_unit
 
 _PLAIN_NUMBER = re.compile(r"(?:\\?\$)?([-+]?\d(?:[\d,]*\d)?(?:\.\d+)?)(?:\\?(%))?\.?", re.ASCII)
 _NO_WORDS = re.compile(r"\\(?:begin|end|operatorname) ?\{[^{}]*\}|\{[lcr|]+\}|\\[a-zA-Z]+")
-_WORD = re.compile(r"[A-Za-z]{4,}|\bby\b|\d ?[ap]m\b")
-_TEXT_WORD = re.compile(rf"\$?{TEXT_COMMAND} ?\{{ ?[A-Za-z][A-Za-z. ]+\}}\$?")
-_CONJUNCTION = re.compile(rf"{TEXT_COMMAND} ?\{{ ?,? ?(and|or) ?\}}")
-_TEXT = re.compile(rf"{TEXT_COMMAND} ?\{{([^{{}}]*)\}}")
+#: Four letters in a row, or a word between two values: 3 to 4, 2 mod 5, 1 R 2.
+_WORD = re.compile(
+    r"[A-Za-z]{4,}|\bby\b|(?<=[\w)}\]] )(?!and |or )[A-Za-z]{2,3}(?= [\w({\[])|(?<=\d )[A-Za-z](?= \d)", re.ASCII
+)
 _CHOICE = re.compile(r"\(?([A-J])\)|(?:[Oo]ption|[Cc]hoice|[Aa]nswer) \(?([A-J])\)?|([A-J])[.:)] (.+)|\(([A-J])\) (.+)")
 #: ASCII only, because Chinese and Japanese text has no space around a letter: "B. 或C" names two choices.
 _OTHER_CHOICE = re.compile(r"\b(?:and|or|not)\b|[,/&]|\([A-J]\)|\b[B-J]\b", re.ASCII)
@@ -27,7 +27,6 @@ _SYNONYMS = {
     r"all real numbers": r"\mathbb{R}",
     r"(?:there are )?infinitely many(?: solutions)?": r"\infty",
 }
-_ARTICLE = re.compile(r"^(?:an?|[Tt]he) (?=[A-Za-z]{3})")
 
 
 def normalise(text: str) -> str:
@@ -37,9 +36,7 @@ def normalise(text: str) -> str:
     """
     if match := _PLAIN_NUMBER.fullmatch(text):  # most answers of GSM8K: none of the rules below applies
         return match[1] + (match[2] or "")
-    text = without_unit(spelled(text))
-    text = _TEXT.sub(r"\1", _CONJUNCTION.sub(r" \1 ", text))
-    text = _ARTICLE.sub("", " ".join(text.split()).strip(" .,;:"))
+    text = unwrapped(without_unit(spelled(text))).strip(" .,;:")
     symbols = (symbol for words, symbol in _SYNONYMS.items() if re.fullmatch(words, text, re.IGNORECASE))
     return _choice(text) or next(symbols, None) or without_unit(text)
 
@@ -69,13 +66,8 @@ def comparison_key(normalised: str) -> str:
 
 
 def is_prose(normalised: str) -> bool:
-    """Whether an answer has words (four letters in a row that are no LaTeX command) or a time with am or pm.
+    """Whether an answer has words that are no LaTeX command.
 
     A parser would read a word as a product of variables: "thing" would equal "night".
     """
-    return _WORD.search(_NO_WORDS.sub(" ", normalised)) is not None
-
-
-def is_word(text: str) -> bool:
-    r"""Whether an answer, as written, has only words in ``\text{}`` and is therefore no product of variables."""
-    return _TEXT_WORD.fullmatch(text.strip()) is not None
+    return _WORD.search(_NO_WORDS.sub("|", normalised)) is not None

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable
+from functools import lru_cache
 from itertools import groupby
 
 #: What characters become. The last ones become LaTeX commands.
@@ -63,7 +64,6 @@ _COMMANDS |= dict.fromkeys(_DECORATION.split(), "")
 _RULES: list[tuple[str, str | Callable[[re.Match[str]], str]]] = [
     (_ESCAPED_COMMAND, r"\\"),
     (r"^#+ ?|\\(?:begin|end) ?\{(?:align(?:ed)?|equation|gather(?:ed)?|split)\*?\}", ""),
-    (r"^(['\"`_])(.*)\1$", r"\2"),
     (r"\\(?:tag|hspace|(?:text)?color|phantom) ?\{[^{}]*\}|\{\}|(?<!\\)\\! ?|\\(?:left|right) ?\.", ""),
     (r"(?<!\\)\\[,;: ]|~|\\q?quad", " "),
     (r"\$(\d+) and (?=\d)", r"\1 dollars and "),
@@ -74,18 +74,16 @@ _RULES: list[tuple[str, str | Callable[[re.Match[str]], str]]] = [
     (r"^\\\{ ?\\\}$", r"\\emptyset"),
     (r"\\mathbb ?\{? ?R ?\}?", r"\\mathbb{R}"),
     (r"\\log_ ?\{? ?e ?\}?(?![a-zA-Z])", r"\\ln "),
-    (r"\\\\ ?\[\d+(?:pt|em|ex|mm)\]", r"\\\\"),
     (r"\\+$", ""),
     (rf"{TEXT_COMMAND} ?\{{ ?{_PERCENT} ?\}}|(?<![A-Za-z]){_PERCENT}(?![A-Za-z])|\\%", "%"),
     (r"(?<=\d)\^ ?\{? ?o ?\}?(?![a-zA-Z])|\\text ?\{ ?\^\\circ ?\}", r"^\\circ"),
-    (r"\^ ?\{ ?(?:\\text ?\{)?(?:st|nd|rd|th)\}?\}", ""),
     # dots and congruences
     (r"(\d\.\d*?)(\d)\2{2,}(?: ?\.\.\.| ?\\ldots)$", r"\1\\overline{\2}"),
     (r"\.\.\.", r"\\ldots "),
     (r"\(? ?\\[pb]?mod(?![a-zA-Z]) ?\{? ?([\da-z]+) ?\}? ?\)?", r" mod \1"),
     (r"(\d\.\d*)(?:\\(?:bar|dot) ?\{? ?(\d+) ?\}?|\((\d+)\)$)", r"\1\\overline{\2\3}"),
     # plain text that means mathematics
-    (r"^\*+|\*+$", ""),
+    (r"^[*`]+|[*`]+$", ""),
     (r"(?<=[\w)}])\*\*(?=[\w({-])", "^"),
     (r" ?\*+ ?", r"\\cdot "),
     (r"(?<![\\A-Za-z])(?:infinity|inf|oo)(?![A-Za-z])", r"\\infty "),
@@ -94,17 +92,12 @@ _RULES: list[tuple[str, str | Callable[[re.Match[str]], str]]] = [
     (r"\^ ?(-?\d+)", r"^{\1}"),
     # arguments without braces: the first, then the second
     *[(rf"(\\frac ?(?:\{{[^{{}}]*\}})?|\\sqrt ?(?:\[[^\]]*\])?) ?({_ARGUMENT})", r"\1{\2}")] * 2,
-    (r"\{ ?([^{}]+?) ?\\choose ?([^{}]+?) ?\}", r"\\binom{\1}{\2}"),
     (r"(?<!\d)\.(?=\d)", "0."),
-    # numerals and clocks
     (r"\(([0-9A-F]+)\) ?_", r"\1_"),
-    (rf"(?<=\d) ?(?:{TEXT_COMMAND} ?\{{)? ?base ?\}}? ?(\d+)$", r"_{\1}"),
     (
         rf"(?<=\d) ?(?:{TEXT_COMMAND} ?\{{)? ?\b([aApP])\.? ?[mM]\b\.? ?\}}?",
         lambda half: f" {half[1].lower()}m",
     ),
-    (r"^(\d*?(?:1(?=st)|2(?=nd)|3(?=rd)|1\d(?=th)|[04-9](?=th)))(?:st|nd|rd|th)$", r"\1"),
-    (rf"(?<=\d) ?(?:{TEXT_COMMAND} ?\{{ ?to ?\}}|to) ?(?=\d)", ":"),
 ]
 _REWRITES = [(re.compile(pattern), replacement) for pattern, replacement in _RULES]
 _DEGREES = re.compile(r" ?\^ ?\{? ?\\circ ?\}?(?: ?(?:\\(?:text|mathrm) ?\{ ?[CF] ?\}|[CF](?![A-Za-z])))?")
@@ -117,6 +110,7 @@ _INTRODUCTION = re.compile(
 )
 
 
+@lru_cache(maxsize=1024)
 def spelled(text: str) -> str:
     """An extracted answer in one spelling of LaTeX, with single spaces."""
     if not text.isascii():

@@ -30,7 +30,6 @@ _VARIABLE = re.compile(_NAME)
 _INEQUALITY = re.compile(r"(<|>|\\le(?![a-zA-Z])|\\ge(?![a-zA-Z])|\\ne(?![a-zA-Z]))")
 _MIRRORED = {"<": ">", ">": "<", r"\le": r"\ge", r"\ge": r"\le", r"\ne": r"\ne"}
 _SET_OF = re.compile(r"\\\{ ?[a-zA-Z](?: ?\\in ?\\mathbb\{R\})? ?[|:] ?(.*)\\\}")
-_SYSTEM = re.compile(r"\\begin ?\{cases\}(.*)\\end ?\{cases\}")
 _MATRIX = re.compile(r"\\begin ?\{[pb]matrix\}(.*)\\end ?\{[pb]matrix\}")
 _QUANTITY = re.compile(r"([-+]?\d[\d.,]*(?:/\d+)?) ?([A-Za-z]+)\.?")
 _SEVERAL_QUANTITIES = re.compile(r"(?:\d[\d.,]* ?[A-Za-z]{1,20}\.?,? ?){2,9}")
@@ -44,8 +43,6 @@ def parts(text: str) -> tuple[str, list[str]]:
     If no brackets enclose the whole answer, the brackets are "". ``\{`` and ``{`` give "{}", angles give "()". Without
     outer brackets, commas before groups of three digits separate thousands.
     """
-    if match := _SYSTEM.fullmatch(text):
-        return "", [row.strip(" ,;&") for row in match[1].split(r"\\") if row.strip(" ,;&")] or [text]
     outer = outer_brackets(text)
     brackets = _OPENING[outer[0]] + _CLOSING[outer[1]] if outer else ""
     return brackets, _split(_spread_plus_minus(_inner(text)), thousands=not outer)
@@ -90,12 +87,10 @@ def solutions(text: str) -> list[dict[str, str]] | None:
 
     A new solution begins after "or" and with a name that comes again. A value without a name has the name "".
     """
-    brackets, pieces = parts(text)
-    listed = [("", piece) for piece in pieces] if _SYSTEM.fullmatch(text) else _separated(_inner(text), not brackets)
     found: list[dict[str, str]] = [{}]
-    for separator, part in listed:
+    for separator, part in _separated(_inner(text), thousands=not outer_brackets(text)):
         name, value = labelled(part)
-        if name is None and (quantity := _QUANTITY.fullmatch(part)) and quantity[2] not in ("am", "pm"):
+        if name is None and (quantity := _QUANTITY.fullmatch(part)):
             name, value = f" {unit_name(quantity[2])}", quantity[1]
         if separator == "or" or (name or "") in found[-1]:
             found.append({})

@@ -16,7 +16,6 @@ from sympy.core.function import AppliedUndef
 from sympy.core.relational import Relational
 
 from reward_ablation.rewards.grading.comparison import all_true
-from reward_ablation.rewards.grading.exact import DOUBLE, rounded_places
 
 #: Functions that grow or flatten as an exponential does.
 _STEEP = (sympy.exp, sympy.factorial, sympy.gamma, sympy.sinh, sympy.cosh, sympy.tanh, sympy.coth)
@@ -46,8 +45,7 @@ def equal(gold: str, answer: str) -> bool | None:
         return None
     if not expected:
         return False
-    places = rounded_places(answer)
-    verdict = same(expected[0], given[0], rounded_places(gold) if places is None else places)
+    verdict = same(expected[0], given[0])
     return verdict if verdict is not None else verify(expected, given, timeout_seconds=None)
 
 
@@ -57,11 +55,8 @@ def read(text: str) -> list:
     return parse(boxed, _LATEX, fallback_mode="no_fallback", parsing_timeout=None)
 
 
-def same(expected: Basic, given: Basic, places: int | None = None) -> bool | None:
-    """Whether two sympy objects have the same value; None if they have no value.
-
-    `places` is the number of decimal places to which one of them may be rounded.
-    """
+def same(expected: Basic, given: Basic) -> bool | None:
+    """Whether two sympy objects have the same value; None if they have no value."""
     expected, given = exact(expected), exact(given)
     if any(isinstance(side, Basic) and side.has(sympy.zoo, sympy.nan) for side in (expected, given)):
         return False  # 12:00 is no ratio, nor is 1:00
@@ -79,10 +74,6 @@ def same(expected: Basic, given: Basic, places: int | None = None) -> bool | Non
         return same_relation(expected, given) or False  # math-verify would compare the right sides alone
     if not (isinstance(expected, Expr) and isinstance(given, Expr)):
         return None
-    expected, given = _with_constants(expected), _with_constants(given)
-    if places is not None and not expected.free_symbols and not given.free_symbols:
-        error, value = abs(sympy.N(expected - given, 30)), abs(sympy.N(expected, 30))
-        return bool(error <= max(sympy.Rational(10) ** -places / 2, value / DOUBLE))
     return same_values(expected, given)
 
 
@@ -176,21 +167,17 @@ def close(expected: Expr, given: Expr, digits: int) -> bool | None:
 
 
 def exact(expression: Basic) -> Basic:
-    """A sympy object with fractions for decimals, and a symbol for each value of an unknown function, such as f(2)."""
+    """A sympy object with fractions for decimals, i and e for the parser's symbols, and a symbol for each f(2)."""
     if not isinstance(expression, Basic):  # a matrix, whose entries are compared one by one
         return expression
     expression = expression.xreplace({part: sympy.Rational(str(part)) for part in expression.atoms(sympy.Float)})
-    return expression.xreplace({part: sympy.Symbol(str(part)) for part in expression.atoms(AppliedUndef)})
+    expression = expression.xreplace({part: sympy.Symbol(str(part)) for part in expression.atoms(AppliedUndef)})
+    named = {part: _CONSTANTS[str(part)] for part in expression.free_symbols if str(part) in _CONSTANTS}
+    return expression.xreplace(named)
 
 
 def _is_unevaluated(side: Basic) -> bool:
     return isinstance(side, Basic) and bool(side.free_symbols) and side.has(*_UNEVALUATED)
-
-
-def _with_constants(expression: Expr) -> Expr:
-    """An expression in which i is the imaginary unit and e is Euler's number; the parser reads them as symbols."""
-    named = {symbol for symbol in expression.free_symbols if str(symbol) in _CONSTANTS}
-    return expression.xreplace({symbol: _CONSTANTS[str(symbol)] for symbol in named})
 
 
 def _one_sided(relation: Relational) -> tuple[str, Expr]:

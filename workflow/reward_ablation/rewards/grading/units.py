@@ -37,9 +37,6 @@ _WORDS_IN_TEXT = re.compile(rf"(?<=[\w)}}!]) ?/? ?{TEXT_COMMAND} ?\{{ ?\(?([A-Za
 _PLAIN_WORDS = re.compile(
     rf"(?P<value>(?P<number>{_VALUE})|.*[)}}])(?P<gap> ?)\(?(?P<unit>(?:[A-Za-z]++\.?(?: ?/ ?| )?){{1,5}})\)?{_POWER}"
 )
-_FRACTION_OF_UNITS = re.compile(
-    rf" ?\\frac ?\{{ ?{TEXT_COMMAND} ?\{{[A-Za-z ]+\}} ?\}} ?\{{ ?{TEXT_COMMAND} ?\{{[A-Za-z ]+\}} ?\}}$"
-)
 
 #: The spellings of each unit, the first of which is its name. Plurals with s are recognised too.
 _SPELLINGS = """
@@ -48,25 +45,15 @@ yd yard; mi mile; mL ml milliliter millilitre; L liter litre; mg milligram; g gr
 s sec second; min minute; h hr hour; day; week; month; year yr; mi/h mph; km/h kph; cent; $ dollar; radian rad; degree
 """
 _UNIT_OF = {word: words[0] for words in map(str.split, re.split("[;\n]", _SPELLINGS)) for word in words}
-_UNIT = re.compile(
-    r"(?<=[\d)}\s])(?P<before>square |cubic |sq\.? )?(?P<word>[A-Za-z]+(?: ?(?:/| per ) ?[A-Za-z]+)?)"
-    r"\.?\s*(?:\^?\{?(?P<power>[23])\}?)?$",
-    re.ASCII,
-)
-_WRAPPED = re.compile(rf"{TEXT_COMMAND} ?\{{([^{{}}]*)\}}")
-_SIGN = re.compile(
-    r"(?:(?P<degree>(?:°|\^ ?\{? ?\\circ ?\}?)\s*\$?)|(?P<cent>¢)"
-    r"|(?P<percent>(?:[%\uff05]|(?<![A-Za-z])(?:per ?cent(?:age)?|pct))[\s}.$]*))$"
-)
-_MONEY = re.compile(r"\\(\$)|^(?:US)?([$\u20ac\u00a3\u00a5\u20b9])\s?[\d.,]+$")
 _POWERS = {"square": "2", "sq": "2", "cubic": "3"}
+_TEXT = re.compile(rf"{TEXT_COMMAND} ?\{{([^{{}}]*)\}}")
+_MONEY = re.compile(r"\\\$|^(?:US)?([$\u20ac\u00a3\u00a5\u20b9])\s?[\d.,]+$")
 
 
 def without_unit(text: str) -> str:
     """A spelled answer without the unit after its value."""
-    text = _FRACTION_OF_UNITS.sub("", text)
     match = _WORDS_IN_TEXT.search(text)
-    if match and is_unit(match[1], in_text=True) and not _WRAPPED.search(text[: match.start()]):
+    if match and is_unit(match[1], in_text=True) and not _TEXT.search(text[: match.start()]):
         text = text[: match.start()]
     match = _PLAIN_WORDS.fullmatch(text)
     if match is None or len(match["unit"]) == 1:  # a letter may be a variable
@@ -76,32 +63,33 @@ def without_unit(text: str) -> str:
     return match["value"] if known else text
 
 
+def unwrapped(text: str) -> str:
+    r"""A text with the content of each ``\text{}`` in its place."""
+    return " ".join(_TEXT.sub(r" \1 ", text).split())
+
+
 def units_differ(gold: str, answer: str) -> bool:
-    """Whether both answers, as written, have a unit of measurement, and the units differ."""
-    unit, gold_unit = measurement_unit(answer), measurement_unit(gold)
-    if (unit == "%") != (gold_unit == "%") and any(without_unit(text) != text for text in map(spelled, (gold, answer))):
-        return True  # 60 eggs are not 60%
-    return unit is not None and (gold_unit or unit) != unit
+    """Whether both answers, as written, have a unit of measurement or a percent sign, and the two differ."""
+    both = {measurement_unit(gold), measurement_unit(answer)}
+    return len(both) > 1 and None not in both and ("" not in both or "%" in both)  # 60 eggs are not 60%
 
 
 def measurement_unit(answer: str) -> str | None:
-    r"""Unit of an answer with its power, such as "cm" or "cm^2", or "%"; None if the answer has no unit.
-
-    A single letter counts only in ``\text{}`` or the like: in ``3m`` it may be a variable.
-    """
-    tail = answer[-60:].strip()
-    if sign := _SIGN.search(tail):
-        return "%" if sign["percent"] else sign.lastgroup
-    wrapped = _WRAPPED.search(tail) is not None
-    tail = _WRAPPED.sub(r" \1 ", tail).strip(" .$")
-    if match := _UNIT.search(tail):
-        word = re.sub(r" ?(?:/| per ) ?", "/", match["word"])
-        unit = _unit(word) or ("/".join(_unit(part) or part for part in word.split("/")) if "/" in word else None)
-        if unit and (len(match["word"]) > 1 or wrapped):
-            power = match["power"] or _POWERS.get((match["before"] or "").strip(" ."))
-            return f"{unit}^{power}" if power else unit
-    money = _MONEY.search(answer[:60].strip())
-    return money[money.lastindex] if money and money.lastindex else None
+    """Unit of an answer with its power, such as "cm" or "cm^2", or "%"; "" for eggs, None if there is no unit."""
+    text = spelled(answer)
+    if text.endswith("%"):
+        return "%"
+    value = without_unit(text)
+    plain = unwrapped(value)
+    if tail := plain[len(without_unit(plain)) :] + unwrapped(text[len(value) :]):
+        words = re.findall("[A-Za-z]+", tail)
+        power = next((_POWERS[word] for word in words if word in _POWERS), "".join(re.findall("[23]", tail)))
+        unit = "/".join(filter(None, map(_unit, words)))
+        return f"{unit}^{power}" if unit and power else unit
+    if "°" in answer or r"\circ" in answer:
+        return "degree"
+    money = _MONEY.search(answer.strip())
+    return (money[1] or "$") if money else None
 
 
 def unit_name(word: str) -> str:

@@ -1,8 +1,7 @@
 """The process that runs math-verify, started by `supervisor` as a script. Its standard input is a socket of JSON lines.
 
-The process imports the parser once and then forks for every answer. An answer therefore uses no more than its child's
-CPU time and memory, leaves nothing in a cache, and has the same verdict in any order. The process itself judges no
-answer and has one thread, so that it can always fork.
+The process imports the parser once and then forks for every answer, which leaves nothing in a cache and has the same
+verdict in any order. The process itself judges no answer and has one thread, so that it can always fork.
 """
 
 from __future__ import annotations
@@ -19,23 +18,21 @@ from collections.abc import Callable, Iterator
 MEMORY_BYTES = 1 << 30  # address space; the parser alone takes about 70 MB
 CPU_SECONDS = 1  # for one answer; ordinary answers take some hundredths
 WALL_SECONDS = 8.0  # for a stalled machine; usually the limit on CPU time acts first
+MOST_AT_ONCE = 4  # so that hostile answers take no more than this many times the memory
 
 #: What a signal that ended a child says of its answer: the limit on CPU time, a crash such as a stack overflow, or the
 #: limit on wall time. Any other signal came from outside and says nothing.
-_BOUNDS = {signal.SIGXCPU: "timeout", signal.SIGSEGV: "timeout", signal.SIGABRT: "timeout", signal.SIGBUS: "timeout"}
-_BOUNDS[signal.SIGALRM] = "late"
+_BOUNDS = dict.fromkeys((signal.SIGXCPU, signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS), "timeout")
+_BOUNDS |= {signal.SIGALRM: "late"}
 _STATUSES = ("correct", "wrong", "unparseable", "timeout", "error", "killed")  # by the exit status of a child
 
-#: Signals that Slurm sends to all processes of a job. This process ignores them, because training goes on to the end of
-#: its step and needs this process until then. The process ends when the starter closes its input.
+#: Slurm sends these to all processes of a job. Training goes on to the end of its step and needs this process.
 FOR_THE_STARTER = {signal.SIGTERM, signal.SIGINT}
 
 #: Compared before the first answer, so that no answer spends its time on building the parser's tables.
 _WARM_UP = [
     (r"\frac{\sqrt{3}}{2}+\pi", r"\pi+\sqrt{3}/2"),
-    ("x^2+2x+1", "(x+1)^2"),
     ("y=2x+3", "y-3=2x"),
-    (r"x>2", r"2<x"),
     (r"[1,2)\cup(3,\infty)", r"(3,\infty)\cup[1,2)"),
     (r"\begin{pmatrix}1&2\\3&4\end{pmatrix}", r"\begin{bmatrix}1&2\\3&5\end{bmatrix}"),
     (r"\log_2(8)\cdot\sin\theta", r"3\sin(\theta)"),
@@ -47,7 +44,7 @@ Judge = Callable[[str, str], str]
 
 def load_judge() -> Judge:
     """Import math-verify and return a function (gold, answer) -> status."""
-    from reward_ablation.rewards.grading.settling import settle
+    from reward_ablation.rewards.grading.comparison import settle
     from reward_ablation.rewards.grading.symbolic import TooCostly, equal
 
     logging.disable()  # math-verify writes to the log whenever it is told to set no alarm
@@ -65,8 +62,9 @@ def load_judge() -> Judge:
     return judge
 
 
-def judged(pairs: list[list[str]], at_once: int, judge: Judge) -> Iterator[tuple[int, str]]:
-    """Index and status of each pair, in the order in which the children finish; `at_once` children run at a time."""
+def judged(pairs: list[list[str]], judge: Judge) -> Iterator[tuple[int, str]]:
+    """Index and status of each pair, in the order in which the children finish."""
+    at_once = min(MOST_AT_ONCE, len(os.sched_getaffinity(0)))
     waiting = list(reversed(list(enumerate(pairs))))
     running: dict[int, int] = {}  # index by process
     while waiting or running:
@@ -105,7 +103,7 @@ def limit_process() -> None:
 
 
 def main() -> None:
-    """Reply to each line [pairs, at_once] with lines [index, status], and to an error with [-1, error]."""
+    """Reply to each line of pairs with lines [index, status], and to an error with [-1, error]."""
     with open(0, "w", buffering=1, closefd=False) as replies:
         try:
             limit_process()
@@ -114,8 +112,7 @@ def main() -> None:
             gc.freeze()  # a collection in a child would copy every page
             print(json.dumps([0, "ready"]), file=replies)
             for line in sys.stdin:
-                pairs, at_once = json.loads(line)
-                for reply in judged(pairs, at_once, judge):
+                for reply in judged(json.loads(line), judge):
                     print(json.dumps(reply), file=replies)
         except Exception as error:  # a broken installation, or the system gives no process
             print(json.dumps([-1, f"{type(error).__name__}: {error}"]), file=replies)

@@ -186,11 +186,11 @@ def _import_package(folder: str) -> Any:
 def main() -> None:
     """Isolate this process, and serve until the caller ends.
 
-    The command line has the socket, "namespaces" or "landlock", a JSON list of the folders that programs may read, and
-    the folder of the programs' folders under Landlock.
+    The socket is the standard input. The command line has "namespaces" or "landlock", a JSON list of the folders that
+    programs may read, and the folder of the programs' folders under Landlock.
     """
-    control = socket.socket(fileno=int(sys.argv[1]))
-    mode, paths = sys.argv[2], json.loads(sys.argv[3])
+    control = socket.socket(fileno=0)
+    mode, paths = sys.argv[1], json.loads(sys.argv[2])
     isolation = _import_package(os.path.dirname(os.path.abspath(__file__)))
     sys.path += [path for path in paths if path.endswith("-packages")]
     for name in COMMON:
@@ -198,7 +198,7 @@ def main() -> None:
     for number in _FOR_THE_STARTER:
         signal.signal(number, signal.SIG_IGN)  # Slurm sends these to all; this process ends with its starter
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    where: int | str = sys.argv[4]
+    where: int | str = sys.argv[3]
     try:
         if mode == "namespaces":
             where = isolation.enter_namespaces(paths)
@@ -214,7 +214,7 @@ def main() -> None:
     with contextlib.suppress(KeyboardInterrupt):
         server.run()
     server.end_all()
-    shutil.rmtree(sys.argv[4], ignore_errors=True)
+    shutil.rmtree(sys.argv[3], ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import json
 import os
 import select
 import shutil
-import signal
 import socket
-import subprocess
 import sys
 import sysconfig
 import tempfile
-import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from reward_ablation.rewards.killable_process import KillableProcess
 from reward_ablation.rewards.sandbox import server
 from reward_ablation.system.errors import StudyError
 
@@ -80,31 +77,27 @@ class Outcome:
     is_too_long: bool = False
 
 
-class Sandbox:
-    """A server process for all threads of this process. A forked child starts another server.
+class Sandbox(KillableProcess):
+    """The server process.
 
     Parameters
     ----------
     modes : sequence of str
         Ways of isolation, in the order in which they are tried.
+
+    Attributes
+    ----------
+    mode : str or None
+        How the running server isolates programs; None without a server.
     """
 
+    patience = REPLY_SECONDS  # to end all programs
+
     def __init__(self, modes: Sequence[str] = MODES) -> None:
+        super().__init__()
         self._modes = modes
-        self._lock = threading.Lock()
-        self._server: _Server | None = None
-        os.register_at_fork(after_in_child=self._forget)
-        atexit.register(self.close)
-
-    @property
-    def pid(self) -> int | None:
-        """Process id of the running server; None before the first job and after a kill."""
-        return self._server.pid if self._server else None
-
-    @property
-    def mode(self) -> str | None:
-        """How the running server isolates programs; None without a server."""
-        return self._server.mode if self._server else None
+        self.mode: str | None = None
+        self._folder = ""
 
     def run(self, jobs: Sequence[Job], at_once: int) -> list[Outcome]:
         """Outcomes of jobs in their order; `at_once` jobs run side by side.
@@ -118,40 +111,109 @@ class Sandbox:
         RuntimeError
             The server cannot start, or cannot fork: every outcome would be false.
         """
-        with self._lock:
+        with self.lock:
             found = self._run(dict(enumerate(jobs)), at_once)
             for number, job in enumerate(jobs):  # the rest one by one, since one of them may have ended the server
                 if number not in found:
                     found |= self._run({number: job}, 1)
         return [found.get(number, Outcome(b"")) for number in range(len(jobs))]
 
-    def close(self) -> None:
-        """End the server and all programs; the next job starts another."""
-        with self._lock:
-            self._stop()
-
     def _run(self, jobs: dict[int, Job], at_once: int) -> dict[int, Outcome]:
         """Outcomes of the jobs that ended before the server did."""
         found: dict[int, Outcome] = {}
         try:
-            self._server = self._server or _Server(self._modes)
-            _run_jobs(self._server, jobs, at_once, found)
-        except (ConnectionError, TimeoutError):
-            self._stop()
-        except BaseException:  # an interrupt here would leave replies behind for the next job
-            self._stop()
-            raise
+            if self.pid is None:
+                self._start_server()
+            _run_jobs(self, jobs, at_once, found)
+        except BaseException as error:  # an interrupt here would leave replies behind for the next job
+            self.kill()
+            if not isinstance(error, ConnectionError | TimeoutError):
+                raise
         return found
 
-    def _stop(self) -> None:
-        running, self._server = self._server, None
-        if running is not None:
-            running.kill()
+    def _start_server(self) -> None:
+        """Start the process in the first mode that keeps programs from this machine."""
+        refusals = []
+        for mode in self._modes:
+            ready = self._start_in(mode)
+            if "refused" not in ready and self._isolates():
+                self.mode = mode
+                line = described(mode, ready["landlock"], os.getuid() == 0)
+                print(f"unit tests: {line}", file=sys.stderr, flush=True)
+                return
+            self.kill()
+            reason = ready.get("refused", "a program could read a file, start a process, or not run at all")
+            refusals.append(f"{mode}: {reason}")
+        raise StudyError(
+            "programs cannot be kept from this machine's files, and are not run; allow user namespaces or Landlock "
+            f"(docs/tasks.md says how); refused: {'; '.join(refusals)}"
+        )
 
-    def _forget(self) -> None:
-        """In a forked child: leave the server to the parent, whose socket this is."""
-        self._lock = threading.Lock()
-        self._server = None
+    def _start_in(self, mode: str) -> dict[str, Any]:
+        """Start the process and return its first message."""
+        if mode == "landlock":
+            self._folder = tempfile.mkdtemp(prefix="unit-tests-")
+            os.chmod(self._folder, 0o711)  # programs must reach their folders below it
+        # -I would ignore the hash seed. -P, -s and an environment without Python's other variables do the same.
+        command = ["-s", "-S", server.__file__, mode, json.dumps(readable_paths()), self._folder]
+        self.start(command, socket.SOCK_SEQPACKET, clean_environment(), cwd="/")
+        try:
+            return self._receive(START_SECONDS)[0]
+        except (ConnectionError, TimeoutError):
+            raise RuntimeError("the server of the unit tests did not start") from None
+
+    def _isolates(self) -> bool:
+        """Whether a program runs, but can neither read a file of this machine nor start a process."""
+        with tempfile.NamedTemporaryFile(prefix="unit-tests-check-") as file:
+            os.chmod(file.name, 0o644)
+            job = Job(_CHECK.format(path=file.name), "script", "", 10, 1024)
+            found: dict[int, Outcome] = {}
+            with contextlib.suppress(ConnectionError, TimeoutError):
+                _run_jobs(self, {0: job}, 1, found)
+        return bool(found) and found[0].output == b"no process\nno file\n"
+
+    def begin(self, number: int, job: Job) -> int:
+        """Start a job and return the pipe of its output."""
+        files = [_file(job.program), _file(job.text)]
+        request = {
+            "start": number,
+            "kind": job.kind,
+            "seconds": job.seconds,
+            "memory_bytes": job.memory_mb << 20,
+            "all_of_them": job.all_of_them,
+        }
+        try:
+            socket.send_fds(self.socket, [json.dumps(request).encode()], files)
+            return self._receive(REPLY_SECONDS)[1][0]
+        finally:
+            for descriptor in files:
+                os.close(descriptor)
+
+    def end(self, number: int) -> tuple[bool, ...]:
+        """End what is left of a job. Returns for each of its processes whether SIGKILL ended it."""
+        self.socket.send(json.dumps({"end": number}).encode())
+        return tuple(self._receive(REPLY_SECONDS)[0]["killed"])
+
+    def _receive(self, seconds: float) -> tuple[dict[str, Any], list[int]]:
+        """One message and its files; TimeoutError after `seconds`, ConnectionError if the server has ended."""
+        poll = select.poll()  # not select.select, which refuses descriptors above 1,023
+        poll.register(self.socket, select.POLLIN)
+        if not poll.poll(seconds * 1000):
+            raise TimeoutError
+        packet, files, _, _ = socket.recv_fds(self.socket, 1 << 16, 1)
+        if not packet:
+            raise ConnectionError("the server has ended")
+        message = json.loads(packet)
+        if "failed" in message:
+            raise RuntimeError(f"the server of the unit tests failed: {message['failed']}")
+        return message, files
+
+    def kill(self) -> None:
+        """End the server and, with it, all programs."""
+        if self.pid is not None:  # in a forked child the folder is the parent's
+            super().kill()
+            self.mode = None
+            shutil.rmtree(self._folder, ignore_errors=True)
 
 
 class _Running:
@@ -179,7 +241,7 @@ def wall_seconds(seconds: int) -> float:
     return 4.0 * seconds + 6.0
 
 
-def _run_jobs(running_server: _Server, jobs: dict[int, Job], at_once: int, found: dict[int, Outcome]) -> None:
+def _run_jobs(runner: Sandbox, jobs: dict[int, Job], at_once: int, found: dict[int, Outcome]) -> None:
     """Run jobs, `at_once` side by side, and add each outcome to `found` when its job ends."""
     waiting = list(reversed(jobs.items()))
     running: dict[int, _Running] = {}  # by pipe
@@ -187,7 +249,7 @@ def _run_jobs(running_server: _Server, jobs: dict[int, Job], at_once: int, found
     while waiting or running:
         while waiting and len(running) < at_once:
             number, job = waiting.pop()
-            started = _Running(number, job, running_server.start(number, job))
+            started = _Running(number, job, runner.begin(number, job))
             running[started.pipe] = started
             poll.register(started.pipe, select.POLLIN)
         earliest = min(one.deadline for one in running.values())
@@ -198,120 +260,8 @@ def _run_jobs(running_server: _Server, jobs: dict[int, Job], at_once: int, found
             poll.unregister(one.pipe)
             os.close(one.pipe)
             del running[one.pipe]
-            killed = running_server.end(one.number)
+            killed = runner.end(one.number)
             found[one.number] = Outcome(one.output, not one.has_ended, killed, one.is_too_long)
-
-
-class _Server:
-    """The server process and the socket to it, ready for jobs."""
-
-    def __init__(self, modes: Sequence[str]) -> None:
-        refusals = []
-        for mode in modes:
-            ready = self._start(mode)
-            if "refused" not in ready and not self._isolates():
-                self.kill()
-                ready = {"refused": "a program could read a file, start a process, or not run at all"}
-            if "refused" not in ready:
-                self.mode = mode
-                print(
-                    f"unit tests: {described(mode, ready['landlock'], os.getuid() == 0)}", file=sys.stderr, flush=True
-                )
-                return
-            refusals.append(f"{mode}: {ready['refused']}")
-        raise StudyError(
-            "programs cannot be kept from this machine's files, and are not run; allow user namespaces or Landlock "
-            f"(docs/tasks.md says how); refused: {'; '.join(refusals)}"
-        )
-
-    def _start(self, mode: str) -> dict[str, Any]:
-        """Start the process and return its first message."""
-        self._socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        # -I would ignore the hash seed. -P, -s and an environment without Python's other variables do the same.
-        command = [sys.executable, "-P", "-s", "-S", server.__file__]
-        self._folder = ""
-        if mode == "landlock":
-            self._folder = tempfile.mkdtemp(prefix="unit-tests-")
-            os.chmod(self._folder, 0o711)  # programs must reach their folders below it
-        self._popen = subprocess.Popen(
-            [*command, str(other.fileno()), mode, json.dumps(readable_paths()), self._folder],
-            pass_fds=[other.fileno()],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env=clean_environment(),
-            cwd="/",
-            start_new_session=True,  # an interrupt at the terminal reaches the parent alone; makes a group to kill
-        )
-        other.close()
-        self.pid = self._popen.pid
-        try:
-            ready = self._receive(START_SECONDS)[0]
-        except (ConnectionError, TimeoutError):
-            self.kill()
-            raise RuntimeError("the server of the unit tests did not start") from None
-        except BaseException:
-            self.kill()
-            raise
-        if "refused" in ready:
-            self.kill()
-        return ready
-
-    def _isolates(self) -> bool:
-        """Whether a program runs, but can neither read a file of this machine nor start a process."""
-        with tempfile.NamedTemporaryFile(prefix="unit-tests-check-") as file:
-            os.chmod(file.name, 0o644)
-            job = Job(_CHECK.format(path=file.name), "script", "", 10, 1024)
-            found: dict[int, Outcome] = {}
-            with contextlib.suppress(ConnectionError, TimeoutError):
-                _run_jobs(self, {0: job}, 1, found)
-        return bool(found) and found[0].output == b"no process\nno file\n"
-
-    def start(self, number: int, job: Job) -> int:
-        """Start a job and return the pipe of its output."""
-        files = [_file(job.program), _file(job.text)]
-        request = {
-            "start": number,
-            "kind": job.kind,
-            "seconds": job.seconds,
-            "memory_bytes": job.memory_mb << 20,
-            "all_of_them": job.all_of_them,
-        }
-        try:
-            socket.send_fds(self._socket, [json.dumps(request).encode()], files)
-            return self._receive(REPLY_SECONDS)[1][0]
-        finally:
-            for descriptor in files:
-                os.close(descriptor)
-
-    def end(self, number: int) -> tuple[bool, ...]:
-        """End what is left of a job. Returns for each of its processes whether SIGKILL ended it."""
-        self._socket.send(json.dumps({"end": number}).encode())
-        return tuple(self._receive(REPLY_SECONDS)[0]["killed"])
-
-    def _receive(self, seconds: float) -> tuple[dict[str, Any], list[int]]:
-        """One message and its files; TimeoutError after `seconds`, ConnectionError if the server has ended."""
-        poll = select.poll()  # not select.select, which refuses descriptors above 1,023
-        poll.register(self._socket, select.POLLIN)
-        if not poll.poll(seconds * 1000):
-            raise TimeoutError
-        packet, files, _, _ = socket.recv_fds(self._socket, 1 << 16, 1)
-        if not packet:
-            raise ConnectionError("the server has ended")
-        message = json.loads(packet)
-        if "failed" in message:
-            raise RuntimeError(f"the server of the unit tests failed: {message['failed']}")
-        return message, files
-
-    def kill(self) -> None:
-        """End the server and, with it, all programs."""
-        self._socket.close()  # the server then ends its programs and itself
-        try:
-            self._popen.wait(REPLY_SECONDS)
-        except subprocess.TimeoutExpired:
-            os.killpg(self.pid, signal.SIGKILL)
-            self._popen.wait()
-        shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def described(mode: str, landlock: int, is_root: bool) -> str:
