@@ -15,7 +15,8 @@ _PLAIN_NUMBER = re.compile(r"(?:\\?\$)?([-+]?\d(?:[\d,]*\d)?(?:\.\d+)?)(?:\\?(%)
 _NO_WORDS = re.compile(r"\\(?:begin|end|operatorname) ?\{[^{}]*\}|\{[lcr|]+\}|\\[a-zA-Z]+")
 #: Four letters in a row, or a word between two values: 3 to 4, 2 mod 5, 1 R 2.
 _WORD = re.compile(
-    r"[A-Za-z]{4,}|\bby\b|(?<=[\w)}\]] )(?!and |or )[A-Za-z]{2,3}(?= [\w({\[])|(?<=\d )[A-Za-z](?= \d)", re.ASCII
+    r"[A-Za-z]{4,}|\bby\b|(?<=[\w)}\]] )(?!and |or |d[a-z] )[A-Za-z]{2,3}(?= [\w({\[])|(?<=\d )[A-Za-z](?= \d)",
+    re.ASCII,
 )
 _CHOICE = re.compile(r"\(?([A-J])\)|(?:[Oo]ption|[Cc]hoice|[Aa]nswer) \(?([A-J])\)?|([A-J])[.:)] (.+)|\(([A-J])\) (.+)")
 #: ASCII only, because Chinese and Japanese text has no space around a letter: "B. 或C" names two choices.
