@@ -153,8 +153,8 @@ def decode_requests(
             started.number = started.number.new_tensor(numbers)
             if batch:
                 batch.join(started)
-            else:
-                batch = started
+            batch = batch or started
+        assert batch is not None  # without one, the waiting requests have just started one
         for number, ids in batch.step():
             yield number, Completion(ids, truncated=ids[-1] not in end_tokens)
         if not batch.running.any():

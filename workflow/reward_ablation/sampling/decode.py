@@ -7,10 +7,10 @@ a group's prompt runs once, and few positions are decoded behind the end of a co
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import torch
-from torch import Tensor
+from torch import FloatTensor, LongTensor, Tensor
 from torch.nn.functional import pad
 from transformers import DynamicCache, GenerationConfig, LogitsProcessorList
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
@@ -95,7 +95,8 @@ class Batch:
 
     def step(self) -> list[tuple[int, list[int]]]:
         """Draw a token for each row, and return number and completion of the rows that end with it."""
-        tokens = self.processors(self.ids, self.logits).argmax(-1).where(self.running, self.padding)
+        scores: Tensor = self.processors(cast(LongTensor, self.ids), cast(FloatTensor, self.logits))
+        tokens = scores.argmax(-1).where(self.running, self.padding)
         self.ids = torch.cat([self.ids, tokens[:, None]], dim=1)
         self.drawn += 1
         ended = self.running & (torch.isin(tokens, self.ends) | (self.drawn == self.limit))

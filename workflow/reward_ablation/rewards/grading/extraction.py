@@ -9,8 +9,7 @@ from reward_ablation.system.errors import StudyError
 
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*(?=\{|[-+]?\.?\d)")
 _BARE_BOX = re.compile(r"[-+]?[\d.,]*\d")
-#: The text between boxes that form one answer, as in "\\boxed{1}, \\boxed{2} and y = \\boxed{3}": no sentence, and no
-#: empty line.
+#: The text between boxes that form one answer, as in "\\boxed{1} and y = \\boxed{3}": no sentence, no empty line.
 _BETWEEN_BOXES = re.compile(
     r"(?!\s*\n\s*\n)(?:[ \t\n,;$&/]|\\(?:q?quad|[,;: ()\[\]\\])|(?:\\text\s?\{\s?,?\s?)?\b(?:and|or)\b(?:\s?\})?){0,20}"
     r"(?:[A-Za-z](?:_\{?\w\}?)?\s?=\s?[$\\(\[ ]{0,4})?"

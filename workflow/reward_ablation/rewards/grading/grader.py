@@ -73,7 +73,7 @@ def grade_answers(answers: Sequence[str | None], golds: Sequence[str]) -> list[G
     rows = zip(statuses, golds, answers, strict=True)
     pairs = [(gold, answer) for status, gold, answer in rows if status is None and answer is not None]
     judged = iter(math_worker.judge(pairs))
-    return [Grade(status or next(judged), answer) for status, answer in zip(statuses, answers, strict=True)]
+    return [*map(Grade, (next(judged) if status is None else status for status in statuses), answers)]
 
 
 def is_malformed(answer: str) -> bool:
