@@ -91,6 +91,7 @@ SAME = [
     *(("twenty-five", "25"), ("seventy-two", "72"), ("DNE", r"\text{does not exist}")),
     # intervals
     *(("0<x<1", "1>x>0"), ("]0,1[", "(0,1)")),
+    *(("one half", r"\frac12"), ("two-thirds", r"\frac23"), ("two dozen", "24"), (r"\{1\}\cup\{1,4\}", r"\{1,4\}")),
 ]
 
 

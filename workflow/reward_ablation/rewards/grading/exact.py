@@ -23,6 +23,8 @@ _TEENS = "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen
 _TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
 _NUMERALS = [*_ONES, *_TEENS.split(), *(ten + one for ten in _TENS for one in _ONES)]
 _VALUES = {"zero": Fraction(0)} | {word: Fraction(value) for value, word in enumerate(_NUMERALS)}
+_PARTS = {"half": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "sixth": 6, "eighth": 8, "tenth": 10}
+_VALUES |= {one + part + s: _VALUES[one] / _PARTS[part] for one in _ONES[1:] for part in _PARTS for s in ("", "s")}
 _MIXED = r"\d+ ?\\frac ?\{ ?\d+ ?\} ?\{ ?\d+ ?\}|\d+ \d+ ?/ ?\d+"
 #: A mixed number, a number, a command, a variable with its index, or any other character.
 _TOKEN = re.compile(rf"{_MIXED}|{_NUMBER}(?:[eE][-+]?\d{{1,3}})?|\\[a-zA-Z]+|[A-Za-z](?: ?_ ?(?:\w|\{{\w+\}}))?|\S")
@@ -45,9 +47,9 @@ def exact_value(normalised: str) -> Fraction | None:
         sign, whole, fixed, repeated = match.groups()
         tail = Fraction(int(repeated), 10 ** len(fixed) * (10 ** len(repeated) - 1))
         return (-1 if sign == "-" else 1) * (Fraction(f"{whole}.{fixed or 0}") + tail)
-    word = normalised.replace("-", "", 1)
-    if word.isalpha():
-        return _VALUES.get(word.lower()) if normalised[0] != "-" else None
+    word = re.sub("[ -]", "", normalised, count=1)
+    if word.isalpha() and word.lower() in _VALUES and normalised[0] != "-":
+        return _VALUES[word.lower()]
     if match := _SCALED.fullmatch(normalised):
         value = exact_value(match[1])
         return None if value is None else value * _SCALES[match[2]]

@@ -29,9 +29,8 @@ _FORMULA = re.compile(
     r"|(?<![\\$])\$\s([^$]{0,500}?\\[a-zA-Z][^$]{0,500}?)\s\$(?![\d$])"
     r"|\\\((.{1,500}?)\\\)|\\\[(.{1,500}?)\\\])"
 )
-#: Before digits, a Latin, Greek or Cyrillic letter makes a name (A2B, λ2). Chinese and Japanese put no space before a
-#: number ("答えは11です。"), and have full-width digits, stops and percent signs. A sign after a digit or a bracket is
-#: an operation. Two signs stay with the number, and the grader refuses them; two dashes after a word are no sign.
+#: Before digits, a Latin, Greek or Cyrillic letter makes a name (A2B, λ2); Chinese and Japanese put no space there, and
+#: have full-width digits. A sign after a digit or a bracket is an operation. Two signs stay; the grader refuses them.
 _LAST_NUMBER = re.compile(
     r"""
     (?<![A-Za-z_\d\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u04ff.\uff0e\\])

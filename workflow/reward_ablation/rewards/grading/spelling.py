@@ -72,6 +72,7 @@ _RULES: list[tuple[str, str | Callable[[re.Match[str]], str]]] = [
     (r"\\([a-zA-Z]+)", lambda command: _COMMANDS.get(command[1], command[0])),
     (r"(?<![\d)])!=|<>", r"\\ne "),
     (r"^\\\{ ?\\\}$", r"\\emptyset"),
+    (r"(?<=[^{]) ?\\\} ?\\cup ?\\\{ ?(?!\\)", ", "),
     (r"\\mathbb ?\{? ?R ?\}?", r"\\mathbb{R}"),
     (r"\\log_ ?\{? ?e ?\}?(?![a-zA-Z])", r"\\ln "),
     (r"\\+$", ""),

@@ -27,11 +27,9 @@ class MathWorker(KillableProcess):
         self._known: dict[Pair, str] = {}
 
     def judge(self, pairs: Sequence[Pair]) -> list[Status]:
-        """Statuses of extracted answers by math-verify, in the order of the pairs.
+        """Statuses by math-verify, in the order of the pairs; error if two processes were ended from outside.
 
-        The status timeout means that the limit on CPU time, memory or wall time was reached. The status error means
-        that two processes were ended by something else before they replied. If the worker cannot start or cannot fork,
-        this is a RuntimeError, because every status would be false.
+        If the worker cannot start or cannot fork, this is a RuntimeError, because every status would be false.
         """
         with self.lock:
             found = {pair: self._known[pair] for pair in pairs if pair in self._known}

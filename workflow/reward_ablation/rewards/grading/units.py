@@ -76,6 +76,8 @@ def units_differ(gold: str, answer: str) -> bool:
 
 def measurement_unit(answer: str) -> str | None:
     """Unit of an answer with its power, such as "cm" or "cm^2", or "%"; "" for eggs, None if there is no unit."""
+    if answer.isdecimal():  # most answers of GSM8K
+        return None
     text = spelled(answer)
     if text.endswith("%"):
         return "%"

@@ -20,8 +20,7 @@ CPU_SECONDS = 1  # for one answer; ordinary answers take some hundredths
 WALL_SECONDS = 8.0  # for a stalled machine; usually the limit on CPU time acts first
 MOST_AT_ONCE = 4  # so that hostile answers take no more than this many times the memory
 
-#: What a signal that ended a child says of its answer: the limit on CPU time, a crash such as a stack overflow, or the
-#: limit on wall time. Any other signal came from outside and says nothing.
+#: What a signal that ended a child says: a limit on time or memory was reached. Any other signal came from outside.
 _BOUNDS = dict.fromkeys((signal.SIGXCPU, signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS), "timeout")
 _BOUNDS |= {signal.SIGALRM: "late"}
 _STATUSES = ("correct", "wrong", "unparseable", "timeout", "error", "killed")  # by the exit status of a child
