@@ -25,16 +25,18 @@ ROOMS = (
     "rewards.completions",
     "rewards.groups",
     "rewards.instructions",
+    "rewards.math_paper",
     "rewards.sandbox",
     "rewards.scoring",
 )
-#: What they may import beside each other: classes of exceptions, markers of parameters, and how requests to an
-#: endpoint are sent, change no number.
+#: What they may import beside each other: classes of exceptions, markers of parameters, how requests to an endpoint are
+#: sent and how a process is ended, change no number.
 ALLOWED = (
     "reward_ablation.system.errors",
     "reward_ablation.rewards.parameters",
     "reward_ablation.rewards.asking.ask",
     "reward_ablation.rewards.asking.endpoint",
+    "reward_ablation.rewards.killable_process",
 )
 
 
