@@ -65,7 +65,8 @@ class SampleByRow(LogitsProcessor):
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         place = where_drawn(scores.device)
-        number = self.numbers.gather(1, self.drawn[:, None])[:, 0].to(place)
+        column = self.drawn.clamp(max=self.numbers.shape[1] - 1)  # a row that has ended may stay beside longer ones
+        number = self.numbers.gather(1, column[:, None])[:, 0].to(place)
         self.drawn += 1
         if self.greedy:
             return scores
