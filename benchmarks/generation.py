@@ -5,8 +5,9 @@
 The demo's model answers its 200 test problems, once greedily and four times by sampling, and generates rollouts in
 groups of eight. Plain `generate` gets the same batches and draws the same tokens. The two take turns, in one thread.
 On a GPU, wall time is taken. There a model of the shape of Qwen2.5-0.5B generates as well: random weights in bfloat16,
-up to 128 tokens, of which each ends a completion with a chance of about 2 %. A position is useful if its token is part of a completion: at or before the end token. Positions are counted where a
-token is drawn, so that a prefill gives one to each of its rows.
+up to 128 tokens, of which each ends a completion with a chance of about 2 %. A position is useful if its token is part
+of a completion: at or before the end token. Positions are counted where a token is drawn, so that a prefill gives one
+to each of its rows.
 """
 
 from __future__ import annotations
