@@ -44,6 +44,8 @@ from reward_ablation.training.core.generation.by_transformers import own_draws
 
 TOKENS = 48
 GROUP = 8
+#: Rows of an evaluation's batches and of a step's rollouts, by device.
+ROWS = {"cpu": ((64, 400), (16, 64)), "cuda": ((400,), (64,))}
 GOALS = {"evaluation": 0.5, "useful": 0.8}
 
 
@@ -164,11 +166,11 @@ def roll_out(subject: Subject, rows: int, turns: int) -> dict[str, Any]:
             seconds[whole] = subject.seconds() - start
             decoded += sum(counted)
         ratios.append(seconds[False] / seconds[True])
-        completions = output[True][:, inputs["input_ids"].shape[1] :]
-        width = min(part.shape[1] for part in output.values())
-        equal += int((output[True][:, :width] == output[False][:, :width]).all(1).sum())
-        useful += int((completions != tokenizer.pad_token_id).sum())
-        positions += completions.numel()
+        completions = {whole: ids[:, inputs["input_ids"].shape[1] :] for whole, ids in output.items()}
+        plain, now = ([cut_at_end(row, subject.ends) for row in completions[whole].tolist()] for whole in (True, False))
+        equal += sum(a == b for a, b in zip(plain, now, strict=True))
+        useful += sum(len(completion.ids) for completion in plain)
+        positions += completions[True].numel()
     return {
         "what": f"rollouts, {subject.name}",
         "rows": rows,
@@ -212,12 +214,13 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     rows = []
+    of_evaluation, of_rollouts = ROWS[options.device]
     with tempfile.TemporaryDirectory() as folder:
         for subject in subjects(Path(folder), options.device):
-            for batch_size in (64, 400) if options.device == "cpu" else (400,):
+            for batch_size in of_evaluation:
                 rows.append(evaluate(subject, batch_size, options.turns))
                 print(rows[-1], flush=True)
-            for batch_size in (16, 64) if options.device == "cpu" else (64,):
+            for batch_size in of_rollouts:
                 rows.append(roll_out(subject, batch_size, options.turns * 4))
                 print(rows[-1], flush=True)
     device = torch.cuda.get_device_name() if options.device == "cuda" else "CPU"

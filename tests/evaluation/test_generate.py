@@ -143,36 +143,35 @@ def test_waiting_requests_take_the_places_of_those_that_have_ended(model, prompt
     assert sum(rows for rows, columns in shapes if columns == 1) < 0.8 * whole
 
 
-def test_a_completion_may_reach_the_limit_beside_one_that_joined_late(tokenizer, problems):
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
-    config = MistralConfig(vocab_size=len(tokenizer), num_key_value_heads=1, sliding_window=None, **sizes)
-    model = MistralForCausalLM(config).eval()
-    prompts = tokenize_prompts([f"{question}\n" for question in problems["question"]], tokenizer, DATE)
-    found = []
-    for batch_size in (40, 1):
-        evaluation = EVALUATION.model_copy(update={"batch_size": batch_size, "samples": 20})
-        requests = list_requests(problems["id"], prompts, evaluation)
-        ends = list(range(5, len(tokenizer), 12))
-        found.append(generate_transformers(requests, model, ends, tokenizer.pad_token_id, evaluation))
-    assert found[0] == found[1]
-    assert {completion.truncated for completion in found[0]} == {True, False}
+@pytest.fixture
+def by_random_weights(tokenizer, problems):
+    """Completions by a model without training, of whose tokens one in `every` ends: in batches, then one by one."""
+
+    def run(window, samples, every, batch_size):
+        torch.manual_seed(0)
+        sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+        config = MistralConfig(vocab_size=len(tokenizer), num_key_value_heads=1, sliding_window=window, **sizes)
+        model = MistralForCausalLM(config).eval()
+        prompts = tokenize_prompts([f"{question}\n" for question in problems["question"]], tokenizer, DATE)
+        ends = list(range(5, len(tokenizer), every))
+        for size in (batch_size, 1):
+            evaluation = EVALUATION.model_copy(update={"batch_size": size, "samples": samples})
+            requests = list_requests(problems["id"], prompts, evaluation)
+            yield generate_transformers(requests, model, ends, tokenizer.pad_token_id, evaluation)
+
+    return run
 
 
-def test_a_windowed_cache_takes_the_next_batch_when_the_last_request_has_ended(tokenizer, problems):
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
-    config = MistralConfig(vocab_size=len(tokenizer), num_key_value_heads=1, sliding_window=6, **sizes)
-    model = MistralForCausalLM(config).eval()
-    prompts = tokenize_prompts([f"{question}\n" for question in problems["question"]], tokenizer, DATE)
-    found = []
-    for batch_size in (4, 1):
-        evaluation = EVALUATION.model_copy(update={"batch_size": batch_size, "samples": 1})
-        requests = list_requests(problems["id"], prompts, evaluation)
-        ends = list(range(5, len(tokenizer), 8))
-        found.append(generate_transformers(requests, model, ends, tokenizer.pad_token_id, evaluation))
-    assert found[0] == found[1]
-    assert len({len(completion.ids) for completion in found[0]}) > 2
+def test_a_completion_may_reach_the_limit_beside_one_that_joined_late(by_random_weights):
+    together, alone = by_random_weights(window=None, samples=20, every=12, batch_size=50)
+    assert together == alone
+    assert {completion.truncated for completion in together} == {True, False}
+
+
+def test_a_windowed_cache_takes_the_next_batch_when_the_last_request_has_ended(by_random_weights):
+    together, alone = by_random_weights(window=6, samples=1, every=8, batch_size=4)
+    assert together == alone
+    assert len({len(completion.ids) for completion in together}) > 2
 
 
 def test_other_questions_and_more_samples_change_no_answer(prompts, problems, generate):
