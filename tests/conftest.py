@@ -1,7 +1,8 @@
-"""For all tests: one thread per process (machines are shared), no network, and a valid config."""
+"""For all tests: one thread per process (machines are shared), no network, no GPU, and a valid config."""
 
 import copy
 import os
+from pathlib import Path
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
@@ -13,6 +14,9 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+if Path("/dev/nvidiactl").exists():
+    # Equal bytes are promised for CPUs only, and some tests fork, which autograd's threads for a GPU forbid.
+    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 
 
 #: Folders whose tests run in one process: each has a Slurm cluster or a vLLM engine that is dear to start.

@@ -222,7 +222,7 @@ def _matrix(recorder: Recorder, name: str, passes: list[Tensor], inputs: Tensor,
         sums, offset = units_kept(units), offset_of(name)
         folded = [fold_units(left, sums, 0, offset).mT @ right for left, right in zip(lefts, rights, strict=True)]
         recorder.measurement.project(name, joined(folded))
-    step = recorder.units_at_once(width, len(passes))
+    step = recorder.units_at_once(inputs, width, len(passes))
     for start in range(0, units, step):
         parts = [left[:, :, start : start + step].mT @ right for left, right in zip(lefts, rights, strict=True)]
         block = recorder.collect(name, units * width, joined(parts).flatten(1), start * width)
@@ -294,7 +294,7 @@ def _measure_embedding(
     measurement.project(name, joined(folded))
     occurring, places = torch.unique(ids, return_inverse=True)
     head = recorder.head if recorder.head is not None and recorder.head.name == name else None
-    step = recorder.units_at_once(shape[1], len(passes))
+    step = recorder.units_at_once(passes[0], shape[1], len(passes))
     for start in range(0, len(occurring), step):
         tokens = occurring[start : start + step]
         inside = ((places >= start) & (places < start + len(tokens)))[:, :, None]

@@ -127,7 +127,7 @@ def _by_completion(
             tiles[-1] += of_entropy.view_as(unit) * to_each[:, :, None]
         return tiles
 
-    step = recorder.units_at_once(weight.shape[1], max(1, len(passes)))
+    step = recorder.units_at_once(weight, weight.shape[1], max(1, len(passes)))
     step = -(-step // units_kept(len(weight))) * units_kept(len(weight))  # for `fold_units`
     to_inputs = torch.zeros_like(wide(inputs))
     for start in range(0, len(weight), step):

@@ -12,8 +12,10 @@ from torch import Tensor, nn
 from reward_ablation.system.errors import StudyError
 from reward_ablation.training.core.gradients.projection import add_projected_rows, add_projection, offset_of
 
-#: Bytes of one block of rows: large enough for fast matrix products, small enough for a cache.
+#: Bytes of one block of rows: large enough for fast matrix products, small enough for a CPU's cache.
 BLOCK_BYTES = 16 * 2**20
+#: The same on a GPU, which waits for the start of each kernel: fewer and larger ones.
+GPU_BLOCK_BYTES = 256 * 2**20
 #: Numbers per layer that represent a gradient in comparisons of steps, seeds and arms. A prime, so that neither rows
 #: nor columns of a weight line up with the sums.
 PROJECTED = 509
@@ -214,9 +216,10 @@ class Recorder:
             return []
         return [*(self.kept.pop(name, []) if self.measurement is not None else []), gradient]
 
-    def units_at_once(self, width: int, passes: int) -> int:
-        """How many output units of `width` numbers form one block."""
-        return max(1, BLOCK_BYTES // (4 * width * self.batch * passes))
+    def units_at_once(self, like: Tensor, width: int, passes: int) -> int:
+        """How many output units of `width` numbers form one block on the device of `like`."""
+        block = GPU_BLOCK_BYTES if like.is_cuda else BLOCK_BYTES
+        return max(1, block // (4 * width * self.batch * passes))
 
     def collect(self, parameter: str, size: int, rows: Tensor, place: int | Tensor) -> Tensor | None:
         """Measure rows (R, ...) of a parameter; return this part of the training gradient, or None if none is needed.
