@@ -145,7 +145,6 @@ localrules:
     prune,
     report_pages,
     status,
-    suggest,
     summary,
     verify,
 

@@ -16,12 +16,9 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from analysis.all_tables import all_tables
-from design.surfaces import FIFTEEN, hill
-from design.test_surface_tables import by_run, study_of
 from figures.conftest import STUDIES
 from reward_ablation.analysis.reading import read_table
 from reward_ablation.analysis.study_file import StudyFile, read_study
-from reward_ablation.design.surface.tables import surface_tables
 from reward_ablation.figures.__main__ import draw
 from reward_ablation.figures.catalogue import FIGURES, module_of, tables_of
 from reward_ablation.figures.elements.style import STYLE
@@ -58,9 +55,7 @@ def small_png(figure: Figure) -> bytes:
 def main(demo: Path) -> None:
     """Write a picture of each figure of the catalogue."""
     study, tables = read_study(demo / "study.json"), demo / "tables"
-    on_a_grid = study_of(FIFTEEN)
-    surface = surface_tables(on_a_grid, by_run(on_a_grid, hill(FIFTEEN)))
-    figures = {"weight_surface": drawn("weight_surface", [*surface.values()], on_a_grid)}
+    figures = {}
     with TemporaryDirectory() as root:
         methods = read_study(STUDIES["methods"].write(Path(root)))
         of_methods = all_tables(methods, Path(root))

@@ -21,7 +21,6 @@ from reward_ablation.analysis.tables import gathered, joined
 from reward_ablation.analysis.training.tables import SCHEMAS as training_schemas
 from reward_ablation.analysis.training.tables import training_tables
 from reward_ablation.cost.tables import cost_by_arm, runs_table
-from reward_ablation.design.surface.tables import surface_tables
 from reward_ablation.study.provenance import quantities
 
 #: Columns of each table.
@@ -73,7 +72,6 @@ def all_tables(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:
         **evaluation,
         "reward_hacking": joined(SCHEMAS["reward_hacking"], [signs]),
         **combination_tables(study, root),
-        **surface_tables(study, evaluation["evaluation_by_run"]),
         "runs": runs,
         "cost": cost_by_arm(runs, study.arm_names),
     }

@@ -27,11 +27,10 @@ def test_titles_are_told_apart():
 
 
 def test_figures_of_tables_on_request_are_in_studies_that_ask_for_these_tables_alone():
-    on_request = ["method_weights", "weight_surface", "methods_offline"]
+    on_request = ["method_weights", "methods_offline"]
     assert [name for name in FIGURES if name not in figures_of(())] == on_request
     assert [name for name in PAGES if name not in pages_of(["claims"])] == on_request
-    assert [name for name in PAGES if name not in pages_of(["combination"])] == ["weight_surface"]
-    assert figures_of(["combination", "claims", "weight_surface"]) == FIGURES
+    assert figures_of(["combination", "claims"]) == FIGURES
 
 
 def test_times_are_read_from_csv():

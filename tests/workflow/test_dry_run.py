@@ -110,7 +110,7 @@ def unchanged_by(folder: Path, *arguments: str) -> str:
 
 
 @pytest.mark.parametrize("option", ["-n", "--dry-run"])
-@pytest.mark.parametrize("command", [command for command in COMMANDS if command != "suggest"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_no_command_changes_a_finished_study_in_a_dry_run(pruned, command, option):
     keys = KEYS.get(command, [])
     printed = unchanged_by(pruned, command, option, *(["--config", *keys] if keys else []))

@@ -28,12 +28,6 @@ rule budget:
         commands.budget,
 
 
-rule suggest:
-    """Print which arm to train next, by the surface over the weights; start nothing."""
-    input:
-        commands.suggest,
-
-
 rule verify:
     """Read every recorded file again, and print which files are damaged; start nothing."""
     input:

@@ -12,11 +12,6 @@ SIZES = (
     if "combination" in study.asked_tables
     else []
 )
-SURFACE = (
-    ["<results>/tables/weight_surface_check.parquet"]
-    if "weight_surface" in study.asked_tables
-    else []
-)
 
 
 rule summary:
@@ -26,7 +21,6 @@ rule summary:
         tables=expand("<results>/tables/{table}.parquet", table=SUMMARY_TABLES),
         claims=CLAIMS,
         sizes=SIZES,
-        surface=SURFACE,
         cost="<results>/tables/cost.csv",
         figure="<results>/figures/primary.png",
     output:

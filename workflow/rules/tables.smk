@@ -200,27 +200,6 @@ rule tables_claims:
         ' --output "$(dirname {output.tables[0]:q})" > {log:q} 2>&1'
 
 
-rule tables_weight_surface:
-    """The surface over the weights and its check. Only studies with enough arms make this."""
-    input:
-        study="<results>/study.json",
-        by_run="<results>/tables/evaluation_by_run.parquet",
-    output:
-        tables=expand("<results>/tables/{file}", file=files_of("weight_surface")),
-    log:
-        "<logs>/tables/weight_surface.log",
-    benchmark:
-        "<benchmarks>/tables/weight_surface.tsv"
-    localrule: True
-    params:
-        code=study.code_of("design.surface"),
-    message:
-        "fit the surface over the weights"
-    shell:
-        "exec python -m reward_ablation.design.surface --study {input.study:q}"
-        ' --output "$(dirname {output.tables[0]:q})" > {log:q} 2>&1'
-
-
 rule tables_cost:
     """Cost of runs and evaluations, by their own clocks and by Slurm's accounting, and of requests to judges."""
     input:

@@ -59,12 +59,11 @@ RULES = {
         "analysis.combination", ("method_weights", "advantage_size", "methods_offline", "methods_apart")
     ),
     "claims": TableRule("analysis.claims", ("claims",)),
-    "weight_surface": TableRule("design.surface", ("weight_surface", "weight_surface_points", "weight_surface_check")),
     "cost": TableRule("cost", ("runs", "cost")),
 }
 
 #: Rules that run only in a study which asks for their tables.
-ON_REQUEST = {"claims", "combination", "weight_surface"}
+ON_REQUEST = {"claims", "combination"}
 
 #: Tables of times, which differ between equal studies. These tables have a CSV file and no Parquet file.
 OF_TIMES = {"cost"}

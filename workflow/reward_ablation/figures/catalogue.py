@@ -39,11 +39,6 @@ FIGURES = {
     "primary": Entry("Evaluation", ("paired_differences", "evaluation_by_arm"), "Primary comparison"),
     "evaluation": Entry("Evaluation", ("evaluation_by_arm",), "Evaluation of the final models"),
     "arms": Entry("Evaluation", ("evaluation_by_arm",), "Evaluation against the weights of the arms"),
-    "weight_surface": Entry(
-        "Evaluation",
-        ("weight_surface", "weight_surface_points", "weight_surface_check"),
-        "Primary metric over the weights",
-    ),
     "differences": Entry("Evaluation", ("paired_differences", ARMS_TABLE), "Differences to the baseline"),
     "effects": Entry("Evaluation", ("component_effects",), "Effect of each component on the metrics"),
     "pareto": Entry("Evaluation", ("evaluation_by_arm",), "Evaluation against completion length"),

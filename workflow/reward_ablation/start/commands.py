@@ -1,4 +1,4 @@
-"""Targets that end before any job: `plan`, `status`, `preview`, `power`, `budget`, `suggest`, `verify` and `prune`.
+"""Targets that end before any job: `plan`, `status`, `preview`, `power`, `budget`, `verify` and `prune`.
 
 The commands are input functions, which Snakemake calls while it makes the jobs of its targets. At this time Snakemake
 has not taken its lock, so the commands work while a study runs, and has not asked for any machine. `plan` prints only
@@ -87,14 +87,6 @@ class Commands:
         from reward_ablation.start.budget_text import budget  # loads Matplotlib
 
         _end(budget(self.study, self.reruns.present, self.keys.of("budget"), changes_files(self.workflow)))
-
-    @one_line_errors()
-    def suggest(self, wildcards: Any) -> NoReturn:
-        """Print the arm to train next, and end."""
-        from reward_ablation.start.suggest import suggestion  # pandas and scipy, which no other start needs
-
-        self._refuse_other_targets("suggest")
-        _end(suggestion(self.study))
 
     @one_line_errors()
     def verify(self, wildcards: Any) -> NoReturn:

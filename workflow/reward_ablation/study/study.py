@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -65,7 +64,6 @@ from reward_ablation.study.spec import (
     train_data_spec,
 )
 from reward_ablation.study.spec_parts import TrainDataSpec
-from reward_ablation.study.weight_surface import SurfaceArms, surface_arms
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import write_json
 
@@ -446,16 +444,8 @@ class Study:
     def asked_tables(self) -> list[str]:
         """Rules of the tables in `registry.ON_REQUEST`, which only some studies have, that this study has."""
         methods = any(run.arm_spec.combine for run in self.runs.values())
-        surface = self.surface_arms is not None
-        asked = {"combination": methods, "claims": bool(self.claims), "weight_surface": surface}
+        asked = {"combination": methods, "claims": bool(self.claims)}
         return [rule for rule, is_asked in asked.items() if is_asked]
-
-    @cached_property
-    def surface_arms(self) -> SurfaceArms | None:
-        """The arms to which a surface over the weights is fitted; None if they are too few."""
-        specs = {run.arm: run.arm_spec for run in self.runs.values()}
-        seeds = Counter(run.arm for run in self.runs.values())
-        return surface_arms(self.config.arms.design, specs, seeds, self.config.components, self.config.control)
 
     @property
     def description(self) -> Path:

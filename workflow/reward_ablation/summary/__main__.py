@@ -11,10 +11,9 @@ import pandas as pd
 from reward_ablation.analysis.reading import read_table
 from reward_ablation.analysis.study_file import StudyFile, as_its_runs_say, read_study
 from reward_ablation.cost.table import read_cost
-from reward_ablation.design.surface.arms import arms_of_file
 from reward_ablation.summary.main_table import as_latex, as_markdown, main_table
 from reward_ablation.summary.overview import overview
-from reward_ablation.summary.text import CLAIMS, SIZES, SURFACE, TABLES, summary
+from reward_ablation.summary.text import CLAIMS, SIZES, TABLES, summary
 from reward_ablation.system.errors import one_line_errors, storage_errors
 from reward_ablation.system.files import atomic_path
 from reward_ablation.system.html_page import page, section, table, text
@@ -30,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     study = as_its_runs_say(read_study(options.study), options.study.parent)
     folder = options.tables
     with storage_errors(folder):
-        optional = {CLAIMS: study.claims, SIZES: study.arms_with_methods, SURFACE: arms_of_file(study)}
+        optional = {CLAIMS: study.claims, SIZES: study.arms_with_methods}
         names = [*TABLES, *(name for name, is_needed in optional.items() if is_needed)]
         tables = {name: read_table(folder / f"{name}.parquet") for name in names}
         for name, words in pages(study, tables, read_cost(folder / "cost.csv"), options.figure.read_bytes()).items():

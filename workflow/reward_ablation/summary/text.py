@@ -15,7 +15,6 @@ from reward_ablation.analysis.statistics.limits import SHARE, UNLIMITED
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.words import counted, number
 from reward_ablation.cost.table import sentence as cost_sentence
-from reward_ablation.design.surface.words import NAMES, errors, verdict
 from reward_ablation.summary.cells import compared, estimate, markdown, numbered, of_metric, plain, significant
 from reward_ablation.summary.question import claims, primary_question
 from reward_ablation.system.plain_values import printable
@@ -30,8 +29,8 @@ TABLES = [
     "provenance",
 ]
 
-#: Additional tables of studies that make claims, that have methods of combination, and that have a weight surface.
-CLAIMS, SIZES, SURFACE = "claims", "advantage_size", "weight_surface_check"
+#: Additional tables of studies that make claims, and that have methods of combination.
+CLAIMS, SIZES = "claims", "advantage_size"
 
 #: Metrics of mathematics that the summary gives for each arm.
 OF_MATHEMATICS = ("accuracy_strict", "accuracy_lenient", "format")
@@ -58,7 +57,7 @@ def summary(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFram
     Parameters
     ----------
     tables : dict of DataFrame
-        `TABLES` by name, and `CLAIMS`, `SIZES` and `SURFACE` if the study has them.
+        `TABLES` by name, and `CLAIMS` and `SIZES` if the study has them.
     cost : DataFrame
         The table `cost`.
     """
@@ -81,7 +80,6 @@ def summary(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFram
         *evaluation(study, tables["evaluation_by_arm"], tables["evaluation_by_run"]),
         *differences(study, tables["paired_differences"]),
         *effects(study, tables["component_effects"]),
-        *surface(study, tables.get(SURFACE)),
         *reward_hacking(tables["reward_hacking"]),
         "## Provenance and cost",
         f"Trained by (table `provenance`): {plain(provenance_sentence(tables['provenance']))}.",
@@ -318,28 +316,6 @@ def main_method(design: str, rows: pd.DataFrame) -> str:
     methods = list(rows.loc[rows["estimate"].notna(), "method"].unique()) or list(rows["method"].unique())
     order = [*METHODS_OF_DESIGNS.get(design, []), *METHODS, *methods]
     return next(method for method in order if method in methods)
-
-
-def surface(study: StudyFile, table: pd.DataFrame | None) -> list[str]:
-    """Section on how well a surface over the weights predicts arms; empty for a study without a surface."""
-    if table is None or table.empty:
-        return []
-    limits = metrics_of_study(study).limits(study.primary.metric)
-    rows = numbered(table)
-    cells = [
-        [
-            NAMES[row["rule"]],
-            row["arms"],
-            *(number(row[name], limits) for name in ("error", "surface_error")),
-            row["row"],
-        ]
-        for _, row in rows.iterrows()
-    ]
-    return [
-        "## Surface over the weights",
-        f"{errors(table, study)} {verdict(table)} (table `weight_surface_check`).",
-        markdown(["rule", "arms", "error", "error of the surface", "row"], cells),
-    ]
 
 
 def reward_hacking(table: pd.DataFrame) -> list[str]:

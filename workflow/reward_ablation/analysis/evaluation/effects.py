@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
 
@@ -16,13 +19,24 @@ from reward_ablation.analysis.evaluation.seed_means import SeedMeansByMode
 from reward_ablation.analysis.statistics.contrasts import BASE, LACK_OF_FIT, Effect, effects, reach
 from reward_ablation.analysis.statistics.estimates import holm
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.study.weight_surface import DESIGNS, arms_with_equal_settings
+from reward_ablation.study.canonical import dump
+from reward_ablation.study.run_spec import ArmSpec
+
+#: Designs whose weights may have more values than on and off.
+DESIGNS = {"simplex", "list"}
 
 #: A regression is dropped where its lack of fit has a p-value below this; with few seeds the test has little power.
 DOUBTFUL_FIT = 0.2
 
 #: Arms, and contrasts of lack of fit, that one product of matrices adds up.
 ARMS_AT_ONCE = 64
+
+
+def arms_with_equal_settings(specs: Mapping[str, ArmSpec]) -> list[str]:
+    """The largest group of arms whose specs differ only in the weights."""
+    settings = {arm: dump(spec.model_copy(update={"weights": {}}).content()) for arm, spec in specs.items()}
+    [(most, _)] = Counter(settings.values()).most_common(1) or [("", 0)]
+    return [arm for arm in specs if settings[arm] == most]
 
 
 def effects_of(study: StudyFile) -> list[Effect]:
