@@ -27,7 +27,7 @@ from unittest.mock import patch
 
 import torch
 from transformers import GenerationConfig, LogitsProcessorList
-from workers.memory_used import QWEN, shaped_model
+from workers.shaped_models import QWEN, shaped_model
 
 from reward_ablation.config.sections.evaluation import Evaluation
 from reward_ablation.data.word_problems import generate as word_problems

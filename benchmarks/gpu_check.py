@@ -36,14 +36,12 @@ import torch
 from run_all import replace as replace_in
 from workers import gpu_report
 from workers.gpu_report import by_part, check_deepspeed, right, table
-from workers.memory_used import QWEN, shaped_model
+from workers.shaped_models import QWEN, Shape, shaped_model
 
 from reward_ablation.config.sections.model import LocalModel
 from reward_ablation.data.problems import PrepareSpec, prepare
 from reward_ablation.models.demo import build_tokenizer
 from reward_ablation.models.fetch import fetch
-from reward_ablation.start.memory import phases
-from reward_ablation.start.memory_terms import MemorySettings, Shape
 from reward_ablation.study.core_digest import training_digest
 from reward_ablation.study.run_spec import RunSpec
 from reward_ablation.training.around.launch.launcher import accelerate_options
@@ -291,7 +289,7 @@ def numbers(layouts: list[Layout], shape: Shape, device: str, folder: Path) -> d
 
 
 def timed(layout: Layout, shape: Shape, device: str, model: Path, problems: Path, folder: Path) -> dict:
-    """Seconds of a layout's steps by part, its memory with the estimate, and seconds of TRL's steps."""
+    """Seconds of a layout's steps by part, its memory, and seconds of TRL's steps."""
     completion, batch = (256, 16) if device == "cuda" else (16, 2 * GROUP)
     spec = spec_of(layout, device, completion, batch)
     name = layout.name.replace(" ", "")
@@ -303,17 +301,6 @@ def timed(layout: Layout, shape: Shape, device: str, model: Path, problems: Path
     metrics = pd.read_parquet(run / "metrics.parquet")
     for column in metrics.filter(like="sampling_logp_difference"):
         measured[column.rpartition("/")[2]] = float(metrics[column].mean())
-    estimate = MemorySettings(
-        micro_batch=batch // layout.processes,
-        prompt=64,
-        completion=completion,
-        lora=16 if layout.lora else 0,
-        bf16=device == "cuda",
-        strategy=layout.strategy,
-        processes=layout.processes,
-        vllm="server" if layout.vllm else "",  # vLLM's memory does not come from torch's allocator
-    )
-    measured["estimate"] = max(phases(shape, estimate))
     if layout.vllm != "server":
         clock = folder / f"{name}-bare.times"
         train_bare(spec, layout, model, problems, folder / f"{name}-bare", GPU_CHECK_TIMES=str(clock))

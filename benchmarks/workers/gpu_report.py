@@ -67,7 +67,7 @@ def time_row(layout: str, time: dict[str, Any]) -> list[str]:
     if bare:
         ratios = [f"{own[part] / bare[part]:.2f}" for part in ("whole step", "gradients")]
     gap = f"{time['mean']:.4f}" if "mean" in time else ""
-    peak = f"{own['peak'] / GIB:.1f} ({time['estimate'] / GIB:.1f})" if own["peak"] else ""
+    peak = f"{own['peak'] / GIB:.1f}" if own["peak"] else ""
     return [layout, *(f"{own[part]:.3g}" for part in PARTS), *ratios, gap, peak]
 
 
@@ -80,7 +80,7 @@ def table(result: dict[str, Any]) -> str:
     for shape, found in result["shapes"].items():
         rows = [["numbers", "", "inner products", "gradient's norm"], ["---"] * 4]
         rows += [number_row(name, difference) for name, difference in found["numbers"].items()]
-        heads = [*PARTS, "step over TRL's", "gradients over TRL's", "log-prob gap", "peak GiB (estimate)"]
+        heads = [*PARTS, "step over TRL's", "gradients over TRL's", "log-prob gap", "peak GiB"]
         more = [["seconds", *heads], ["---"] * (1 + len(heads))]
         more += [time_row(name, time) for name, time in found["times"].items()]
         for part in (rows, more):

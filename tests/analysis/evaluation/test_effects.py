@@ -71,21 +71,6 @@ def test_holm_is_over_components_of_one_method(factorial):
     assert sorted(rows["p_holm"]) == pytest.approx(sorted([min(1, 2 * first), min(1, max(2 * first, second))]))
 
 
-def test_across_data_sets(tmp_path):
-    study = MadeUpStudy(FACTORIAL, datasets={"one": 60, "two": 40}, steps=1, layers=0)
-    found = tables(study, tmp_path)
-    by_run = found["evaluation_by_run"].query("mode == 'greedy' and metric == 'format' and arm == 'format'")
-    rows = found["across_datasets"].query("mode == 'greedy' and metric == 'format'").set_index(["statistic", "arm"])
-    scores = by_run["value"].sort_values()
-    assert rows.loc[("iqm", "format"), "estimate"] == pytest.approx(scores.iloc[1:3].mean())  # 2 seeds x 2 data sets
-    better = rows.loc[("probability_of_improvement", "format")]
-    assert better["baseline"] == "correctness"
-    assert better["estimate"] == 1  # format is right for .95 against .7
-    assert (rows["datasets"] == 2).all()
-    assert (rows["low"] <= rows["estimate"]).all()
-    assert (rows["estimate"] <= rows["high"]).all()
-
-
 def plan(tmp_path, change) -> StudyFile:
     study = MadeUpStudy(FACTORIAL, datasets={"one": 5}, design="factorial", steps=1, layers=0)
     study.write(tmp_path)

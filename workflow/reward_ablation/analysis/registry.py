@@ -48,7 +48,6 @@ RULES = {
             "evaluation_by_arm",
             "paired_differences",
             "component_effects",
-            "across_datasets",
             "learning_curves",
             "problem_curves",
             "examples",

@@ -150,11 +150,6 @@ def check_sequence_classifier(folder: Path, where: str) -> tuple[int, str]:
     return _count(shapes), architecture
 
 
-def stored_parameters(folder: Path, where: str) -> int:
-    """Number of parameters in the safetensors files of a model's folder; a StudyError if a file is broken."""
-    return _count(_shapes(folder, where))
-
-
 def _count(shapes: dict[str, list[int]]) -> int:
     """Number of elements of all tensors."""
     return sum(map(math.prod, shapes.values()))

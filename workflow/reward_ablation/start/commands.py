@@ -12,11 +12,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NoReturn
 
-from reward_ablation.cluster.site import read_site
 from reward_ablation.start.command_keys import CommandKeys
 from reward_ablation.start.finished import finished_part
-from reward_ablation.start.internals import changes_files, once_planned, rule_inputs, runs_here, site_file, targets
-from reward_ablation.start.memory import memory_lines
+from reward_ablation.start.internals import changes_files, once_planned, rule_inputs, targets
 from reward_ablation.start.plan_text import damage_lines, plan_text, summary
 from reward_ablation.start.preview import Preview
 from reward_ablation.start.prune import DELETE, asked_for, in_trash, prune_text, remove, trash_lines, unneeded
@@ -53,10 +51,8 @@ class Commands:
 
     @one_line_errors()
     def _print_plan(self) -> NoReturn:
-        plan, site = self.reruns.plan(), site_file(self.workflow)
-        runs = [planned.run for planned in plan.training]
-        memory = memory_lines(self.study, runs, runs_here(self.workflow), read_site(site) if site else None)
-        _end(plan_text(plan, memory), *trash_lines(self.study, [run.name for run in runs]))
+        plan = self.reruns.plan()
+        _end(plan_text(plan), *trash_lines(self.study, [planned.run.name for planned in plan.training]))
 
     @one_line_errors()
     def status(self, wildcards: Any) -> NoReturn:

@@ -17,11 +17,8 @@ REASONS, ARMS_BELOW_A_REASON, ARMS_IN_ALL = 20, 12, 60
 DAMAGED_RESULTS = 20
 
 
-def plan_text(plan: Plan, memory: Sequence[str] = ()) -> str:
-    """The whole text: a line of counts, each reason with its runs, damaged results, notes, and estimates.
-
-    `memory` has lines on the GPU memory that the runs will take.
-    """
+def plan_text(plan: Plan) -> str:
+    """The whole text: a line of counts, each reason with its runs, damaged results, notes, and estimates."""
     evaluations = f", {plural(plan.evaluations.total, 'evaluation')} to make" if plan.evaluations.total else ""
     evaluations += f", {_files_to_score(plan)}" if plan.scorings else ""
     lines = [f"study {plan.name}: {len(plan.training)} of {_counted(plan.runs)} to train{evaluations}", ""]
@@ -42,7 +39,7 @@ def plan_text(plan: Plan, memory: Sequence[str] = ()) -> str:
         others = f"{plural(plan.unneeded, 'finished run')} of other configs here"
         lines += ["", f"{others}; `snakemake prune` lists what is not needed"]
     if plan.training:
-        lines += ["", estimate_text(plan), *memory]
+        lines += ["", estimate_text(plan)]
     judging = [*([evaluations_text(plan)] if plan.evaluations.total else []), *scorings_lines(plan)]
     if judging:
         lines += [*([] if plan.training else [""]), *judging]

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from reward_ablation.analysis.evaluation.across_datasets import across_rows
 from reward_ablation.analysis.evaluation.answers import (
     Answered,
     answered,
@@ -69,10 +68,6 @@ SCHEMAS = {
     # quadratic_regression; component: "a:b" for an interaction of two components; note: why there is no estimate.
     "component_effects": columns(
         (TEXT, "dataset mode metric method component"), *ESTIMATE, (NUMBER, "p p_holm"), (TEXT, "flagged_arms note")
-    ),
-    # statistic: iqm (without a baseline) or probability_of_improvement.
-    "across_datasets": columns(
-        (TEXT, "arm baseline mode metric statistic"), (NUMBER, "estimate low high"), (COUNT, "seeds datasets")
     ),
     "learning_curves": columns((TEXT, "arm"), (COUNT, "step"), (TEXT, "dataset mode metric"), *ESTIMATE),
     # source: training (without a data set) or evaluation.
@@ -158,7 +153,7 @@ def evaluation_tables(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:
 
 
 def final_model_tables(study: StudyFile, root: Path, values: dict[str, Quantities]) -> dict[str, pd.DataFrame]:
-    """Tables of the final models: by run and by arm, differences, effects of components, and over all data sets.
+    """Tables of the final models: by run and by arm, differences, and effects of components.
 
     Arms are read twice, one after the other: first for the seed means that all arms borrow from, then for estimates.
     Only an arm's part in the effects of components is kept, and the answers of arms that others are compared with.
@@ -168,7 +163,7 @@ def final_model_tables(study: StudyFile, root: Path, values: dict[str, Quantitie
     by_run = {dataset: runs_of_dataset(study, dataset, read) for dataset in study.datasets}
     means = {dataset: seed_means(rows, study) for dataset, rows in by_run.items()}
     by_arm: dict[str, list[pd.DataFrame]] = {dataset: [] for dataset in study.datasets}
-    differences, across = copy.deepcopy(by_arm), []
+    differences = copy.deepcopy(by_arm)
     effects = effects_of(study)
     sums = EffectSums(effects, seeds_of(study, effects))
     pairs_with = pairs_by_arm(study)
@@ -192,8 +187,6 @@ def final_model_tables(study: StudyFile, root: Path, values: dict[str, Quantitie
                 of_dataset = {name: of_arm[dataset] for name, of_arm in both.items()}
                 rows = difference_rows(one, against, of_dataset, dataset, study, means[dataset])
                 differences[dataset].append(rows.assign(provenance=provenance))
-        if arm != BASE:
-            across += across_rows(study, arm, answers, held[study.baseline])
     parts = {
         "evaluation_by_run": [
             rows.assign(unscored=len(without_score(study, root, dataset))) for dataset, rows in by_run.items()
@@ -203,7 +196,6 @@ def final_model_tables(study: StudyFile, root: Path, values: dict[str, Quantitie
             with_decisions(with_holm(table, study), study) for table in in_order(differences, study)
         ],
         "component_effects": effect_tables(sums, study, means),
-        "across_datasets": across,
     }
     return all_joined(SCHEMAS, parts)
 
