@@ -45,10 +45,9 @@ def write_tables(root: Path, output: Path | None = None, mixed: str = "tell") ->
     return output
 
 
-def tables_of_gradients(study: StudyFile, root: Path, training: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-    """Tables of gradients in memory, from those of training."""
-    signals = training["signals_by_step"].groupby("arm", sort=False)
-    return gathered(gradient_schemas, gradient_tables(study, root, training["rewards_by_step"], signals))
+def tables_of_gradients(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:
+    """Tables of gradients in memory."""
+    return gathered(gradient_schemas, gradient_tables(study, root))
 
 
 def tables_of_training(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:
@@ -68,7 +67,7 @@ def all_tables(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:
     return {
         "provenance": provenance(study, {name: quantities(record.model_dump()) for name, record in records.items()}),
         **training,
-        **tables_of_gradients(study, root, training),
+        **tables_of_gradients(study, root),
         **evaluation,
         "reward_hacking": joined(SCHEMAS["reward_hacking"], [signs]),
         **combination_tables(study, root),

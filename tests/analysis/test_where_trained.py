@@ -9,7 +9,6 @@ import pytest
 from analysis.all_tables import all_tables
 from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.evaluation.effects import arms_with_equal_settings, effects_of
-from reward_ablation.analysis.gradients.measured_tables import on_all_components
 from reward_ablation.analysis.study_file import StudyFile, correctness_component, read_study
 
 NAMES = ["correctness", "format", "length", "random"]
@@ -61,55 +60,17 @@ def test_rows_of_a_component_are_of_the_arms_that_score_it(study):
     for name, column in (
         ("rewards_by_step", "quantity"),
         ("signals_by_step", "component"),
-        ("alignment_by_step", "component"),
+        ("alignment", "component"),
         ("component_correlations", "component_b"),
         ("similarity_by_step", "component_b"),
         ("similarity_by_arm", "component_b"),
         ("split_halves", "component_b"),
-        ("harm_by_step", "component"),
-        ("harm_by_arm", "component"),
-        ("what_if_check", "component"),
         ("reward_hacking", "component"),
     ):
         assert arms_with(tables[name], column) <= {"random_only"}, name
     assert arms_with(tables["rewards_by_step"], "quantity") == {"random_only"}
-    assert arms_with(tables["harm_by_step"], "component") == {"random_only"}
+    assert arms_with(tables["alignment"], "component") == {"random_only"}
     assert arms_with(tables["split_halves"], "component_b") == {"random_only"}
-
-
-def test_the_map_over_weights_is_that_of_the_study_without_a_control(study, without):
-    _, tables = study
-    assert set(tables["what_if"]["component"]) == set(tables["what_if_points"]["component"]) == set(NAMES[:3])
-    pd.testing.assert_frame_equal(tables["what_if_points"], without["what_if_points"])
-
-
-def test_predictions_are_those_of_the_arms_that_can_say_and_none_otherwise(study):
-    _, tables = study
-    check = tables["what_if_check"].set_index(["arm", "component"])
-    rules = ["predicted", "covariance"]
-    assert check.loc["full", rules].notna().all(axis=None)
-    assert check.loc["random_only", rules].isna().all(axis=None)  # no other arm's completions have random scores
-    assert check.loc["random_only", "observed"].notna().all()
-    assert list(check.loc["full"].index) == NAMES[:3]
-    assert list(check.loc["random_only"].index) == NAMES
-
-
-def test_the_agreement_is_over_the_changes_that_have_a_prediction(study):
-    _, tables = study
-    agreement = tables["what_if_agreement"].set_index(["cells", "rule"])
-    assert (agreement["arms"] == 4).loc[["all", "rewarded"]].all()
-    assert agreement.loc["all", "changes"].unique().tolist() == [4 * 3]
-    assert agreement.loc[("all", "covariance"), ["estimate", "ahead"]].notna().all()
-
-
-def test_a_run_says_nothing_of_what_it_does_not_score():
-    """The run has no scores of the fourth component, because only the last of five arms is trained on it."""
-    made = StudyFile.model_validate(STUDY.plan())
-    values = np.arange(5.0)[:, None] + np.array([0.1, 0.2, 0.3])
-    found = on_all_components(values, NAMES[:3], made)
-    np.testing.assert_array_equal(found[:4, :3], values[:4])
-    assert np.isnan(found[:, 3]).all()
-    assert np.isnan(found[4]).all()
 
 
 def test_effects_of_components_are_those_of_the_design_alone(study, without):

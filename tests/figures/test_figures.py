@@ -82,7 +82,7 @@ def test_a_figure_has_its_title_and_no_text_is_cut_off_or_written_over_another(m
     [
         ("simplex", "arms"),
         ("many layers", "similarity_layers"),
-        *(("methods", figure) for figure in ("method_weights", "methods_offline", "signals", "what_if_check")),
+        *(("methods", figure) for figure in ("method_weights", "methods_offline", "signals", "alignment")),
     ],
 )
 def test_no_text_is_cut_off_in_special_cases(made_up, name, figure):
@@ -93,7 +93,7 @@ def test_a_component_that_gives_no_scores_stops_no_figure(made_up):
     for figure in FIGURES:
         draw(made_up, "an unscored component", figure)
     check_texts(draw(made_up, "an unscored component", "rewards"))
-    check_texts(draw(made_up, "an unscored component", "what_if"))
+    check_texts(draw(made_up, "an unscored component", "alignment"))
 
 
 def check_texts(figure: Figure) -> None:
@@ -390,7 +390,7 @@ def test_layers_are_in_model_order():
     assert sorted(layer_positions(layers).values()) == list(layer_positions(layers).values())
 
 
-OF_GRADIENTS = ["signals", "predictors", *(name for name, entry in FIGURES.items() if entry.category == "Gradients")]
+OF_GRADIENTS = ["signals", *(name for name, entry in FIGURES.items() if entry.category == "Gradients")]
 
 
 @pytest.mark.parametrize("figure", OF_GRADIENTS)
@@ -401,7 +401,7 @@ def test_figures_are_drawn_where_runs_have_no_gradients(made_up, name, figure):
 
 def test_arms_without_gradients_have_no_similarity_and_the_others_do(made_up):
     tables = made_up("arms without gradients").tables
-    for name in ("similarity_by_step", "similarity_by_arm", "split_halves", "alignment_by_step"):
+    for name in ("similarity_by_step", "similarity_by_arm", "split_halves", "alignment"):
         assert set(tables[name]["arm"]) == {"length_only", "equal_weights"}, name
     assert set(tables["rewards_by_step"]["arm"]) == set(made_up("arms without gradients").study.arm_names)
 

@@ -7,7 +7,6 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
@@ -54,32 +53,10 @@ def test_the_heatmap_says_what_is_not_measured(made_up):
     assert words.count("not\nmeasured") == 2 * 3  # two arms, three pairs with the control's component
 
 
-def test_the_map_is_over_what_the_baseline_scores_and_the_control_is_not_on_it(made_up):
-    figure = draw(made_up, STUDY, "what_if")
-    titles = [panel.get_title(loc="left") for panel in figure.axes]
-    assert titles[:3] == [f"effect on {name}" for name in THREE]
-    marks = [dots for dots in figure.axes[0].findobj(PathCollection) if len(dots.get_offsets()) == 1]
-    assert len(marks) == 2
-
-
-def test_the_check_names_the_arm_that_nothing_predicts(made_up):
-    figure = draw(made_up, STUDY, "what_if_check")
-    assert [panel.get_title(loc="left") for panel in figure.axes] == THREE
-    words = " ".join(figure.legends[0].get_title().get_text().split())
-    assert "what these weights do: random_only." in words
-    bars = [
-        bar.get_label()
-        for panel in figure.axes
-        for bar in panel.containers
-        if np.isfinite(bar.lines[0].get_xdata(orig=False)).all()
-    ]
-    assert bars == ["full", "full", "no_format", "no_format"] * 3  # the map and the covariance, in each panel
-
-
-def test_harm_has_no_point_where_a_component_is_not_scored(made_up):
-    panel = draw(made_up, STUDY, "harm").axes[0]
-    known = {bar.get_label(): np.isfinite(bar.lines[0].get_ydata()).tolist() for bar in panel.containers}
-    assert known == {"full": [True] * 3 + [False], "no_format": [True] * 3 + [False], "random_only": [True] * 4}
+def test_alignment_has_no_point_where_a_component_is_not_scored(made_up):
+    panels = draw(made_up, STUDY, "alignment").axes
+    arms = {panel.get_title(loc="left"): {bar.get_label() for bar in panel.containers} for panel in panels}
+    assert arms == {name: {"full", "no_format", "random_only"} for name in THREE} | {"random": {"random_only"}}
 
 
 def test_a_weight_of_what_is_not_scored_is_no_zero(made_up):

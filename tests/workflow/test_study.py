@@ -91,7 +91,7 @@ def test_a_second_start_has_nothing_to_do(finished):
 @pytest.mark.long
 def test_two_studies_with_the_same_seeds_have_the_same_bytes(finished, tmp_path):
     again = Study(tmp_path / "again", TINY)
-    last = ("runs", "predictors", "reward_hacking", "evaluation_by_arm")
+    last = ("runs", "similarity_by_arm", "reward_hacking", "evaluation_by_arm")
     result = again.snakemake("--", *(f"results/tiny/tables/{table}.csv" for table in last))  # and all that these need
     assert result.returncode == 0, result.stdout + result.stderr
     files = sorted(path.relative_to(finished.results) for path in finished.results.rglob("*.parquet"))

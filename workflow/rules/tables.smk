@@ -71,12 +71,10 @@ rule tables_training:
 
 
 rule tables_gradients:
-    """Similarities of the components' gradients, maps over weights, and predictors of later change."""
+    """Similarities of the components' gradients, and what the trained steps do to each component."""
     input:
         study="<results>/study.json",
         runs="<results>/tables/runs.sha256",
-        rewards="<results>/tables/rewards_by_step.parquet",
-        signals="<results>/tables/signals_by_step.parquet",
     output:
         tables=expand("<results>/tables/{file}", file=files_of("gradients")),
     log:

@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.text import Text
 
 from analysis.all_tables import command, tables_of_gradients, tables_of_training
 from analysis.made_up import MadeUpStudy
@@ -13,7 +12,6 @@ from reward_ablation.analysis.gradients.replay import read_history
 from reward_ablation.analysis.study_file import read_study
 from reward_ablation.combination.grams import products
 from reward_ablation.combination.methods.upgrad import upgrad
-from reward_ablation.figures.gradients.what_if_check import what_if_check
 from reward_ablation.system.errors import StudyError
 
 ARMS = {name: {"a": 1.0, "b": 0.5} for name in ("static", "gradients", "limits")} | {"limits": {"a": 1.0, "b": 0.0}}
@@ -119,21 +117,8 @@ def test_signals_of_an_arm_with_a_method_are_by_its_advantages(root, capsys):
     assert known.loc["no_signal"].notna().all()
 
 
-def test_predictions_leave_arms_with_a_method_out_and_say_so(root, capsys):
+def test_steps_of_arms_with_a_method_are_aligned_by_their_own_advantages(root):
     study = read_study(root / "study.json")
-    tables = tables_of_gradients(study, root, tables_of_training(study, root))
-    assert "what_if_check: no prediction for gradients, limits" in capsys.readouterr().out
-    check = tables["what_if_check"].set_index(["arm", "component"])
-    assert check["predicted"].notna().groupby("arm").any().to_dict() == {
-        "gradients": False,
-        "limits": False,
-        "static": True,
-    }
-    assert np.isnan(check.loc[("limits", "b"), "rewarded"])  # without a weight, and named by the method's parameters
-    assert check.loc[("gradients", "b"), "rewarded"] == 1.0
-    figure = what_if_check(check.reset_index(), tables["what_if_agreement"], pd.DataFrame(), study)
-    words = "".join(text.get_text() for text in figure.findobj(Text))
-    assert "because a method combines" in words.replace("\n", " ")
-    assert "no other arm's runs" not in words
-    assert set(tables["alignment_by_step"]["arm"]) == set(tables["harm_by_arm"]["arm"]) == set(ARMS)
-    assert not (tables["predictors"].query("arm != 'static'")["predictor"] == "covariance").any()
+    aligned = tables_of_gradients(study, root)["alignment"]
+    assert set(aligned["arm"]) == set(ARMS)
+    assert aligned["estimate"].notna().all()

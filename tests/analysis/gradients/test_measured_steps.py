@@ -8,15 +8,12 @@ import pytest
 
 from analysis.gradients.test_what_if import NAMES, OTHER, OWN, make_run
 from reward_ablation.analysis.gradients.measured_steps import (
-    alignments,
     effects_on_other_prompts,
     read_products,
 )
-from reward_ablation.analysis.gradients.measured_tables import early, spread
+from reward_ablation.analysis.gradients.measured_tables import spread
 from reward_ablation.analysis.gradients.split_halves import cross_prompt_products
 from reward_ablation.analysis.gradients.what_if import MeasuredRun, read_measured_step, what_if
-from reward_ablation.analysis.gradients.what_if_map import signs_of_weights, weight_grid
-from reward_ablation.analysis.study_file import StudyArm
 from reward_ablation.gram.store import GRAMS_FILE
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import write_parquet
@@ -65,9 +62,8 @@ def test_effects_on_other_prompts_are_those_of_the_definition(tmp_path):
 def test_the_step_taken_is_that_of_the_own_weights(tmp_path):
     make_run(tmp_path)
     products = read_products(MeasuredRun(tmp_path, [7]), 7, NAMES)
-    cosines, effects = alignments(products)
+    effects = effects_on_other_prompts(products, [products.measured.own_shares])[0]
     known = what_if(OWN, read_measured_step(tmp_path, 7)).effect.set_index(["layer", "component"]).loc["all"]
-    assert np.sign(cosines) == pytest.approx(np.sign(known.loc[NAMES, "effect"].to_numpy()))
     assert effects == pytest.approx(effects_on_other_prompts(products, [shares_of(products, OWN)])[0])
     parts = known.loc[NAMES, "cross_prompt"] / known.loc[NAMES, "effect"] * known.loc[NAMES, "per_length"]
     assert effects == pytest.approx(parts.to_numpy() / (3 / 4), rel=2e-3)
@@ -75,11 +71,9 @@ def test_the_step_taken_is_that_of_the_own_weights(tmp_path):
 
 def test_components_come_in_the_order_asked_for(tmp_path):
     make_run(tmp_path)
-    forward, backward = (
-        alignments(read_products(MeasuredRun(tmp_path, [7]), 7, names)) for names in (NAMES, NAMES[::-1])
-    )
-    for one, other in zip(forward, backward, strict=True):
-        assert one == pytest.approx(other[::-1])
+    forward, backward = (read_products(MeasuredRun(tmp_path, [7]), 7, names) for names in (NAMES, NAMES[::-1]))
+    one, other = (effects_on_other_prompts(of, [of.measured.own_shares])[0] for of in (forward, backward))
+    assert one == pytest.approx(other[::-1])
 
 
 def test_shares_under_many_weights_are_those_of_each(tmp_path):
@@ -102,35 +96,9 @@ def test_a_step_that_cannot_be_asked_gives_its_reason(tmp_path):
     assert "step 6 was not measured" in read_products(MeasuredRun(tmp_path, [6]), 6, NAMES)
 
 
-def test_grids():
-    assert weight_grid(1).tolist() == [[1]]
-    assert weight_grid(2)[:, 0] == pytest.approx(np.linspace(1, 0, 21))
-    three = weight_grid(3)
-    assert len(three) == len(np.unique(three, axis=0)) == 91  # 13 * 14 / 2
-    five = weight_grid(5)
-    assert len(five) == 5 + 10 * 7
-    assert ((five > 0).sum(axis=1) <= 2).all()
-    for grid in (three, five):
-        assert grid.sum(axis=1) == pytest.approx(1)
-        assert grid.min() >= 0
-
-
-def test_a_component_that_is_only_ever_a_penalty_has_a_negative_sign():
-    arms = [
-        StudyArm(name=f"{n}", weights=dict(zip("abcd", weights, strict=True)))
-        for n, weights in enumerate([(1, -1, 0, 1), (0, 0, 0, -1)])
-    ]
-    assert list(signs_of_weights(arms, list("abcd"))) == [1, -1, 1, 1]
-
-
-def test_steps_are_spread_and_early_ones_come_from_a_tenth():
+def test_steps_are_spread():
     assert spread([1, 2, 3], 5) == [1, 2, 3]
     assert spread(list(range(1, 101)), 4) == [1, 34, 67, 100]
-    assert early(list(range(1, 41)), 40, 8) == [1, 2, 3, 4]
-    assert early(list(range(1, 1001)), 1000, 8) == list(range(1, 11))
-    assert early([10, 20, 30], 30, 8) == [10]
-    assert early(list(range(1, 1001)), 1000, 500) == [1]
-    assert early([], 30, 8) == []
 
 
 def test_a_damaged_file_is_refused(tmp_path):

@@ -30,15 +30,8 @@ RULES = {
         (
             "similarity_by_step",
             "similarity_by_arm",
-            "alignment_by_step",
             "split_halves",
-            "harm_by_step",
-            "harm_by_arm",
-            "what_if",
-            "what_if_points",
-            "what_if_check",
-            "what_if_agreement",
-            "predictors",
+            "alignment",
         ),
     ),
     "evaluation": TableRule(

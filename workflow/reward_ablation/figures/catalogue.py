@@ -34,7 +34,6 @@ FIGURES = {
     "rewards": Entry("Training", ("rewards_by_step", ARMS_TABLE), "Rewards over training"),
     "length": Entry("Training", ("rewards_by_step", ARMS_TABLE), "Completion length over training"),
     "signals": Entry("Training", ("signals_by_step", ARMS_TABLE), "Training signal by step"),
-    "predictors": Entry("Training", ("predictors", ARMS_TABLE), "Predictors of later change in each component"),
     "method_weights": Entry("Training", ("method_weights",), "Weights and conflicts of combination methods"),
     "primary": Entry("Evaluation", ("paired_differences", "evaluation_by_arm"), "Primary comparison"),
     "evaluation": Entry("Evaluation", ("evaluation_by_arm",), "Evaluation of the final models"),
@@ -57,17 +56,7 @@ FIGURES = {
     "similarity_heatmap": Entry(
         "Gradients", ("similarity_by_step",), "Gradient similarity across prompts by layer and step"
     ),
-    "harm": Entry("Gradients", ("harm_by_arm", ARMS_TABLE), "Training steps that lower a component's score"),
-    "what_if": Entry(
-        "Gradients",
-        ("what_if", "what_if_points", "what_if_check"),
-        "Predicted early effect of the weights on each component",
-    ),
-    "what_if_check": Entry(
-        "Gradients",
-        ("what_if_check", "what_if_agreement", ARMS_TABLE),
-        "Predicted and observed change of each component",
-    ),
+    "alignment": Entry("Gradients", ("alignment", ARMS_TABLE), "What the trained steps do to each component"),
     "methods_offline": Entry(
         "Gradients",
         ("methods_offline", "methods_apart", ARMS_TABLE),

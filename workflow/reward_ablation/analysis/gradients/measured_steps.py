@@ -104,21 +104,3 @@ def effects_on_other_prompts(products: StepProducts, shares: list[np.ndarray]) -
     share = known / sum(len(block.prompts) for block in products.blocks) ** 2
     scale = np.sqrt(np.where(squares > 0, squares, np.nan)) * (share or np.nan)
     return effects / scale[:, None]
-
-
-def alignments(products: StepProducts) -> tuple[np.ndarray, np.ndarray]:
-    """Alignment of each component's gradient with the training step that was taken.
-
-    Returns (K,) cosines between the gradient of the component's expected score and the step, over all pairs of
-    completions, and (K,) `effects_on_other_prompts` of the step.
-    """
-    own = products.measured.own_shares
-    dots, squares, step_square = np.zeros(len(products.measured.components)), 0.0, 0.0
-    for block, gram, scores in zip(products.blocks, products.summed, products.scores, strict=True):
-        step = -own.sum(axis=1)[block.completions]
-        dots += scores @ gram @ step
-        squares = squares + np.einsum("kr,kr->k", scores @ gram, scores)
-        step_square += step @ gram @ step
-    scale = np.sqrt(np.maximum(squares * step_square, 0.0))
-    cosines = np.divide(dots, scale, out=np.full(len(dots), np.nan), where=scale > 0)
-    return np.clip(cosines, -1, 1), effects_on_other_prompts(products, [own])[0]

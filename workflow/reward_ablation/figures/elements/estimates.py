@@ -155,6 +155,15 @@ def name_rows(axes: Axes, arms: list[str]) -> None:
     axes.set_yticks(range(len(arms)), [wrapped(arm, NAME_WIDTH) for arm in arms])
 
 
+def over_words(interval: pd.Series) -> str:
+    """Say what the intervals of a gradient table are over, from its column `interval`."""
+    kinds = set(interval.dropna())
+    if not kinds:
+        return "no interval: one seed with few steps"
+    words = {"seeds": "Student's t over seeds", "steps": "block bootstrap over the steps of one seed"}
+    return " or ".join(text for kind, text in words.items() if kind in kinds)
+
+
 def row_height(arms: list[str]) -> float:
     """Height in inches of a row, such that the longest of these names fits."""
     lines = max(wrapped(arm, NAME_WIDTH).count("\n") + 1 for arm in arms)

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.figures.elements.estimates import over_words
 from reward_ablation.figures.elements.few_arms import MOST_ARMS as MOST_SHOWN
 from reward_ablation.figures.elements.few_arms import reduced_to_shown_arms
 from reward_ablation.figures.elements.style import (
@@ -22,7 +23,6 @@ from reward_ablation.figures.elements.style import (
     wrapped,
 )
 from reward_ablation.figures.gradients.similarity_steps import switched_off
-from reward_ablation.figures.gradients.what_if import over_words
 
 #: Most arms in the figure, and most names in its note.
 MOST_ARMS, MOST_NAMES = 24, 12

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.elements.curves import add_arm_legend, draw_curves
+from reward_ablation.figures.elements.estimates import over_words
 from reward_ablation.figures.elements.few_arms import reduced_to_shown_arms
 from reward_ablation.figures.elements.style import page_of_words
 from reward_ablation.figures.gradients.similarity_steps import (
@@ -23,7 +24,6 @@ from reward_ablation.figures.gradients.similarity_steps import (
     similarity_axis,
     why_not_measured,
 )
-from reward_ablation.figures.gradients.what_if import over_words
 from reward_ablation.gram.similarity import ALL_LAYERS
 
 #: Most labels of numbered layers below a panel.
