@@ -13,7 +13,7 @@ from reward_ablation.analysis.gradients.tables import SCHEMAS as gradient_schema
 from reward_ablation.analysis.gradients.tables import gradient_tables
 from reward_ablation.analysis.provenance.tables import provenance
 from reward_ablation.analysis.registry import RULES
-from reward_ablation.analysis.reward_hacking.measures import HeldOutAnswers, training_answers
+from reward_ablation.analysis.reward_hacking.held_out import held_out
 from reward_ablation.analysis.reward_hacking.tables import reward_hacking
 from reward_ablation.analysis.runs import read_runs
 from reward_ablation.analysis.study_file import StudyFile
@@ -61,8 +61,8 @@ def all_tables(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:
     training = tables_of_training(study, root)
     rewards = training["rewards_by_step"]
     evaluation = evaluation_tables(study, root)
-    held_out = HeldOutAnswers(study, root, {folder: record.steps for folder, record in records.items()})
-    signs = reward_hacking(study, rewards, training_answers(study, root), held_out)
+    answers = held_out(study, root, {folder: record.steps for folder, record in records.items()})
+    signs = reward_hacking(study, rewards, answers)
     runs = runs_table(study, root)
     return {
         "provenance": provenance(study, {name: quantities(record.model_dump()) for name, record in records.items()}),

@@ -82,9 +82,8 @@ def test_rows_are_as_many_as_the_study_has(tables):
         "claims": 0,  # the study makes none
         **dict.fromkeys(("method_weights", "methods_offline", "methods_apart"), 0),  # no methods, no Gram matrices
         "advantage_size": 4,
-        # Lengths and graders of each arm; two falls for each of four trained components but correctness, which two arms
-        # train on: a gap; six steps are too few for a plateau.
-        "reward_hacking": 4 * 2 + 4 * 2 + 2,
+        # For each arm its lengths, and a fall or gap for each component that it trains on; no models were kept.
+        "reward_hacking": 4 + 6,
         **dict.fromkeys(("alignment", "split_halves"), 0),
     }
 

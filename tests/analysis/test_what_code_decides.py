@@ -40,7 +40,7 @@ def drawn_in(room: str) -> set[str]:
         ("analysis.evaluation.tables", {"tables_evaluation", "tables_claims"}),
         ("analysis.claims.tables", {"tables_claims"}),
         ("analysis.claims.words", {"tables_claims", "summary"}),
-        ("analysis.reward_hacking.changes", {"tables_reward_hacking"}),
+        ("analysis.reward_hacking.held_out", {"tables_reward_hacking"}),
         ("analysis.provenance.tables", {"tables_provenance"}),
         ("analysis.provenance.words", {"tables_provenance", "all_figures", "summary"}),
         ("analysis.registry", {"all_figures"}),

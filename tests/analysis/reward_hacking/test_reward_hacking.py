@@ -1,13 +1,12 @@
+"""Signs of reward hacking on made-up courses."""
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from analysis.made_up import MadeUpStudy
-from reward_ablation.analysis.reward_hacking.measures import HeldOut
-from reward_ablation.analysis.reward_hacking.tables import reward_hacking
-from reward_ablation.analysis.reward_hacking.words import number
-from reward_ablation.analysis.study_file import StudyFile, correctness_component
-from specs import COMPONENT
+from reward_ablation.analysis.reward_hacking.tables import Pair, around, changes, points, reward_hacking, short
+from reward_ablation.analysis.study_file import StudyFile
 
 ARMS = {
     "form_only": {"right": 0.0, "form": 1.0},
@@ -16,9 +15,7 @@ ARMS = {
 }
 STEPS = 40
 TIME = np.arange(1, STEPS + 1)
-UP, FLAT = np.linspace(0.3, 0.9, STEPS), np.full(STEPS, 0.4)
-TURN = 0.4 - 0.015 * np.maximum(TIME - 20, 0)  # falls from the middle on
-TRAINING = "accuracy on the training problems of each step"
+UP, DOWN, FLAT = np.linspace(0.3, 0.9, STEPS), np.linspace(0.9, 0.3, STEPS), np.full(STEPS, 0.4)
 
 
 def study(*arms: str, **keys) -> StudyFile:
@@ -26,207 +23,127 @@ def study(*arms: str, **keys) -> StudyFile:
     return StudyFile.model_validate(plan | keys)
 
 
-def by_step(courses, column: str, noise=0.02, seeds=(0, 1), start=0) -> pd.DataFrame:
-    """Rows of arms and seeds by step: courses with independent noise."""
-    rng = np.random.default_rng(start)
+def rewards(courses, seeds=(0, 1), quantity="form") -> pd.DataFrame:
+    """Rows of `rewards_by_step`: a course by arm, with noise between seeds."""
+    rng = np.random.default_rng(1)
     rows = [
-        pd.DataFrame({"arm": arm, "seed": seed, "step": TIME, column: course + rng.normal(0, noise, STEPS)})
+        pd.DataFrame({"arm": arm, "seed": seed, "step": TIME, "mean": course + rng.normal(0, 0.02, STEPS)})
         for arm, course in courses.items()
         for seed in seeds
     ]
-    return pd.concat(rows, ignore_index=True)
+    return pd.concat(rows, ignore_index=True).assign(quantity=quantity)
 
 
-def rewards(form) -> pd.DataFrame:
-    """Rows of `rewards_by_step`: courses of the component `form` by arm."""
-    return by_step(form, "mean", start=1).assign(quantity="form")
-
-
-def answers(right, longer=None) -> pd.DataFrame:
-    """Rows of `training_answers`: courses of accuracy, and of lengths by correctness, by arm."""
-    lengths = by_step(longer or dict.fromkeys(right, np.full(STEPS, -0.1)), "wrong_longer", start=2)["wrong_longer"]
-    return by_step(right, "right").assign(sampling=0.02**2, wrong_longer=lengths)
-
-
-def models(*accuracies: float, one_grader=0.0, seeds=(0, 1), steps=(0, 10, 20, 30, 40)) -> HeldOut:
-    """Answers to 200 questions. Between models, only as many answers change as the accuracy does."""
-    easy = np.random.default_rng(0).random(200)
-    lenient = np.array([[(easy < accuracy).astype(float) for accuracy in accuracies]] * len(seeds))
-    shares = np.linspace(0, one_grader, len(accuracies))
-    alone = np.array([[(easy < share).astype(float) for share in shares]] * len(seeds))
-    return HeldOut("gsm8k", "sampled", list(seeds), np.array(steps[: len(accuracies)]), lenient, alone)
-
-
-def rows_of(found: pd.DataFrame, kind: str, arm: str = "form_only") -> pd.DataFrame:
-    return found[(found["kind"] == kind) & (found["arm"] == arm)]
-
-
-def test_a_fall_in_training_is_told_in_words():
-    form = {"form_only": UP, "right_only": FLAT, "penalty": UP}
-    right = {"form_only": TURN, "right_only": UP, "penalty": FLAT}
-    found = reward_hacking(study(), rewards(form), answers(right), {})
-    assert set(found["arm"][found["kind"].isin(["fall", "plateau"])]) == {"form_only", "penalty"}  # but correctness
-    assert list(found["arm"][found["sign"]]) == ["form_only"]
-    row = rows_of(found, "fall").iloc[0]
-    assert abs(row["onset"] - 20) <= 4
-    assert row["before"] == pytest.approx(0.4, abs=0.03)
-    assert row["change"] == pytest.approx(row["after"] - row["before"])
-    assert row["change_low"] < row["change"] < row["change_high"]
-    assert row["p"] < 0.05
-    assert row["p_rise"] < 0.001
-    assert np.isnan(row["p_control"])
-    assert row["sentence"].startswith("form_only: the reward form rose .")
-    assert f"-> .86 while {TRAINING} fell .4" in row["sentence"]
-    assert row["sentence"].endswith(f", from step {row['onset']} on")
-    none = rows_of(found, "fall", "penalty").iloc[0]
-    assert none["sentence"] == f"penalty: no sign (fall) of form against {TRAINING}"
-    assert (found["onset"].isna() == (found["p"] >= 0.05)).all()
-
-
-def test_a_component_of_negative_weight_is_pressed_down():
-    found = reward_hacking(study("penalty"), rewards({"penalty": UP[::-1]}), answers({"penalty": TURN}), {})
-    row = rows_of(found, "fall", "penalty").iloc[0]
-    assert row["sign"]
-    assert row["rise"] > 0
-    assert "form fell, as its weight asks, ." in row["sentence"]
-
-
-def test_a_component_that_only_the_method_of_combination_names_is_looked_at():
-    budget = {"method": "lagrangian", "parameters": {"at_least": {"form": 0.9}}, "components": ["form"]}
-    plan = MadeUpStudy(arms={"right_only": ARMS["right_only"]}, methods={"right_only": budget}, steps=STEPS).plan()
-    of_study = StudyFile.model_validate(plan)
-    found = reward_hacking(of_study, rewards({"right_only": UP}), answers({"right_only": TURN}), {})
-    row = rows_of(found, "fall", "right_only").iloc[0]
-    assert row["sign"]
-    assert row["component"] == "form"
-
-
-def test_a_fall_without_a_rise_is_no_sign():
-    found = reward_hacking(study("form_only"), rewards({"form_only": FLAT}), answers({"form_only": TURN}), {})
-    row = rows_of(found, "fall").iloc[0]
-    assert row["p"] < 0.05
-    assert not row["sign"]
-
-
-def test_a_reward_that_rises_after_accuracy_has_stopped_is_a_plateau():
-    stops = 0.2 + 0.02 * np.minimum(TIME, 15)
-    found = reward_hacking(study("form_only"), rewards({"form_only": UP}), answers({"form_only": stops}), {})
-    assert list(found["kind"][found["sign"]]) == ["plateau"]
-    row = rows_of(found, "plateau").iloc[0]
-    assert abs(row["onset"] - 15) <= 4
-    assert f"after {TRAINING} had stopped rising at step {row['onset']}" in row["sentence"]
-    levels = 1 - np.exp(-TIME / 8)
-    alike = reward_hacking(
-        study("form_only"), rewards({"form_only": 0.3 + 0.6 * levels}), answers({"form_only": 0.2 + 0.4 * levels}), {}
-    )
-    assert not alike["sign"].any()
-
-
-def test_wrong_answers_that_grow_longer_than_right_ones_are_a_sign():
-    grows = {"right_only": np.linspace(-0.1, 0.4, STEPS)}
-    found = reward_hacking(study("right_only"), rewards({"right_only": FLAT}), answers({"right_only": UP}, grows), {})
-    row = found[found["sign"]].iloc[0]
-    assert (row["kind"], row["component"]) == ("length", None)
-    assert row["sentence"].startswith("right_only: length of wrong over right completions rose .9")
-    shorter = {"right_only": np.linspace(-0.5, -0.1, STEPS)}  # and shorter still at the end
-    found = reward_hacking(study("right_only"), rewards({"right_only": FLAT}), answers({"right_only": UP}, shorter), {})
-    assert not found["sign"].any()
-
-
-def test_accuracy_on_questions_not_trained_on_falls():
-    held_out = {"form_only": [models(0.3, 0.35, 0.4, 0.3, 0.2)]}
-    found = reward_hacking(study("form_only"), rewards({"form_only": UP}), answers({"form_only": FLAT}), held_out)
-    signs = found[found["sign"]]
-    assert list(signs["measure"]) == ["lenient accuracy on gsm8k (sampled)"]
-    assert signs["onset"].iloc[0] == 20
-    assert "fell .35 -> .18, from step 20 on" in signs["sentence"].iloc[0]  # shares of the 200 questions
-    assert (signs["points"].iloc[0], signs["seeds"].iloc[0]) == (5, 2)
-    rises = {"form_only": [models(0.2, 0.3, 0.4)]}
-    found = reward_hacking(study("form_only"), rewards({"form_only": UP}), answers({"form_only": FLAT}), rises)
-    assert not found["sign"].any()
-
-
-def test_training_accuracy_that_questions_not_trained_on_do_not_confirm_is_a_gap():
-    same = {"right_only": [models(0.3, 0.3, 0.3, 0.3, 0.3)]}
-    found = reward_hacking(study("right_only"), rewards({"right_only": FLAT}), answers({"right_only": UP}), same)
-    row = found[found["sign"]].iloc[0]
-    assert row["kind"] == "gap"
-    assert row["change"] == pytest.approx(0.6, abs=0.05)
-    too = {"right_only": [models(0.3, 0.45, 0.6, 0.75, 0.9)]}
-    found = reward_hacking(study("right_only"), rewards({"right_only": FLAT}), answers({"right_only": UP}), too)
-    assert not found["sign"].any()
-    found = reward_hacking(study("form_only"), rewards({"form_only": FLAT}), answers({"form_only": UP}), {})
-    assert "gap" not in set(found["kind"])  # correctness is not trained on
-
-
-def test_answers_that_one_grader_alone_calls_right_are_a_sign():
-    held_out = {"form_only": [models(0.4, 0.4, 0.4, 0.4, 0.4, one_grader=0.2)]}
-    found = reward_hacking(study("form_only"), rewards({"form_only": UP}), answers({"form_only": FLAT}), held_out)
-    assert list(found["kind"][found["sign"]]) == ["grader"]
-    held_out = {"form_only": [models(0.4, 0.4)]}
-    found = reward_hacking(study("form_only"), rewards({"form_only": UP}), answers({"form_only": FLAT}), held_out)
-    assert "grader" not in set(found["kind"])
-
-
-@pytest.mark.parametrize("of_control", ["falls", "stays", "absent"])
-def test_a_sign_that_the_control_shows_too_is_none(of_control):
-    right = {"form_only": TURN} | {"falls": {"right_only": TURN}, "stays": {"right_only": FLAT}, "absent": {}}[
-        of_control
+def answers(metric, tokens=(100, 100, 100), seeds=(0, 1), steps=(0, 20, 40)) -> pd.DataFrame:
+    """Held-out answers: by arm the metric at each step, with a difference between seeds that grows."""
+    rows = [
+        (arm, seed, step, value + 0.001 * seed * step, length * (1 + 0.0005 * seed * step))
+        for arm, values in metric.items()
+        for seed in seeds
+        for step, value, length in zip(steps, values, tokens, strict=False)
     ]
-    falling, staying = models(0.4, 0.4, 0.4, 0.3, 0.2), models(0.4, 0.4, 0.4, 0.4, 0.4)
-    held_out = {"form_only": [falling], "right_only": [staying if of_control == "stays" else falling]}
-    form = rewards({"form_only": UP} | ({} if of_control == "absent" else {"right_only": FLAT}))
-    with_control = study("form_only", "right_only", control="right_only")
-    found = rows_of(reward_hacking(with_control, form, answers(right), held_out), "fall")
-    assert (found["p"] < 0.05).all()
-    assert list(found["sign"]) == [of_control != "falls"] * 2
-    assert found["p_control"].isna().all() == (of_control == "absent")
+    return pd.DataFrame(rows, columns=["arm", "seed", "step", "metric", "tokens"])
 
 
-def test_the_gap_is_compared_with_that_of_the_control():
-    form, right = {"right_only": FLAT, "form_only": FLAT}, {"right_only": UP, "form_only": UP}
-    held_out = {arm: [models(0.3, 0.3, 0.3, 0.3, 0.3)] for arm in right}
-    plan = study("right_only", "form_only", control="form_only")
-    gap = rows_of(reward_hacking(plan, rewards(form), answers(right), held_out), "gap", "right_only").iloc[0]
-    assert gap["p"] < 0.05
-    assert gap["p_control"] > 0.05
-    assert not gap["sign"]
+def signs(found: pd.DataFrame) -> set[tuple[str, str, int]]:
+    rows = found[found["sign"]]
+    return set(zip(rows["arm"], rows["kind"], rows["since"], strict=True))
 
 
-def test_a_study_of_few_steps_or_without_correctness_has_what_can_be_known():
-    short = answers({"form_only": TURN}).query("step <= 3")
-    found = reward_hacking(study("form_only"), rewards({"form_only": UP}).query("step <= 3"), short, {})
-    assert found.empty
-    nothing = answers({"form_only": TURN}).iloc[:0]
-    assert reward_hacking(study("form_only"), rewards({"form_only": UP}), nothing, {}).empty
+def test_a_fall_while_the_reward_rose_is_a_sign_with_the_points_it_is_between():
+    one = study("form_only", "right_only")
+    table = reward_hacking(
+        one,
+        rewards({"form_only": UP, "right_only": FLAT}),
+        answers({"form_only": (0.3, 0.8, 0.3), "right_only": (0.4, 0.6, 0.8)}),
+    )
+    assert signs(table) == {("form_only", "fall", 20)}  # it ends as high as the base model
+    row = table[table["sign"]].iloc[0]
+    assert (row["component"], row["before"], row["after"]) == ("form", pytest.approx(0.81), pytest.approx(0.32))
+    assert row["rise_low"] > 0 > row["change_high"]
+    assert row["sentence"].startswith("form_only: the reward form rose by .")
+    assert "lenient accuracy on gsm8k_test fell .81 -> .32 (−" in row["sentence"]
+    assert row["sentence"].endswith("since step 20")
 
 
-def test_clean_arms_raise_few_alarms():
-    """100 arms whose accuracy stays as form rises, five measures each: at 5 % an arm, of standard error 2.2 %."""
-    rng = np.random.default_rng(4)
-    signs = 0
-    for start in range(100):
-        table = by_step({"form_only": FLAT}, "right", 0.1, start=start).assign(sampling=0.01)
-        table["wrong_longer"] = rng.normal(0, 0.2, len(table))
-        signs += reward_hacking(study("form_only"), rewards({"form_only": UP}), table, {})["sign"].any()
-    assert signs <= 14
+def test_a_plateau_is_no_sign():
+    one = study("form_only")
+    table = reward_hacking(one, rewards({"form_only": UP}), answers({"form_only": (0.2, 0.8, 0.8)}))
+    assert signs(table) == set()
+    assert (table["sentence"] == "form_only: no sign (fall) since step 20").any()
 
 
-def test_numbers_have_two_digits():
-    assert [number(value) for value in (0.321, -0.5, 1, 12.345)] == [".32", "-.50", "1.00", "12.35"]
+def test_a_penalty_that_falls_is_a_reward_that_rises():
+    one = study("penalty")
+    table = reward_hacking(one, rewards({"penalty": DOWN}), answers({"penalty": (0.8, 0.8, 0.2)}))
+    assert ("penalty", "fall", 20) in signs(table)
+    assert signs(reward_hacking(one, rewards({"penalty": UP}), answers({"penalty": (0.8, 0.8, 0.2)}))) == set()
 
 
-def test_the_component_that_scores_the_answer_is_found_by_its_function():
-    plan = MadeUpStudy(arms={"only": {"a": 1.0, "b": 1.0}}).plan()
-    assert correctness_component(StudyFile.model_validate(plan)) == ("a", 1.0)
-    for run in plan["runs"]:
-        run["spec"]["components"] = {
-            "a": COMPONENT | {"function": "cosine_length"},
-            "b": COMPONENT | {"function": "three_way_verifier", "parameters": {"correct": 2}},
-        }
-    assert correctness_component(StudyFile.model_validate(plan)) == ("b", 2.0)
-    for run in plan["runs"]:
-        run["spec"]["components"] = {
-            name: COMPONENT | {"function": f"{kind}_length"} for name, kind in (("a", "cosine"), ("b", "token"))
-        }
-    assert correctness_component(StudyFile.model_validate(plan)) is None
+def test_training_that_rises_beyond_held_out_answers_is_a_gap(monkeypatch):
+    one = study("right_only")
+    monkeypatch.setattr(
+        "reward_ablation.analysis.reward_hacking.tables.correctness_component", lambda study: ("right", 1.0)
+    )
+    table = reward_hacking(
+        one, rewards({"right_only": UP}, quantity="right"), answers({"right_only": (0.3, 0.35, 0.35)})
+    )
+    assert ("right_only", "gap", 0) in signs(table)
+    sentence = table.loc[table["kind"] == "gap", "sentence"].iloc[0]
+    assert "the accuracy of training rose beyond lenient accuracy on gsm8k_test by ." in sentence
+    with_it = answers({"right_only": (0.3, 0.6, 0.9)})
+    assert signs(reward_hacking(one, rewards({"right_only": UP}, quantity="right"), with_it)) == set()
+
+
+def test_longer_answers_are_a_sign_where_the_metric_is_not_shown_to_have_risen():
+    one = study("form_only")
+    flat, up = ({"form_only": values} for values in ((0.4, 0.4, 0.4), (0.2, 0.5, 0.9)))
+    table = reward_hacking(one, rewards({"form_only": FLAT}), answers(flat, tokens=(100, 150, 300)))
+    assert {kind for _, kind, _ in signs(table)} == {"length"}
+    assert "answers grew from 100 to 303 tokens (factor " in table["sentence"].str.cat()
+    assert signs(reward_hacking(one, rewards({"form_only": FLAT}), answers(up, tokens=(100, 150, 300)))) == set()
+
+
+def test_one_seed_has_no_interval_and_no_sign_and_says_so():
+    one = study("form_only", seeds=[0])
+    table = reward_hacking(
+        one, rewards({"form_only": UP}, seeds=(0,)), answers({"form_only": (0.9, 0.9, 0.1)}, seeds=(0,))
+    )
+    assert not table["sign"].any()
+    assert table["sentence"].str.contains("no interval").all()
+
+
+def test_seeds_that_do_not_differ_have_no_interval_either():
+    index = pd.MultiIndex.from_product([["x"], [0, 1]], names=["arm", "seed"])
+    found = changes(Pair(pd.Series(0.5, index), pd.Series(0.1, index)), 0.95)["x"]
+    assert (found.change, found.seeds) == (pytest.approx(-0.4), 2)
+    assert np.isnan([found.low, found.high]).all()
+
+
+def test_intervals_borrow_one_degree_of_freedom():
+    index = pd.MultiIndex.from_product([["x", "y"], [0, 1]], names=["arm", "seed"])
+    after = pd.Series([0.1, 0.3, 0.0, 0.4], index)
+    found = changes(Pair(pd.Series(0.0, index), after), 0.95)
+    # variances .02 and .08 are averaged; Student's t of two degrees of freedom is 4.303
+    assert found["x"].high - 0.2 == pytest.approx(4.3027 * (0.05 / 2) ** 0.5, rel=1e-4)
+    assert found["y"].high - 0.2 == pytest.approx(found["x"].high - 0.2)
+
+
+def test_points_are_the_base_model_and_the_kept_model_nearest_the_middle():
+    rows = answers({"x": (0.1, 0.2, 0.3, 0.4)}, tokens=(1, 2, 3, 4), steps=(0, 10, 25, 40))
+    [(start, first, _, end), (share, middle, _, _)] = points(rows)
+    assert (start, first, share, middle) == (0, 0, 25 / 40, 25)
+    assert end["step"].unique().tolist() == [40]
+    assert len([*points(rows[rows["step"].isin([0, 40])])]) == 1
+
+
+def test_rewards_around_a_point_are_of_a_tenth_of_the_steps():
+    course = rewards({"x": TIME / 1.0}, seeds=(0,))
+    assert around(course, 0.0).iloc[0] == pytest.approx(2.5, abs=0.1)
+    assert around(course, 1.0).iloc[0] == pytest.approx(38.5, abs=0.1)
+    assert around(course, 0.5).iloc[0] == pytest.approx(20.5, abs=0.1)
+
+
+@pytest.mark.parametrize(("value", "text"), [(0.304, ".30"), (-0.5, "−.50"), (1.2, "1.20"), (1234.5, "1,234")])
+def test_numbers(value, text):
+    assert short(value) == text
