@@ -69,7 +69,7 @@ def test_rows_are_as_many_as_the_study_has(tables):
         "evaluation_by_run": (4 * 2 + 1) * (9 + 12),  # runs, base model; metrics, sampled also pass@1, pass@2, maj@2
         "evaluation_by_arm": 5 * (9 + 12),  # arms and the base model
         "paired_differences": 3 * (9 + 12),
-        "component_effects": 6 * (9 + 12),  # three components: alone against the base model, and by regression
+        "component_effects": 3 * (9 + 12),  # three components, by regression
         "rewards_by_step": 4 * 2 * 6 * 6,  # steps, three components with total, tokens, truncated
         "similarity_by_step": 4 * 2 * 6 * 6 * 2 * 3,  # steps, layers with "all", definitions, pairs
         "similarity_by_arm": 4 * 6 * 2 * 3 * 5,  # layers, definitions, pairs, the cosine and its parts

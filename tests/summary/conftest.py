@@ -46,7 +46,7 @@ def tables(study):
             baseline=baseline, provenance="same", family="exploratory"
         ),
         "component_effects": rows(
-            mode=modes, metric=metrics, method=["one_at_a_time", "shapley"], component=study.components
+            mode=modes, metric=metrics, method=["leave_one_out"], component=study.components
         ).assign(note=None),
         "reward_hacking": pd.DataFrame(hacking).assign(sentence=["no sign", "format rose .45 -> .97 <b>"]),
         "provenance": pd.DataFrame([provenance]),

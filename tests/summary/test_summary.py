@@ -11,7 +11,7 @@ from reward_ablation.analysis.evaluation.metrics import NAMES as METRICS
 from reward_ablation.analysis.tables import write_csv, write_tables
 from reward_ablation.summary.__main__ import main
 from reward_ablation.summary.cells import plain
-from reward_ablation.summary.text import main_method, summary
+from reward_ablation.summary.text import summary
 
 
 def tables_in(words: str) -> list[tuple[str, list[dict[str, str]]]]:
@@ -128,31 +128,19 @@ def test_when_the_question_was_declared_is_said(study, tables, cost, changed, wo
 def test_a_model_that_does_not_fit_has_no_numbers_but_its_reason(study, tables, cost):
     table = tables["component_effects"]
     failed = {"estimate": np.nan, "low": np.nan, "high": np.nan, "p_holm": np.nan, "note": "the model does not fit"}
-    tables["component_effects"] = table[table["method"] == "shapley"].assign(method="regression", **failed)
+    tables["component_effects"] = table.assign(method="regression", **failed)
     words = summary(study, tables, cost)
     assert "greedy, regression on shares of weights, this component alone minus the others" in words
     assert "(table `component_effects`): none, as the model does not fit." in words
     assert "component_effects" not in [name for name, _ in tables_in(words)]
 
 
-@pytest.mark.parametrize(
-    ("design", "methods", "method"),
-    [
-        ("factorial", ["shapley", "main_effect", "leave_one_out"], "main_effect"),
-        ("leave_one_out", ["one_at_a_time", "leave_one_out"], "leave_one_out"),
-        ("one_at_a_time", ["one_at_a_time", "over_control"], "over_control"),
-        ("simplex", ["one_at_a_time", "regression"], "regression"),
-        ("simplex", ["regression", "quadratic_regression"], "quadratic_regression"),
-        ("list", ["one_at_a_time", "regression"], "one_at_a_time"),
-    ],
-)
-def test_each_design_has_one_method(design, methods, method):
-    assert main_method(design, pd.DataFrame({"method": methods, "estimate": 0.1})) == method
-
-
-def test_a_method_with_an_estimate_comes_before_one_without():
-    rows = pd.DataFrame({"method": ["quadratic_regression", "regression"], "estimate": [np.nan, 0.1]})
-    assert main_method("simplex", rows) == "regression"
+def test_a_design_whose_arms_allow_no_effects_says_why(study, tables, cost):
+    tables["component_effects"] = tables["component_effects"].iloc[:0]
+    words = summary(study.model_copy(update={"design": "one_at_a_time"}), tables, cost)
+    assert (
+        "None: a component alone has an effect over a control arm (`control`), which this study does not have." in words
+    )
 
 
 def test_signs_of_reward_hacking_provenance_and_cost_are_told(study, tables, cost):
@@ -195,7 +183,7 @@ def test_empty_tables_are_said_in_words(study, tables, cost):
         tables[name] = tables[name].iloc[:0]
     words = summary(study, tables, cost)
     assert "None: the study has one arm." in words
-    assert "None: no effect of a single component can be estimated from the arms of this study." in words
+    assert "None: the arms of this study do not allow any." in words
     assert "Nothing could be compared" in words
 
 

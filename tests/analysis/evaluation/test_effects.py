@@ -34,14 +34,12 @@ def test_effects_that_were_made_up_are_found(factorial):
     rows = factorial["component_effects"].query("mode == 'greedy' and metric == 'accuracy_lenient'")
     rows = rows.set_index(["method", "component"])
     # A weight of 1 on correctness adds .3 to the chance of a right answer, cut off at 1; on format nothing.
-    for method in ("main_effect", "shapley", "leave_one_out", "one_at_a_time"):
-        right, nothing = rows.loc[(method, "correctness")], rows.loc[(method, "format")]
-        assert right["low"] < 0.28 < right["high"]
-        assert right["p_holm"] < 0.05
-        assert nothing["low"] < 0 < nothing["high"]
-        assert nothing["p"] > 0.05
-    both = rows.loc[("interaction", "correctness:format")]
-    assert both["low"] < 0 < both["high"]
+    right, nothing = rows.loc[("main_effect", "correctness")], rows.loc[("main_effect", "format")]
+    assert right["low"] < 0.28 < right["high"]
+    assert right["p_holm"] < 0.05
+    assert nothing["low"] < 0 < nothing["high"]
+    assert nothing["p"] > 0.05
+    assert len(rows) == 2
     assert (rows["seeds"] == 3).all()
     assert (rows["questions"] == 400).all()
 
@@ -51,22 +49,21 @@ def test_effects_are_those_of_the_arms_means(factorial):
     effects = factorial["component_effects"].set_index(["mode", "metric", "method", "component"])["estimate"]
     for mode, metric in [("greedy", "tokens"), ("sampled", "pass@2"), ("sampled", "maj@2")]:
         of = means[mode, metric]
-        expected = (of["correctness"] + of["correctness_format"] - of["format"] - of["base"]) / 2
+        expected = of["correctness_format"] - of["format"]  # the base model stands for no arm
         assert effects[mode, metric, "main_effect", "correctness"] == pytest.approx(expected)
-        assert effects[mode, metric, "one_at_a_time", "format"] == pytest.approx(of["format"] - of["base"])
 
 
 def test_an_effect_that_is_a_difference_of_two_arms_has_its_interval(factorial):
     paired = factorial["paired_differences"].query("arm == 'correctness_format' and mode == 'sampled'")
-    effect = factorial["component_effects"].query("method == 'leave_one_out' and component == 'format'")
+    effect = factorial["component_effects"].query("component == 'format'")
     effect = effect.query("mode == 'sampled'").set_index("metric")
     for row in paired.to_dict("records"):  # the baseline is the arm with correctness alone
         found = effect.loc[row["metric"]]
         assert (found["low"], found["high"]) == pytest.approx((row["low"], row["high"]), abs=1e-5)
 
 
-def test_holm_is_over_components_of_one_method(factorial):
-    rows = factorial["component_effects"].query("mode == 'greedy' and metric == 'format' and method == 'shapley'")
+def test_holm_is_over_the_components(factorial):
+    rows = factorial["component_effects"].query("mode == 'greedy' and metric == 'format'")
     first, second = rows["p"].sort_values()
     assert sorted(rows["p_holm"]) == pytest.approx(sorted([min(1, 2 * first), min(1, max(2 * first, second))]))
 
@@ -88,7 +85,7 @@ def test_an_arm_with_settings_of_its_own_has_no_part_in_effects(tmp_path, capsys
 
     study = plan(tmp_path, change)
     assert arms_with_equal_settings({run.arm: run.spec for run in study.runs}) == ["correctness", "format"]
-    assert {effect.method for effect in effects_of(study)} == {"one_at_a_time"}
+    assert effects_of(study) == []  # an arm of the factorial design is missing
     assert "without correctness_format, whose settings differ in more than weights" in capsys.readouterr().out
 
 
@@ -127,7 +124,8 @@ def test_holm_is_over_the_declared_comparisons_and_all_others_are_exploratory(tm
     expected = [means[arm] - means["control"] for arm in of_control["arm"]]
     np.testing.assert_allclose(of_control["estimate"], expected, atol=1e-12)
     effects = made["component_effects"]
-    assert set(effects.loc[effects["method"] == "over_control", "component"]) == {"correctness", "format"}
+    assert set(effects["method"]) == {"leave_one_out"}
+    assert set(effects["component"]) == {"correctness", "format"}
     assert (rows["p_equivalent"].isna() == (rows["metric"] == "tokens")).all()
 
 
@@ -149,7 +147,7 @@ def test_a_mixture_that_is_no_straight_line_has_no_coefficients(tmp_path):
     weights = [(1, 0, 0), (0, 1, 0), (0, 0, 1), (0.5, 0.5, 0), (0, 0.5, 0.5), (0.5, 0, 0.5)]
     arms = {f"arm{n}": dict(zip(("correctness", "format", "length"), w, strict=True)) for n, w in enumerate(weights)}
     study = MadeUpStudy(arms, seeds=(0, 1, 2), datasets={"gsm8k_test": 400}, design="simplex", steps=1, layers=0)
-    rows = tables(study, tmp_path)["component_effects"].query("method == 'regression' and mode == 'greedy'")
+    rows = tables(study, tmp_path)["component_effects"].query("mode == 'greedy'")
     assert not rows["component"].str.contains("lack").any()
     straight = rows.set_index(["metric", "component"])
     fails = rows["note"].notna()

@@ -110,21 +110,21 @@ def test_one_arm_has_no_difference(made_up):
     assert "nothing to compare: the study has one arm" in words
 
 
-def test_effects_stand_under_their_methods(made_up):
+def test_effects_stand_under_their_definition(made_up):
     study = made_up("four arms").study
-    table = pd.concat([effect_table("shapley", study.components), effect_table("interaction", ["correctness:format"])])
+    table = effect_table("main_effect", study.components)
     labels = [row.label for row in rows_of(table, study)]
-    assert labels == ["interaction", "correctness × format", "Shapley value", "correctness", "format", "length"]
+    assert labels == ["mean difference beside the others", "correctness", "format", "length"]
     panel = effects(table, study).axes[0]
-    assert [label.get_text() for label in panel.get_yticklabels()] == labels
-    bold = [label.get_text() for label in panel.get_yticklabels() if label.get_fontweight() == "bold"]
-    assert bold == ["interaction", "Shapley value"]
+    written = [label.get_text().replace("\n", " ") for label in panel.get_yticklabels()]
+    assert written == labels
+    assert [label.get_fontweight() for label in panel.get_yticklabels()] == ["bold", *["normal"] * 3]
     places = [container[0].get_ydata()[0] for container in panel.containers if not hasattr(container, "patches")]
-    assert places == [1, 3, 4, 5]
+    assert places == [1, 2, 3]
 
 
 def test_no_effect_is_said_in_words(made_up):
     study = made_up("four arms").study
-    table = effect_table("shapley", study.components).iloc[:0]
+    table = effect_table("main_effect", study.components).iloc[:0]
     words = [text.get_text() for text in effects(table, study).findobj(Text)]
-    assert any(text.startswith("no effects: no two arms differ in one component alone") for text in words)
+    assert any(text.startswith("no effects: the arms do not allow those of the study's design") for text in words)

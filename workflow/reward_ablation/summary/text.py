@@ -35,17 +35,21 @@ CLAIMS, SIZES = "claims", "advantage_size"
 #: Metrics of mathematics that the summary gives for each arm.
 OF_MATHEMATICS = ("accuracy_strict", "accuracy_lenient", "format")
 
-#: Methods of effects, with their names in the summary. The summary uses the first method that the study's arms allow,
-#: after the methods for which the study's design is made.
+#: Definitions of an effect in words.
 METHODS = {
-    "main_effect": "main effects",
     "leave_one_out": "the arm with all components minus the one that lacks this one",
     "over_control": "the arm with this component alone minus the control arm",
-    "one_at_a_time": "the arm with this component alone minus the base model",
+    "main_effect": "mean difference that the component makes beside each set of the others",
     "quadratic_regression": "quadratic regression on shares of weights, this component alone minus the others",
     "regression": "regression on shares of weights, this component alone minus the others",
 }
-METHODS_OF_DESIGNS = {"simplex": ["quadratic_regression", "regression"], "one_at_a_time": ["over_control"]}
+
+#: Why studies of a design have no effects.
+NO_EFFECTS = {
+    "one_at_a_time": "a component alone has an effect over a control arm (`control`), which this study does not have",
+    "factorial": "a factorial design needs an arm for each set of two components or more, at one weight each",
+    "simplex": "a regression needs more arms than components",
+}
 
 #: The summary warns of arms with fewer seeds than this.
 FEW_SEEDS = 5
@@ -291,31 +295,19 @@ def differences(study: StudyFile, table: pd.DataFrame) -> list[str]:
 
 
 def effects(study: StudyFile, table: pd.DataFrame) -> list[str]:
-    """Section on the effects of the components on the main metric, by the one method that suits the design."""
+    """Section on the effects of the components on the main metric, by the design's definition."""
     parts = [f"## Effects of the components on {name_of(study.main_metric)}"]
     of_kinds = datasets_and_modes(study, of_metric(table, study.main_metric))
     for dataset, mode, rows in of_kinds:
-        method = main_method(study.design, rows)
-        shown = rows[rows["method"] == method]
-        known = shown[shown["estimate"].notna()]
+        method, known = rows["method"].iloc[0], rows[rows["estimate"].notna()]
         lead = f"{dataset}, {mode}, {METHODS.get(method, method)} (table `component_effects`):"
         if known.empty:
-            parts.append(f"{lead} none, as {shown['note'].iloc[0]}.")
+            parts.append(f"{lead} none, as {rows['note'].iloc[0]}.")
         else:
             parts += [lead, compared(study, known, ["component"], "effect")]
     if not of_kinds:
-        parts.append("None: no effect of a single component can be estimated from the arms of this study.")
+        parts.append(f"None: {NO_EFFECTS.get(study.design, 'the arms of this study do not allow any')}.")
     return parts
-
-
-def main_method(design: str, rows: pd.DataFrame) -> str:
-    """The method for which the design is made, or else the first of `METHODS` among the rows.
-
-    A method with an estimate goes before methods without one.
-    """
-    methods = list(rows.loc[rows["estimate"].notna(), "method"].unique()) or list(rows["method"].unique())
-    order = [*METHODS_OF_DESIGNS.get(design, []), *METHODS, *methods]
-    return next(method for method in order if method in methods)
 
 
 def reward_hacking(table: pd.DataFrame) -> list[str]:

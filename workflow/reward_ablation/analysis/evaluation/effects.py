@@ -16,14 +16,11 @@ from reward_ablation.analysis.evaluation.answers import (
     tested_columns,
 )
 from reward_ablation.analysis.evaluation.seed_means import SeedMeansByMode
-from reward_ablation.analysis.statistics.contrasts import BASE, LACK_OF_FIT, Effect, effects, reach
+from reward_ablation.analysis.statistics.contrasts import LACK_OF_FIT, Effect, effects, reach
 from reward_ablation.analysis.statistics.estimates import holm
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.study.canonical import dump
 from reward_ablation.study.run_spec import ArmSpec
-
-#: Designs whose weights may have more values than on and off.
-DESIGNS = {"simplex", "list"}
 
 #: A regression is dropped where its lack of fit has a p-value below this; with few seeds the test has little power.
 DOUBTFUL_FIT = 0.2
@@ -40,16 +37,16 @@ def arms_with_equal_settings(specs: Mapping[str, ArmSpec]) -> list[str]:
 
 
 def effects_of(study: StudyFile) -> list[Effect]:
-    """Effects that the study's arms allow; prints which arms have no part in them."""
+    """Effects by the design's definition; prints which arms have no part in them."""
     specs = {run.arm: run.spec for run in study.runs}
     arms = arms_with_equal_settings({arm: specs[arm] for arm in study.arm_names if arm != study.control})
     others = [arm for arm in study.arm_names if arm not in (*arms, study.control)]
     if others:
         print(f"component_effects: without {', '.join(others)}, whose settings differ in more than weights")
     weights = {arm.name: arm.weights for arm in study.arms if arm.name in arms}
-    allowed = effects(weights, study.components, study.design in DESIGNS, study.control)
+    allowed = effects(weights, study.components, study.design, study.control)
     if not allowed:
-        print("component_effects: none; no two arms differ in one component alone, and weights cannot be regressed on")
+        print(f"component_effects: none; the arms do not allow the effects of the design {study.design}")
     elif not seeds_of(study, allowed):
         print("component_effects: none; the arms have no seed in common")
         return []
@@ -58,7 +55,7 @@ def effects_of(study: StudyFile) -> list[Effect]:
 
 def seeds_of(study: StudyFile, allowed: list[Effect]) -> list[int]:
     """Seeds that every arm with a part in an effect has."""
-    arms = {arm for effect in allowed for arm in effect.coefficients if arm != BASE}
+    arms = {arm for effect in allowed for arm in effect.coefficients}
     trained = {(run.arm, run.seed) for run in study.runs}
     return [seed for seed in study.seeds if all((arm, seed) in trained for arm in arms)]
 
@@ -84,11 +81,11 @@ class EffectSums:
         self.lack_of_fit = [n for n, effect in enumerate(effects) if effect.component.startswith(LACK_OF_FIT)]
 
     def add(self, arm: str, dataset: str, of_modes: dict[str, Answered]) -> None:
-        """Add an arm's answers to every effect. The base model has no seed: its answers count with every seed."""
+        """Add an arm's answers to every effect that it has a part in."""
         if arm not in self.arms:
             return
         for mode, answers in of_modes.items():
-            places = [0 if arm == BASE else answers.seeds.index(seed) for seed in self.seeds]
+            places = [answers.seeds.index(seed) for seed in self.seeds]
             values, by_seed = answers.values[:, places], answers.by_seed[:, :, places]
             if (dataset, mode) not in self.by_mode:
                 self.by_mode[dataset, mode] = [
@@ -138,8 +135,7 @@ def effect_tables(sums: EffectSums, study: StudyFile, means: dict[str, SeedMeans
     for (dataset, mode), totals in sums.totals().items():
         rows = []
         for effect, total in zip(sums.effects, totals, strict=True):
-            trained = {arm: share for arm, share in effect.coefficients.items() if arm != BASE}
-            variance, flags = seed_part(means[dataset].get(mode), trained, total)
+            variance, flags = seed_part(means[dataset].get(mode), effect.coefficients, total)
             of_effect = distribution_of(total, dataset, reach(effect), variance)
             columns = tested_columns(of_effect, total, study.confidence, None)
             rows.append(columns | {"method": effect.method, "component": effect.component, "flagged_arms": flags})

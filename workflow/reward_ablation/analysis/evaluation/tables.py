@@ -64,8 +64,8 @@ SCHEMAS = {
         (NUMBER, "p p_holm p_equivalent"),
         (TEXT, "family decision flagged_arms provenance"),
     ),
-    # method: main_effect, interaction, shapley, leave_one_out, one_at_a_time, over_control, regression or
-    # quadratic_regression; component: "a:b" for an interaction of two components; note: why there is no estimate.
+    # method: the design's definition of an effect: leave_one_out, over_control, main_effect, regression or
+    # quadratic_regression; note: why there is no estimate.
     "component_effects": columns(
         (TEXT, "dataset mode metric method component"), *ESTIMATE, (NUMBER, "p p_holm"), (TEXT, "flagged_arms note")
     ),
