@@ -114,6 +114,7 @@ def study_of(arms: list[str], seeds: int) -> StudyFile:
         arms=[StudyArm(name=arm, weights={"correctness": 1.0, "other": 1.0}) for arm in arms],
         runs=runs,
         confidence=0.95,
+        datasets=["questions"],
         primary=SimpleNamespace(dataset="questions", mode="sampled", metric="accuracy_lenient"),
     )
 

@@ -23,13 +23,18 @@ def metric_of_signs(study: StudyFile) -> str:
     return LENIENT if study.primary.metric == "accuracy_strict" else study.primary.metric
 
 
+def dataset_of_signs(study: StudyFile) -> str:
+    """The primary data set; in a preview that does not show it, the first that it shows."""
+    return study.primary.dataset if study.primary.dataset in study.datasets else next(iter(study.datasets))
+
+
 def held_out(study: StudyFile, root: Path, last_steps: dict[str, int]) -> pd.DataFrame:
     """Rows (arm, seed, step) of the primary data set: `metric` and `tokens`, means over questions.
 
     Sampled answers count where there are some, since training is on samples.
     Step 0 is the base model, in each run. `last_steps` has the last step of each run, by folder.
     """
-    dataset, metrics = study.primary.dataset, metrics_of_study(study)
+    dataset, metrics = dataset_of_signs(study), metrics_of_study(study)
     base = means_by_column(read_answers(study, root, dataset, BASE, metrics.columns, metrics.coded), metrics)
     rows = rows_of(base.index, SAMPLED if SAMPLED in modes_of(base.index) else study.primary.mode)
 

@@ -14,7 +14,7 @@ import pandas as pd
 from scipy.special import stdtrit
 
 from reward_ablation.analysis.evaluation.metrics import name_of
-from reward_ablation.analysis.reward_hacking.held_out import LENIENT, metric_of_signs
+from reward_ablation.analysis.reward_hacking.held_out import LENIENT, dataset_of_signs, metric_of_signs
 from reward_ablation.analysis.study_file import StudyFile, correctness_component
 from reward_ablation.analysis.tables import COUNT, FLAG, NUMBER, TEXT, columns
 
@@ -161,7 +161,7 @@ def row(kind: str, component: str | None, sign: bool, rise: Change | None, chang
 
 def sentence(row: Mapping[Any, Any], study: StudyFile, better: int) -> str:
     """A sign in words, or the statement that there is none."""
-    where = f"{name_of(metric_of_signs(study))} on {study.primary.dataset}"
+    where = f"{name_of(metric_of_signs(study))} on {dataset_of_signs(study)}"
     since = f"since step {row['since']}" if row["since"] else "since the base model"
     if pd.isna(row["change_low"]):
         return f"{row['arm']}: no interval ({row['kind']}), because the study has too few seeds, or none that differ"
