@@ -42,7 +42,7 @@ COLLAPSING, COLLAPSE = 0.2, 3.0
 class Scenario(NamedTuple):
     """Accuracies of the arms (the first is the baseline), and standard deviations of their seeds on the logistic scale.
 
-    All fields seed the simulation, the name too.
+    All fields but the last two seed the simulation, the name too.
     """
 
     name: str
@@ -50,6 +50,8 @@ class Scenario(NamedTuple):
     spreads: tuple[float, float, float, float] = (0.1, 0.1, 0.1, 0.1)
     correlation: float = 0.0
     collapsing: bool = False
+    questions: int = QUESTIONS
+    switching: bool = False  # half of the seeds answer a quarter of the questions otherwise; all else is right
 
 
 ALIKE = [
@@ -65,6 +67,14 @@ UNLIKE = [
     Scenario("last arm 8 times .1", spreads=(0.1, 0.1, 0.1, 0.8)),
     Scenario("baseline 8 times .1", spreads=(0.8, 0.1, 0.1, 0.1)),
     Scenario("a fifth of the seeds lose 3 logits", collapsing=True),
+]
+SIZES = [
+    *(
+        Scenario(f"last arm {last:g}, others {others:g}", spreads=(others, others, others, last), questions=questions)
+        for others, last in ((0.1, 0.4), (0.2, 0.8))
+        for questions in (200, 1319, 5000)
+    ),
+    Scenario("half of the seeds switch", (0.875,) * 4, switching=True),
 ]
 POWER = Scenario("power", (0.5, 0.55, 0.6, 0.7), (0.2, 0.2, 0.2, 0.2))
 
@@ -86,6 +96,10 @@ def simulated(
     scenario: Scenario, seeds: int, rng: np.random.Generator, questions: int = QUESTIONS, samples: int = SAMPLES
 ) -> np.ndarray:
     """Question means of `BATCH` studies: (studies, arms, seeds, questions) array."""
+    if scenario.switching:
+        values = np.ones((BATCH, len(scenario.accuracies), seeds, questions))
+        values[..., : questions // 4] = rng.random(values.shape[:3])[..., None] < 0.5
+        return values
     difficulty = rng.normal(0, DIFFICULTY, (BATCH, 1, questions))
     common = rng.normal(0, 1, (BATCH, seeds, 1))
     arms = []
@@ -124,7 +138,7 @@ def estimated(
 
 def measure(scenario: Scenario, seeds: int, studies: int) -> dict[str, Any]:
     """Coverage and mean length by method, arm and difference; shares of studies in which Holm's tests reject."""
-    rng = generator("coverage of studies", *map(str, scenario), str(seeds))
+    rng = generator("coverage of studies", *map(str, scenario[:5]), str(seeds))
     arms, identity = len(scenario.accuracies), np.eye(len(scenario.accuracies))
     truths = {f"accuracy {arm}": (identity[arm], scenario.accuracies[arm]) for arm in range(arms)}
     for arm in range(1, arms):
@@ -132,9 +146,9 @@ def measure(scenario: Scenario, seeds: int, studies: int) -> dict[str, Any]:
         truths[f"difference {arm}"] = (identity[arm] - identity[0], truth)
     held: dict[str, dict[str, list[np.ndarray]]] = {method: {} for method in METHODS}
     for batch in range(studies // BATCH):
-        values = simulated(scenario, seeds, rng)
+        values = simulated(scenario, seeds, rng, scenario.questions)
         names, numbers = [str(arm) for arm in range(arms)], list(range(seeds))
-        means = SeedMeans(names, numbers, values.mean(axis=3), [SHARE] * BATCH, QUESTIONS)
+        means = SeedMeans(names, numbers, values.mean(axis=3), [SHARE] * BATCH, scenario.questions)
         for method, of_method in held.items():
             p = []
             for name, (contrast, truth) in truths.items():
@@ -143,6 +157,7 @@ def measure(scenario: Scenario, seeds: int, studies: int) -> dict[str, Any]:
                 of_method.setdefault(f"length {name}", []).append(high - low)
                 if name.startswith("difference"):
                     p.append(of_contrast)
+            of_method.setdefault("tiny", []).append(np.mean(np.array(p) < 0.001, axis=0))
             corrected = np.apply_along_axis(holm, 0, np.array(p))
             rejected = corrected < 1 - CONFIDENCE
             of_method.setdefault("any found", []).append(rejected.any(axis=0))
@@ -183,6 +198,21 @@ def coverage_table(rows: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
+def sizes_table(rows: list[dict[str, Any]]) -> list[str]:
+    """Markdown: coverage by number of questions, and how often a difference has p < .001."""
+    lines = ["| spread of seeds | questions | seeds | accuracy | difference | p < .001, % |", "| --- " * 6 + "|"]
+    for row in rows:
+        scenario = Scenario(*row["scenario"])
+        for cell in row["cells"]:
+            shares = [of_kind(cell["moderated"], "holds", kind) for kind in ("accuracy", "difference")]
+            held = [f"{100 * np.mean(of):.1f} ({100 * min(of):.1f})" for of in shares]
+            tiny = f"{100 * cell['moderated']['tiny']:.2f}" if len(set(scenario.accuracies)) == 1 else ""
+            lines.append(
+                f"| {scenario.name} | {scenario.questions:,} | {cell['seeds']} | {' | '.join(held)} | {tiny} |"
+            )
+    return lines
+
+
 def power_table(cells: list[dict[str, Any]]) -> list[str]:
     """Markdown: power of Holm's tests for differences of 5, 10 and 20 points, by number of seeds."""
     lines = ["| seeds | +.05: per arm | moderated | +.10: per arm | moderated | +.20: per arm | moderated |"]
@@ -202,7 +232,9 @@ def table(result: dict[str, Any]) -> str:
         "tests call some difference significant although no arm differs."
     )
     power = "Power of Holm's tests of three differences. Seeds have a spread of .2 on the logistic scale:"
-    return "\n".join([*coverage_table(result["coverage"]), "", note, "", power, "", *power_table(result["power"])])
+    sizes = "Coverage of the moderated intervals by the number of questions, which no arm's accuracy depends on:"
+    parts = [[note], [power], power_table(result["power"]), [sizes], sizes_table(result["sizes"])]
+    return "\n".join([*coverage_table(result["coverage"]), *(line for part in parts for line in ("", *part))])
 
 
 def main() -> None:
@@ -217,7 +249,12 @@ def main() -> None:
         rows.append({"scenario": scenario, "cells": cells})
         print(*coverage_table(rows[-1:])[2:], sep="\n", flush=True)
     power = [measure(POWER, seeds, options.studies) for seeds in options.seeds]
-    result = {"studies": options.studies, "coverage": rows, "power": power}
+    sizes: list[dict[str, Any]] = []
+    for scenario in SIZES:
+        cells = [measure(scenario, seeds, options.studies) for seeds in options.seeds]
+        sizes.append({"scenario": scenario, "cells": cells})
+        print(*sizes_table(sizes[-1:])[2:], sep="\n", flush=True)
+    result = {"studies": options.studies, "coverage": rows, "power": power, "sizes": sizes}
     if options.json:
         options.json.write_text(json.dumps(result))
     print(table(result))

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import t
 
 from reward_ablation.analysis.statistics.limits import COUNT, SHARE
-from reward_ablation.analysis.statistics.seed_variance import DOUBTFUL, SeedMeans
+from reward_ablation.analysis.statistics.seed_variance import DOUBTFUL, USUAL_SEED_SD, SeedMeans
 
 ARMS = ["a", "b", "c", "d"]
 
@@ -117,3 +117,30 @@ def test_few_false_doubts_keep_most_contrasts_moderated():
     studies = np.random.default_rng(2).normal(0, 0.1, (4000, 4, 2))
     found = lengths(studies).of_contrast({"b": 1.0, "a": -1.0}, [0, 1])
     assert 1 - 3 * DOUBTFUL < (found.degrees > 1).mean() < 1
+
+
+def test_equal_seeds_are_not_taken_for_no_variance():
+    # a and b have equal seeds, c and d vary by .25 ** 2 / 2 and by nothing.
+    values = np.array([[[1.0, 1.0], [0.75, 0.75], [0.75, 1.0], [1.0, 1.0]]])
+    means = SeedMeans(ARMS, [0, 1], values, [SHARE], 200)
+    found = means.of_contrast({"b": 1.0, "a": -1.0}, [0, 1])
+    assert found.variance[0] == pytest.approx(2 * (0.25**2 / 2) / 4)
+    alike = SeedMeans(ARMS, [0, 1], np.ones((1, 4, 2)), [SHARE], 200)
+    assert alike.of_contrast({"a": 1.0}, [0, 1]).variance[0] == pytest.approx(USUAL_SEED_SD**2)
+    assert means.of_contrast({"c": 1.0}, [0, 1]).variance[0] < 0.25**2 / 2
+
+
+@pytest.mark.parametrize("seeds", [2, 3])
+def test_seeds_that_agree_by_chance_give_no_tiny_p_value(seeds):
+    """Each seed switches on, with probability 1/2, what decides a quarter of the questions, in all arms alike."""
+    rng = np.random.default_rng(seeds)
+    studies = 2000
+    values = 1 - 0.25 * (rng.random((studies, 4, seeds)) < 0.5)
+    means = SeedMeans(ARMS, list(range(seeds)), values, [SHARE] * studies, 200)
+    p = []
+    for arm, name in enumerate("bcd", start=1):
+        found = means.of_contrast({name: 1.0, "a": -1.0}, means.seeds)
+        estimate = (values[:, arm] - values[:, 0]).mean(axis=1)
+        p.append(2 * t.sf(np.abs(estimate) / np.sqrt(found.variance / seeds), found.degrees))
+    assert np.mean(np.array(p) < 0.001) <= 0.005
+    assert np.mean(np.array(p) >= 0.05) >= 0.94

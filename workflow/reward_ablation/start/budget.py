@@ -12,6 +12,7 @@ import yaml
 
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study
 from reward_ablation.analysis.evaluation.run_means import is_of_samples
+from reward_ablation.analysis.statistics.seed_variance import USUAL_SEED_SD
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.design.budget import Precision, Problem, TooFewHours, choose, precision_of
 from reward_ablation.design.pilot import finished_runs
@@ -25,9 +26,6 @@ from reward_ablation.study.run import Run
 from reward_ablation.study.study import Study
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import atomic_path
-
-#: Assumed standard deviation between seeds, as a part of the metric's range, where nothing says how large it is.
-USUAL_SEED_SD = 0.02
 
 #: An evaluation's questions and samples may be divided by these numbers; and the fewest questions that must be left.
 PARTS, FEWEST_QUESTIONS = (1, 2, 4), 50

@@ -31,6 +31,9 @@ MOST_BORROWED = 1.0
 #: An arm whose seeds differ more than those of the others, with a p-value below this, neither lends nor borrows.
 DOUBTFUL = 0.05
 
+#: Usual standard deviation between seeds, as a share of a metric's range, or of its mean where it has no range.
+USUAL_SEED_SD = 0.02
+
 #: Probability that any arm is flagged in a study in which the seeds of all arms differ alike.
 FALSE_FLAGS = 0.05
 
@@ -161,7 +164,23 @@ class SeedMeans:
         prior, prior_degrees = _prior(deviations, contrast * np.where(concerned, self.slope, 0.0), lending)
         borrowed = np.where((doubtful & concerned).any(axis=1), 0.0, np.minimum(prior_degrees, MOST_BORROWED))
         degrees = len(seeds) - 1 + borrowed
-        return SeedVariance(((len(seeds) - 1) * own + borrowed * prior) / degrees, degrees)
+        variance = ((len(seeds) - 1) * own + borrowed * prior) / degrees
+        return SeedVariance(np.maximum(variance, self._floor(contrast, places, own)), degrees)
+
+    def _floor(self, contrast: np.ndarray, places: Sequence[int], own: np.ndarray) -> np.ndarray:
+        """(metrics,) array: least variance of a contrast whose value is equal in all seeds; 0 for other contrasts.
+
+        Two or three equal seeds do not show that other seeds are equal, too. Each arm of such a contrast has the mean
+        variance of all arms of the study, and at least the usual one. Arms whose seeds seem to differ more than those
+        of the others count here: where seeds of some arms are equal by chance, the others must seem to.
+        """
+        chosen = self.values[:, :, places]
+        widths = np.array([of.high - of.low if of.finite else np.nan for of in self.limits])
+        scale = np.where(np.isnan(widths), np.abs(chosen[:, contrast != 0]).mean(axis=(1, 2)), widths)
+        whole = self.known[:, places].all(axis=1)
+        of_arms = chosen[:, whole].var(axis=2, ddof=1).mean(axis=1)
+        least = np.square(contrast).sum() * np.maximum(of_arms, (USUAL_SEED_SD * scale) ** 2)
+        return np.where(own <= (1e-9 * scale) ** 2, least, 0.0)
 
     def flagged_in(self, coefficients: Mapping[str, float]) -> np.ndarray:
         """Names of a contrast's flagged arms, by metric; None where there is none."""
