@@ -11,7 +11,6 @@ from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis import tables
 from reward_ablation.analysis.evaluation.run_means import QuestionMeans
 from reward_ablation.analysis.evaluation.tables import KeptTables
-from reward_ablation.analysis.reading import rows_by_arm
 from reward_ablation.analysis.statistics.contrasts import LACK_OF_FIT, MOST_CONTRASTS, regression
 from reward_ablation.analysis.tables import COUNT, NUMBER, TEXT, columns, write_tables
 from reward_ablation.analysis.training.tables import SCHEMAS
@@ -46,16 +45,6 @@ def test_what_waits_in_memory_does_not_grow_with_the_table(tmp_path, small_group
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[2] < 1.5 * peaks[1]
-
-
-def test_an_arm_is_read_across_row_groups(tmp_path, small_groups):
-    write_tables(parts(8), SCHEMA, tmp_path)
-    read = dict(rows_by_arm(tmp_path / "by_step.parquet", ["step", "value"]))
-    whole = pd.concat([rows for _, rows in parts(8)])
-    assert list(read) == ["arm0", "arm1", "arm2"]
-    for arm, rows in read.items():
-        expected = whole.loc[whole["arm"] == arm, ["step", "value"]].reset_index(drop=True)
-        pd.testing.assert_frame_equal(rows, expected)
 
 
 def test_a_rule_holds_one_arm_in_memory(tmp_path, monkeypatch):

@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -65,32 +64,6 @@ def read_rows(path: Path, columns: list[str], where: pc.Expression, coded: Colle
         groups = range(file.num_row_groups)
         parts = [file.read_row_group(group, columns, use_threads=False).filter(where) for group in groups]
         return pa.concat_tables(parts).unify_dictionaries().to_pandas()[columns]
-
-
-def rows_by_arm(path: Path, columns: list[str], coded: Collection[str] = ()) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Iterate over the arms of a table of the study, each with its rows, which are consecutive in the file.
-
-    One row group of the file and one arm are in memory at a time. `columns`, `coded` and errors are as in
-    `read_parquet`; the rows have no column `arm`.
-    """
-    arm = ""
-    parts: list[pd.DataFrame] = []
-    with _damage_reported(path), _opened(path, {"arm", *coded}) as file:
-        for group in range(file.num_row_groups):
-            rows = file.read_row_group(group, ["arm", *columns], use_threads=False).to_pandas()
-            codes = rows["arm"].cat.codes.to_numpy()
-            ends = [*np.flatnonzero(np.diff(codes)) + 1, len(rows)]
-            for first, end in zip([0, *ends], ends, strict=False):
-                if first == end:
-                    continue
-                name = str(rows["arm"].iat[first])
-                if parts and name != arm:
-                    yield arm, pd.concat(parts, ignore_index=True)
-                    parts = []
-                arm = name
-                parts.append(rows[columns].iloc[first:end])
-    if parts:
-        yield arm, pd.concat(parts, ignore_index=True)
 
 
 def _opened(path: Path, coded: Collection[str]) -> pq.ParquetFile:
