@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reward_ablation.analysis.registry import TABLES
-from reward_ablation.figures.catalogue import FIGURES, PAGES, figures_of, module_of, pages_of, tables_of
+from reward_ablation.figures.catalogue import APPENDIX, FIGURES, PAGES, figures_of, module_of, pages_of, tables_of
 
 CAPTIONS = Path(__file__).parents[2] / "workflow" / "report"
 
@@ -29,7 +29,9 @@ def test_titles_are_told_apart():
 def test_figures_of_tables_on_request_are_in_studies_that_ask_for_these_tables_alone():
     on_request = ["method_weights", "methods_offline"]
     assert [name for name in FIGURES if name not in figures_of(())] == on_request
-    assert [name for name in PAGES if name not in pages_of(["claims"])] == on_request
+    assert [name for name in APPENDIX if name not in pages_of(["claims"], appendix=True)] == on_request
+    assert pages_of([]) == PAGES
+    assert {*FIGURES} == {*PAGES, *APPENDIX, "cost"}
     assert figures_of(["combination", "claims"]) == FIGURES
 
 

@@ -53,7 +53,8 @@ rule all_figures:
         study="<results>/study.json",
         provenance="<results>/tables/provenance.parquet",
         pages=expand(
-            "<results>/figures/{figure}.pdf", figure=pages_of(study.asked_tables)
+            "<results>/figures/{figure}.pdf",
+            figure=pages_of(study.asked_tables, study.config.figures.appendix),
         ),
     output:
         pdf=report(

@@ -47,6 +47,7 @@ FURTHER = {
     "StudyConfig.evaluation": "How the base model and the trained models are judged.",
     "StudyConfig.confidence": "Level of the intervals.",
     "StudyConfig.statistics": "How the tables compute intervals and tests.",
+    "StudyConfig.figures": "Which figures `all.pdf` holds.",
     "Arm.training": "Settings of the trainer that replace the study's in this arm.",
     "Arm.weights": _WEIGHTS,
     **{f"{design}.weights": _WEIGHTS for design in ("Factorial", "LeaveOneOut", "OneAtATime")},

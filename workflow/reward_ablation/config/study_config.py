@@ -13,6 +13,7 @@ from reward_ablation.config.grpo_settings import GrpoSettings
 from reward_ablation.config.sections.claims import ClaimOnArms
 from reward_ablation.config.sections.data import Data, Prompt
 from reward_ablation.config.sections.evaluation import Evaluation
+from reward_ablation.config.sections.figures import Figures
 from reward_ablation.config.sections.launch import Launch
 from reward_ablation.config.sections.model import Model
 from reward_ablation.config.sections.primary import PrimaryQuestion
@@ -54,6 +55,7 @@ class StudyConfig(Section):
     bootstrap: int = Field(2000, gt=0, le=1_000_000, description="Resamples behind each interval.")
     confidence: float = Field(0.95, gt=0, lt=1)
     statistics: Statistics = Statistics()
+    figures: Figures = Figures()
     mixed_provenance: Literal["tell", "refuse"] = Field(
         "tell",
         description="Runs trained by different code, package versions or hardware: tell reports them, refuse makes no "

@@ -65,8 +65,12 @@ FIGURES = {
     "cost": Entry("Cost", ("cost",), "Cost of training by arm"),
 }
 
-#: Figures in all.pdf. A figure that shows times is in the report only, so that equal studies have equal files.
-PAGES = [name for name, entry in FIGURES.items() if not OF_TIMES & {*entry.tables}]
+#: Figures in all.pdf, in the order of its pages: the question and its answer, what differs, and how training went.
+PAGES = ["primary", "arms", "effects", "learning_curves", "rewards", "length", "alignment", "similarity_parts"]
+
+#: Figures that all.pdf has behind them where the study asks for an appendix. A figure that shows times is in the report
+#: only, so that equal studies have equal files.
+APPENDIX = [name for name, entry in FIGURES.items() if name not in PAGES and not OF_TIMES & {*entry.tables}]
 
 
 def figures_of(asked: Collection[str]) -> dict[str, Entry]:
@@ -78,9 +82,9 @@ def figures_of(asked: Collection[str]) -> dict[str, Entry]:
     return {name: entry for name, entry in FIGURES.items() if not missing & {TABLES[table] for table in entry.tables}}
 
 
-def pages_of(asked: Collection[str]) -> list[str]:
-    """Figures of a study that are in all.pdf; `asked` as in `figures_of`."""
-    return [name for name in figures_of(asked) if name in PAGES]
+def pages_of(asked: Collection[str], appendix: bool = False) -> list[str]:
+    """Figures of a study that are in all.pdf, with or without the appendix; `asked` as in `figures_of`."""
+    return [name for name in [*PAGES, *(APPENDIX if appendix else [])] if name in figures_of(asked)]
 
 
 def module_of(figure: str) -> str:
