@@ -197,7 +197,7 @@ rule all:
         ),
         "<results>/tables/evaluation_by_arm.csv",
         "<results>/figures/all.pdf",
-        "<results>/figures/cost.pdf",
+        expand("<results>/figures/{figure}.pdf", figure=figures_of(study.asked_tables)),
         "<results>/report/commands.html",
         "<results>/tables/summary.md",
         expand("<results>/{file}", file=[*study.scores, *study.exports]),
