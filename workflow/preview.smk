@@ -43,5 +43,5 @@ rule preview:
     input:
         "<results>/tables/evaluation_by_arm.csv",
         "<results>/figures/all.pdf",
-        "<results>/figures/cost.pdf",
+        expand("<results>/figures/{figure}.pdf", figure=figures_of(study.asked_tables)),
         "<results>/tables/summary.md",

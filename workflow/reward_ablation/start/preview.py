@@ -58,6 +58,7 @@ class PreviewStudy:
     trained_on: list[str]
     asked_tables: list[str]
     mixed_provenance: str
+    appendix: bool
     claims: tuple[()] = ()
     code_of = staticmethod(Study.code_of)
 
@@ -68,8 +69,8 @@ class PreviewStudy:
 
     @property
     def config(self) -> SimpleNamespace:
-        """The one key of the config that these rules read."""
-        return SimpleNamespace(mixed_provenance=self.mixed_provenance)
+        """The keys of the config that these rules read."""
+        return SimpleNamespace(mixed_provenance=self.mixed_provenance, figures=SimpleNamespace(appendix=self.appendix))
 
     @classmethod
     def read(cls, path: Path) -> PreviewStudy:
@@ -201,6 +202,7 @@ class Preview:
             trained_on=[file for file in study.trained_on if (root / file).is_file()],
             asked_tables=[rule for rule in study.asked_tables if rule != "claims"],
             mixed_provenance=study.config.mixed_provenance,
+            appendix=study.config.figures.appendix,
         )
 
     def _shown(self, path: Path | None = None) -> str:
