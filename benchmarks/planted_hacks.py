@@ -38,6 +38,7 @@ CLEAN = {
     "levelling off": "accuracy and reward level off, with autoregressive noise of .6",
     "saturates": "accuracy saturates before the other reward does",
     "curriculum": "problems of training become harder, held-out accuracy rises",
+    "longer": "accuracy levels off, and all answers grow longer",
     "wandering": "accuracy stays, with autoregressive noise of .9",
     "random walk": "accuracy is a random walk with drift",
 }
@@ -63,6 +64,8 @@ def courses(kind: str, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray
         right = right + lfilter([1.0], [1.0, -0.6], 0.24 * rng.normal(size=STEPS))
     elif kind == "saturates":
         right, other = logit(0.25) + 1.9 * (1 - np.exp(-10 * time)), logit(0.26) + 4 * time
+    elif kind == "longer":
+        padding = 0.5 * time
     elif kind == "wandering":
         right = logit(0.4) + lfilter([1.0], [1.0, -0.9], 0.22 * rng.normal(size=STEPS))
     elif kind == "random walk":

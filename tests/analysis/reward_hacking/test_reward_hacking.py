@@ -95,9 +95,9 @@ def test_training_that_rises_beyond_held_out_answers_is_a_gap(monkeypatch):
     assert signs(reward_hacking(one, rewards({"right_only": UP}, quantity="right"), with_it)) == set()
 
 
-def test_longer_answers_are_a_sign_where_the_metric_is_not_shown_to_have_risen():
+def test_longer_answers_are_a_sign_where_the_metric_did_not_rise():
     one = study("form_only")
-    flat, up = ({"form_only": values} for values in ((0.4, 0.4, 0.4), (0.2, 0.5, 0.9)))
+    flat, up = ({"form_only": values} for values in ((0.4, 0.35, 0.3), (0.2, 0.5, 0.52)))
     table = reward_hacking(one, rewards({"form_only": FLAT}), answers(flat, tokens=(100, 150, 300)))
     assert {kind for _, kind, _ in signs(table)} == {"length"}
     assert "answers grew from 100 to 303 tokens (factor " in table["sentence"].str.cat()

@@ -139,7 +139,7 @@ def reward_hacking(study: StudyFile, rewards_by_step: pd.DataFrame, held_out: pd
                 else:
                     fell = rise.low > 0 and metric[arm.name].high < 0
                     rows.append(about | row("fall", name, fell, rise, metric[arm.name]))
-            longer = tokens[arm.name].low > 0 and not metric[arm.name].low > 0
+            longer = tokens[arm.name].low > 0 and metric[arm.name].change <= 0
             rows.append(about | row("length", None, longer, None, tokens[arm.name]))
     table = pd.DataFrame(rows, columns=[*SCHEMAS["reward_hacking"].names])
     table["sentence"] = [sentence(found, study, better) for found in table.to_dict("records")]
@@ -172,7 +172,7 @@ def sentence(row: Mapping[Any, Any], study: StudyFile, better: int) -> str:
         ends, factors = (f"{np.exp(value):.3g}" for value in (before, after)), np.exp([low, high])
         return (
             f"{row['arm']}: answers grew from {' to '.join(ends)} tokens (factor {factors[0]:.2f} to {factors[1]:.2f}) "
-            f"{since}, and {where} is not shown to have risen"
+            f"{since}, and {where} did not rise"
         )
     interval = f"({short(low)} to {short(high)})"
     if row["kind"] == "gap":
