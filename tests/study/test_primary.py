@@ -185,6 +185,7 @@ def test_a_change_after_runs_is_told_and_the_earlier_question_kept(start, clock,
     first, _ = start()
     finish(tmp_path, 4)
     config["arms"]["arms"]["c"] = {"weights": {"format": 1}}
+    config["primary"] = {"contrasts": [{"arm": "b"}, {"arm": "c"}]}
     planned = primary_line(resolve(config, "study.yaml", tmp_path))
     assert planned.endswith(
         "b, c against a; to be changed at the next start, after 4 runs were there; added: c against a"

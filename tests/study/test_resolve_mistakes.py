@@ -33,6 +33,8 @@ from reward_ablation.system.errors import StudyError
         ("results", "results/../..", "results: 'results/../..' is not allowed; allowed: a folder below this one"),
         ("results", ".", "results: '.' is not allowed; allowed: a folder below this one, such as results/mine: of"),
         ("results", "results/mine/", "results: 'results/mine/' is not allowed; allowed: a folder below this one"),
+        ("seeds", [True], "seeds.0: True is not allowed; input should be a valid integer"),
+        ("seeds", ["x"], "seeds.0: 'x' is not allowed; input should be a valid integer"),
         ("seeds", [], "seeds: has 0 entries; at least 1 needed"),
         (
             "arms",

@@ -183,21 +183,85 @@ def test_a_question_that_was_changed_keeps_its_number_of_runs_without_study_json
     folder.delete_all_output()
     folder.start()
     assert json.loads(folder.file.read_text())["primary"] == second | {"earlier": []}
-    # Back to the first question: without study.json nothing proves that it stood all the time.
+    # Back to the first question: the runs under the second one have it on record as an earlier one.
     folder.delete_all_output()
     folder.start(primary={})
-    assert json.loads(folder.file.read_text())["primary"]["runs_then"] == 6
+    assert json.loads(folder.file.read_text())["primary"]["runs_then"] == 0
     folder.restore()
-    assert (folder.primary[1], len(first)) == (6, 4)
+    assert (folder.primary[1], len(first)) == (0, 4)
 
 
-def test_a_question_that_is_changed_back_is_declared_anew(folder):
+def test_a_question_that_is_put_back_has_its_former_time(folder):
     folder.start()
     folder.run()
+    first = folder.primary
     folder.start(primary=FORMAT)
-    [line] = folder.start(primary={})
-    assert "changed 2026-01-31T12:0" in line
     assert folder.primary[1] == 4
+    folder.run()  # runs of the second question count against the first one no more than against a claim put back
+    assert folder.start(primary={}) == []
+    assert folder.primary == first
+    assert [each.metric for each in folder.said.primary.earlier] == ["format"]
+    [line] = folder.start(primary=FORMAT)
+    assert "after 4 runs were there" in line
+
+
+def test_an_arm_is_its_spec_and_not_its_name(folder):
+    folder.start()
+    folder.run()
+    first = folder.primary
+    arms = folder.config["arms"]["arms"]
+    arms["renamed"] = arms.pop("b")
+    assert "before the first run" in primary_line(folder.study)
+    assert folder.start() == []
+    assert folder.primary == first
+    folder.study.write_description(folder.file)  # as the job that describes the study does
+    assert folder.primary == first
+    assert [each.arm for each in folder.said.primary.contrasts] == ["renamed"]
+    arms["renamed"] = {"weights": {"format": 0.5}}
+    [line] = folder.start()
+    assert line.endswith("after 4 runs were there; other weights or settings: renamed")
+
+
+def test_an_arm_that_is_added_to_declared_contrasts_is_exploratory(folder):
+    folder.start()
+    folder.run()
+    first = folder.primary
+    arms = folder.config["arms"]["arms"]
+    arms["c"] = {"weights": {"format": 3}}
+    assert primary_line(folder.study).endswith(
+        "b against a; declared 2026-01-31T12:01:00Z, before the first run; "
+        "exploratory, as added after runs had begun: c"
+    )
+    assert folder.start() == []
+    folder.run()
+    assert folder.primary == first
+    del arms["c"]
+    assert folder.start() == []
+    assert folder.primary == first
+    arms["c"] = {"weights": {"format": 3}}
+    [line] = folder.start(primary={"contrasts": [{"arm": "b"}, {"arm": "c"}]})
+    assert line.endswith("after 6 runs were there; added: c against a")
+
+
+def test_a_question_on_record_by_an_earlier_version_is_known_by_its_names(folder):
+    folder.start()
+    written = json.loads(folder.file.read_text())
+    del written["primary"]["arm_keys"]
+    written["primary"]["digest"] = folder.study.question.key_by_names
+    write_json(written, folder.file)
+    folder.run()
+    first = folder.primary
+    assert folder.start() == []
+    assert folder.primary == first
+    folder.config["arms"]["arms"]["c"] = {"weights": {"format": 3}}
+    assert folder.start() == []  # c is exploratory
+    assert folder.primary == first
+    folder.delete_all_output()
+    assert folder.start()[0].endswith("after 4 runs were there")  # the records of runs know no question with c
+    del folder.config["arms"]["arms"]["c"]
+    folder.delete_all_output()
+    assert folder.start() == []
+    assert folder.primary[1] == 0
 
 
 @pytest.mark.parametrize("recorded", [True, False])
@@ -311,7 +375,9 @@ def test_keys_that_runs_carry_do_not_move(folder):
     study = folder.study
     arms = {"a": "00000000", "b": "11111111"}
     plan = {"looks": [2, 3], "stop": "pocock", "margin": None, "level": 0.05, "evaluation": "22222222", "arms": arms}
-    keys = study.question.key, study.claims[0].key, LooksPlan(question=study.question.key, **plan).key
+    by_names = study.question.key_by_names
+    assert study.question.with_keys(arms).key == "8bc85440"
+    keys = by_names, study.claims[0].key, LooksPlan(question=by_names, **plan).key
     assert keys == ("1d6dbc7f", "7d99fb62", "b5676243")
 
 

@@ -9,6 +9,7 @@ import pytest
 from analysis.all_tables import SCHEMAS
 from reward_ablation.analysis.evaluation.metrics import NAMES as METRICS
 from reward_ablation.analysis.tables import write_csv, write_tables
+from reward_ablation.study.primary import Declared
 from reward_ablation.summary.__main__ import main
 from reward_ablation.summary.cells import plain
 from reward_ablation.summary.text import summary
@@ -100,6 +101,11 @@ def test_the_summary_begins_with_the_primary_question(study, tables, cost):
     assert len(told) == len(set(told)) == 6
 
 
+AN_EARLIER = Declared(
+    dataset="test", mode="greedy", metric="format", contrasts=[], declared="2026-01-31T11:00:00Z", digest="1"
+)
+
+
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
@@ -109,8 +115,12 @@ def test_the_summary_begins_with_the_primary_question(study, tables, cost):
             "Declared when 8 runs had begun: what these runs may have suggested, they cannot confirm.",
         ),
         (
-            {"declared": "2026-01-31T12:00:00Z", "runs_then": 1, "earlier": [1]},
+            {"declared": "2026-01-31T12:00:00Z", "runs_then": 1, "earlier": [AN_EARLIER]},
             "Changed when 1 run had begun: what",
+        ),
+        (
+            {"declared": "2026-01-31T10:00:00Z", "earlier": [AN_EARLIER]},
+            "Declared before the first run. In between, 1 other question was declared.",
         ),
         (
             {"declared": "2026-01-31T12:00:00Z", "runs_then": None},

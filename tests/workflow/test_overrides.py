@@ -78,6 +78,9 @@ def test_jobs_have_the_config_of_the_start(tmp_path):
 def test_a_study_is_planned_by_the_environment(study: Study, monkeypatch):
     monkeypatch.setenv("REWARD_ABLATION__SEEDS", "[0, 1, 2]")
     assert study.planned()["train"] == 6
+    given = study.snakemake("--dry-run", "--config", "seeds=[0]", "--")  # Snakemake reads a list of texts
+    assert given.returncode == 0, given.stderr
+    assert re.search(r"^train +2$", given.stdout, re.MULTILINE)
 
 
 def test_an_unknown_key_names_its_variable(study: Study, monkeypatch):

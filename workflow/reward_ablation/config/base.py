@@ -6,7 +6,7 @@ import difflib
 from functools import cache
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
 #: Names of arms, components and data sets: they become wildcards, file names and column names.
 NAME_PATTERN = r"[A-Za-z][A-Za-z0-9_]*"
@@ -21,7 +21,14 @@ NonNegativeInt = Annotated[int, Field(ge=0, le=LARGEST_INT)]
 
 #: A seed. NumPy takes seeds below 2^32, and each process of a run adds its number.
 HIGHEST_SEED = 2**32 - 2**16
-Seed = Annotated[int, Field(ge=0, le=HIGHEST_SEED, strict=True)]
+
+
+def _read_digits(written: Any) -> Any:
+    """Digits as a number: Snakemake reads `--config seeds=[0]` as text. Anything else stays and is refused."""
+    return int(written) if isinstance(written, str) and written.isdecimal() and written.isascii() else written
+
+
+Seed = Annotated[int, Field(ge=0, le=HIGHEST_SEED, strict=True), BeforeValidator(_read_digits)]
 
 #: A folder below the project. Its characters need no quotes in commands, Snakemake's patterns and Slurm's file names.
 FOLDER = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*$"

@@ -19,7 +19,10 @@ def primary_line(study: Study, began: Sequence[Standing | None] = ()) -> str:
     known, primary = study.known_primary, study.primary
     coming = known is None or known.digest != primary.digest
     words = declaration_text(as_runs_say(primary, "primary", primary.digest, began), coming)
-    return f"primary question: {study.question}; {words}"
+    added = [arm for arm in study.arms if study.question.arm_keys and arm not in study.question.arm_keys]
+    is_default = study.config.primary.contrasts is None
+    exploratory = f"; exploratory, as added after runs had begun: {', '.join(added)}" if added and is_default else ""
+    return f"primary question: {study.question}; {words}{exploratory}"
 
 
 def claims_line(study: Study, began: Sequence[Standing | None] = ()) -> str:

@@ -16,12 +16,15 @@ from reward_ablation.study.primary import recorded_primary
 def declarations(path: Path) -> dict[str, dict[str, dict[str, Any]]]:
     """What a `study.json` declares, as an attempt records it (`standing.Standing`); empty if it cannot be read.
 
-    Withdrawn claims and earlier plans of looks are included: who returns to one of them has its former time again.
+    Earlier questions, withdrawn claims and earlier plans of looks are included: who returns to one of them has its
+    former time again.
     """
     written = read_record(path)
     primary, claims, looks = recorded_primary(written), recorded_claims(written), recorded_looks(written)
+    questions = [*primary.earlier, primary] if primary else []
+    stood = {each.digest: each.since for each in questions if each.declared}
     return {
-        **({"primary": {primary.digest: primary.since}} if primary and primary.declared else {}),
+        **({"primary": stood} if stood else {}),
         **_by_key("claims", [*claims.withdrawn_claims, *claims.claims]),
         **_by_key("sequential", [*looks.earlier, looks] if looks else []),
     }

@@ -40,7 +40,7 @@ def looks_plan(study: StudyConfig, question: Question, keys: Mapping[str, str], 
         stop=study.sequential.stop,
         margin=study.statistics.equivalence_margin,
         level=round(1 - study.confidence, 9),
-        question=question.key,
+        question=question.key_by_names,  # `arms` has the keys
         evaluation=evaluation,
         arms={arm: key for arm, key in keys.items() if arm in compared},
     )

@@ -7,7 +7,7 @@ declared. Runs have it in their own records, too (`study.standing`), which resto
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -40,19 +40,38 @@ class Contrast(_Part):
 
 
 class Question(_Part):
-    """The comparisons that a study was made for, and their data set, mode and metric."""
+    """The comparisons that a study was made for, and their data set, mode and metric.
+
+    `arm_keys` has the keys of the compared arms' specs, by name. It is empty in a record of an earlier version.
+    """
 
     dataset: str
     mode: Mode
     metric: str
     contrasts: list[Contrast]
+    arm_keys: dict[str, str] = {}
+
+    @property
+    def pairs(self) -> set[tuple[str, str]]:
+        """The contrasts as pairs of keys of arms; of their names in a record of an earlier version."""
+        key = self.arm_keys
+        return {(key.get(each.arm, each.arm), key.get(each.against, each.against)) for each in self.contrasts}
 
     @property
     def key(self) -> str:
-        """First 8 hex digits of the question's digest. The order of the contrasts does not count."""
-        content = self.model_dump(include={*Question.model_fields})
-        content["contrasts"] = sorted([contrast["arm"], contrast["against"]] for contrast in content["contrasts"])
-        return key_of(content)
+        """First 8 hex digits of the question's digest. Names of arms and the order of contrasts do not count."""
+        content = self.model_dump(include={"dataset", "mode", "metric"})
+        return key_of({**content, "contrasts": sorted(map(list, self.pairs))})
+
+    @property
+    def key_by_names(self) -> str:
+        """The key that earlier versions gave the question: arms count by their names."""
+        return self.model_copy(update={"arm_keys": {}}).key
+
+    def with_keys(self, keys: Mapping[str, str]) -> Question:
+        """The same question with the keys of its arms."""
+        named = {name for each in self.contrasts for name in (each.arm, each.against)}
+        return self.model_copy(update={"arm_keys": {name: key for name, key in keys.items() if name in named}})
 
     def __str__(self) -> str:
         named = _named(self.contrasts) or "no contrast, as there is one arm"
@@ -60,15 +79,29 @@ class Question(_Part):
 
 
 class Declared(Question, Since):
-    """A question with the time when it was first recorded in the study's folder. `digest` is the question's `key`."""
+    """A question with the time when it was first recorded in the study's folder.
+
+    `digest` is the question's key as it was when declared: records of runs have it.
+    """
 
     digest: str = ""
+
+    def declares(self, question: Question) -> bool:
+        """Whether this is the declaration of a question."""
+        return self.declared is not None and (
+            self.key == question.key if self.arm_keys else self.digest in (question.key, question.key_by_names)
+        )
 
 
 class Primary(Declared):
     """The present question. `earlier` are the questions that were replaced when runs had begun, the oldest first."""
 
     earlier: list[Declared] = []
+
+    @property
+    def replaced(self) -> list[Declared]:
+        """Questions that were declared before this one. The others of `earlier` stood before this one was put back."""
+        return [each for each in self.earlier if (each.declared or "") <= (self.declared or "")]
 
 
 def recorded_primary(written: Any) -> Primary | None:
@@ -89,12 +122,29 @@ def read_recorded(path: Path) -> Primary | None:
 
 def recovered_primary(question: Question, runs: Path) -> Primary | None:
     """The declaration that a lost `study.json` had of this question, by the records of runs; None if they have none."""
-    found = recovered("primary", question.key, standings(runs))
-    return Primary(**question.model_dump(), digest=question.key, **found.since) if found else None
+    began = standings(runs)
+    for key in (question.key, question.key_by_names):
+        if found := recovered("primary", key, began):
+            return Primary(**question.model_dump(), digest=key, **found.since)
+    return None
+
+
+def without_added_arms(question: Question, before: Primary | None, runs: Path) -> Question:
+    """A question of default contrasts without those of arms that were added to the declared ones after runs had begun.
+
+    The parameters are those of `declare_primary`. The added arms are exploratory.
+    """
+    if before is None:
+        return question
+    like = question if before.arm_keys else question.model_copy(update={"arm_keys": {}})
+    kept = [each for each in question.contrasts if like.model_copy(update={"contrasts": [each]}).pairs <= before.pairs]
+    smaller = question.model_copy(update={"contrasts": kept}).with_keys(question.arm_keys)
+    is_smaller = 0 < len(kept) < len(question.contrasts) and before.declares(smaller)
+    return smaller if is_smaller and number_begun(runs) else question
 
 
 def declare_primary(question: Question, before: Primary | None, runs: Path) -> Primary:
-    """The declaration to record: the one on record if the question is the same, else a new one with the present time.
+    """The declaration to record: the one on record if the question was declared before, else one with the present time.
 
     Parameters
     ----------
@@ -106,12 +156,16 @@ def declare_primary(question: Question, before: Primary | None, runs: Path) -> P
         Folder of the study's runs. If some have begun, a question that is replaced stays on record as earlier.
     """
     present = question.model_dump()
-    if before is not None and before.declared is not None and before.digest == question.key:
-        return before.model_copy(update={"contrasts": question.contrasts})
+    if before is not None and before.declares(question):
+        return before.model_copy(update={"contrasts": question.contrasts, "arm_keys": question.arm_keys})
     now = declared_now(runs)
     earlier = [] if before is None else before.earlier
     if before is not None and before.declared is not None and (now.runs_then or before.runs_then):
         earlier = [*earlier, Declared.model_validate(before.model_dump())]
+    put_back = next((each for each in earlier if each.declares(question)), None)
+    if put_back is not None:
+        others = [each for each in earlier if each is not put_back]
+        return Primary(**present, digest=put_back.digest, earlier=others, **put_back.since)
     return Primary(**present, digest=question.key, earlier=earlier, **now.since)
 
 
@@ -130,10 +184,10 @@ def declaration_text(primary: Primary, coming: bool = False) -> str:
 
     `coming` says that the declaration is not on record yet.
     """
-    changed = bool(primary.runs_then and primary.earlier)
+    changed = bool(primary.runs_then and primary.replaced)
     verb = "changed" if changed else "declared"
     since = f"to be {verb} at the next start" if coming else f"{verb} {primary.declared}"
-    return f"{since}, {when(primary.runs_then)}" + (f"; {changes(primary.earlier[-1], primary)}" if changed else "")
+    return f"{since}, {when(primary.runs_then)}" + (f"; {changes(primary.replaced[-1], primary)}" if changed else "")
 
 
 def changes(before: Question, after: Question) -> str:
@@ -143,11 +197,17 @@ def changes(before: Question, after: Question) -> str:
         for name in ("dataset", "mode", "metric")
         if getattr(before, name) != getattr(after, name)
     ]
-    for change, question, other in (("added", after, before), ("taken out", before, after)):
-        of_other = {(contrast.arm, contrast.against) for contrast in other.contrasts}
-        only_here = [contrast for contrast in question.contrasts if (contrast.arm, contrast.against) not in of_other]
-        if only_here:
+    names = {key: name for name, key in after.arm_keys.items()}
+    present = {name: names.get(key, name) for name, key in before.arm_keys.items()}  # arms that only have a new name
+    contrasts = [
+        Contrast(arm=present.get(each.arm, each.arm), against=present.get(each.against, each.against))
+        for each in before.contrasts
+    ]
+    for change, these, others in (("added", after.contrasts, contrasts), ("taken out", contrasts, after.contrasts)):
+        if only_here := [each for each in these if each not in others]:
             parts.append(f"{change}: {_named(only_here)}")
+    if edited := [name for name, key in after.arm_keys.items() if before.arm_keys.get(name, key) != key]:
+        parts.append(f"other weights or settings: {', '.join(edited)}")
     return "; ".join(parts)
 
 

@@ -36,6 +36,7 @@ from reward_ablation.study.endpoint_requests import metric_warnings, request_war
 from reward_ablation.study.golds import check_answers
 from reward_ablation.study.looks import declared_looks, recorded_looks, recovered_looks, seeds_of_arms
 from reward_ablation.study.looks_plan import looks_plan
+from reward_ablation.study.primary import recorded_primary, recovered_primary, without_added_arms
 from reward_ablation.study.question import question_of
 from reward_ablation.study.reward_files import imports_of_file
 from reward_ablation.study.reward_import import defaults_of, planned_arguments
@@ -105,8 +106,12 @@ def _resolved(study: StudyConfig, written: dict[str, Any], root: Path) -> Study:
     }
     contents = contents_of(shared, specs)
     keys = {name: key_of(content) for name, content in contents.items()}
-    looks = looks_plan(study, question, keys, evaluation_spec(study).key)
+    question = question.with_keys(keys)
     runs_folder = root / study.root / "runs"
+    if study.primary.contrasts is None:
+        declared = recorded_primary(described) or recovered_primary(question, runs_folder)
+        question = without_added_arms(question, declared, runs_folder)
+    looks = looks_plan(study, question, keys, evaluation_spec(study).key)
     before = recorded_looks(described) or recovered_looks(looks, runs_folder)
     if sequential := declared_looks(looks, before, runs_folder):
         study = study.with_seeds(seeds_of_arms(arms, question.contrasts, sequential)) if looks else study

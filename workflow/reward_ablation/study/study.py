@@ -470,7 +470,7 @@ class Study:
     def declares(self) -> bool:
         """Whether `study.json` lacks the declaration."""
         there = recorded_primary(self.described)
-        return there is None or there.digest != self.question.key
+        return there is None or not there.declares(self.question)
 
     @cached_property
     def known_claims(self) -> ClaimsOnRecord:

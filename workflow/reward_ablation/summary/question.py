@@ -18,6 +18,7 @@ from reward_ablation.analysis.claims.words import (
 from reward_ablation.analysis.evaluation.metrics import name_of
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.study.looks import looks_text
+from reward_ablation.study.primary import Primary
 from reward_ablation.study.standing import when_sentence
 from reward_ablation.summary.cells import compared, numbered, plain, significant
 from reward_ablation.system.plain_values import printable
@@ -36,13 +37,20 @@ def primary_question(study: StudyFile, table: pd.DataFrame) -> list[str]:
     margin, more = (None, ["seeds", "decision"]) if is_sequential(study) else (study.equivalence_margin, [])
     return [
         "## Primary question",
-        when_sentence(primary.runs_then, "Changed" if primary.earlier else "Declared")
-        if primary.declared
-        else "Never declared.",
+        declared_sentence(primary),
         *sequential(study),
         f"{primary.dataset}, {primary.mode}, {name} (table `paired_differences`): {result}",
         compared(study, rows, ["arm", "baseline"], "difference", margin, more),
     ]
+
+
+def declared_sentence(primary: Primary) -> str:
+    """When the question was declared, as a sentence, and how many others stood before it was put back."""
+    if not primary.declared:
+        return "Never declared."
+    others = len(primary.earlier) - len(primary.replaced)
+    between = f" In between, {others} other question{' was' if others == 1 else 's were'} declared." if others else ""
+    return when_sentence(primary.runs_then, "Changed" if primary.replaced else "Declared") + between
 
 
 def is_sequential(study: StudyFile) -> bool:
