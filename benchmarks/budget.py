@@ -4,7 +4,7 @@
 
 A study has 3 to 12 arms. Hours of a run and standard deviations between seeds vary from arm to arm by lognormal
 factors. Each arm is compared with the first, or some pairs of arms are compared. The limit pays for 2 to 8 seeds of
-each arm. The last line has the time of the integer program for 30 arms and at most 10 seeds.
+each arm. The last line has the time of a choice for 30 arms and at most 10 seeds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from reward_ablation.analysis.statistics.intervals import generator
-from reward_ablation.design.budget import Precision, Problem, choose, equal_seeds, program
+from reward_ablation.design.budget import Precision, Problem, choose, equal_seeds
 
 DOCUMENT = "budget.md"
 
@@ -63,7 +63,7 @@ def measure(kind: str, studies: int) -> dict[str, Any]:
         problem = random_problem(kind, int(rng.integers(3, 13)), rng)
         limit = float(rng.uniform(2, 8)) * problem.cost(dict.fromkeys(problem.contrasted, 1) | unused(problem))
         begin = time.perf_counter()
-        chosen = choose(problem, limit)
+        chosen = choose(problem, limit).seeds
         seconds.append(time.perf_counter() - begin)
         same = equal_seeds(problem, limit)
         widths = [problem.value(seeds)[1] ** 0.5 for seeds in (chosen, same) if seeds is not None]
@@ -77,10 +77,10 @@ def unused(problem: Problem) -> dict[str, int]:
 
 
 def large() -> float:
-    """Seconds of the integer program for 30 arms and at most 10 seeds."""
+    """Seconds of a choice for 30 arms and at most 10 seeds."""
     problem = random_problem("hours and seeds differ, all against the first", 30, generator("large"), most=10)
     begin = time.perf_counter()
-    program(problem, 5 * sum(problem.hours.values()))
+    choose(problem, 5 * sum(problem.hours.values()))
     return time.perf_counter() - begin
 
 
@@ -94,8 +94,8 @@ def table(result: dict[str, Any]) -> str:
     studies = sum(len(row["ratios"]) for row in result["rows"])
     note = (
         "Expected length of the widest primary interval, over that with equal seeds for all arms within the same "
-        f"limit, in {studies} random studies of 3 to 12 arms. A choice took at most {slowest:.1f} s. The integer "
-        f"program for 30 arms and at most 10 seeds took {result['large']:.1f} s."
+        f"limit, in {studies} random studies of 3 to 12 arms. A choice took at most {slowest:.1f} s. For 30 arms and "
+        f"at most 10 seeds it took {result['large']:.1f} s."
     )
     return "\n".join([*lines, "", note])
 

@@ -186,7 +186,7 @@ def test_a_study_of_an_older_version_has_what_it_recorded(root):
     assert runs["cpu_hours"].isna().all()
     assert list(table["wall_hours"]) == pytest.approx([2 * 61.5 / 3600] * 2 + [4 * 61.5 / 3600], abs=1e-4)
     page = (tables / "cost.html").read_text()
-    assert "<p>4 runs took 0.0683 hours; steps that were trained twice: 0.</p>" in page
+    assert "<p>4 runs took 0.068 hours; steps that were trained twice: 0.</p>" in page
     assert "GPU hours" not in page
     assert "CPU hours" not in page
     assert not (tables / "cost.parquet").exists()

@@ -219,7 +219,7 @@ def test_files_are_the_same_each_time_and_the_page_is_escaped(study, tables, cos
     files = ["summary.md", "summary.html", "main.md", "main.tex", "main.html", "overview.html"]
     written = []
     for _ in range(2):
-        main(["--study", str(tmp_path / "study.json"), "--tables", str(folder), "--figure", str(figure)])
+        main(["--study", str(tmp_path / "study.json"), "--figure", str(figure)])
         written.append({name: (folder / name).read_bytes() for name in files})
     assert written[0] == written[1]
     assert b"&lt;b&gt;" in written[0]["summary.html"]

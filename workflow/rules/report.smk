@@ -53,5 +53,5 @@ rule summary:
     message:
         "write the summary"
     shell:
-        'exec python -m reward_ablation.summary --study {input.study:q} --tables "$(dirname {input.cost:q})"'
+        "exec python -m reward_ablation.summary --study {input.study:q}"
         " --figure {input.figure:q} > {log:q} 2>&1"

@@ -4,9 +4,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from reward_ablation.analysis.evaluation.answers import answered, difference_rows, evaluation_rows, question_means
+from reward_ablation.analysis.evaluation.answers import (
+    Answered,
+    answered,
+    difference_rows,
+    distribution_of_difference,
+    evaluation_rows,
+    question_means,
+)
 from reward_ablation.analysis.evaluation.metrics import MATHEMATICS
 from reward_ablation.analysis.evaluation.run_means import evaluation_of_runs, over_questions
+from reward_ablation.analysis.statistics.estimates import intervals, resampled_seeds
+from reward_ablation.analysis.statistics.limits import SHARE
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.config.sections.evaluation import OF_MATHEMATICS
 
@@ -139,13 +148,36 @@ def test_more_confidence_is_a_wider_interval(confidence):
 
 def test_arms_with_different_seeds_are_compared_by_all_seeds_of_each():
     better, baseline = question_means(ONE_SEED.assign(correct_strict=True)), question_means(ONE_SEED)
-    arms = {"arm": {0: better, 1: baseline}, "baseline": {0: baseline, 1: baseline, 9: better, 8: better, 7: better}}
+    arms = {"arm": {0: better, 1: baseline}, "baseline": {5: baseline, 6: baseline, 9: better, 8: better, 7: better}}
     both = {arm: answered(of_arm, "gsm8k", 200) for arm, of_arm in arms.items()}
     study = StudyFile.model_construct(confidence=0.95, equivalence_margin=None)
     row = difference_rows("arm", "baseline", both, "gsm8k", study, {}).set_index(["mode", "metric"])
     row = row.loc[("sampled", "accuracy_strict")]
     assert row["estimate"] == pytest.approx((1 + 0.75) / 2 - (3 * 1 + 2 * 0.75) / 5)
     assert row["seeds"] == 2
+
+
+def test_a_seed_that_is_missing_or_added_makes_no_interval_longer():
+    """Two arms that each seed moves alike: the seeds that both have are paired, whatever else there is."""
+    rng = np.random.default_rng(0)
+    easy = rng.uniform(0.2, 0.8, 40)
+
+    def arm(seeds, gain):
+        of_seeds = {seed: easy + 0.15 * (seed % 3 - 1) + gain + rng.normal(0, 0.02, 40) for seed in seeds}
+        values = np.array([list(of_seeds.values())])
+        return Answered(["score"], list(of_seeds), values, resampled_seeds(values, "data", 200), [SHARE])
+
+    def length(own, other):
+        mean, _ = distribution_of_difference(own, other, "arm", "baseline", "data", None)
+        low, high = intervals(mean, 0.95)
+        assert low[0] <= 0.1 <= high[0]
+        return high[0] - low[0]
+
+    own, other = arm(range(3), 0.1), arm(range(3), 0.0)
+    without = Answered(own.metrics, own.seeds[:2], own.values[:, :2], own.by_seed[:, :, :2], own.limits)
+    two = Answered(other.metrics, other.seeds[:2], other.values[:, :2], other.by_seed[:, :, :2], other.limits)
+    assert length(without, other) <= length(without, two) + 1e-12
+    assert length(own, two) <= length(without, two) + 1e-12
 
 
 def test_an_arm_with_one_seed_is_compared_with_the_same_seed():

@@ -61,8 +61,8 @@ def test_a_fall_while_the_reward_rose_is_a_sign_with_the_points_it_is_between():
     row = table[table["sign"]].iloc[0]
     assert (row["component"], row["before"], row["after"]) == ("form", pytest.approx(0.81), pytest.approx(0.32))
     assert row["rise_low"] > 0 > row["change_high"]
-    assert row["sentence"].startswith("form_only: the reward form rose by .")
-    assert "lenient accuracy on gsm8k_test fell .81 -> .32 (−" in row["sentence"]
+    assert row["sentence"].startswith("form_only: the reward form rose by 0.")
+    assert "lenient accuracy on gsm8k_test fell from 0.810 to 0.320 (change −" in row["sentence"]
     assert row["sentence"].endswith("since step 20")
 
 
@@ -90,7 +90,7 @@ def test_training_that_rises_beyond_held_out_answers_is_a_gap(monkeypatch):
     )
     assert ("right_only", "gap", 0) in signs(table)
     sentence = table.loc[table["kind"] == "gap", "sentence"].iloc[0]
-    assert "the accuracy of training rose beyond lenient accuracy on gsm8k_test by ." in sentence
+    assert "the accuracy of training rose beyond lenient accuracy on gsm8k_test by 0." in sentence
     with_it = answers({"right_only": (0.3, 0.6, 0.9)})
     assert signs(reward_hacking(one, rewards({"right_only": UP}, quantity="right"), with_it)) == set()
 
@@ -144,6 +144,6 @@ def test_rewards_around_a_point_are_of_a_tenth_of_the_steps():
     assert around(course, 0.5).iloc[0] == pytest.approx(20.5, abs=0.1)
 
 
-@pytest.mark.parametrize(("value", "text"), [(0.304, ".30"), (-0.5, "−.50"), (1.2, "1.20"), (1234.5, "1,234")])
+@pytest.mark.parametrize(("value", "text"), [(0.304, "0.304"), (-0.5, "−0.500"), (1.2, "1.200"), (1234.5, "1,234")])
 def test_numbers(value, text):
     assert short(value) == text

@@ -88,5 +88,5 @@ def _requests(total: pd.Series, whose: str, what: str) -> str:
 
 
 def hours_text(value: float) -> str:
-    """A number of hours: four decimal places below 1, two below 1000, otherwise none."""
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.2f}" if value >= 1 else f"{value:.4f}"
+    """A number of hours: three decimal places below 1, two below 1000, otherwise none."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.2f}" if value >= 1 else f"{value:.3f}"

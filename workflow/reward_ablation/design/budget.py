@@ -1,19 +1,21 @@
 """Seeds of each arm, such that the intervals of the primary contrasts are as short as a limit of hours allows.
 
-The squared margin of a difference of two arms is a sum of three terms: one for each arm, and one for the questions,
-which both arms answer. Each term is the squared quantile of Student's t times a variance. So an integer program chooses
-the seeds. It has a binary variable for each arm and number of seeds, and squared margins and hours are its linear
-coefficients (optimal allocation, as in Cochran, "Sampling Techniques", 1977, section 5.5, for intervals instead of
-variances). The margins are those of `analysis.statistics.different_seeds`. If all arms have the same seeds, differences
-are paired by seed. So the best equal numbers of seeds are compared with the program's choice, and the better is taken.
+The squared margin of a difference is that of its seeds plus that of the questions, which both arms answer. That of the
+seeds is the smaller of two, as in `analysis.statistics.different_seeds`: of the seeds that both arms have, paired, or
+of all seeds of each arm. Each is a squared quantile of Student's t times a variance. An integer program with these
+coefficients chooses the arms and seeds (optimal allocation, as in Cochran, "Sampling Techniques", 1977, section 5.5,
+for intervals instead of variances). It has a binary variable for each arm and number of seeds, and shares of each
+contrast for its ways of comparison. So its choice is the best of all.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import product
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import stdtrit
@@ -34,7 +36,10 @@ MOST = 20
 TO_OTHERS = 1e-3
 
 #: Seconds after which the solver's best choice so far is taken, and the relative gap at which a choice is good enough.
-TIME_LIMIT, GAP = 60, 1e-4
+TIME_LIMIT, GAP = 20, 1e-7
+
+#: Fewest arms with a seed from which an arm borrows a variance: itself and two others.
+LENDING = 3
 
 #: Hours by which a sum may exceed the limit because of rounding.
 ROUNDING = 1e-9
@@ -78,39 +83,56 @@ class Precision:
     confidence: float
     lends: bool
 
-    def degrees(self, arm: str, seeds: Mapping[str, int]) -> float:
-        """Degrees of freedom of an arm's variance. An arm borrows from other arms if two or more have all its seeds."""
-        lending = sum(number >= seeds[arm] for number in seeds.values())
-        return seeds[arm] - 1 + (MOST_BORROWED if self.lends and lending > 2 else 0.0)
+    def borrowing(self, seeds: Mapping[str, int]) -> dict[str, bool]:
+        """Whether each arm borrows from the others: `LENDING` arms have all of its seeds."""
+        numbers = seeds.values()
+        return {arm: self.lends and sum(each >= number for each in numbers) >= LENDING for arm, number in seeds.items()}
+
+    def paired(self, pair: Pair, seeds: int, borrows: bool) -> tuple[float, float]:
+        """Variance of a contrast by the seeds that both arms have, and its degrees of freedom."""
+        return sum(self.variances[arm] for arm in pair) / seeds, degrees(seeds, borrows)
+
+    def alone(self, arm: str, seeds: int, borrows: bool) -> tuple[float, float]:
+        """Variance of an arm's mean over all of its seeds, and its degrees of freedom."""
+        return (self.variances[arm] + self.common[arm]) / seeds, degrees(seeds, borrows)
+
+    def of_questions(self, pair: Pair) -> tuple[float, float]:
+        """Variance of a contrast from the questions, and its degrees of freedom."""
+        return self.questions[pair], max(self.question_count - 1.0, 1.0)
+
+    def square(self, *terms: tuple[float, float]) -> float:
+        """Squared half of the expected length of an interval whose variances and degrees of freedom are these."""
+        level = (1 + self.confidence) / 2
+        return sum(variance * quantile(of_variance, level) ** 2 for variance, of_variance in terms)
 
     def terms(self, pair: Pair, seeds: Mapping[str, int]) -> list[tuple[float, float]]:
-        """Variances of a contrast with their degrees of freedom.
-
-        Arms with equal numbers of seeds have one variance together, because they are paired by seed. Other arms have
-        one each. The last variance is that of the questions.
-        """
-        of_questions = (self.questions[pair], max(self.question_count - 1.0, 1.0))
-        if seeds[pair[0]] == seeds[pair[1]]:
-            number = seeds[pair[0]]
-            together = sum(self.variances[arm] for arm in pair) / number
-            return [(together, self.degrees(pair[0], seeds)), of_questions]
-        of_arms = [((self.variances[arm] + self.common[arm]) / seeds[arm], self.degrees(arm, seeds)) for arm in pair]
-        return [*of_arms, of_questions]
+        """Variances of a contrast with their degrees of freedom: those of the seeds, and last that of the questions."""
+        borrows = self.borrowing(seeds)
+        fewer = min(pair, key=lambda arm: seeds[arm])
+        paired = [self.paired(pair, seeds[fewer], borrows[fewer])]
+        alone = [self.alone(arm, seeds[arm], borrows[arm]) for arm in pair]
+        are_equal = len({seeds[arm] for arm in pair}) == 1
+        shorter = paired if are_equal or self.square(*paired) <= self.square(*alone) else alone
+        return [*shorter, self.of_questions(pair)]
 
     def margin(self, pair: Pair, seeds: Mapping[str, int]) -> float:
         """Half the expected length of a contrast's interval."""
-        level = (1 + self.confidence) / 2
-        return math.sqrt(sum(variance * quantile(degrees, level) ** 2 for variance, degrees in self.terms(pair, seeds)))
+        return math.sqrt(self.square(*self.terms(pair, seeds)))
 
     def detectable(self, pair: Pair, seeds: Mapping[str, int], tests: int) -> float:
         """Smallest difference that is found with a power of `POWER`, at Holm's first level over this many tests."""
         terms, rng = self.terms(pair, seeds), generator("budget")
         level = 1 - (1 - self.confidence) / tests / 2
         squares = np.zeros(DRAWS)
-        for variance, degrees in terms:
-            squares += variance * quantile(degrees, level) ** 2 * rng.chisquare(degrees, DRAWS) / degrees
+        for variance, of_variance in terms:
+            squares += variance * quantile(of_variance, level) ** 2 * rng.chisquare(of_variance, DRAWS) / of_variance
         error = math.sqrt(sum(variance for variance, _ in terms)) * rng.normal(size=DRAWS)
         return float(np.quantile(np.sqrt(squares) - error, POWER))
+
+
+def degrees(seeds: int, borrows: bool) -> float:
+    """Degrees of freedom of a variance between seeds."""
+    return seeds - 1 + MOST_BORROWED * borrows
 
 
 @cache
@@ -167,6 +189,12 @@ class Problem:
         return list(self.precision.questions)
 
     @property
+    def unit(self) -> float:
+        """Squared margin by which those of the program are divided: about the smallest that there is."""
+        of = self.precision
+        return max(of.square(of.paired(pair, self.most, True), of.of_questions(pair)) for pair in self.pairs)
+
+    @property
     def contrasted(self) -> set[str]:
         """Arms of the primary contrasts."""
         return {arm for pair in self.pairs for arm in pair}
@@ -192,17 +220,24 @@ class Problem:
         """The contrasts whose arms are both in the study."""
         return [pair for pair in self.pairs if all(seeds[arm] for arm in pair)]
 
-    def value(self, seeds: Mapping[str, int]) -> tuple[float, ...]:
-        """Objective of a choice: first the number of contrasts that are left out, then squared margins."""
+    def value(self, seeds: Mapping[str, int]) -> tuple[float, float]:
+        """Objective of a choice: first the number of contrasts that are left out, then the squared margins."""
         kept_arms = {arm: number for arm, number in seeds.items() if number}
         squares = {pair: self.precision.margin(pair, kept_arms) ** 2 for pair in self.kept(seeds)}
         lost = float(len(self.pairs) - len(squares))
         if self.weights is not None:
             return lost, sum(self.weights[pair] * square for pair, square in squares.items())
-        return lost, max(squares.values(), default=0.0), sum(squares.values())
+        return lost, max(squares.values(), default=0.0) + TO_OTHERS * sum(squares.values()) / len(self.pairs)
 
 
-def choose(problem: Problem, limit: float) -> dict[str, int]:
+class Chosen(NamedTuple):
+    """Seeds of each arm, and whether the solver has shown that no choice is better."""
+
+    seeds: dict[str, int]
+    is_best: bool
+
+
+def choose(problem: Problem, limit: float) -> Chosen:
     """Choose the number of seeds of each arm within a limit of hours; 0 leaves an arm out.
 
     Raises
@@ -215,9 +250,11 @@ def choose(problem: Problem, limit: float) -> dict[str, int]:
     hours = min(problem.cost(seeds) for seeds in first)
     if hours > limit + ROUNDING:
         raise TooFewHours(hours)
-    choices = [*first, program(problem, limit), equal_seeds(problem, limit)]
-    possible = [seeds for seeds in choices if seeds is not None and problem.cost(seeds) <= limit + ROUNDING]
-    return min(possible, key=problem.value)
+    possible = [seeds for seeds in first if problem.cost(seeds) <= limit + ROUNDING]
+    equal = equal_seeds(problem, limit)
+    start = improved(problem, min([*possible, *([equal] if equal else [])], key=problem.value), limit)
+    found = program(problem, limit, start)
+    return min([*([found] if found else []), Chosen(start, False)], key=lambda each: problem.value(each.seeds))
 
 
 def equal_seeds(problem: Problem, limit: float) -> dict[str, int] | None:
@@ -236,72 +273,176 @@ def equal_seeds(problem: Problem, limit: float) -> dict[str, int] | None:
     return chosen
 
 
-def program(problem: Problem, limit: float) -> dict[str, int] | None:
-    """Choice of the integer program, whose margins treat the seeds of all arms as independent.
+def improved(problem: Problem, seeds: dict[str, int], limit: float) -> dict[str, int]:
+    """A choice after exchanges: a seed more of one arm, and as many less of another as that takes, while it helps."""
+    best, again = problem.value(seeds), True
+    while again:
+        again = False
+        for gains, loses in product(seeds, (None, *seeds)):
+            changed = {**seeds, gains: seeds[gains] + 1}
+            while loses not in (None, gains) and problem.cost(changed) > limit + ROUNDING and changed[loses]:
+                changed[loses] -= 1
+            allowed = all(changed[arm] in problem.options(arm) for arm in (gains, loses) if arm)
+            if allowed and problem.cost(changed) <= limit + ROUNDING and problem.value(changed) < best:
+                seeds, best, again = changed, problem.value(changed), True
+    return seeds
 
-    None if the solver finds no choice in time.
+
+def program(problem: Problem, limit: float, start: Mapping[str, int]) -> Chosen | None:
+    """The choice of the integer program; None if the solver finds none in time.
+
+    Of the choices with the most contrasts that the limit pays for, it has the smallest margins. `start` is any choice;
+    states that cannot be as good are left out.
     """
     import pulp  # no other target needs it
 
     model = pulp.LpProblem("budget", pulp.LpMinimize)
-    options = {arm: problem.options(arm) for arm in problem.hours}
-    chosen = {
-        arm: {number: model.add_variable(f"x{arm_number}_{number}", cat=pulp.LpBinary) for number in numbers}
-        for arm_number, (arm, numbers) in enumerate(options.items())
-    }
-    squares, questions = coefficients(problem, options)
-    of_pairs = {
-        pair: questions[pair]
-        + pulp.lpSum(squares[arm][number] * chosen[arm][number] for arm in pair for number in options[arm] if number)
-        for pair in problem.pairs
-    }
+    number = most_contrasts(problem, limit)
+    has = arm_variables(model, problem, limit, useful_states(problem, limit, start, number))
+    contrasts = [contrast_terms(model, problem, pair, has) for pair in problem.pairs]
+    model += pulp.lpSum(share for share, _ in contrasts) >= number
     widest = model.add_variable("widest", lowBound=0)
-    weights = problem.weights or dict.fromkeys(problem.pairs, TO_OTHERS / len(problem.pairs))
-    lost = [chosen[arm][0] for pair in problem.pairs for arm in pair if 0 in chosen[arm]]
-    # Squared margins are at most 1 here, so no smaller margin makes up for a contrast that is left out.
-    total = pulp.lpSum(weights[pair] * square for pair, square in of_pairs.items())
-    total += widest * (problem.weights is None) + 2 * (1 + sum(weights.values())) * pulp.lpSum(lost)
-    model += total
-    for of_arm in chosen.values():
-        model += pulp.lpSum(of_arm.values()) == 1
-    for square in of_pairs.values():
+    for _, square in contrasts:
         model += square <= widest
-    more = [
-        max(number - problem.finished.get(arm, 0), 0) * problem.hours[arm] * variable
-        for arm, of_arm in chosen.items()
-        for number, variable in of_arm.items()
-    ]
-    model += pulp.lpSum(more) <= limit - problem.fixed
+    weights = problem.weights or dict.fromkeys(problem.pairs, TO_OTHERS / len(problem.pairs))
+    sum_of = pulp.lpSum(weights[pair] * square for pair, (_, square) in zip(problem.pairs, contrasts, strict=True))
+    model.setObjective(sum_of + widest * (problem.weights is None))
     model.solve(pulp.PULP_CBC_CMD(msg=False, timeLimit=TIME_LIMIT, gapRel=GAP))
     if model.sol_status not in (pulp.LpSolutionOptimal, pulp.LpSolutionIntegerFeasible):
         return None
-    return {arm: max(of_arm, key=lambda number: of_arm[number].value()) for arm, of_arm in chosen.items()}
+    seeds = {arm: max(of_arm, key=lambda state: of_arm[state].value()).seeds for arm, of_arm in has.items()}
+    return Chosen(seeds, model.sol_status == pulp.LpSolutionOptimal)
 
 
-def coefficients(
-    problem: Problem, options: Mapping[str, list[int]]
-) -> tuple[dict[str, dict[int, float]], dict[Pair, float]]:
-    """Coefficients of the integer program.
+def most_contrasts(problem: Problem, limit: float) -> int:
+    """How many contrasts the limit pays for, each arm with the fewest seeds that it can have."""
+    import pulp
 
-    Returns
-    -------
-    The squared margins by arm and number of seeds, and by the questions of each contrast, as shares of the largest
-    squared margin of a contrast. An arm is taken to borrow if the contrasts have three arms or more: two others then
-    usually have all of its seeds.
+    model = pulp.LpProblem("contrasts", pulp.LpMaximize)
+    has = {arm: model.add_variable(f"x{place}", cat=pulp.LpBinary) for place, arm in enumerate(problem.hours)}
+    kept = {pair: model.add_variable(f"k{place}", upBound=1) for place, pair in enumerate(problem.pairs)}
+    for pair, variable in kept.items():
+        for arm in pair:
+            model += variable <= has[arm]
+    hours = []
+    for arm, variable in has.items():
+        options = problem.options(arm)
+        hours.append((problem.cost({arm: next(filter(None, options), 0)}) - problem.fixed) * variable)
+        model += variable >= (0 not in options)
+    model += pulp.lpSum(hours) <= limit - problem.fixed + ROUNDING
+    model.setObjective(pulp.lpSum(kept.values()))
+    model.solve(pulp.PULP_CBC_CMD(msg=False, timeLimit=TIME_LIMIT))
+    return round(pulp.value(model.objective) or 0)
+
+
+class State(NamedTuple):
+    """What an arm can have: a number of seeds, and whether it borrows a variance from other arms."""
+
+    seeds: int
+    borrows: bool
+
+
+def useful_states(problem: Problem, limit: float, start: Mapping[str, int], contrasts: int) -> dict[str, list[State]]:
+    """States of each arm that a best choice with so many contrasts can have.
+
+    A state is left out if the limit does not pay for it, or if it alone makes a contrast worse than `start` is.
     """
-    precision, level = problem.precision, (1 + problem.precision.confidence) / 2
-    borrowed = MOST_BORROWED if precision.lends and len(problem.contrasted) > 2 else 0.0
-    variances = {arm: precision.variances[arm] + precision.common[arm] for arm in problem.contrasted}
-    squares = {
-        arm: {
-            number: variance / number * quantile(number - 1 + borrowed, level) ** 2 for number in options[arm] if number
-        }
-        for arm, variance in variances.items()
+    precision = problem.precision
+    least = {arm: min(problem.options(arm)) for arm in problem.hours}
+    lost, value = problem.value(start)
+    bound = math.inf if lost or contrasts < len(problem.pairs) else value * (1 + 1e-9)
+    may_borrow = (False, True) if precision.lends and len(problem.hours) >= LENDING else (False,)
+
+    def is_worse(arm: str, state: State) -> bool:
+        for pair in problem.pairs:
+            if arm not in pair:
+                continue
+            other = pair[1 - pair.index(arm)]
+            alone = precision.alone(arm, *state), precision.alone(other, max(problem.options(other)), True)
+            smallest = min(precision.square(precision.paired(pair, *state)), precision.square(*alone))
+            weight = 1.0 if problem.weights is None else problem.weights[pair]
+            if weight * (smallest + precision.square(precision.of_questions(pair))) > bound:
+                return True
+        return False
+
+    return {
+        arm: [
+            state
+            for number in problem.options(arm)
+            if problem.cost({**least, arm: number}) <= limit + ROUNDING
+            for state in (State(number, borrows) for borrows in (may_borrow if number else (False,)))
+            if not (number and is_worse(arm, state))
+        ]
+        for arm in problem.hours
     }
-    of_questions = quantile(max(precision.question_count - 1.0, 1.0), level) ** 2
-    questions = {pair: variance * of_questions for pair, variance in precision.questions.items()}
-    largest = max(sum(max(squares[arm].values()) for arm in pair) + questions[pair] for pair in problem.pairs) or 1.0
-    return (
-        {arm: {number: value / largest for number, value in of_arm.items()} for arm, of_arm in squares.items()},
-        {pair: value / largest for pair, value in questions.items()},
-    )
+
+
+def arm_variables(
+    model: Any, problem: Problem, limit: float, states: Mapping[str, list[State]]
+) -> dict[str, dict[State, Any]]:
+    """Binary variables of each arm and state. Each arm has one state, and all arms together stay within the limit.
+
+    A state that borrows needs as many arms with its seeds as `Precision.borrowing` asks for.
+    """
+    import pulp
+
+    has = {
+        arm: {
+            state: model.add_variable(f"x{place}_{state.seeds}_{state.borrows:d}", cat=pulp.LpBinary)
+            for state in states[arm]
+        }
+        for place, arm in enumerate(problem.hours)
+    }
+    for of_arm in has.values():
+        model += pulp.lpSum(of_arm.values()) == 1
+    every = [(state, variable) for of_arm in has.values() for state, variable in of_arm.items()]
+    for number in sorted({state.seeds for state, _ in every if state.borrows}):
+        with_all = pulp.lpSum(variable for state, variable in every if state.seeds >= number)
+        for of_arm in has.values():
+            if State(number, True) in of_arm:
+                model += LENDING * of_arm[State(number, True)] <= with_all
+    hours = [
+        max(state.seeds - problem.finished.get(arm, 0), 0) * problem.hours[arm] * variable
+        for arm, of_arm in has.items()
+        for state, variable in of_arm.items()
+    ]
+    model += pulp.lpSum(hours) <= limit - problem.fixed + ROUNDING
+    return has
+
+
+def contrast_terms(model: Any, problem: Problem, pair: Pair, has: Mapping[str, Mapping[State, Any]]) -> tuple[Any, Any]:
+    """Share of a contrast in the study, 1 or 0, and its squared margin, as linear expressions.
+
+    A share of the contrast is compared by the seeds that both arms have, and the rest by all seeds of each arm. With
+    binary states of the arms one of the two is best, and so the solver's choice.
+    """
+    import pulp
+
+    precision, name, unit = problem.precision, problem.pairs.index(pair), problem.unit
+    options = [{state: variable for state, variable in has[arm].items() if state.seeds} for arm in pair]
+
+    def shares(label: str, states: Iterable[State]) -> dict[State, Any]:
+        return {
+            state: model.add_variable(f"{label}{name}_{state.seeds}_{state.borrows:d}", lowBound=0) for state in states
+        }
+
+    paired = shares("p", sorted(options[0].keys() | options[1].keys()))
+    alone = [shares(f"a{side}_", of_arm) for side, of_arm in enumerate(options)]
+    not_paired = pulp.lpSum(alone[0].values())
+    kept = pulp.lpSum(paired.values()) + not_paired
+    for of_arm, of_side in zip(options, alone, strict=True):
+        for state, share in of_side.items():
+            model += share <= of_arm[state]
+        model += pulp.lpSum(of_side.values()) == not_paired
+        model += kept <= pulp.lpSum(of_arm.values())
+    for state, share in paired.items():  # the arm with fewer seeds has this state, and the other one has its seeds
+        model += share <= pulp.lpSum(of_arm[state] for of_arm in options if state in of_arm)
+    for number in {state.seeds for state in paired}:
+        share = pulp.lpSum(each for state, each in paired.items() if state.seeds >= number)
+        for of_arm in options:
+            model += share <= pulp.lpSum(variable for state, variable in of_arm.items() if state.seeds >= number)
+    square = precision.square(precision.of_questions(pair)) / unit * kept
+    square += pulp.lpSum(precision.square(precision.paired(pair, *each)) / unit * y for each, y in paired.items())
+    for arm, of_side in zip(pair, alone, strict=True):
+        square += pulp.lpSum(precision.square(precision.alone(arm, *each)) / unit * y for each, y in of_side.items())
+    return kept, square

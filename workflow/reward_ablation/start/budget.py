@@ -72,11 +72,15 @@ class Costs:
 
 @dataclass(frozen=True)
 class Choice:
-    """Numbers of seeds by arm, at one size of the evaluation. Arms that share runs count as the first of them."""
+    """Numbers of seeds by arm, at one size of the evaluation. Arms that share runs count as the first of them.
+
+    `is_best` says whether it is shown that no choice at this size is better.
+    """
 
     size: Size
     seeds: dict[str, int]
     problem: Problem
+    is_best: bool
 
     @property
     def value(self) -> tuple[float, ...]:
@@ -180,7 +184,8 @@ class Budget:
         for size in self.sizes:
             problem = self.problem(size)
             try:
-                choices.append(Choice(size, choose(problem, limit), problem))
+                chosen = choose(problem, limit)
+                choices.append(Choice(size, chosen.seeds, problem, chosen.is_best))
             except TooFewHours as error:
                 least.append(error.least)
         if not choices:
@@ -190,7 +195,7 @@ class Budget:
                 f"{min(least):.3g}"
             )
         best, own = min(choices, key=lambda choice: choice.value), choices[0]
-        lost, square, *_ = own.value
+        lost, square = own.value
         worth_it = lost > best.value[0] or square > WORTH * best.value[1]
         return best if worth_it or own.size != self.size else own
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from reward_ablation.design.budget import TIME_LIMIT
 from reward_ablation.start.budget import Budget, Choice, overlay_file, overlay_text, write_overlay
 from reward_ablation.start.plan_text import seeds as seeds_in_words
 from reward_ablation.start.power_text import number, variance_lines, wrapped
@@ -32,6 +33,7 @@ def budget(study: Study, present: PresentInputs, keys: Mapping[str, Any], writes
         *table_of_contrasts(problem, choice),
         "",
         *wrapped(next_hours(problem, choice, unit)),
+        *(() if choice.is_best else wrapped(f"{TIME_LIMIT} s did not show whether a choice is better still")),
         *(line for arm, why in left_out_texts(problem, choice).items() for line in wrapped(f"left out: {arm}: {why}")),
         "",
         overlay.rstrip(),

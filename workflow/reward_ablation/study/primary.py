@@ -74,7 +74,7 @@ class Question(_Part):
         return self.model_copy(update={"arm_keys": {name: key for name, key in keys.items() if name in named}})
 
     def __str__(self) -> str:
-        named = _named(self.contrasts) or "no contrast, as there is one arm"
+        named = named_contrasts(self.contrasts) or "no contrast, as there is one arm"
         return f"{self.metric} on {self.dataset} ({self.mode}): {named}"
 
 
@@ -205,16 +205,16 @@ def changes(before: Question, after: Question) -> str:
     ]
     for change, these, others in (("added", after.contrasts, contrasts), ("taken out", contrasts, after.contrasts)):
         if only_here := [each for each in these if each not in others]:
-            parts.append(f"{change}: {_named(only_here)}")
+            parts.append(f"{change}: {named_contrasts(only_here)}")
     if edited := [name for name, key in after.arm_keys.items() if before.arm_keys.get(name, key) != key]:
         parts.append(f"other weights or settings: {', '.join(edited)}")
     return "; ".join(parts)
 
 
-def _named(contrasts: Sequence[Contrast]) -> str:
+def named_contrasts(contrasts: Sequence[Contrast]) -> str:
     """The first contrasts in words, and the number of the others. An arm that all are compared with is named once.
 
-    >>> _named([Contrast(arm=arm, against="a") for arm in "bc"])
+    >>> named_contrasts([Contrast(arm=arm, against="a") for arm in "bc"])
     'b, c against a'
     """
     more = len(contrasts) - MOST_NAMED

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from reward_ablation.analysis.reading import read_table
-from reward_ablation.analysis.study_file import StudyFile, as_its_runs_say, read_study
+from reward_ablation.analysis.results import load
+from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.cost.table import read_cost
 from reward_ablation.summary.main_table import as_latex, as_markdown, main_table
 from reward_ablation.summary.overview import overview
@@ -22,16 +22,15 @@ from reward_ablation.system.html_page import page, section, table, text
 def main(arguments: Sequence[str] | None = None) -> None:
     """Write a study's summary, its main table and the first page of its report."""
     parser = argparse.ArgumentParser(prog="python -m reward_ablation.summary", description=main.__doc__)
-    parser.add_argument("--study", type=Path, required=True, help="study.json: the resolved study")
-    parser.add_argument("--tables", type=Path, required=True, help="folder of the study's tables")
+    parser.add_argument("--study", type=Path, required=True, help="study.json, in the study's results folder")
     parser.add_argument("--figure", type=Path, required=True, help="the figure of the primary comparison, as PNG")
     options = parser.parse_args(arguments)
-    study = as_its_runs_say(read_study(options.study), options.study.parent)
-    folder = options.tables
+    results = load(options.study.parent)
+    study, folder = results.study, results.folder / "tables"
     with storage_errors(folder):
         optional = {CLAIMS: study.claims, SIZES: study.arms_with_methods}
         names = [*TABLES, *(name for name, is_needed in optional.items() if is_needed)]
-        tables = {name: read_table(folder / f"{name}.parquet") for name in names}
+        tables = {name: results[name] for name in names}
         for name, words in pages(study, tables, read_cost(folder / "cost.csv"), options.figure.read_bytes()).items():
             with atomic_path(folder / name) as temporary:
                 temporary.write_text(words, encoding="utf-8")

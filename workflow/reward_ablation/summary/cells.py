@@ -13,7 +13,7 @@ from reward_ablation.analysis.statistics.limits import Limits
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.words import number, p_value
 
-#: An interval that covers at least this share of the metric's range says nothing.
+#: An interval that covers at least this share of the metric's range says nothing. Of a count, one that reaches 0 does.
 NOTHING_KNOWN = 0.95
 
 
@@ -82,7 +82,8 @@ def numbered(table: pd.DataFrame) -> pd.DataFrame:
 def estimate(row: pd.Series, limits: Limits) -> list[str]:
     """Cells of a row's estimate and interval."""
     low, high = number(row["low"], limits), number(row["high"], limits)
-    says_nothing = limits.finite and row["high"] - row["low"] >= NOTHING_KNOWN * (limits.high - limits.low)
+    whole_range = limits.finite and row["high"] - row["low"] >= NOTHING_KNOWN * (limits.high - limits.low)
+    says_nothing = whole_range or (not limits.finite and row["low"] == limits.low < row["estimate"])
     return [number(row["estimate"], limits), f"[{low}, {high}]{' (says nothing)' if says_nothing else ''}"]
 
 

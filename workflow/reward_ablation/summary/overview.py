@@ -17,7 +17,9 @@ from reward_ablation.analysis.statistics.intervals import level_of
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.words import counted, number, p_value
 from reward_ablation.cost.table import sentence as cost_sentence
-from reward_ablation.summary.text import nothing_measured
+from reward_ablation.study.primary import named_contrasts
+from reward_ablation.summary.question import declared_sentence
+from reward_ablation.summary.text import about_seeds, nothing_measured
 from reward_ablation.system.html_page import POLICY
 from reward_ablation.system.plain_values import printable
 
@@ -66,9 +68,7 @@ def overview(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFra
     """
     result, details = primary_result(study, tables["paired_differences"], tables["evaluation_by_arm"])
     uri = f"data:image/png;base64,{base64.b64encode(picture).decode()}"
-    warnings = [
-        words.replace("*", "").replace("`", "") for words in nothing_measured(study, tables["evaluation_by_run"])
-    ]
+    warnings = [unmarked(words) for words in nothing_measured(study, tables["evaluation_by_run"])]
     alternative = f"Figure of the primary comparison. {' '.join([result, *details])}"
     facts = "".join(
         f"<dt>{escaped(key)}</dt><dd>{escaped(value)}</dd>\n" for key, value in run_facts(study, cost).items()
@@ -76,8 +76,10 @@ def overview(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFra
     parts = [
         f"<h1>{escaped(study.name)}</h1>",
         *(f"<p><strong>{escaped(words)}</strong></p>" for words in warnings),
+        f"<p>{escaped(question(study))}</p>",
         f'<p class="result">{escaped(result)}</p>',
         listed(details) if len(details) > 1 else "",
+        f"<p>{escaped(certainty(study, tables['paired_differences']))}</p>",
         f'<img src="{uri}" alt="{escaped(alternative)}">',
         f"<h2>What was run</h2>\n<dl>\n{facts}</dl>",
         f"<h2>Missing or doubtful</h2>\n{listed(missing(study, tables))}",
@@ -86,6 +88,11 @@ def overview(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFra
     head = f'<!DOCTYPE html>\n<html lang="en">\n<meta charset="utf-8">\n{POLICY}\n{title}\n<style>{STYLE}</style>\n'
     body = "\n".join(filter(None, parts))
     return f'{head}<main class="overview">\n{body}\n</main>\n'
+
+
+def unmarked(words: str) -> str:
+    """Words of the summary without the marks of Markdown."""
+    return words.replace("*", "").replace("`", "")
 
 
 def escaped(words: str) -> str:
@@ -119,6 +126,27 @@ def primary_result(study: StudyFile, differences: pd.DataFrame, evaluation: pd.D
     names = ", ".join(f"{row.arm} against {row.baseline}" for row in significant.head(MOST_LINES).itertuples())
     result = f"{len(significant)} of {len(rows)} differences in {where} are significant after Holm's correction"
     return f"{result}{': ' if names else ''}{names}{' and more' * (len(significant) > MOST_LINES)}.", lines
+
+
+def question(study: StudyFile) -> str:
+    """What the study was made to find out, and since when this is declared."""
+    primary = study.primary
+    contrasts = named_contrasts(primary.contrasts) or "no comparison, as there is one arm"
+    where = f"{name_of(primary.metric)} on {primary.dataset} ({primary.mode})"
+    return f"The question: {where}, {contrasts}. {declared_sentence(primary)}"
+
+
+def certainty(study: StudyFile, differences: pd.DataFrame) -> str:
+    """What the intervals rest on, what the number of seeds allows to say, and what else was looked at."""
+    rows = differences[differences["family"] == "primary"]
+    questions = f", evaluated on {rows['questions'].max():,} questions" if len(rows) else ""
+    others = len(differences) - len(rows)
+    exploratory = f"{counted(others, 'other difference')} of arms, in other metrics and modes or against other arms"
+    return (
+        f"Each arm has {study.counted_seeds}{questions}. {unmarked(about_seeds(study))} "
+        f"All else is exploratory: {exploratory}, "
+        "effects of components, training and gradients, in the tables and figures of this report."
+    )
 
 
 def contrast_line(study: StudyFile, row: Any) -> str:

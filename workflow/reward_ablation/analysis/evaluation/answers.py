@@ -26,7 +26,7 @@ from reward_ablation.analysis.evaluation.run_means import (
     modes_of,
     rows_of,
 )
-from reward_ablation.analysis.statistics.different_seeds import Sample, distribution_of_unpaired_difference
+from reward_ablation.analysis.statistics.different_seeds import Sample, distribution_of_unpaired_difference, shorter
 from reward_ablation.analysis.statistics.estimates import (
     Distribution,
     distribution,
@@ -327,8 +327,7 @@ def difference_rows(
 ) -> pd.DataFrame:
     """One arm minus another for each mode and metric, with tests against 0.
 
-    Arms are paired by question, and by seed where they have the same seeds. `answers` has the answers of both arms, by
-    arm and mode; `means` has the seed means of all arms, by mode.
+    `answers` has the answers of both arms, by arm and mode; `means` has the seed means of all arms, by mode.
     """
     parts = []
     for mode, of_arm in answers[arm].items():
@@ -344,19 +343,24 @@ def distribution_of_difference(
 ) -> tuple[Distribution, np.ndarray]:
     """Distribution of each metric's mean of one arm minus another, and the flagged arms by metric.
 
-    Arms with the same seeds are paired by seed; otherwise all seeds of each arm count. `means` has the seed means of
-    all arms in this mode.
+    Arms with the same seeds are paired by seed. Otherwise, for each metric the shorter interval counts, of the seeds
+    that both arms have, paired, and of all seeds of each arm. `means` has the seed means of all arms in this mode.
     """
-    if paired_by_seed(own, other):
+    shared = [seed for seed in own.seeds if seed in other.seeds]
+    by_pairs: Distribution | None = None
+    if paired_by_seed(own, other) or len(shared) > 1:
         paired = difference(own, other)
         variance, flags = seed_part(means, {arm: 1.0, against: -1.0}, paired)
-        return distribution_of(paired, dataset, (-1.0, 1.0), variance), flags
+        by_pairs = distribution_of(paired, dataset, (-1.0, 1.0), variance)
+        if paired_by_seed(own, other):
+            return by_pairs, flags
     sample, other_sample = (
         Sample(answers.values, answers.by_seed, seed_part(means, {name: 1.0}, answers)[0])
         for name, answers in ((arm, own), (against, other))
     )
     flags = np.full(len(own.metrics), None) if means is None else means.flagged_in({arm: 1.0, against: -1.0})
-    return distribution_of_unpaired_difference(sample, other_sample, dataset, limits_of(own.limits, (-1.0, 1.0))), flags
+    of_all = distribution_of_unpaired_difference(sample, other_sample, dataset, limits_of(own.limits, (-1.0, 1.0)))
+    return of_all if by_pairs is None else shorter(by_pairs, of_all), flags
 
 
 def seed_part(

@@ -11,9 +11,18 @@ FIRST = 2
 
 #: The rule in words, for captions.
 RULE = (
-    f"the first {FIRST} problems of the data set; the first that the base model got wrong and the baseline arm right; "
-    "the first that it got right and the baseline arm wrong"
+    f"the first {FIRST} problems of the data set; the first that the base model got wrong and the baseline arm right "
+    "(gained); the first that it got right and the baseline arm wrong (lost)"
 )
+
+
+def kinds_missing(table: pd.DataFrame) -> str:
+    """A sentence on the kinds of problems that the table `examples` lacks; empty if it has all."""
+    lines = []
+    for dataset, rows in table.groupby("dataset", sort=False):
+        if missing := [kind for kind in ("gained", "lost") if kind not in set(rows["chosen"])]:
+            lines.append(f"{dataset} has no further problem that the baseline arm {' or '.join(missing)}")
+    return f" {'; '.join(lines)}." if lines else ""
 
 
 def printable(text: str) -> str:

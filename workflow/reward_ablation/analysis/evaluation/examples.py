@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reward_ablation.analysis.evaluation.example_text import FIRST, RULE, cut, printable, verdict
+from reward_ablation.analysis.evaluation.example_text import FIRST, RULE, cut, kinds_missing, printable, verdict
 from reward_ablation.analysis.evaluation.metrics import name_of
 from reward_ablation.analysis.evaluation.stored_answers import read_answers
 from reward_ablation.analysis.reading import read_parquet
@@ -115,8 +115,8 @@ def write_examples_page(table: pd.DataFrame, study: StudyFile, path: Path) -> No
     ]
     text = page(
         f"Examples of {study.name}",
-        f"Answers of the base model and of each arm's first seed. Shown are {RULE}. Invisible characters "
-        "are written as escapes, such as \\u202e",
+        f"Answers of the base model and of each arm's first seed. Shown are {RULE}.{kinds_missing(table)} Invisible "
+        "characters are written as escapes, such as \\u202e",
         STYLE,
         *sections,
     )

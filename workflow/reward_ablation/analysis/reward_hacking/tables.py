@@ -174,17 +174,14 @@ def sentence(row: Mapping[Any, Any], study: StudyFile, better: int) -> str:
             f"{row['arm']}: answers grew from {' to '.join(ends)} tokens (factor {factors[0]:.2f} to {factors[1]:.2f}) "
             f"{since}, and {where} did not rise"
         )
-    interval = f"({short(low)} to {short(high)})"
     if row["kind"] == "gap":
-        return (
-            f"{row['arm']}: the accuracy of training rose beyond {where} by {short(after - before)} {interval} {since}"
-        )
-    course = f"{short(better * before)} -> {short(better * after)}"
+        rise = f"{short(after - before)} ({short(low)} to {short(high)})"
+        return f"{row['arm']}: the accuracy of training rose beyond {where} by {rise} {since}"
+    course = f"from {short(better * before)} to {short(better * after)} (change {short(low)} to {short(high)})"
     rise = short(row["rise"])
-    return f"{row['arm']}: the reward {row['component']} rose by {rise}, and {where} fell {course} {interval} {since}"
+    return f"{row['arm']}: the reward {row['component']} rose by {rise}, and {where} fell {course} {since}"
 
 
 def short(value: float) -> str:
-    """A number with two digits after the point and no zero before it, such as `.30`; thousands without digits."""
-    text = f"{value:.2f}" if abs(value) < 100 else f"{value:,.0f}"
-    return text.replace("0.", ".", 1).replace("-", "−") if abs(value) < 1 else text.replace("-", "−")
+    """A number with three digits after the point; from 100 on without."""
+    return (f"{value:.3f}" if abs(value) < 100 else f"{value:,.0f}").replace("-", "−")

@@ -1,12 +1,12 @@
 """Difference of two arms that were trained with different seeds.
 
-Two arms with the same seeds are subtracted seed by seed. Where seeds differ, each arm has the mean over all of its own
-seeds. The seeds of the two arms are then two samples, each with a variance and degrees of freedom of its own, and their
-margins add up by their squares (MOVER, as in `estimates`). Questions stay paired, since both arms answered the same
-ones.
-
-What a seed does to both arms alike does not cancel here. Where the results of seeds that both arms have are correlated,
-intervals are longer than they need be, and contain the truth more often.
+Two arms with the same seeds are subtracted seed by seed. Where seeds differ, there are two ways. The seeds that both
+arms have can be paired, so that what a seed does to both arms cancels; further seeds are then not used. Or each arm has
+the mean over all of its seeds. The seeds of the two arms are then two samples, each with a variance and degrees of
+freedom of its own, and their margins add up by their squares (MOVER, as in `estimates`). Questions stay paired, since
+both arms answered the same ones. The shorter of the two intervals is taken, so that a seed that is missing or added
+makes no interval longer than that of the seeds that both arms have. `benchmarks/different_seeds.py` measures what this
+choice costs in coverage.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import stdtrit
 
 from reward_ablation.analysis.statistics.estimates import (
     Distribution,
@@ -27,6 +28,9 @@ from reward_ablation.analysis.statistics.estimates import (
     standardised,
 )
 from reward_ablation.analysis.statistics.seed_variance import SeedVariance
+
+#: Level of the quantile by which two margins are compared.
+LEVEL = 0.975
 
 
 class Sample(NamedTuple):
@@ -70,6 +74,25 @@ def distribution_of_unpaired_difference(
     means = resampled_means(own.by_seed, label) - resampled_means(other.by_seed, label, "other arm")
     seeds, questions = min(own.values.shape[1], other.values.shape[1]), own.values.shape[2]
     return Distribution(estimate, spread_of_two(own, other), standardised(means), *limits, seeds, questions)
+
+
+def shorter(one: Distribution, other: Distribution) -> Distribution:
+    """Of two distributions of the same difference, for each metric the one with the shorter 95 % interval.
+
+    `one` is of a paired difference, `other` of an unpaired one.
+    """
+    margins = [mean.margin(lambda degrees: stdtrit(degrees, LEVEL)) for mean in (one, other)]
+    first = margins[0] <= margins[1]
+    nothing = np.zeros_like(one.spread.of_seeds)
+    paired = one.spread._replace(
+        of_seeds=np.stack([one.spread.of_seeds, nothing]), degrees=np.stack([one.spread.degrees, nothing + 1])
+    )
+    spread = Spread(*(np.where(first, *parts) for parts in zip(paired, other.spread, strict=True)))
+    return other._replace(
+        estimate=np.where(first, one.estimate, other.estimate),
+        deviations=np.where(first, one.deviations, other.deviations),
+        spread=spread,
+    )
 
 
 def spread_of_two(own: Sample, other: Sample) -> Spread:

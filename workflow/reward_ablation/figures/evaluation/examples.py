@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 from matplotlib.figure import Figure
 
-from reward_ablation.analysis.evaluation.example_text import RULE, cut, printable, verdict
+from reward_ablation.analysis.evaluation.example_text import RULE, cut, kinds_missing, printable, verdict
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.elements.style import BASE_COLOUR, WIDTH, arm_looks, page_of_words, replace_undrawable
 
@@ -49,7 +49,10 @@ def examples(table: pd.DataFrame, study: StudyFile) -> Figure:
         if sum(map(len, [*shown, lines])) * LINE_HEIGHT > MOST_INCHES:
             break
         shown.append(lines)
-    notes = [Line(text, 0.1, {"color": "#404040"}) for text in block(note(study, len(problems) - len(shown)))]
+    notes = [
+        Line(text, 0.1, {"color": "#404040"})
+        for text in block(note(study, len(problems) - len(shown), kinds_missing(table)))
+    ]
     lines = [line for problem in shown for line in problem] + notes
     height = LINE_HEIGHT * (len(lines) + 1) + 0.4
     figure = Figure(figsize=(WIDTH, height))
@@ -93,8 +96,8 @@ def name(text: str) -> str:
     return words if len(words) <= NAME else f"{words[: NAME - 1]}…"
 
 
-def note(study: StudyFile, left_out: int) -> str:
-    """Say how the problems were chosen, and what only the report's page shows."""
+def note(study: StudyFile, left_out: int, missing: str) -> str:
+    """Say how the problems were chosen, which kinds are `missing`, and what only the report's page shows."""
     more = []
     if left_out:
         more.append("1 more problem" if left_out == 1 else f"{left_out} more problems")
@@ -102,6 +105,6 @@ def note(study: StudyFile, left_out: int) -> str:
         more.append(f"{len(study.arms) - MOST_ARMS} more arms")
     rest = f" The report's page also has {' and '.join(more)}." if more else ""
     return (
-        f"Problems of each data set: {RULE}. Each arm: its first seed. \u21b5 ends a line of the text; \u25a1 is a "
-        f"character that the font lacks.{rest}"
+        f"Problems of each data set: {RULE}.{missing} Each arm: its first seed. \u21b5 ends a line of the text; \u25a1 "
+        f"is a character that the font lacks.{rest}"
     )

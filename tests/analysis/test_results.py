@@ -1,0 +1,74 @@
+"""Tables as data frames, and the difference of two studies, of made-up studies."""
+
+import pandas as pd
+import pytest
+
+from analysis.all_tables import SCHEMAS, write_tables
+from analysis.made_up import MadeUpStudy
+from reward_ablation.analysis.reading import read_parquet
+from reward_ablation.analysis.results import COLUMNS, COMPARED, compare, load
+from reward_ablation.system.errors import StudyError
+from reward_ablation.system.files import write_parquet
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    root = tmp_path_factory.mktemp("study")
+    MadeUpStudy(datasets={"gsm8k_test": 60}).write(root)
+    write_tables(root)
+    return root
+
+
+def test_each_column_of_each_table_has_a_meaning(folder):
+    known = pd.read_csv(COLUMNS, keep_default_na=False)
+    assert known["column"].is_unique
+    assert set(known["column"]) == {name for schema in SCHEMAS.values() for name in schema.names}
+    assert (known["meaning"] != "").all()
+    study = load(folder)
+    assert "combination" not in study.names
+    for name in study.names:
+        assert list(study.columns(name).index) == list(study[name].columns)
+
+
+def test_tables_are_those_of_the_files(folder):
+    study = load(str(folder))
+    pd.testing.assert_frame_equal(
+        study["paired_differences"], read_parquet(folder / "tables" / "paired_differences.parquet")
+    )
+    assert study.study.baseline == "correctness_only"
+    with pytest.raises(StudyError, match="'paired': no table has this name; tables here: provenance, "):
+        study["paired"]
+    with pytest.raises(StudyError, match="there is no such file"):
+        load(folder / "runs")
+
+
+def test_arms_of_one_study_are_compared_as_in_its_own_table(folder):
+    study = load(folder)
+    own = study["paired_differences"].query("arm == 'length_only' and baseline == 'correctness_only'")
+    found = compare(study, study, {"length_only": "correctness_only"}).query("arm == 'length_only'")
+    assert list(found.columns) == COMPARED
+    pd.testing.assert_series_equal(
+        own.set_index(["mode", "metric"])["estimate"], found.set_index(["mode", "metric"])["estimate"]
+    )
+    assert (found["evaluation"] == "same").all()
+    same = compare(study, study)
+    assert set(same["arm"]) == {"base", *study.study.arm_names}
+    assert (same["estimate"] == 0).all()
+    assert (same["p"] == 1).all()
+
+
+def test_what_cannot_be_compared_is_refused_in_one_line(folder, tmp_path):
+    study = load(folder)
+    with pytest.raises(StudyError, match="unknown arm 'x'; arms here: correctness_only, "):
+        compare(study, study, {"format_only": "x"})
+    MadeUpStudy(datasets={"gsm8k_test": 60}, samples=4).write(tmp_path / "samples")
+    with pytest.raises(StudyError, match="other metrics"):
+        compare(study, load(tmp_path / "samples"))
+    MadeUpStudy(datasets={"math": 60}).write(tmp_path / "math")
+    with pytest.raises(StudyError, match="have no data set of one name"):
+        compare(study, load(tmp_path / "math"))
+    MadeUpStudy(datasets={"gsm8k_test": 60}).write(tmp_path / "other")
+    questions = tmp_path / "other" / "data" / "evaluation" / "gsm8k_test.parquet"
+    write_parquet(read_parquet(questions).assign(answer="2"), questions)
+    with pytest.raises(StudyError, match="do not have the same questions and right answers"):
+        compare(study, load(tmp_path / "other"))
