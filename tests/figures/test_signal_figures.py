@@ -115,7 +115,8 @@ def test_heat_maps_are_symmetric_about_zero_and_show_what_is_unknown():
 def test_alignment_shows_effects_with_their_intervals_and_what_is_trained():
     one = study()
     weights = {arm.name: arm.weights for arm in one.arms}
-    rows = [(arm, name, weights[arm][name], 0.1, 0.02, 0.3, 2, 40, "seeds") for arm in weights for name in THREE]
+    lows = {arm: -0.02 if arm == "format_only" else 0.02 for arm in weights}
+    rows = [(arm, name, weights[arm][name], 0.1, lows[arm], 0.3, 2, 40, "seeds") for arm in weights for name in THREE]
     columns = ["arm", "component", "weight", "estimate", "low", "high", "seeds", "steps", "interval"]
     table = pd.DataFrame(rows, columns=columns)
     figure = alignment(table, NONE, one)
@@ -125,7 +126,9 @@ def test_alignment_shows_effects_with_their_intervals_and_what_is_trained():
     assert list(bars["length_only"].lines[0].get_xdata()) == [0.1]
     assert bars["length_only"].lines[2][0].get_segments()[0][:, 0] == pytest.approx([0.02, 0.3])
     filled = {arm: bar.lines[0].get_markerfacecolor() != "white" for arm, bar in bars.items()}
-    assert filled == {arm: of_arm["length"] != 0 for arm, of_arm in weights.items()}
+    assert filled == {arm: low > 0 for arm, low in lows.items()}
+    tracked = [text.xy[1] for text in panel.texts if text.get_text() == "tracked"]
+    assert tracked == [row for row, of_arm in enumerate(weights.values()) if not of_arm["length"]]
     assert "Student's t over seeds" in words(figure)
     assert "do not say what single completions contribute" in words(alignment(table.iloc[:0], NONE, one))
 

@@ -121,3 +121,9 @@ def test_problems_that_training_met_again(kept):
     )
     assert own["answers"].item() == 12
     assert own["estimate"].item() == pd.concat(rollouts).query("step == 3")["score_correctness"].mean()
+
+
+def test_a_single_arm_that_met_more_problems_than_are_shown(tmp_path):
+    study = read_study(MadeUpStudy(arms={"one": {"correctness": 1.0}}, problems=8).write(tmp_path))
+    table = pd.concat(problem_curves(study, tmp_path, {run.folder: 6 for run in study.runs}))
+    assert table["problem_id"].nunique() == 6

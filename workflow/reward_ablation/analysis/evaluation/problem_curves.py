@@ -151,7 +151,8 @@ def _of_evaluation(study: StudyFile, dataset: str, root: Path, last_steps: dict[
 def _in_order(table: pd.DataFrame, study: StudyFile, chosen: list[str], questions: dict[str, str]) -> pd.DataFrame:
     """Rows sorted by problem, in the order of `chosen`, then by arm and step; with the problems' questions."""
     places = {"problem_id": chosen, "arm": study.arm_names}
-    order = pd.DataFrame({name: table[name].map(values.index) for name, values in places.items()})
+    # As objects: the categories of a file that was read also name problems that are not among the rows.
+    order = pd.DataFrame({name: table[name].astype(object).map(values.index) for name, values in places.items()})
     order["step"] = table["step"]
     table = table.assign(question=table["problem_id"].map(questions))
     return table.loc[order.sort_values(["problem_id", "arm", "step"]).index]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
@@ -30,6 +32,10 @@ NOTHING = (
 )
 
 
+#: Look of the word beside a component that the arm does not train on.
+TRACKED: dict[str, Any] = {"fontsize": 7, "color": "#404040", "ha": "right", "va": "bottom"}
+
+
 def alignment(table: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
     """Draw a panel for each component, and in it the mean effect of each arm's steps with its interval."""
     every, study = table, reduced_to_shown_arms(study, evaluation_by_arm)
@@ -49,8 +55,12 @@ def alignment(table: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: Study
         for row, arm in enumerate(names):
             if arm in effects.index:
                 weight, estimate, *ends = effects.loc[arm, ["weight", "estimate", "low", "high"]].to_numpy(float)
-                across = None if np.isnan(ends).any() else ends
-                draw_points(panel, look[arm], estimate, row, across=across, hollow=not weight, label=arm, **POINT)
+                known = not np.isnan(ends).any()
+                hollow = not known or ends[0] <= 0 <= ends[1]
+                across = ends if known else None
+                draw_points(panel, look[arm], estimate, row, across=across, hollow=hollow, label=arm, **POINT)
+                if not weight:
+                    panel.annotate("tracked", (1, row), (0, 3), ("axes fraction", "data"), "offset points", **TRACKED)
         if hidden:
             draw_others_in_row(panel, effects["estimate"].reindex(hidden).dropna(), len(names))
         panel.set_xlim(limits(effects))
@@ -60,8 +70,8 @@ def alignment(table: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: Study
         name_rows(panel, labels if number % columns == 0 else [""] * len(labels))
         round_ticks(panel.xaxis, 4)
     note = (
-        "Filled: the arm trains on the component. Hollow: the component is only tracked. Right of 0, a small step in "
-        "the direction that the arm trained raises the component's expected score on prompts that the step did not "
+        "Filled: the interval leaves out 0. Tracked: the arm does not train on the component. Right of 0, a small step "
+        "in the direction that the arm trained raises the component's expected score on prompts that the step did not "
         f"see; left of 0 it lowers it. Points: mean over {table['steps'].max()} measured steps or fewer. "
         f"Bars: {100 * study.confidence:g}\u00a0% intervals by {over_words(table['interval'])}.{others_note(study)}"
     )
