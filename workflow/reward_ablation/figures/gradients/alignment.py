@@ -56,7 +56,7 @@ def alignment(table: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: Study
             if arm in effects.index:
                 weight, estimate, *ends = effects.loc[arm, ["weight", "estimate", "low", "high"]].to_numpy(float)
                 known = not np.isnan(ends).any()
-                hollow = not known or ends[0] <= 0 <= ends[1]
+                hollow = not known or bool(ends[0] <= 0 <= ends[1])
                 across = ends if known else None
                 draw_points(panel, look[arm], estimate, row, across=across, hollow=hollow, label=arm, **POINT)
                 if not weight:
