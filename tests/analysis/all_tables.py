@@ -11,6 +11,7 @@ from reward_ablation.analysis.combination.tables import combination_tables
 from reward_ablation.analysis.evaluation.tables import evaluation_tables
 from reward_ablation.analysis.gradients.tables import SCHEMAS as gradient_schemas
 from reward_ablation.analysis.gradients.tables import gradient_tables
+from reward_ablation.analysis.problems.tables import problem_curves
 from reward_ablation.analysis.provenance.tables import provenance
 from reward_ablation.analysis.registry import RULES
 from reward_ablation.analysis.reward_hacking.held_out import held_out
@@ -61,7 +62,8 @@ def all_tables(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:
     training = tables_of_training(study, root)
     rewards = training["rewards_by_step"]
     evaluation = evaluation_tables(study, root)
-    answers = held_out(study, root, {folder: record.steps for folder, record in records.items()})
+    steps = {folder: record.steps for folder, record in records.items()}
+    answers = held_out(study, root, steps)
     signs = reward_hacking(study, rewards, answers)
     runs = runs_table(study, root)
     return {
@@ -69,6 +71,7 @@ def all_tables(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:
         **training,
         **tables_of_gradients(study, root),
         **evaluation,
+        "problem_curves": joined(SCHEMAS["problem_curves"], problem_curves(study, root, steps)),
         "reward_hacking": joined(SCHEMAS["reward_hacking"], [signs]),
         **combination_tables(study, root),
         "runs": runs,

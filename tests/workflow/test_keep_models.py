@@ -10,14 +10,17 @@ from .conftest import TINY, Study, with_inputs_of
 pytestmark = pytest.mark.slow
 
 #: All that kept models are evaluated for.
-FIGURES = ("results/tiny/figures/learning_curves.pdf", "results/tiny/figures/examples.pdf")
+FIGURES = tuple(f"results/tiny/figures/{name}.pdf" for name in ("learning_curves", "examples", "problem_curves"))
+
+#: A problem of the evaluation set.
+PROBLEM = "word_problems/test/0"
 
 
 @pytest.fixture(scope="module")
 def keeping(finished, tmp_path_factory):
     """A run of the tiny study, as far as the figures of kept models: three steps, of which two leave a model."""
     arms = {"design": "list", "arms": {"mixed": TINY["arms"]["arms"]["mixed"]}}
-    config = {**TINY, "seeds": [0], "arms": arms, "keep_models": 1}
+    config = {**TINY, "seeds": [0], "arms": arms, "keep_models": 1, "figures": {"problems": [PROBLEM]}}
     study = with_inputs_of(finished, Study(tmp_path_factory.mktemp("keeping"), config))
     result = study.snakemake("--", *FIGURES)
     assert result.returncode == 0, result.stdout + result.stderr
@@ -31,8 +34,9 @@ def test_each_kept_model_is_evaluated(keeping):
     assert pd.read_parquet(answers).groupby("step").size().to_dict() == {1: 12 * 3, 2: 12 * 3}
     curves = pd.read_parquet(keeping.results / "tables" / "learning_curves.parquet")
     assert sorted(curves["step"].unique()) == [0, 1, 2, 3]
-    for table in ("problem_curves", "examples"):
-        assert len(pd.read_parquet(keeping.results / "tables" / f"{table}.parquet"))
+    assert len(pd.read_parquet(keeping.results / "tables" / "examples.parquet"))
+    problems = pd.read_parquet(keeping.results / "tables" / "problem_curves.parquet")
+    assert sorted(problems.loc[problems["source"] == "evaluation", "step"].unique()) == [0, 1, 2, 3]
     for file in ("figures/learning_curves.pdf", "figures/examples.pdf", "tables/examples.html"):
         assert (keeping.results / file).stat().st_size > 1000
 

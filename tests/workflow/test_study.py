@@ -64,14 +64,14 @@ def test_every_figure_and_table_is_made(finished):
 
 def test_a_figure_that_cannot_be_drawn_is_named_and_the_others_are_drawn(finished, copied):
     figures, tables = copied.results / "figures", copied.results / "tables"
-    os.truncate(tables / "problem_curves.parquet", 3000)
+    os.truncate(tables / "component_effects.parquet", 300)
     (figures / "rewards.pdf").unlink()
-    result = copied.snakemake("--", *(f"results/tiny/figures/{name}.pdf" for name in ("problem_curves", "rewards")))
+    result = copied.snakemake("--", *(f"results/tiny/figures/{name}.pdf" for name in ("effects", "rewards")))
     assert result.returncode == 1
     printed = result.stdout + result.stderr
-    assert re.findall(r"Error in rule (\w+)", printed) == ["figure_problem_curves"]
-    assert "error: results/tiny/tables/problem_curves.parquet: truncated or changed" in printed
-    assert not (figures / "problem_curves.pdf").exists()
+    assert re.findall(r"Error in rule (\w+)", printed) == ["figure_effects"]
+    assert "error: results/tiny/tables/component_effects.parquet: truncated or changed" in printed
+    assert not (figures / "effects.pdf").exists()
     for file in ("rewards.pdf", "rewards.png"):
         assert sha256(figures / file) == sha256(finished.results / "figures" / file)
 

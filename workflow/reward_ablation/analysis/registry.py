@@ -42,10 +42,10 @@ RULES = {
             "paired_differences",
             "component_effects",
             "learning_curves",
-            "problem_curves",
             "examples",
         ),
     ),
+    "problems": TableRule("analysis.problems", ("problem_curves",)),
     "reward_hacking": TableRule("analysis.reward_hacking", ("reward_hacking",)),
     "combination": TableRule(
         "analysis.combination", ("method_weights", "advantage_size", "methods_offline", "methods_apart")
@@ -55,7 +55,7 @@ RULES = {
 }
 
 #: Rules that run only in a study which asks for their tables.
-ON_REQUEST = {"claims", "combination"}
+ON_REQUEST = {"claims", "combination", "problems"}
 
 #: Tables of times, which differ between equal studies. These tables have a CSV file and no Parquet file.
 OF_TIMES = {"cost"}

@@ -102,6 +102,8 @@ class StudyFile(Section):
     own_metrics: list[OwnMetric] = Field([], alias="metrics")
     questions: dict[str, str]
     keep_models: int = 0
+    #: Identifiers of the problems that the table problem_curves has.
+    shown_problems: list[str] = []
     inputs: dict[str, str]
     #: Seeds that any arm has; `runs` has those of each arm.
     seeds: list[int]

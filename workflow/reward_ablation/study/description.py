@@ -38,6 +38,7 @@ def summary_of(study: Study) -> dict[str, Any]:
         ],
         "questions": {name: f"data/evaluation/{dataset}.parquet" for name, dataset in datasets},
         "keep_models": config.keep_models,
+        **({"shown_problems": config.figures.problems} if config.figures.problems else {}),
         "inputs": {"model": study.model_file, "problems": study.problems_file},
         "bootstrap": config.bootstrap,
         "confidence": config.confidence,

@@ -444,7 +444,8 @@ class Study:
     def asked_tables(self) -> list[str]:
         """Rules of the tables in `registry.ON_REQUEST`, which only some studies have, that this study has."""
         methods = any(run.arm_spec.combine for run in self.runs.values())
-        asked = {"combination": methods, "claims": bool(self.claims)}
+        problems = bool(self.config.figures.problems)
+        asked = {"combination": methods, "claims": bool(self.claims), "problems": problems}
         return [rule for rule, is_asked in asked.items() if is_asked]
 
     @property

@@ -24,7 +24,6 @@ from reward_ablation.analysis.evaluation.effects import EffectSums, effect_table
 from reward_ablation.analysis.evaluation.examples import examples
 from reward_ablation.analysis.evaluation.learning_curves import learning_curves
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study
-from reward_ablation.analysis.evaluation.problem_curves import problem_curves
 from reward_ablation.analysis.evaluation.run_means import (
     SAMPLED,
     QuestionMeans,
@@ -70,10 +69,6 @@ SCHEMAS = {
         (TEXT, "dataset mode metric method component"), *ESTIMATE, (NUMBER, "p p_holm"), (TEXT, "flagged_arms note")
     ),
     "learning_curves": columns((TEXT, "arm"), (COUNT, "step"), (TEXT, "dataset mode metric"), *ESTIMATE),
-    # source: training (without a data set) or evaluation.
-    "problem_curves": columns(
-        (TEXT, "problem_id question arm"), (COUNT, "step"), (TEXT, "source dataset"), *ESTIMATE, (COUNT, "answers")
-    ),
     # model: base (without a seed) or final; scores: by the study's own metrics; chosen: first, gained or lost.
     "examples": columns(
         (TEXT, "dataset mode problem_id question gold arm"),
@@ -142,11 +137,9 @@ def evaluation_tables(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:
     records = read_runs(study, root, ["rollouts.parquet"])
     values = {folder: quantities(record.model_dump()) for folder, record in records.items()}
     steps = {folder: record.steps for folder, record in records.items()}
-    training_set = next(iter(records.values())).inputs.get("problems")
     final = final_model_tables(study, root, values)
     others = {
         "learning_curves": learning_curves(study, root, steps),
-        "problem_curves": problem_curves(study, root, steps, training_set),
         "examples": examples(study, root),
     }
     return final | all_joined(SCHEMAS, others)

@@ -28,21 +28,10 @@ COLUMNS, TITLE_SIZE, TITLE_WIDTH, TITLE_LINES = 3, 7, 32, 3
 
 
 def problem_curves(table: pd.DataFrame, study: StudyFile) -> Figure:
-    """Draw a panel per problem, with a line and a band for each arm.
-
-    First come training problems that the runs met more than once, then evaluation problems of the first data set.
-    Evaluation problems are shown only if models were kept during training: otherwise they would have two points, the
-    base model and the final model.
-    """
-    shown = table[table["source"] == "training"]
-    if study.keep_models:
-        evaluated = (table["source"] == "evaluation") & (table["dataset"] == study.datasets[0])
-        shown = pd.concat([shown, table[evaluated]])
+    """Draw a panel per problem, with a line and a band for each arm: problems of training first, then of evaluation."""
+    shown = table
     if shown.empty:
-        return page_of_words(
-            "No training problem was met twice, or no component scores the answer alone.\n"
-            "No models were kept during training either (keep_models in the config)."
-        )
+        return page_of_words("No run and no evaluation met the problems of figures.problems.")
     arms = study.arm_names[:MOST_ARMS]
     problems = shown.groupby(["source", "problem_id"], sort=False)
     figure = Figure(figsize=(WIDTH, 1.95 * ceil(len(problems) / COLUMNS) + 0.4))
@@ -65,17 +54,11 @@ def heading(source: str, text: str) -> str:
 
 
 def note(study: StudyFile, sources: set[str]) -> str:
-    """Say how the problems were chosen, and what the bands are."""
-    rules = {
-        "training": "Training: the problems that the runs met at the most steps, ties by id.",
-        "evaluation": (
-            f"Evaluation ({study.datasets[0]}): problems evenly spaced from the hardest to the easiest for the base "
-            "model, ties by id; step 0 is the base model."
-        ),
-    }
+    """Say which problems are shown, and what the bands are."""
+    evaluated = "Evaluation: step 0 is the base model." if "evaluation" in sources else ""
     band = (
         f"Band: {100 * study.confidence:g} % Wilson intervals over the answers of all seeds together; they say nothing "
         "about other seeds."
     )
     shown = f"Shown: the first {MOST_ARMS} of {len(study.arms)} arms." if len(study.arms) > MOST_ARMS else ""
-    return " ".join([*(rules[source] for source in rules if source in sources), band, shown]).strip()
+    return " ".join(filter(None, ["Problems that the study names.", evaluated, band, shown]))

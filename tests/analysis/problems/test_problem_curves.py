@@ -1,58 +1,12 @@
-from functools import reduce
-
 import pandas as pd
 import pytest
 
 from analysis.made_up import MadeUpStudy
-from reward_ablation.analysis.evaluation.problem_curves import (
-    counted,
-    evenly_spaced,
-    most_seen,
-    problem_curves,
-    seen_in_both,
-    shares,
-    times_seen,
-)
-from reward_ablation.analysis.evaluation.tables import SCHEMAS
+from reward_ablation.analysis.problems.tables import SCHEMAS, counted, problem_curves, shares
 from reward_ablation.analysis.study_file import read_study
 from reward_ablation.analysis.tables import joined
 from reward_ablation.system.files import sha256, write_json, write_parquet
 from specs import COMPONENT
-
-
-def seen(*runs):
-    """As the tables of arms with one run each, which met problems at so many steps."""
-    rollouts = (
-        pd.DataFrame([(0, name, step) for name, steps in run.items() for step in range(steps)]).set_axis(
-            ["seed", "problem_id", "step"], axis="columns"
-        )
-        for run in runs
-    )
-    return reduce(seen_in_both, map(times_seen, rollouts))
-
-
-def test_the_problems_most_often_met_are_chosen_ties_by_id():
-    runs = [{"c": 2, "a": 2, "d": 1}, {"b": 2, "c": 1}]
-    assert most_seen(seen(*runs)) == ["c", "a", "b"]
-    assert most_seen(seen(*runs), most=2) == ["c", "a"]
-
-
-def test_problems_that_no_run_met_twice_are_none():
-    assert most_seen(seen({"a": 1}, {"a": 1}, {"a": 1}, {"b": 1})) == []
-
-
-@pytest.mark.parametrize(
-    ("base", "most", "expected"),
-    [
-        # ordered: b 0, d 0.25, a 0.5, e 0.75, c 1
-        ({"a": 0.5, "b": 0.0, "c": 1.0, "d": 0.25, "e": 0.75}, 3, ["b", "a", "c"]),
-        ({"a": 0.5, "b": 0.0, "c": 1.0, "d": 0.25, "e": 0.75}, 9, ["b", "d", "a", "e", "c"]),
-        ({"c": 0.0, "b": 0.0, "a": 0.0}, 2, ["a", "c"]),  # ties by id
-        ({"a": 0.0}, 6, ["a"]),
-    ],
-)
-def test_evenly_spaced_by_the_base_model(base, most, expected):
-    assert evenly_spaced(pd.Series(base), most) == expected
 
 
 def test_shares_have_wilson_s_interval():
@@ -68,7 +22,8 @@ def test_shares_have_wilson_s_interval():
 
 @pytest.fixture
 def kept(tmp_path):
-    study = read_study(MadeUpStudy(keep_models=2, samples=4).write(tmp_path))
+    named = ("gsm8k:0", *(f"gsm8k_test:{number}" for number in range(6)))
+    study = read_study(MadeUpStudy(keep_models=2, samples=4, shown_problems=named).write(tmp_path))
     return study, {run.folder: 6 for run in study.runs}, tmp_path
 
 
@@ -91,7 +46,7 @@ def test_evaluated_problems_have_a_row_an_arm_and_step(kept):
     assert row["estimate"] == own["correct_strict"].mean()
 
 
-def test_problems_that_training_met_again(kept):
+def test_problems_of_training(kept):
     """The made-up runs train on one problem at each step."""
     study, steps, root = kept
     components = {"correctness": COMPONENT | {"function": "correctness"}}
@@ -123,7 +78,10 @@ def test_problems_that_training_met_again(kept):
     assert own["estimate"].item() == pd.concat(rollouts).query("step == 3")["score_correctness"].mean()
 
 
-def test_a_single_arm_that_met_more_problems_than_are_shown(tmp_path):
-    study = read_study(MadeUpStudy(arms={"one": {"correctness": 1.0}}, problems=8).write(tmp_path))
+def test_a_single_arm_that_met_more_problems_than_are_shown(tmp_path, capsys):
+    named = ("gsm8k:5", "gsm8k:1", "nothing")
+    made_up = MadeUpStudy(arms={"one": {"correctness": 1.0}}, problems=8, shown_problems=named)
+    study = read_study(made_up.write(tmp_path))
     table = pd.concat(problem_curves(study, tmp_path, {run.folder: 6 for run in study.runs}))
-    assert table["problem_id"].nunique() == 6
+    assert table["problem_id"].unique().tolist() == ["gsm8k:5", "gsm8k:1"]
+    assert capsys.readouterr().out == "problem_curves: no run and no evaluation met the problems nothing\n"

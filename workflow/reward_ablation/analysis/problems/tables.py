@@ -1,8 +1,7 @@
-"""Share of right answers to single problems over steps; the rules that choose them do not look at effects of arms."""
+"""Share of right answers over steps to the problems that the study names (`figures.problems`)."""
 
 from __future__ import annotations
 
-from functools import reduce
 from pathlib import Path
 
 import numpy as np
@@ -16,51 +15,38 @@ from reward_ablation.analysis.reading import read_parquet
 from reward_ablation.analysis.rollouts import read_rollouts
 from reward_ablation.analysis.statistics.contrasts import BASE
 from reward_ablation.analysis.study_file import StudyFile, correctness_component
+from reward_ablation.analysis.tables import COUNT, ESTIMATE, TEXT, columns
 from reward_ablation.system.files import sha256
 
-#: Most problems that are shown, of training and of each data set.
-MOST_PROBLEMS = 6
+SCHEMAS = {
+    # source: training (without a data set) or evaluation.
+    "problem_curves": columns(
+        (TEXT, "problem_id question arm"), (COUNT, "step"), (TEXT, "source dataset"), *ESTIMATE, (COUNT, "answers")
+    ),
+}
 
 
 def problem_curves(
     study: StudyFile, root: Path, last_steps: dict[str, int], training_set: str | None = None
 ) -> list[pd.DataFrame]:
-    """Parts of table problem_curves: share of right answers to single problems, by arm and step.
+    """Parts of table problem_curves: share of right answers to the named problems, by arm and step.
 
     Training: right completions among those sampled at a step, by the component that scores the answer alone.
-    Evaluation, where models were kept during training: answers that are strictly right, or that pass by the study's
-    first own metric; sampled answers where there are some. The models are the base model (step 0), the kept models and
-    the final one.
+    Evaluation: answers that are strictly right, or that pass by the study's first own metric; sampled answers where
+    there are some. The models are the base model (step 0), the kept models and the final one.
 
     Low and high are Wilson's interval over the answers of all seeds: it says how well the share of these models
-    is known, and nothing about other seeds.
+    is known, and nothing about other seeds. Prints which problems neither the runs nor the evaluations met.
 
     `last_steps` has the last step of each run, by folder; `training_set` is the digest of the runs' training set.
     Questions are null where the file with this digest is gone.
     """
     parts = [_of_training(study, root, training_set)]
-    if study.keep_models:
-        parts += [_of_evaluation(study, dataset, root, last_steps) for dataset in study.datasets]
+    parts += [_of_evaluation(study, dataset, root, last_steps) for dataset in study.datasets]
+    met = {name for part in parts if len(part) for name in part["problem_id"]}
+    if unknown := [name for name in study.shown_problems if name not in met]:
+        print(f"problem_curves: no run and no evaluation met the problems {', '.join(unknown)}")
     return parts
-
-
-def most_seen(seen: pd.DataFrame, most: int = MOST_PROBLEMS) -> list[str]:
-    """The problems that training met most often, of those that some run met at two or more steps; ties by id.
-
-    `seen` is as from `times_seen`.
-    """
-    table = seen[seen["max"] >= 2].rename_axis("problem_id").reset_index()
-    return table.sort_values(["sum", "problem_id"], ascending=[False, True])["problem_id"].head(most).tolist()
-
-
-def evenly_spaced(base: pd.Series, most: int = MOST_PROBLEMS) -> list[str]:
-    """Problems evenly spaced from the hardest to the easiest for the base model; ties by id.
-
-    `base` is the base model's share of right answers, by problem.
-    """
-    ordered = base.rename("share").rename_axis("problem_id").reset_index().sort_values(["share", "problem_id"])
-    places = np.unique(np.linspace(0, len(ordered) - 1, min(most, len(ordered))).round().astype(int))
-    return ordered["problem_id"].iloc[places].tolist()
 
 
 def counted(answers: pd.DataFrame, by: list[str]) -> pd.DataFrame:
@@ -87,12 +73,9 @@ def _of_training(study: StudyFile, root: Path, training_set: str | None) -> pd.D
     if component is None:
         return pd.DataFrame()
     name, right = component
-    by_arm = {arm: study.runs_of(arm) for arm in study.arm_names}
-    of_arms = (times_seen(read_rollouts(runs, root, ["step", "problem_id"])) for runs in by_arm.values() if runs)
-    chosen = most_seen(reduce(seen_in_both, of_arms))
-    parts = []
-    for arm, runs in by_arm.items() if chosen else ():
-        scored = [run for run in runs if name in run.spec.components]
+    chosen, parts = study.shown_problems, []
+    for arm in study.arm_names:
+        scored = [run for run in study.runs_of(arm) if name in run.spec.components]
         if scored:
             rows = read_rollouts(scored, root, ["step", "problem_id", f"score_{name}"])
             rows = rows[rows["problem_id"].isin(chosen) & rows[f"score_{name}"].notna()]
@@ -105,18 +88,6 @@ def _of_training(study: StudyFile, root: Path, training_set: str | None) -> pd.D
     unchanged = training_set is not None and path.is_file() and sha256(path) == training_set
     questions = _questions(path) if unchanged else {}
     return _in_order(table, study, chosen, questions).assign(source="training", dataset=None)
-
-
-def times_seen(rollouts: pd.DataFrame) -> pd.DataFrame:
-    """By problem: at how many steps a seed of an arm met the problem, the most of all seeds (max) and in all (sum)."""
-    steps = rollouts.groupby(["seed", "problem_id"], observed=True)["step"].nunique()
-    seen = steps.groupby("problem_id", observed=True).agg(["max", "sum"])
-    return seen.set_axis(seen.index.astype(object))
-
-
-def seen_in_both(one: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
-    """Join two tables of `times_seen`. All arms at once would be a row for each run and problem."""
-    return pd.concat([one, other]).groupby(level=0).agg({"max": "max", "sum": "sum"})
 
 
 def _questions(path: Path) -> dict[str, str]:
@@ -132,8 +103,7 @@ def _of_evaluation(study: StudyFile, dataset: str, root: Path, last_steps: dict[
     columns = ["mode", "problem_id", column]
     base = read_answers(study, root, dataset, BASE, columns)
     mode = "sampled" if (base["mode"] == "sampled").any() else "greedy"
-    chosen = evenly_spaced((base[column] >= highest)[base["mode"] == mode].groupby(base["problem_id"]).mean())
-    parts = []
+    chosen, parts = study.shown_problems, []
     for arm in study.arm_names:
         models: list[tuple[int | None, int, pd.DataFrame]] = [(None, 0, base)]
         for run in study.runs_of(arm):
@@ -143,6 +113,8 @@ def _of_evaluation(study: StudyFile, dataset: str, root: Path, last_steps: dict[
             own = rows[(rows["mode"] == mode) & rows["problem_id"].isin(chosen)]
             parts.append(own.assign(arm=arm, step=step, seed=seed, right=own[column] >= highest))
     answers = pd.concat(parts, ignore_index=True)
+    if answers.empty:
+        return pd.DataFrame()
     table = shares(counted(answers, ["problem_id", "arm", "step"]), study.confidence)
     questions = _questions(root / study.questions[dataset])
     return _in_order(table, study, chosen, questions).assign(source="evaluation", dataset=dataset)

@@ -1,0 +1,1 @@
+"""Share of right answers to single problems over training."""
