@@ -52,7 +52,7 @@ def test_a_part_goes_through_all_commands(study, tmp_path, runs, datasets):
     tables = write_tables(tmp_path)
     picture = tmp_path / "primary.png"
     picture.write_bytes(b"a picture")
-    summary_main(["--study", str(tmp_path / "study.json"), "--tables", str(tables), "--figure", str(picture)])
+    summary_main(["--study", str(tmp_path / "study.json"), "--figure", str(picture)])
     words = (tables / "summary.md").read_text()
     assert words.startswith(f"# made_up\n\n**Preview of {len(runs)} of 9 runs.** Estimates")
     assert "A preview is no look of a sequential rule" in words

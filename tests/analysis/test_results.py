@@ -5,8 +5,9 @@ import pytest
 
 from analysis.all_tables import SCHEMAS, write_tables
 from analysis.made_up import MadeUpStudy
+from reward_ablation.analysis.comparison import COMPARED, compare
 from reward_ablation.analysis.reading import read_parquet
-from reward_ablation.analysis.results import COLUMNS, COMPARED, compare, load
+from reward_ablation.analysis.results import COLUMNS, load
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import write_parquet
 

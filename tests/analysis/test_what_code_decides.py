@@ -43,7 +43,7 @@ def drawn_in(room: str) -> set[str]:
         ("analysis.reward_hacking.held_out", {"tables_reward_hacking"}),
         ("analysis.provenance.tables", {"tables_provenance"}),
         ("analysis.provenance.words", {"tables_provenance", "all_figures", "summary"}),
-        ("analysis.registry", {"all_figures"}),
+        ("analysis.registry", {"all_figures", "summary"}),
         ("cluster.slurm", set()),
         ("cluster.command", {"tables_cost"}),
         ("cost.accounting", {"tables_cost"}),

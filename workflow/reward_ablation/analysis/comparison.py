@@ -1,0 +1,136 @@
+"""The difference of two studies whose models answered the same questions.
+
+from reward_ablation.analysis.comparison import compare
+from reward_ablation.analysis.results import load
+
+compare(load("results/new"), load("results/old"))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pandas as pd
+
+from reward_ablation.analysis.evaluation.answers import (
+    answered,
+    distribution_of_difference,
+    rows_of_parts,
+    tested_columns,
+)
+from reward_ablation.analysis.evaluation.metrics import metrics_of_study
+from reward_ablation.analysis.evaluation.run_means import QuestionMeans
+from reward_ablation.analysis.evaluation.seed_means import SeedMeansByMode, seed_means
+from reward_ablation.analysis.evaluation.tables import means_reader, runs_of_dataset
+from reward_ablation.analysis.reading import read_parquet
+from reward_ablation.analysis.results import Results
+from reward_ablation.analysis.statistics.contrasts import BASE
+from reward_ablation.analysis.statistics.estimates import holm
+from reward_ablation.analysis.statistics.seed_variance import SeedMeans
+from reward_ablation.system.errors import StudyError
+
+#: Gives means of questions by seed, from the data set and the arm.
+Reader = Callable[[str, str], dict[int | None, QuestionMeans]]
+
+#: Columns of `compare`, in their order.
+COMPARED = [
+    *("dataset", "mode", "metric", "arm", "other_arm", "estimate", "low", "high", "seeds", "questions", "p", "p_holm"),
+    *("evaluation", "flagged_arms"),
+]
+
+
+def compare(one: Results, other: Results, arms: Mapping[str, str] | None = None) -> pd.DataFrame:
+    """Arms of one study minus arms of another, which answered the same questions.
+
+    So a study can be compared with one of another model, of other package versions, or of last month. Differences are
+    paired by question, and by seed as in the table `paired_differences`. Intervals borrow from the arms of both.
+
+    Parameters
+    ----------
+    one, other : Results
+        The studies, as `load` gives them.
+    arms : mapping of str to str, optional
+        The arm of `other` that each arm of `one` is compared with. By default all arms that have the same name in both.
+        The base models are always compared.
+
+    Returns
+    -------
+    DataFrame
+        `estimate`, `low` and `high` are in units of the metric; the interval has the confidence of `one`. `p_holm` is
+        corrected over the arms of one data set, mode and metric. `evaluation` says whether both studies have the `same`
+        settings of evaluation and prompt, or whether they `differ`. The other columns are as in `paired_differences`.
+
+    Raises
+    ------
+    StudyError
+        The studies share no data set or no arm, or their questions or metrics are not the same.
+    """
+    names = {arm: arm for arm in one.study.arm_names if arm in other.study.arm_names} if arms is None else dict(arms)
+    for results, asked in ((one, names), (other, names.values())):
+        if unknown := [arm for arm in asked if arm not in results.study.arm_names]:
+            known = ", ".join(results.study.arm_names)
+            raise StudyError(f"{results.folder}: unknown arm {unknown[0]!r}; arms here: {known}")
+    datasets = [dataset for dataset in one.study.datasets if dataset in other.study.datasets]
+    if not names or not datasets:
+        what = "arm" if datasets else "data set"
+        raise StudyError(f"{one.folder} and {other.folder} have no {what} of one name; name them alike, or give `arms`")
+    readers = means_reader(one.study, one.folder), means_reader(other.study, other.folder)
+    parts = [of_dataset((one, other), readers, {BASE: BASE, **names}, dataset) for dataset in datasets]
+    return pd.concat(parts, ignore_index=True)[COMPARED]
+
+
+def of_dataset(
+    both: tuple[Results, Results], readers: tuple[Reader, Reader], arms: Mapping[str, str], dataset: str
+) -> pd.DataFrame:
+    """Rows of `compare` for one data set. `readers` give means of questions by seed."""
+    one, other = both
+    check_questions(one, other, dataset)
+    by_run = [runs_of_dataset(each.study, dataset, read) for each, read in zip(both, readers, strict=True)]
+    means = both_means(*(seed_means(rows, each.study) for each, rows in zip(both, by_run, strict=True)))
+    resamples = min(each.study.bootstrap for each in both)
+    is_same = one.study.answers[dataset].split("/")[1] == other.study.answers[dataset].split("/")[1]
+    rows = []
+    for arm, against in arms.items():
+        own, theirs = (
+            answered(read(dataset, name), dataset, resamples, metrics_of_study(each.study))
+            for each, read, name in zip(both, readers, (arm, against), strict=True)
+        )
+        for mode in own:
+            if own[mode].metrics != theirs.get(mode, own[mode]).metrics or mode not in theirs:
+                raise StudyError(f"{dataset}: the studies have other metrics or modes; evaluate both alike")
+            mean, flags = distribution_of_difference(
+                own[mode], theirs[mode], f"one {arm}", f"other {against}", dataset, means.get(mode)
+            )
+            columns = tested_columns(mean, own[mode], one.study.confidence, None)
+            rows.append(columns | {"mode": mode, "arm": arm, "other_arm": against, "flagged_arms": flags})
+    table = rows_of_parts(rows, dataset=dataset, evaluation="same" if is_same else "differ")
+    return table.assign(p_holm=table.groupby(["mode", "metric"])["p"].transform(lambda p: holm(p.to_numpy())))
+
+
+def check_questions(one: Results, other: Results, dataset: str) -> None:
+    """Refuse studies whose questions or right answers of a data set are not the same."""
+    columns = ["id", "question", "answer"]
+    texts = [read_parquet(each.folder / each.study.questions[dataset], columns) for each in (one, other)]
+    if not texts[0].equals(texts[1]):
+        raise StudyError(
+            f"{dataset}: {one.folder} and {other.folder} do not have the same questions and right answers; only "
+            "answers to the same questions can be paired"
+        )
+
+
+def both_means(one: SeedMeansByMode, other: SeedMeansByMode) -> SeedMeansByMode:
+    """Seed means of the arms of two studies together, by mode. Names of arms begin with `one` or `other`."""
+    return {mode: joined_means(one[mode], other[mode]) for mode in one if mode in other}
+
+
+def joined_means(one: SeedMeans, other: SeedMeans) -> SeedMeans:
+    """Seed means of the arms of two studies together, which have the same metrics."""
+    if len(one.limits) != len(other.limits):
+        raise StudyError("the studies have other metrics; evaluate both alike")
+    seeds = sorted({*one.seeds, *other.seeds})
+    values = np.full((len(one.limits), len(one.arms) + len(other.arms), len(seeds)), np.nan)
+    values[:, : len(one.arms), [seeds.index(seed) for seed in one.seeds]] = one.values
+    values[:, len(one.arms) :, [seeds.index(seed) for seed in other.seeds]] = other.values
+    arms = [*(f"one {arm}" for arm in one.arms), *(f"other {arm}" for arm in other.arms)]
+    return SeedMeans(arms, seeds, values, one.limits, one.questions, one.lends and other.lends)
