@@ -25,9 +25,13 @@ def draw(name, root, output):
     main([module_of(name), *study, "--tables", *tables, "--output", str(output)])
 
 
-def bind_all(root, figures, output):
+#: Figures of the appendix that one of the files has.
+SOME_OTHERS = APPENDIX[:4]
+
+
+def bind_all(root, figures, output, names=PAGES):
     """Bind the figures of a folder by the command."""
-    pages = [str(figures / f"{name}.pdf") for name in PAGES]
+    pages = [str(figures / f"{name}.pdf") for name in names]
     provenance = ["--provenance", str(root / "tables" / "provenance.parquet")]
     bind(["--study", str(root / "study.json"), *provenance, "--pages", *pages, "--output", str(output)])
 
@@ -36,12 +40,15 @@ def write(root, folder):
     for name in FIGURES:
         draw(name, root, folder / f"{name}.pdf")
     bind_all(root, folder, folder / "all.pdf")
+    bind_all(root, folder, folder / "with_appendix.pdf", [*PAGES, *SOME_OTHERS])
     return folder
 
 
 def test_every_figure_is_a_pdf_and_a_png(written):
     names = {path.name for path in written.iterdir()}
-    assert names == {f"{name}.{ending}" for name in FIGURES for ending in ("pdf", "png")} | {"all.pdf"}
+    assert names == {f"{name}.{ending}" for name in FIGURES for ending in ("pdf", "png")} | {
+        *("all.pdf", "with_appendix.pdf")
+    }
     for name in FIGURES:
         assert len(PdfReader(written / f"{name}.pdf").pages) == 1
         assert (written / f"{name}.png").read_bytes().startswith(b"\x89PNG")
@@ -73,12 +80,12 @@ def test_tables_with_a_row_for_each_step_are_read_in_part():
     assert {table for _, table in READ_IN_PART} == {"similarity_by_step", "signals_by_step", "rewards_by_step"}
 
 
-def test_all_has_the_study_the_contents_and_every_figure(written):
+def test_all_has_the_study_and_its_figures_on_eight_pages(written):
     reader = PdfReader(written / "all.pdf")
-    assert len(reader.pages) == 2 + len(PAGES)
+    assert len(reader.pages) == 1 + len(PAGES) == 8
     assert "Reward ablation: made_up" in reader.pages[0].extract_text()
     marks = {mark.title: reader.get_destination_page_number(mark) for mark in reader.outline}
-    titles = ["Study", "Figures", *(FIGURES[name].title for name in PAGES)]
+    titles = ["Study", *(FIGURES[name].title for name in PAGES)]
     assert marks == {title: place for place, title in enumerate(titles)}
 
 
@@ -89,11 +96,11 @@ def test_costs_are_not_in_the_file_that_equal_studies_have_alike(written):
 
 
 def test_the_contents_name_each_figures_page_and_link_to_it(written):
-    reader = PdfReader(written / "all.pdf")
+    reader = PdfReader(written / "with_appendix.pdf")
     page = reader.pages[1]
     lines = page.extract_text().splitlines()
     numbers = {title: int(number) for title, _, number in (line.rpartition(" ") for line in lines) if number.isdigit()}
-    assert list(numbers) == [FIGURES[name].title for name in PAGES]
+    assert list(numbers) == [FIGURES[name].title for name in [*PAGES, *SOME_OTHERS]]
     places = {each.indirect_reference.idnum: place for place, each in enumerate(reader.pages)}
     links = [annotation.get_object() for annotation in page["/Annots"]]
     targets = [places[link["/Dest"].get_object()[0].idnum] for link in links]

@@ -111,7 +111,10 @@ def check_texts(figure: Figure) -> None:
 def test_rewards_show_mean_and_range_over_seeds(made_up):
     table = made_up("four arms").tables["rewards_by_step"]
     figure = draw(made_up, "four arms", "rewards")
-    assert [axes.get_title(loc="left") for axes in figure.axes] == ["correctness", "format", "length", "total"]
+    assert [axes.get_title(loc="left") for axes in figure.axes] == [
+        *("correctness", "format", "length", "total"),
+        *("completion length", "cut off by the limit"),
+    ]
     rows = table[(table["arm"] == "length_only") & (table["quantity"] == "format")]
     by_step = rows.groupby("step")["mean"]
     np.testing.assert_array_equal(line(figure.axes[1], "length_only").get_xdata(), np.arange(1, 9))
@@ -125,7 +128,7 @@ def test_rewards_show_mean_and_range_over_seeds(made_up):
 
 def test_every_arm_has_one_look_in_all_figures(made_up):
     study = made_up("four arms").study
-    for figure in ("rewards", "length", "similarity_steps", "similarity_layers"):
+    for figure in ("rewards", "similarity_steps", "similarity_layers"):
         for axes in draw(made_up, "four arms", figure).axes:
             for arm, look in arm_looks(study).items():
                 drawn = line(axes, arm)
@@ -150,7 +153,7 @@ def test_colours_differ_in_grey():
 def test_many_arms_share_the_panels_without_loss(made_up):
     figure = draw(made_up, "twelve arms", "rewards")
     study = made_up("twelve arms").study
-    assert len(figure.axes) == 2 * 4
+    assert len(figure.axes) == 2 * 6
     shown = [drawn.get_label() for axes in figure.axes[:2] for drawn in axes.get_lines()]
     assert shown == study.arm_names
 

@@ -1,4 +1,4 @@
-"""`python -m reward_ablation.figures.book ...`: bind all figures into one PDF, after a title page and the contents."""
+"""`python -m reward_ablation.figures.book ...`: bind all figures into one PDF, after a title page."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pypdf.errors import PyPdfError
 
 from reward_ablation.analysis.reading import read_table
 from reward_ablation.analysis.study_file import read_study
-from reward_ablation.figures.catalogue import FIGURES
+from reward_ablation.figures.catalogue import FIGURES, PAGES
 from reward_ablation.figures.elements.style import save_pdf
 from reward_ablation.figures.front import Line, contents, title_page
 from reward_ablation.system.errors import StudyError, one_line_errors, storage_errors
@@ -21,7 +21,7 @@ from reward_ablation.system.files import atomic_path
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Bind all figures into one PDF, after a title page that names the study and a page of contents."""
+    """Bind all figures into one PDF, after a title page. With an appendix, a page of contents follows it."""
     parser = argparse.ArgumentParser(prog="python -m reward_ablation.figures.book", description=main.__doc__)
     parser.add_argument("--study", type=Path, required=True, help="study.json: the resolved study")
     parser.add_argument("--provenance", type=Path, required=True, help="file of the table provenance")
@@ -33,7 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         first = Path(folder) / "study.pdf"
         save_pdf(title_page(study, read_table(options.provenance)), first, study.name)
         figures = [(FIGURES[page.stem].title, page) for page in options.pages]
-        bind([("Study", first), *figures], contents_of(options.pages), options.output)
+        has_appendix = any(page.stem not in PAGES for page in options.pages)
+        bind([("Study", first), *figures], contents_of(options.pages) if has_appendix else [], options.output)
 
 
 def contents_of(pages: Sequence[Path]) -> list[Line]:
@@ -53,7 +54,7 @@ def contents_of(pages: Sequence[Path]) -> list[Line]:
 
 
 def bind(pages: Sequence[tuple[str, Path]], lines: Sequence[Line], path: Path) -> None:
-    """Join the title page, a page of contents and all figures into one PDF with a bookmark for each.
+    """Join the title page, a page of contents if it has lines, and all figures into one PDF with a bookmark for each.
 
     Parameters
     ----------
@@ -64,13 +65,16 @@ def bind(pages: Sequence[tuple[str, Path]], lines: Sequence[Line], path: Path) -
     path : Path
         The PDF to write.
     """
-    figure, boxes = contents(lines)
     (first, *others), writer = pages, PdfWriter()
-    with TemporaryDirectory() as folder:
-        page = Path(folder) / "contents.pdf"
-        save_pdf(figure, page, "Figures")
-        for name, file in (first, ("Figures", page), *others):
-            writer.append(file, outline_item=name)
+    writer.append(first[1], outline_item=first[0])
+    figure, boxes = contents(lines) if lines else (None, [])
+    if figure is not None:
+        with TemporaryDirectory() as folder:
+            page = Path(folder) / "contents.pdf"
+            save_pdf(figure, page, "Figures")
+            writer.append(page, outline_item="Figures")
+    for name, file in others:
+        writer.append(file, outline_item=name)
     for line, box in zip(lines, boxes, strict=True):
         if line.page is not None:
             writer.add_annotation(1, Link(rect=box, target_page_index=line.page - 1, border=[0, 0, 0]))

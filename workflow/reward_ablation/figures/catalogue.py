@@ -31,8 +31,7 @@ ARMS_TABLE = "evaluation_by_arm"
 
 #: The figures by name, in the order of the pages.
 FIGURES = {
-    "rewards": Entry("Training", ("rewards_by_step", ARMS_TABLE), "Rewards over training"),
-    "length": Entry("Training", ("rewards_by_step", ARMS_TABLE), "Completion length over training"),
+    "rewards": Entry("Training", ("rewards_by_step", ARMS_TABLE), "Rewards and length over training"),
     "signals": Entry("Training", ("signals_by_step", ARMS_TABLE), "Training signal by step"),
     "method_weights": Entry("Training", ("method_weights",), "Weights and conflicts of combination methods"),
     "primary": Entry("Evaluation", ("paired_differences", "evaluation_by_arm"), "Primary comparison"),
@@ -66,7 +65,7 @@ FIGURES = {
 }
 
 #: Figures in all.pdf, in the order of its pages: the question and its answer, what differs, and how training went.
-PAGES = ["primary", "arms", "effects", "learning_curves", "rewards", "length", "alignment", "similarity_parts"]
+PAGES = ["primary", "arms", "effects", "learning_curves", "rewards", "alignment", "similarity_parts"]
 
 #: Figures that all.pdf has behind them where the study asks for an appendix. A figure that shows times is in the report
 #: only, so that equal studies have equal files.

@@ -1,4 +1,4 @@
-"""Figure: raw scores of the components and their weighted total over training."""
+"""Figure: scores of the components, their weighted total, and the length of completions over training."""
 
 from __future__ import annotations
 
@@ -20,15 +20,24 @@ READERS = {
 }
 
 
+#: Quantities of length, with their titles. A component may be named `length`, too.
+LENGTHS = {"tokens": "completion length", "truncated": "cut off by the limit"}
+
+
 def rewards(rewards_by_step: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
-    """Draw for each component and for the total the mean over the rollouts of a step, by arm."""
+    """Draw for each component, the total and the length of completions the mean over the rollouts of a step, by arm."""
     study = reduced_to_shown_arms(study, evaluation_by_arm)
-    quantities = [*study.components, "total"]
-    labels = [*["raw score"] * len(study.components), "weighted sum"]
-    figure, rows = curve_panels(study, quantities, labels, height=2.2)
+    quantities = [*study.components, "total", *LENGTHS]
+    labels = [*["raw score"] * len(study.components), "weighted sum", "tokens", "share"]
+    titles = [LENGTHS.get(quantity, quantity) for quantity in quantities]
+    figure, rows = curve_panels(study, titles, labels, height=1.9)
     for row, quantity in zip(rows, quantities, strict=True):
         table = rewards_by_step[rewards_by_step["quantity"] == quantity]
         draw_steps(row, table, "mean", study, rewards_by_step["step"])
+    # Without any truncation, the axis still needs a height.
+    highest = rewards_by_step.loc[rewards_by_step["quantity"] == "truncated", "mean"].max()
+    for panel, _ in rows[-1]:
+        panel.set_ylim(0, min(1.02, max(0.05, 1.1 * highest)))
     note = (
         f"{seeds_note(study, rewards_by_step['step'])} Raw scores are before weighting. The total uses each arm's own "
         "weights, so its level cannot be compared between arms."
