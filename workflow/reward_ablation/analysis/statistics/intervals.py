@@ -1,4 +1,4 @@
-"""Bootstrap intervals that keep the structure of the data: seeds crossed with questions, and neighbouring steps."""
+"""Random numbers by label, shares of resampled units and of blocks of neighbouring steps, and percentile intervals."""
 
 from __future__ import annotations
 
@@ -30,39 +30,6 @@ def resampling_shares(resamples: int, size: int, rng: np.random.Generator) -> np
     picks = rng.integers(size, size=(resamples, size)) + size * np.arange(resamples)[:, None]
     counts = np.bincount(picks.ravel(), minlength=resamples * size)
     return counts.reshape(resamples, size) / size
-
-
-def bootstrap_means(values: np.ndarray, resamples: int, rng: np.random.Generator) -> np.ndarray:
-    """Means of resampled studies: seeds are drawn with replacement, then questions.
-
-    Every seed answers the same questions, so a resample draws its questions once for all its seeds: an easy question is
-    easy for each of them, and more seeds do not make more questions (the crossed bootstrap; Owen, "The pigeonhole
-    bootstrap", Annals of Applied Statistics 2007). With one seed this is the bootstrap over questions.
-
-    As in every plain bootstrap, the variance between n seeds comes out as (n - 1) / n of its size. So percentiles of
-    these means are too narrow an interval where seeds are few and differ by more than the choice of questions explains.
-    `statistics.estimates` corrects this; docs/statistics.md has the numbers.
-
-    Parameters
-    ----------
-    values : (metrics, seeds, questions) array
-        A question's mean over its samples.
-
-    Returns
-    -------
-    (resamples, metrics) array; each mean within the range of its metric's values.
-    """
-    _, seeds, questions = values.shape
-    seed_shares = resampling_shares(resamples, seeds, rng)
-    at_once = max(1, PICKS_AT_ONCE // questions)
-    means = []
-    for first in range(0, resamples, at_once):
-        shares = seed_shares[first : first + at_once]
-        question_shares = resampling_shares(len(shares), questions, rng)
-        by_seed = np.tensordot(question_shares, values, axes=(1, 2))
-        means.append(np.einsum("bms,bs->bm", by_seed, shares))
-    # Rounding can carry a mean past the largest value, as in a share of 1.0000000000000002.
-    return np.clip(np.concatenate(means), values.min(axis=(1, 2)), values.max(axis=(1, 2)))
 
 
 def percentile_interval(means: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray]:
