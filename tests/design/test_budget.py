@@ -128,6 +128,12 @@ def test_an_arm_in_no_contrast_gets_no_seeds_unless_it_is_needed():
     assert chosen["a"] + chosen["b"] == 10
 
 
+def test_a_pilot_in_which_nothing_differs_gives_a_choice():
+    of = precision(dict.fromkeys("ab", 0.0), [("b", "a")])
+    chosen = choose(Problem(of, dict.fromkeys("ab", 1.0)), 6.0).seeds
+    assert min(chosen.values()) >= 2
+
+
 def test_weights_sharpen_their_contrast():
     weights = {("a1", "a0"): 20.0, ("a2", "a0"): 1.0}
     chosen = choose(study(3, weights=weights), 20.0).seeds

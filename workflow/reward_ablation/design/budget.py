@@ -192,7 +192,8 @@ class Problem:
     def unit(self) -> float:
         """Squared margin by which those of the program are divided: about the smallest that there is."""
         of = self.precision
-        return max(of.square(of.paired(pair, self.most, True), of.of_questions(pair)) for pair in self.pairs)
+        squares = (of.square(of.paired(pair, self.most, True), of.of_questions(pair)) for pair in self.pairs)
+        return max(squares) or 1.0  # 0 where neither seeds nor questions of a pilot differ
 
     @property
     def contrasted(self) -> set[str]:
