@@ -13,12 +13,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pandas as pd
 
-from reward_ablation.analysis.evaluation.answers import (
-    answered,
-    distribution_of_difference,
-    rows_of_parts,
-    tested_columns,
-)
+from reward_ablation.analysis.evaluation.answers import answered, difference_rows
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study
 from reward_ablation.analysis.evaluation.run_means import QuestionMeans
 from reward_ablation.analysis.evaluation.seed_means import SeedMeansByMode, seed_means
@@ -90,21 +85,18 @@ def of_dataset(
     means = both_means(*(seed_means(rows, each.study) for each, rows in zip(both, by_run, strict=True)))
     resamples = min(each.study.bootstrap for each in both)
     is_same = one.study.answers[dataset].split("/")[1] == other.study.answers[dataset].split("/")[1]
-    rows = []
+    parts = []
     for arm, against in arms.items():
         own, theirs = (
             answered(read(dataset, name), dataset, resamples, metrics_of_study(each.study))
             for each, read, name in zip(both, readers, (arm, against), strict=True)
         )
-        for mode in own:
-            if own[mode].metrics != theirs.get(mode, own[mode]).metrics or mode not in theirs:
-                raise StudyError(f"{dataset}: the studies have other metrics or modes; evaluate both alike")
-            mean, flags = distribution_of_difference(
-                own[mode], theirs[mode], f"one {arm}", f"other {against}", dataset, means.get(mode)
-            )
-            columns = tested_columns(mean, own[mode], one.study.confidence, None)
-            rows.append(columns | {"mode": mode, "arm": arm, "other_arm": against, "flagged_arms": flags})
-    table = rows_of_parts(rows, dataset=dataset, evaluation="same" if is_same else "differ")
+        if any(mode not in theirs or own[mode].metrics != theirs[mode].metrics for mode in own):
+            raise StudyError(f"{dataset}: the studies have other metrics or modes; evaluate both alike")
+        names = f"one {arm}", f"other {against}"
+        rows = difference_rows(*names, {names[0]: own, names[1]: theirs}, dataset, one.study, means)
+        parts.append(rows.assign(arm=arm, other_arm=against))
+    table = pd.concat(parts, ignore_index=True).assign(evaluation="same" if is_same else "differ")
     return table.assign(p_holm=table.groupby(["mode", "metric"])["p"].transform(lambda p: holm(p.to_numpy())))
 
 

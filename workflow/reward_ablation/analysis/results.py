@@ -31,7 +31,7 @@ class Results:
     folder : Path
         The study's results folder.
     study : StudyFile
-        The study as `study.json` describes it, its declarations with the times that its runs have on record.
+        Content of `study.json`. Times of declarations are those that the runs have on record.
     names : list of str
         Names of the tables that the study has.
     """

@@ -214,8 +214,11 @@ class Problem:
 
     def cost(self, seeds: Mapping[str, int]) -> float:
         """Hours that a choice still takes."""
-        more = {arm: max(number - self.finished.get(arm, 0), 0) for arm, number in seeds.items()}
-        return self.fixed + sum(number * self.hours[arm] for arm, number in more.items())
+        return self.fixed + sum(self.cost_of(arm, number) for arm, number in seeds.items())
+
+    def cost_of(self, arm: str, seeds: int) -> float:
+        """Hours that an arm's runs still take."""
+        return max(seeds - self.finished.get(arm, 0), 0) * self.hours[arm]
 
     def kept(self, seeds: Mapping[str, int]) -> list[Pair]:
         """The contrasts whose arms are both in the study."""
@@ -328,7 +331,7 @@ def most_contrasts(problem: Problem, limit: float) -> int:
     hours = []
     for arm, variable in has.items():
         options = problem.options(arm)
-        hours.append((problem.cost({arm: next(filter(None, options), 0)}) - problem.fixed) * variable)
+        hours.append(problem.cost_of(arm, next(filter(None, options), 0)) * variable)
         model += variable >= (0 not in options)
     model += pulp.lpSum(hours) <= limit - problem.fixed + ROUNDING
     model.setObjective(pulp.lpSum(kept.values()))
@@ -403,7 +406,7 @@ def arm_variables(
             if State(number, True) in of_arm:
                 model += LENDING * of_arm[State(number, True)] <= with_all
     hours = [
-        max(state.seeds - problem.finished.get(arm, 0), 0) * problem.hours[arm] * variable
+        problem.cost_of(arm, state.seeds) * variable
         for arm, of_arm in has.items()
         for state, variable in of_arm.items()
     ]

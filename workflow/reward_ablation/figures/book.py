@@ -67,8 +67,9 @@ def bind(pages: Sequence[tuple[str, Path]], lines: Sequence[Line], path: Path) -
     """
     (first, *others), writer = pages, PdfWriter()
     writer.append(first[1], outline_item=first[0])
-    figure, boxes = contents(lines) if lines else (None, [])
-    if figure is not None:
+    boxes: list[tuple[float, float, float, float]] = []
+    if lines:
+        figure, boxes = contents(lines)
         with TemporaryDirectory() as folder:
             page = Path(folder) / "contents.pdf"
             save_pdf(figure, page, "Figures")

@@ -51,11 +51,15 @@ class Question(_Part):
     contrasts: list[Contrast]
     arm_keys: dict[str, str] = {}
 
+    def pair(self, contrast: Contrast) -> tuple[str, str]:
+        """A contrast as a pair of keys of arms; of their names in a record of an earlier version."""
+        key = self.arm_keys
+        return key.get(contrast.arm, contrast.arm), key.get(contrast.against, contrast.against)
+
     @property
     def pairs(self) -> set[tuple[str, str]]:
-        """The contrasts as pairs of keys of arms; of their names in a record of an earlier version."""
-        key = self.arm_keys
-        return {(key.get(each.arm, each.arm), key.get(each.against, each.against)) for each in self.contrasts}
+        """The contrasts as pairs."""
+        return {self.pair(each) for each in self.contrasts}
 
     @property
     def key(self) -> str:
@@ -137,7 +141,7 @@ def without_added_arms(question: Question, before: Primary | None, runs: Path) -
     if before is None:
         return question
     like = question if before.arm_keys else question.model_copy(update={"arm_keys": {}})
-    kept = [each for each in question.contrasts if like.model_copy(update={"contrasts": [each]}).pairs <= before.pairs]
+    kept = [each for each in question.contrasts if like.pair(each) in before.pairs]
     smaller = question.model_copy(update={"contrasts": kept}).with_keys(question.arm_keys)
     is_smaller = 0 < len(kept) < len(question.contrasts) and before.declares(smaller)
     return smaller if is_smaller and number_begun(runs) else question

@@ -29,11 +29,10 @@ COLUMNS, TITLE_SIZE, TITLE_WIDTH, TITLE_LINES = 3, 7, 32, 3
 
 def problem_curves(table: pd.DataFrame, study: StudyFile) -> Figure:
     """Draw a panel per problem, with a line and a band for each arm: problems of training first, then of evaluation."""
-    shown = table
-    if shown.empty:
+    if table.empty:
         return page_of_words("No run and no evaluation met the problems of figures.problems.")
     arms = study.arm_names[:MOST_ARMS]
-    problems = shown.groupby(["source", "problem_id"], sort=False)
+    problems = table.groupby(["source", "problem_id"], sort=False)
     figure = Figure(figsize=(WIDTH, 1.95 * ceil(len(problems) / COLUMNS) + 0.4))
     for axes, ((source, problem), rows) in zip(panel_grid(figure, len(problems), COLUMNS), problems, strict=True):
         draw_curves(axes, rows.rename(columns={"step": "x", "estimate": "mean"}), study, arms)
@@ -43,7 +42,7 @@ def problem_curves(table: pd.DataFrame, study: StudyFile) -> Figure:
         axes.set_ylim(-0.04, 1.04)
         axes.set_ylabel("share correct")
         step_axis(axes, rows["step"])
-    legend_below(figure, arm_handles(study, arms), note(study, set(shown["source"])))
+    legend_below(figure, arm_handles(study, arms), note(study, set(table["source"])))
     return figure
 
 
