@@ -130,8 +130,11 @@ def test_a_server_that_does_not_isolate_is_refused(monkeypatch):
         Sandbox().run([HELLO], 1)
 
 
-def test_a_server_that_starts_too_slowly_says_so(monkeypatch):
-    monkeypatch.setattr(supervisor, "START_SECONDS", 0.0)
+def test_a_server_that_starts_too_slowly_says_so(monkeypatch, tmp_path):
+    silent = tmp_path / "server.py"
+    silent.write_text("import sys\nsys.stdin.buffer.read()\n")  # until its socket is closed
+    monkeypatch.setattr(supervisor.server, "__file__", str(silent))
+    monkeypatch.setattr(supervisor, "START_SECONDS", 0.1)
     with pytest.raises(RuntimeError, match="did not start"):
         Sandbox().run([HELLO], 1)
 
