@@ -186,6 +186,7 @@ def template(text):
         (lfs_pointer("tokenizer.json"), "copy: tokenizer.json: is a Git LFS pointer"),
         (foreign_code, "code from a repository is never run"),
         (encoder, "model_type t5 is no causal language model"),
+        (changed("config.json", model_type="bert"), "a model of type bert answers otherwise when its prompt is padded"),
         (broken_config, "config.json is not JSON"),
         (broken_tokenizer, "the tokenizer cannot be loaded"),
         (

@@ -27,6 +27,11 @@ INDEX = "model.safetensors.index.json"
 LARGEST_JSON = 100_000_000
 
 
+#: Causal models of transformers whose answers depend on the padding before the text, with any positions. In a batch,
+#: prompts are padded. Encoders and halves of encoder-decoders, which have no causal mask or do the same, come on top.
+READ_PADDING = frozenset({"bert-generation", "doge", "recurrent_gemma", "rwkv", "trocr", "whisper", "xlnet", "xlstm"})
+
+
 def wanted(names: list[str]) -> list[str]:
     """The names that belong to a model, sorted."""
     from huggingface_hub.utils import filter_repo_objects
@@ -102,11 +107,25 @@ def check_model(folder: Path, where: str) -> tuple[int, str]:
             f"{where}: model_type {model_type} is no causal language model of transformers; code from a "
             "repository is never run"
         )
+    if reads_padding(model_type):
+        raise StudyError(
+            f"{where}: a model of type {model_type} answers otherwise when its prompt is padded, as in every batch of "
+            "training and evaluation; take a causal language model with an attention mask"
+        )
     _check_architecture(config, str(CAUSAL[model_type]), where)
     try_model(folder, where, "AutoModelForCausalLM", config, shapes)
     check_generation_config(folder, where)
     check_fetched(folder, where)
     return _count(shapes), str(CAUSAL[model_type])
+
+
+def reads_padding(model_type: str) -> bool:
+    """Whether a causal language model of this type takes the padding before a prompt for a part of it."""
+    from transformers.models.auto import modeling_auto
+
+    encoders = modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES.keys()
+    halves = modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES.keys()
+    return model_type in READ_PADDING | encoders | halves
 
 
 def _check_architecture(config: dict[str, Any], causal: str, where: str) -> None:

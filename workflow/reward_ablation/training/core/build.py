@@ -18,6 +18,7 @@ from reward_ablation.rewards.scoring import RewardFunction
 from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.training.core.combination import Combination
 from reward_ablation.training.core.dropout import functional_dropout
+from reward_ablation.training.core.positions import number_from_mask
 from reward_ablation.training.core.problems import training_problems
 from reward_ablation.training.core.run_settings import RunSettings
 from reward_ablation.training.core.settings import grpo_config, halved, lora_config
@@ -72,12 +73,15 @@ def with_whole_groups(
 
 
 def _prepared(trainer: Trainer) -> Trainer:
-    """The trainer without transformers' printed lines, and without any dropout where `disable_dropout` is set."""
+    """The trainer without printed lines, with positions that padding does not change, without dropout if so set."""
     trainer.remove_callback(PrinterCallback)
     args, model = cast(GRPOConfig, trainer.args), cast(torch.nn.Module, trainer.model)
     if args.disable_dropout:  # TRL switches off only modules whose class is dropout
         for module in model.modules():
             vars(module).update(dict.fromkeys(functional_dropout(module), 0.0))
+    for each in (model, trainer.ref_model):
+        if each is not None:
+            number_from_mask(each)
     return trainer
 
 

@@ -1,0 +1,135 @@
+"""The log-probabilities of a text are the same with padding before it: in every family of causal models."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM
+
+from reward_ablation.models.check import file_table, reads_padding
+from reward_ablation.study.run_spec import RunSpec
+from reward_ablation.training.core.positions import COUNTED_FROM_PADDING, number_from_mask
+
+from .conftest import spec_with
+
+SIZES = {"vocab_size": 96, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+SIZES |= {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+GROUPED = {**SIZES, "intermediate_size": 48, "num_key_value_heads": 2}
+MAMBA2 = {"mamba_n_heads": 4, "mamba_d_head": 16, "mamba_n_groups": 1, "mamba_d_state": 8, "mamba_expand": 2}
+LINEAR = {"linear_num_value_heads": 4, "linear_num_key_heads": 2, "linear_key_head_dim": 8, "linear_value_head_dim": 8}
+EXPERTS = {"num_experts": 2, "num_experts_per_tok": 1, "moe_intermediate_size": 16}
+MPT = {"vocab_size": 96, "d_model": 32, "n_heads": 4, "n_layers": 2}
+#: Settings of a small model by its type.
+CAUSAL = {
+    "bamba": {**GROUPED, **MAMBA2, "attn_layer_indices": [1]},
+    "biogpt": {**SIZES, "intermediate_size": 48},
+    "bloom": {**SIZES, "n_head": 4},
+    "codegen": {**SIZES, "rotary_dim": 4},
+    "ctrl": {"vocab_size": 96, "n_embd": 32, "n_layer": 2, "n_head": 4, "dff": 48},
+    "falcon": {**SIZES, "alibi": True},
+    "gemma2": {**GROUPED, "head_dim": 8},
+    "gemma3_text": {**GROUPED, "head_dim": 8},
+    "gpt2": SIZES,
+    "gpt_bigcode": SIZES,
+    "gpt_neo": {**SIZES, "num_layers": 2, "num_heads": 4, "attention_types": [[["global", "local"], 1]]},
+    "gpt_neox": {**SIZES, "intermediate_size": 48},
+    "gptj": {**SIZES, "rotary_dim": 4},
+    "granitemoehybrid": {
+        **{**GROUPED, **MAMBA2, "layer_types": ["mamba", "attention"], "num_local_experts": 2},
+        **{"num_experts_per_tok": 1, "shared_intermediate_size": 16},
+    },
+    "lfm2": {**GROUPED, "layer_types": ["conv", "full_attention"]},
+    "llama": GROUPED,
+    "mamba": {"vocab_size": 96, "hidden_size": 32, "num_hidden_layers": 2, "state_size": 4},
+    "mistral": GROUPED,
+    "mpt": MPT,
+    "nemotron_h": {
+        **{**GROUPED, "hybrid_override_pattern": "M*", "mamba_num_heads": 4, "mamba_head_dim": 16},
+        **{"ssm_state_size": 8, "n_groups": 1},
+    },
+    "olmo2": GROUPED,
+    "openai-gpt": SIZES,
+    "opt": {**SIZES, "ffn_dim": 48, "word_embed_proj_dim": 32},
+    "phi3": GROUPED,
+    "qwen2": GROUPED,
+    "qwen3": {**GROUPED, "head_dim": 8},
+    "qwen3_next": {
+        **{**GROUPED, **LINEAR, **EXPERTS, "head_dim": 8, "shared_expert_intermediate_size": 16},
+        "layer_types": ["linear_attention", "full_attention"],
+    },
+    "xglm": {"vocab_size": 96, "d_model": 32, "num_layers": 2, "attention_heads": 4, "ffn_dim": 48},
+}
+REFUSED = {
+    "bart": {"vocab_size": 96, "d_model": 32, "decoder_layers": 2, "decoder_attention_heads": 4, "decoder_ffn_dim": 48},
+    "bert-generation": {**SIZES, "intermediate_size": 48, "is_decoder": True},
+    "doge": GROUPED,
+    "recurrent_gemma": {
+        **{**GROUPED, "lru_width": 32, "attention_window_size": 64},
+        "block_types": ["recurrent", "attention"],
+    },
+    "rwkv": {"vocab_size": 96, "hidden_size": 32, "num_hidden_layers": 2},
+    "xlstm": {"vocab_size": 96, "hidden_size": 32, "num_heads": 4, "num_blocks": 2},
+}
+
+
+def small_model(kind):
+    torch.manual_seed(0)
+    settings = CAUSAL.get(kind) or REFUSED[kind]
+    model = AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **settings)).float().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim == 2:
+                parameter.normal_(std=0.3)  # the order of the words counts
+    return model
+
+
+def change_by_padding(model, padding=5):
+    """Mean absolute change of log-probabilities, in nats, by tokens of padding before a text."""
+    text = torch.randint(3, 90, (1, 12), generator=torch.Generator().manual_seed(0))
+    left = torch.zeros(1, padding, dtype=torch.long)
+    mask = torch.cat([left, torch.ones_like(text)], dim=1)
+    with torch.no_grad():
+        alone = model(input_ids=text, attention_mask=torch.ones_like(text), use_cache=False).logits
+        padded = model(input_ids=torch.cat([left, text], dim=1), attention_mask=mask, use_cache=False).logits
+    return float((alone.log_softmax(-1) - padded[:, padding:].log_softmax(-1)).abs().mean())
+
+
+@pytest.mark.parametrize("kind", CAUSAL)
+def test_padding_changes_no_log_probability(kind):
+    model = small_model(kind)
+    if kind in COUNTED_FROM_PADDING:
+        assert change_by_padding(model) > 0.01, f"transformers numbers the tokens of {kind} from the mask: leave it out"
+    number_from_mask(model)
+    assert change_by_padding(model) < 1e-4
+    assert not reads_padding(kind)
+
+
+def test_every_type_that_counts_from_padding_is_tried():
+    assert set(CAUSAL) >= COUNTED_FROM_PADDING
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_models_that_are_refused_read_padding(kind):
+    assert change_by_padding(small_model(kind)) > 0.01, f"transformers hides padding from {kind}: refuse it no more"
+    assert reads_padding(kind)
+
+
+@pytest.mark.parametrize("lora", [False, True], ids=["full", "LoRA"])
+def test_a_run_of_gpt2_scores_padded_prompts_as_it_generates_them(tmp_path, demo_model, problems, lora):
+    from reward_ablation.training.around.run import build_trainer
+
+    model = Path(shutil.copytree(demo_model, tmp_path / "model", ignore=shutil.ignore_patterns("config.json")))
+    tokens = {"eos_token_id": 1, "bos_token_id": 1, "pad_token_id": 0}
+    config = AutoConfig.for_model("gpt2", **{**SIZES, "vocab_size": 400, **tokens}, n_positions=256)
+    AutoModelForCausalLM.from_config(config).save_pretrained(model)
+    record = json.loads((model / "model.json").read_text())
+    record["files"] = {name: each for name, each in file_table(model).items() if name != "model.json"}
+    (model / "model.json").write_text(json.dumps(record))
+    adapter = {"lora": {"r": 2, "lora_alpha": 4, "target_modules": ["c_attn"]}} if lora else {}
+    spec = RunSpec.read(spec_with(training={"beta": 0.1}, **adapter))
+    trainer = build_trainer(spec, model, problems, tmp_path / "work")
+    models = [trainer.model] if lora else [trainer.model, trainer.ref_model]
+    for each in models:
+        assert change_by_padding(each.eval()) < 1e-4
