@@ -75,16 +75,15 @@ def test_rows_are_as_many_as_the_study_has(tables):
         "similarity_by_arm": 4 * 6 * 2 * 3 * 5,  # layers, definitions, pairs, the cosine and its parts
         "signals_by_step": 4 * 2 * 6 * (2 + 3 * 6 + 2),  # of all components, of each of three, lengths by correctness
         "component_correlations": 4 * 3,
-        "sampling_gaps": 0,  # transformers generated
         "learning_curves": 0,  # no models were kept
         "problem_curves": 0,  # the study names no problem
         "examples": 3 * 5,  # questions, the base model's answer and one of each arm
         "claims": 0,  # the study makes none
-        **dict.fromkeys(("method_weights", "methods_offline", "methods_apart"), 0),  # no methods, no Gram matrices
+        **dict.fromkeys(("method_weights", "methods_offline"), 0),  # no methods, no Gram matrices
         "advantage_size": 4,
         # For each arm its lengths, and a fall or gap for each component that it trains on; no models were kept.
         "reward_hacking": 4 + 6,
-        **dict.fromkeys(("alignment", "split_halves"), 0),
+        "alignment": 0,
     }
 
 

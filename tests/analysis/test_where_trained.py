@@ -64,13 +64,11 @@ def test_rows_of_a_component_are_of_the_arms_that_score_it(study):
         ("component_correlations", "component_b"),
         ("similarity_by_step", "component_b"),
         ("similarity_by_arm", "component_b"),
-        ("split_halves", "component_b"),
         ("reward_hacking", "component"),
     ):
         assert arms_with(tables[name], column) <= {"random_only"}, name
     assert arms_with(tables["rewards_by_step"], "quantity") == {"random_only"}
     assert arms_with(tables["alignment"], "component") == {"random_only"}
-    assert arms_with(tables["split_halves"], "component_b") == {"random_only"}
 
 
 def test_effects_of_components_are_those_of_the_design_alone(study, without):

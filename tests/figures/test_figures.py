@@ -404,7 +404,7 @@ def test_figures_are_drawn_where_runs_have_no_gradients(made_up, name, figure):
 
 def test_arms_without_gradients_have_no_similarity_and_the_others_do(made_up):
     tables = made_up("arms without gradients").tables
-    for name in ("similarity_by_step", "similarity_by_arm", "split_halves", "alignment"):
+    for name in ("similarity_by_step", "similarity_by_arm", "alignment"):
         assert set(tables[name]["arm"]) == {"length_only", "equal_weights"}, name
     assert set(tables["rewards_by_step"]["arm"]) == set(made_up("arms without gradients").study.arm_names)
 
@@ -417,7 +417,7 @@ def test_arms_without_gradients_have_no_similarity_and_the_others_do(made_up):
         ("one component", "nothing to compare: the study has one component"),
     ],
 )
-@pytest.mark.parametrize("figure", ["similarity_steps", "similarity_layers", "similarity_parts", "similarity_heatmap"])
+@pytest.mark.parametrize("figure", ["similarity_steps", "similarity_layers", "similarity_parts"])
 def test_no_similarity_is_said_in_words(made_up, name, words, figure):
     assert words in [text.get_text() for text in draw(made_up, name, figure).findobj(Text)]
 

@@ -19,7 +19,7 @@ from .test_figures import check_texts, draw
 NAME = "many arms"
 
 #: Figures that show each arm of a study with few.
-OF_ARMS = ["rewards", "signals", "evaluation", "arms", "differences", "pareto", "cost"]
+OF_ARMS = ["rewards", "signals", "evaluation", "arms", "differences", "cost"]
 OF_ARMS += ["learning_curves", "similarity_parts", "similarity_steps", "similarity_layers"]
 
 

@@ -5,13 +5,11 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.collections import QuadMesh
 
 from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.elements.weights import positions
 from reward_ablation.figures.gradients.alignment import alignment
-from reward_ablation.figures.gradients.similarity_heatmap import binned, cells, similarity_heatmap
 from reward_ablation.figures.gradients.similarity_steps import exactness_note
 from reward_ablation.figures.training.signals import signals
 from reward_ablation.study.run_spec import ArmSpec
@@ -82,34 +80,6 @@ def similarities(values: np.ndarray, arms=("correctness_only",), pair=("correctn
     ]
     columns = ["arm", "seed", "step", "layer", "component_a", "component_b", "definition", "cross_prompt"]
     return pd.DataFrame(rows, columns=columns).assign(folding_error=0.0)
-
-
-def test_cells_are_means_and_say_whether_they_are_told_from_zero():
-    values = np.array([[[0.5, 0.5001], [0.5, -0.4]], [[0.3, np.nan], [np.nan, np.nan]]])
-    means, told = cells(similarities(values), {"embed_tokens": 0, "layers.0": 1}, {1: 0, 2: 1})
-    assert means[0] == pytest.approx([0.50005, 0.05])
-    assert means[1, 0] == 0.3
-    assert np.isnan(means[1, 1])
-    assert told.tolist() == [[True, False], [False, False]]  # one value is not told from 0
-
-
-def test_many_steps_share_cells():
-    assert list(binned(list(range(1, 8)), 3).values()) == [0, 0, 0, 1, 1, 1, 2]
-    assert max(binned(list(range(250)), 20).values()) < 20
-
-
-def test_heat_maps_are_symmetric_about_zero_and_show_what_is_unknown():
-    one = study(arms={"x": dict.fromkeys(THREE[:2], 1.0)}, seeds=(0, 1))
-    values = np.full((3, 4, 2), 0.2)
-    values[1, 2] = np.nan
-    figure = similarity_heatmap(similarities(values, ("x",)), one)
-    mesh = next(mesh for mesh in figure.axes[0].collections if isinstance(mesh, QuadMesh))
-    assert mesh.get_clim() == pytest.approx((-0.21, 0.21))
-    assert mesh.get_array().mask.sum() == 1
-    assert figure.axes[0].get_ylim() == (3, 0)  # the input on top
-    assert "no two prompts share" in words(similarity_heatmap(similarities(0 * values, ("x",)), one))
-    off = study(arms={"x": dict.fromkeys(THREE[:2], 1.0)}, gradients_every=0)
-    assert "gradients.every is 0" in words(similarity_heatmap(similarities(values, ("x",)).iloc[:0], off))
 
 
 def test_alignment_shows_effects_with_their_intervals_and_what_is_trained():

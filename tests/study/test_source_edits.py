@@ -141,7 +141,7 @@ SAMPLES = "train|evaluation|sft"
         ("analysis/training/tables.py", function, "tables_training"),
         ("combination/methods/upgrad.py", function, NOTHING),  # not in use
         ("cost/tables.py", function, "tables_cost"),
-        ("figures/evaluation/pareto.py", function, "figure_pareto"),
+        ("figures/evaluation/arms.py", function, "figure_arms"),
         ("figures/elements/style.py", function, r"figure_\w+"),
     ],
 )

@@ -37,13 +37,13 @@ def test_a_step_helps_what_it_is_trained_on(tables):
     assert len(aligned) == 4
     assert aligned["first", "a"] > 0.5 * aligned.max() > 3 * abs(aligned["first", "b"])
     assert min(aligned["both", "a"], aligned["both", "b"]) > 0
-    halves = tables["split_halves"]
-    assert len(halves) == 2 * 2 * (16 + 6)  # steps; all steps together by layer and over all
-    assert halves.loc[halves["step"].isna(), "layer"].nunique() == 6
+    halves = tables["similarity_by_arm"].query("part == 'split_halves'")
+    assert len(halves) == 2 * 6  # arms; by layer and over all
+    assert set(halves["steps"]) == {16}
 
 
 def test_without_gram_matrices_the_tables_are_empty_and_the_log_says_why(tmp_path, capsys):
     found = tables_of_gradients(read_study(MadeUpStudy(steps=2).write(tmp_path)), tmp_path)
     for name in SCHEMAS:
         assert found[name].empty == (name not in ("similarity_by_step", "similarity_by_arm")), name
-    assert "4 measured steps left out of alignment and split_halves: there is no such file" in capsys.readouterr().out
+    assert "4 measured steps left out of alignment and split halves: there is no such file" in capsys.readouterr().out

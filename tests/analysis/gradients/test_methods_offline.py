@@ -79,29 +79,6 @@ def test_a_method_that_makes_no_step_has_length_0_and_no_cosine():
     assert np.isnan(found[["cosine", "effect", "gain"]].to_numpy(dtype=float)).all()
 
 
-def pair(products: np.ndarray, effects: np.ndarray) -> pd.Series:
-    """The one pair of two methods; (S, T, 3, 3) products and (S, T, 3) effects on one component."""
-    weights = np.ones((*effects.shape[:2], 2, 1))
-    found = OfflineComparison(["m", "n"], ["a"], [1], products, effects[..., None], weights, Counter(), 0.95).pairs
-    assert len(found) == 1
-    return found.loc[0]
-
-
-def test_pairs_that_can_be_told_apart_and_pairs_that_cannot():
-    same = np.ones((2, 1, 3, 3))
-    equal, differing = np.full((2, 1, 3), 0.5), np.array([[[0.5, 0.2, 0.5]], [[0.51, 0.2, 0.5]]])
-    assert not pair(same, equal)["apart"]
-    assert pair(same, equal)["effects"] == ""
-    assert pair(same, differing)["effects"] == "a"
-    assert pair(same, differing)["apart"]
-    across = same.copy()
-    across[:, :, 0, 1] = across[:, :, 1, 0] = 0.5
-    assert pair(across, equal)["apart"]
-    across[0, :, 0, 1] = across[0, :, 1, 0] = 1.0  # the interval of 1 and 0.5 reaches 1
-    assert not pair(across, equal)["apart"]
-    assert pair(same[:1], equal[:1])["apart"] is None  # one seed, one step: no interval
-
-
 def test_answers_at_a_step_are_those_of_explicit_gradients(tmp_path):
     run = make_run(tmp_path, blocks=1)
     products = read_products(MeasuredRun(tmp_path, [7]), 7, NAMES)

@@ -74,23 +74,21 @@ def test_one_seed_has_intervals_over_steps():
     assert found["low"] < found["estimate"] < found["high"] < found["estimate"] + 0.1
 
 
-def halves(estimates) -> pd.DataFrame:
-    """Rows of `split_halves` over all steps of each seed, and one step's."""
-    seeds = range(len(estimates))
-    together = pd.DataFrame({"seed": seeds, "step": pd.NA, "estimate": estimates, "low": -0.2, "high": 0.5})
-    of_step = together[:1].assign(step=7, estimate=0.9)
-    return pd.concat([of_step, together]).assign(layer="all", component_a="a", component_b="b")
+def halves(estimates) -> list[pd.DataFrame]:
+    """The `cosines_of_steps` of each seed."""
+    labels = {"layer": "all", "component_a": "a", "component_b": "b"}
+    return [pd.DataFrame([{**labels, "estimate": estimate, "low": -0.2, "high": 0.5}]) for estimate in estimates]
 
 
 def test_split_halves_are_averaged_over_the_seeds_whose_norms_are_resolved():
-    found = corrected_by_arm(halves([0.1, np.nan, 0.3]), "one", 0.95).iloc[0]
+    found = corrected_by_arm(halves([0.1, np.nan, 0.3]), 1, "one", 0.95).iloc[0]
     assert found["estimate"] == pytest.approx(0.2)
     assert (found["low"], found["high"]) == (-1, 1)  # 12.7 times .1
     assert (found["seeds"], found["steps"], found["interval"]) == (2, 1, "seeds")
-    single = corrected_by_arm(halves([np.nan, 0.3]), "one", 0.95).iloc[0]
+    single = corrected_by_arm(halves([np.nan, 0.3]), 1, "one", 0.95).iloc[0]
     assert (single["estimate"], single["low"], single["high"]) == (0.3, -0.2, 0.5)
     assert single["interval"] == "steps"
-    assert np.isnan(corrected_by_arm(halves([np.nan, np.nan]), "one", 0.95).iloc[0]["estimate"])
+    assert np.isnan(corrected_by_arm(halves([np.nan, np.nan]), 1, "one", 0.95).iloc[0]["estimate"])
 
 
 def test_steps_without_a_direction_are_left_out():

@@ -7,7 +7,6 @@ import pytest
 
 from reward_ablation.analysis.gradients.split_halves import (
     cosine_with_interval,
-    cosines_of_step,
     cosines_of_steps,
     cross_prompt_products,
 )
@@ -48,7 +47,7 @@ def test_noise_does_not_count():
     """Shared noise makes the plain cosine negative; the corrected one is near the truth."""
     rng = np.random.default_rng(0)
     steps, plain = zip(*(sampled(rng, noise=0.15) for _ in range(60)), strict=True)
-    found = cosines_of_steps([step.sum(axis=1) for step in steps], 480, [], ["a", "b"], 0.95)
+    found = cosines_of_steps([step.sum(axis=1) for step in steps], [], ["a", "b"], 0.95)
     assert np.mean(plain) < -0.2
     row = found.iloc[0]
     assert row["layer"] == "all"
@@ -60,8 +59,8 @@ def test_intervals_hold_the_truth():
     rng = np.random.default_rng(1)
     held, told = 0, 0
     for _ in range(200):
-        by_prompt, _ = sampled(rng, prompts=16, noise=0.06)
-        row = cosines_of_step(by_prompt, ["a", "b"], 0.95).iloc[0]
+        steps = [sampled(rng, prompts=4, noise=0.06)[0].sum(axis=1) for _ in range(12)]
+        row = cosines_of_steps(steps, [], ["a", "b"], 0.95).iloc[0]
         told += not np.isnan(row["estimate"])
         held += row["low"] <= 0.5 <= row["high"]
     assert told > 190
@@ -72,13 +71,15 @@ def test_gradients_of_noise_have_no_cosine():
     rng = np.random.default_rng(2)
     known = []
     for _ in range(100):
-        rows = rng.normal(size=(16, 300))
-        coefficients, labels = np.repeat(np.eye(2), 8, axis=1), np.tile(np.arange(8), 2)
-        by_prompt = cross_prompt_products(rows @ rows.T, coefficients, coefficients, labels, np.arange(8))
-        known.append(not np.isnan(cosines_of_step(by_prompt[None], ["a", "b"], 0.95)["estimate"].iloc[0]))
+        steps = []
+        for rows in rng.normal(size=(8, 8, 300)):
+            coefficients, labels = np.repeat(np.eye(2), 4, axis=1), np.tile(np.arange(4), 2)
+            by_prompt = cross_prompt_products(rows @ rows.T, coefficients, coefficients, labels, np.arange(4))
+            steps.append(by_prompt.sum(axis=0)[None])
+        known.append(not np.isnan(cosines_of_steps(steps, [], ["a", "b"], 0.95)["estimate"].iloc[0]))
     assert np.mean(known) < 0.05
 
 
-def test_two_prompts_are_too_few():
+def test_two_steps_are_too_few():
     total = np.ones((1, 2, 2))
     assert np.isnan(cosine_with_interval(total, np.ones((1, 2, 2, 2)), 0.95)).all()

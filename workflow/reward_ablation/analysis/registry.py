@@ -22,18 +22,8 @@ class TableRule(NamedTuple):
 #: Rules of tables by name, in the order in which data flow.
 RULES = {
     "provenance": TableRule("analysis.provenance", ("provenance",)),
-    "training": TableRule(
-        "analysis.training", ("rewards_by_step", "signals_by_step", "component_correlations", "sampling_gaps")
-    ),
-    "gradients": TableRule(
-        "analysis.gradients",
-        (
-            "similarity_by_step",
-            "similarity_by_arm",
-            "split_halves",
-            "alignment",
-        ),
-    ),
+    "training": TableRule("analysis.training", ("rewards_by_step", "signals_by_step", "component_correlations")),
+    "gradients": TableRule("analysis.gradients", ("similarity_by_step", "similarity_by_arm", "alignment")),
     "evaluation": TableRule(
         "analysis.evaluation",
         (
@@ -47,9 +37,7 @@ RULES = {
     ),
     "problems": TableRule("analysis.problems", ("problem_curves",)),
     "reward_hacking": TableRule("analysis.reward_hacking", ("reward_hacking",)),
-    "combination": TableRule(
-        "analysis.combination", ("method_weights", "advantage_size", "methods_offline", "methods_apart")
-    ),
+    "combination": TableRule("analysis.combination", ("method_weights", "advantage_size", "methods_offline")),
     "claims": TableRule("analysis.claims", ("claims",)),
     "cost": TableRule("cost", ("runs", "cost")),
 }

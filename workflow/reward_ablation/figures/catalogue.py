@@ -39,10 +39,8 @@ FIGURES = {
     "arms": Entry("Evaluation", ("evaluation_by_arm",), "Evaluation against the weights of the arms"),
     "differences": Entry("Evaluation", ("paired_differences", ARMS_TABLE), "Differences to the baseline"),
     "effects": Entry("Evaluation", ("component_effects",), "Effect of each component on the metrics"),
-    "pareto": Entry("Evaluation", ("evaluation_by_arm",), "Evaluation against completion length"),
     "learning_curves": Entry("Evaluation", ("learning_curves", ARMS_TABLE), "Evaluation over training"),
     "problem_curves": Entry("Evaluation", ("problem_curves",), "Single problems over training"),
-    "examples": Entry("Evaluation", ("examples",), "Examples of answers"),
     "similarity_parts": Entry(
         "Gradients", ("similarity_by_arm", ARMS_TABLE), "Gradient similarity of components and its parts"
     ),
@@ -52,13 +50,10 @@ FIGURES = {
     "similarity_layers": Entry(
         "Gradients", ("similarity_by_arm", ARMS_TABLE), "Gradient similarity across prompts by layer"
     ),
-    "similarity_heatmap": Entry(
-        "Gradients", ("similarity_by_step",), "Gradient similarity across prompts by layer and step"
-    ),
     "alignment": Entry("Gradients", ("alignment", ARMS_TABLE), "What the trained steps do to each component"),
     "methods_offline": Entry(
         "Gradients",
-        ("methods_offline", "methods_apart", ARMS_TABLE),
+        ("methods_offline", ARMS_TABLE),
         "Steps that each combination would take on the baseline's completions",
     ),
     "cost": Entry("Cost", ("cost",), "Cost of training by arm"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from reward_ablation.analysis.combination.advantage_size import advantage_size, mean_squares
@@ -15,7 +16,7 @@ from reward_ablation.analysis.reading import read_parquet
 from reward_ablation.analysis.rollouts import read_rollouts
 from reward_ablation.analysis.runs import read_runs, rerun_of
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.analysis.tables import COUNT, FLAG, NUMBER, TEXT, all_joined, columns
+from reward_ablation.analysis.tables import COUNT, NUMBER, TEXT, all_joined, columns
 from reward_ablation.study.run_folder import RECORD
 from reward_ablation.system.digests import check_files
 from reward_ablation.system.errors import StudyError
@@ -40,18 +41,11 @@ SCHEMAS = {
         (COUNT, "seeds steps"),
         (TEXT, "interval"),
     ),
-    # arm: whose completions are combined; method: the arm whose combination is applied to these completions.
+    # arm: whose completions are combined; method: the arm whose combination is applied to them; by_weights:
+    # what the weights alone say of a gain, the component's share of the method's weights less that of the arm's own.
     "methods_offline": columns(
         (TEXT, "arm method quantity component"),
-        (NUMBER, "estimate low high"),
-        (COUNT, "seeds steps"),
-        (TEXT, "interval"),
-    ),
-    "methods_apart": columns(
-        (TEXT, "arm method against"),
-        (NUMBER, "estimate low high"),
-        (TEXT, "effects"),
-        (FLAG, "apart"),
+        (NUMBER, "estimate low high by_weights"),
         (COUNT, "seeds steps"),
         (TEXT, "interval"),
     ),
@@ -83,9 +77,24 @@ def combination_tables(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:
     }
     answers = offline(study, root)
     if answers is not None:
-        parts["methods_offline"] = [answers.estimates.assign(arm=study.baseline)]
-        parts["methods_apart"] = [answers.pairs.assign(arm=study.baseline)]
+        estimates = answers.estimates
+        parts["methods_offline"] = [estimates.assign(arm=study.baseline, by_weights=by_weights(estimates, study))]
     return all_joined(SCHEMAS, {name: parts.get(name, []) for name in SCHEMAS})
+
+
+def by_weights(estimates: pd.DataFrame, study: StudyFile) -> list[float]:
+    """The column `by_weights` of rows of `methods_offline`; NaN where the quantity is no gain."""
+    shares = {}
+    for arm in {*estimates["method"], study.baseline}:
+        weights = study.runs_of(arm)[0].spec.weights
+        size = sum(map(abs, weights.values()))
+        shares[arm] = {name: weight / size for name, weight in weights.items()} if size else {}
+    own = shares[study.baseline]
+    rows = zip(estimates["method"], estimates["quantity"], estimates["component"], strict=True)
+    return [
+        shares[method].get(name, 0.0) - own.get(name, 0.0) if quantity == "gain" else np.nan
+        for method, quantity, name in rows
+    ]
 
 
 def offline(study: StudyFile, root: Path) -> OfflineComparison | None:

@@ -1,4 +1,4 @@
-"""Tables from stored Gram matrices of single completions: split halves, and alignment of steps with components."""
+"""From stored Gram matrices of single completions: split halves, and alignment of steps with components."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pandas as pd
 
 from reward_ablation.analysis.gradients.measured_steps import effects_on_other_prompts, read_products
 from reward_ablation.analysis.gradients.seed_intervals import means_over_steps_and_seeds
-from reward_ablation.analysis.gradients.split_halves import cosines_of_step, cosines_of_steps, halves_by_prompt
+from reward_ablation.analysis.gradients.similarity_by_arm import corrected_by_arm
+from reward_ablation.analysis.gradients.split_halves import cosines_of_steps, halves_by_prompt
 from reward_ablation.analysis.gradients.what_if import MeasuredRun
 from reward_ablation.analysis.study_file import StudyFile, StudyRun
 
@@ -26,19 +27,6 @@ def spread(steps: list[int], most: int) -> list[int]:
     if len(steps) <= most:
         return steps
     return [steps[place] for place in np.unique(np.linspace(0, len(steps) - 1, most).round().astype(int))]
-
-
-def halves_rows(
-    run: StudyRun, halves: dict[int, np.ndarray], layers: list[str], names: list[str], confidence: float
-) -> pd.DataFrame:
-    """Rows of `split_halves`: each step over all layers, then all steps together (step null) by layer."""
-    parts = [cosines_of_step(by_prompt, names, confidence).assign(step=step) for step, by_prompt in halves.items()]
-    prompts = sum(by_prompt.shape[1] for by_prompt in halves.values())
-    together = cosines_of_steps(
-        [by_prompt.sum(axis=1) for by_prompt in halves.values()], prompts, layers, names, confidence
-    )
-    table = pd.concat([*parts, together.assign(step=None)])
-    return table.assign(arm=run.arm, seed=run.seed).astype({"step": "Int64"})
 
 
 def alignment(arm: str, runs: list[StudyRun], effects: list[Effects], study: StudyFile) -> pd.DataFrame:
@@ -70,7 +58,7 @@ def alignment(arm: str, runs: list[StudyRun], effects: list[Effects], study: Stu
 def measured_tables(
     study: StudyFile, root: Path, runs: list[StudyRun], measured: dict[str, list[int]]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The rows of `split_halves` and of `alignment` of an arm.
+    """Rows of an arm: of `similarity_by_arm`, the part `split_halves`, and of `alignment`.
 
     `runs` are the arm's; `measured` has the measured steps of all runs, by the run's folder. At most `MOST_OF_RUN`
     steps of a run and `MOST_OF_ALL` of a study are read. A step is left out if its Gram matrices are absent or do not
@@ -88,13 +76,14 @@ def measured_tables(
                 refused[products.partition(": ")[2].replace(f"step {step}", "a step")] += 1
                 continue
             of_run[step] = effects_on_other_prompts(products, [products.measured.own_shares])[0]
-            split[step] = halves_by_prompt(products)
+            split[step] = halves_by_prompt(products).sum(axis=1)
             layers = products.measured.blocks[0].layers
         if split:
-            halves.append(halves_rows(run, split, layers, names, study.confidence))
+            halves.append(cosines_of_steps([*split.values()], layers, names, study.confidence))
         effects.append(of_run)
     arm = runs[0].arm
     for reason, steps_left_out in refused.items():
-        print(f"{arm}: {steps_left_out} measured steps left out of alignment and split_halves: {reason}")
+        print(f"{arm}: {steps_left_out} measured steps left out of alignment and split halves: {reason}")
     aligned = alignment(arm, runs, effects, study) if any(effects) else pd.DataFrame()
-    return pd.concat(halves) if halves else pd.DataFrame(), aligned
+    known = len({step for of_run in effects for step in of_run})
+    return corrected_by_arm(halves, known, arm, study.confidence), aligned

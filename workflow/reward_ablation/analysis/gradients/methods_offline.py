@@ -2,7 +2,6 @@
 
     answers = methods_offline([runs / "mixed-1a2b3c4d/seed0", runs / "mixed-1a2b3c4d/seed1"], ["gdpo", "upgrad"])
     answers.estimates  # weights, cosine to the run's own step, its length, and effects on each component
-    answers.pairs  # which methods cannot be told apart
 
 Any arm of any study will do, and the runs need no method of their own. Scores and Gram matrices are those that the runs
 stored. The completions are those of the run's policy: a run that is trained with another method has others after its
@@ -14,7 +13,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from pathlib import Path
 from typing import Any, cast
 
@@ -92,39 +90,6 @@ class OfflineComparison:
         ]
         table = pd.concat(parts)
         return table.sort_values("place", kind="stable").drop(columns="place").reset_index(drop=True)
-
-    @property
-    def pairs(self) -> pd.DataFrame:
-        """Rows (method, against): the cosine of their steps, and whether the two can be told apart.
-
-        `effects` names the components on which their effects differ: the interval of the difference leaves out 0, at
-        the confidence divided among the components. `apart` is true where there is such a component, or where the
-        interval of the cosine leaves out 1, and null without any interval. No correction is made for the number of
-        pairs.
-        """
-        places = [*combinations(range(len(self.methods)), 2)]
-        cosines = _cosines(self.products, places, self.confidence)
-        divided = 1 - (1 - self.confidence) / len(self.components)
-        first, second = (np.array([pair[side] for pair in places], dtype=int) for side in (0, 1))
-        effects = self._means(_differences(self.effects[:, :, first], self.effects[:, :, second]), divided)
-        shape = len(places), len(self.components)
-        clear = ((effects.low > 0) | (effects.high < 0)).reshape(shape)
-        known = ~np.isnan(effects.low).reshape(shape).all(axis=1) | ~np.isnan(cosines.high)
-        different = clear.any(axis=1) | (cosines.high < 1 - ROUNDING)
-        apart = [bool(differs) if is_known else None for differs, is_known in zip(different, known, strict=True)]
-        measured = ~np.isnan(self.products[:, :, -1, -1])
-        names, columns = np.array(self.methods, dtype=object), np.array(self.components, dtype=object)
-        return pd.DataFrame(
-            {
-                "method": names[first],
-                "against": names[second],
-                **cosines._asdict(),
-                "effects": [", ".join(columns[differing]) for differing in clear],
-                "apart": apart,
-                "seeds": int(measured.any(axis=1).sum()),
-                "steps": int(measured.any(axis=0).sum()),
-            }
-        )
 
     def _means(self, values: np.ndarray, confidence: float) -> Estimates:
         """Estimates of (S, T, M, K) values, methods first."""

@@ -11,7 +11,7 @@ from reward_ablation.analysis.gradients.seed_intervals import STEPS, Estimates, 
 PARTS = ["cosine", "self", "same_prompt", "cross_prompt", "across_blocks"]
 #: Parts that are not exact where large parameters are folded.
 FOLDED = {"cosine", "across_blocks"}
-#: Part of `split_halves`: the cosine of the expected gradients, which is no sum of the others.
+#: The cosine of the expected gradients, which is no sum of the others.
 CORRECTED = "split_halves"
 
 
@@ -103,14 +103,13 @@ def ratios(products: np.ndarray, squares: np.ndarray) -> tuple[np.ndarray, np.nd
     return by_seed, scaled - by_seed[..., None] * (squares / means).sum(axis=0) / 2
 
 
-def corrected_by_arm(split_halves: pd.DataFrame, arm: str, confidence: float) -> pd.DataFrame:
+def corrected_by_arm(halves: list[pd.DataFrame], steps: int, arm: str, confidence: float) -> pd.DataFrame:
     """Cosines of the expected gradients, mean over the seeds whose norms are resolved, as rows of `similarity_by_arm`.
 
-    `split_halves` has the arm's rows of that table.
+    `halves` has the `cosines_of_steps` of each run, and `steps` is the number of steps that any of them has.
     """
-    keys = ["component_a", "component_b", "layer"]
-    rows, steps = [], split_halves["step"].nunique()
-    for labels, of_layer in split_halves[split_halves["step"].isna()].groupby(keys, sort=False):
+    keys, rows = ["component_a", "component_b", "layer"], []
+    for labels, of_layer in pd.concat([pd.DataFrame(columns=keys), *halves]).groupby(keys, sort=False):
         by_seed = of_layer["estimate"].to_numpy(dtype=float)[None]
         found = over_seeds(by_seed, np.full((*by_seed.shape, 1), np.nan), confidence).clipped(-1, 1)
         if np.isfinite(by_seed).sum() == 1:  # the one seed's own interval, which leaves out steps

@@ -1,4 +1,4 @@
-"""Cosines between the components' expected gradients: the noise of a step's completions is taken out.
+"""Cosines between the components' expected gradients: the noise of the completions is taken out.
 
 The cosine of two measured gradients has the noise of their completions in both norms, and in the inner product, since
 both gradients come from the same completions. If the prompts are split in halves and each half gives one gradient, the
@@ -16,7 +16,7 @@ import pandas as pd
 from reward_ablation.analysis.gradients.measured_steps import StepProducts
 from reward_ablation.gram.similarity import ALL_LAYERS, inverse_norms, jackknife_margin, with_all_layers
 
-COLUMNS = ["layer", "component_a", "component_b", "estimate", "low", "high", "prompts"]
+COLUMNS = ["layer", "component_a", "component_b", "estimate", "low", "high"]
 
 
 def halves_by_prompt(products: StepProducts) -> np.ndarray:
@@ -75,7 +75,7 @@ def cosine_with_interval(total: np.ndarray, left_out: np.ndarray, confidence: fl
     total : (..., K, K) array
         Corrected inner products.
     left_out : (..., G, K, K) array
-        The same without each of G independent units (prompts, or steps).
+        The same without each of G independent steps.
 
     Returns
     -------
@@ -93,34 +93,19 @@ def cosine_with_interval(total: np.ndarray, left_out: np.ndarray, confidence: fl
     return tuple(np.where(known, np.clip(values, -1, 1), np.nan) for values in ends)
 
 
-def pair_rows(
-    estimates: tuple[np.ndarray, ...], layers: list[str], components: list[str], prompts: int
-) -> pd.DataFrame:
-    """Estimates, (L, K, K) arrays, as rows by layer and pair."""
-    rows = [
-        (layer, components[a], components[b], *(float(values[place, a, b]) for values in estimates), prompts)
-        for place, layer in enumerate(layers)
-        for a, b in combinations(range(len(components)), 2)
-    ]
-    return pd.DataFrame(rows, columns=COLUMNS)
-
-
-def cosines_of_step(by_prompt: np.ndarray, components: list[str], confidence: float) -> pd.DataFrame:
-    """Cosines over all layers of one step; the interval leaves out one prompt at a time."""
-    total = by_prompt[:1].sum(axis=1)
-    removed = by_prompt[:1] + by_prompt[:1].swapaxes(-1, -2)
-    estimates = cosine_with_interval(total, total[:, None] - removed, confidence)
-    return pair_rows(estimates, [ALL_LAYERS], components, by_prompt.shape[1])
-
-
 def cosines_of_steps(
-    by_step: list[np.ndarray], prompts: int, layers: list[str], components: list[str], confidence: float
+    by_step: list[np.ndarray], layers: list[str], components: list[str], confidence: float
 ) -> pd.DataFrame:
-    """Cosines by layer of the summed products of several steps; the interval leaves out one step at a time.
+    """Cosines by layer and pair of the summed products of a run's steps; the interval leaves out one step at a time.
 
     `by_step` has sums of `halves_by_prompt` over prompts, (L + 1, K, K) arrays.
     """
     stacked = np.stack(by_step, axis=1)  # (L + 1, T, K, K)
     total = stacked.sum(axis=1)
     estimates = cosine_with_interval(total, total[:, None] - stacked, confidence)
-    return pair_rows(estimates, [ALL_LAYERS, *layers], components, prompts)
+    rows = [
+        (layer, components[a], components[b], *(float(values[place, a, b]) for values in estimates))
+        for place, layer in enumerate([ALL_LAYERS, *layers])
+        for a, b in combinations(range(len(components)), 2)
+    ]
+    return pd.DataFrame(rows, columns=COLUMNS)

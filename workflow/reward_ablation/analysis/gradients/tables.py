@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from reward_ablation.analysis.gradients.measured_tables import measured_tables
-from reward_ablation.analysis.gradients.similarity_by_arm import corrected_by_arm, similarity_by_arm
+from reward_ablation.analysis.gradients.similarity_by_arm import similarity_by_arm
 from reward_ablation.analysis.reading import read_parquets
 from reward_ablation.analysis.runs import read_runs
 from reward_ablation.analysis.study_file import StudyFile, StudyRun
@@ -30,13 +30,6 @@ SCHEMAS = {
         (NUMBER, "estimate low high folding_error"),
         (COUNT, "seeds steps"),
         (TEXT, "interval"),
-    ),
-    "split_halves": columns(
-        (TEXT, "arm"),
-        (COUNT, "seed step"),
-        (TEXT, "layer component_a component_b"),
-        (NUMBER, "estimate low high"),
-        (COUNT, "prompts"),
     ),
     # weight: of the component in the arm; estimate: change of the component's expected score, to first order, for a
     # step of length 1 in the direction that the arm trained, on prompts that the step did not see.
@@ -62,10 +55,8 @@ def gradient_tables(study: StudyFile, root: Path) -> Parts:
         of_arm, measured = similarity_of_runs(runs, root)
         yield "similarity_by_step", of_arm.assign(arm=arm)
         yield "similarity_by_arm", similarity_by_arm(of_arm, arm, study.confidence)
-        halves, aligned = measured_tables(study, root, runs, measured)
-        if len(halves):
-            yield "similarity_by_arm", corrected_by_arm(halves, arm, study.confidence)
-        yield "split_halves", halves
+        corrected, aligned = measured_tables(study, root, runs, measured)
+        yield "similarity_by_arm", corrected
         yield "alignment", aligned
 
 

@@ -14,7 +14,6 @@ from reward_ablation.analysis.study_file import StudyFile, StudyRun, correctness
 from reward_ablation.analysis.tables import COUNT, NUMBER, TEXT, Parts, columns, signal_rows
 from reward_ablation.analysis.training.component_correlations import component_correlations, pair_sums
 from reward_ablation.analysis.training.signals_by_step import step_signals, thinned
-from reward_ablation.config.grpo_settings import COMPLETION_LENGTH
 
 SCHEMAS = {
     "rewards_by_step": columns(
@@ -24,11 +23,7 @@ SCHEMAS = {
     "component_correlations": columns(
         (TEXT, "arm component_a component_b"), (NUMBER, "estimate low high"), (COUNT, "seeds steps")
     ),
-    "sampling_gaps": columns((TEXT, "arm"), (COUNT, "seed over up_to completions"), (NUMBER, "gap corrected")),
 }
-
-#: Ranges of completion length, up to the longest allowed, for which sampling gaps are averaged.
-QUARTERS = 4
 
 
 def training_tables(study: StudyFile, root: Path) -> Parts:
@@ -77,11 +72,6 @@ def tables_of_batch(
     single = spec.training.get("num_generations") == 1
     signals = step_signals(rollouts, weights, aggregation, correctness, single, spec.combine is None)
     sums = pair_sums(rollouts, names, single)
-    longest = spec.training.get("max_completion_length", COMPLETION_LENGTH)
-    gaps = [pd.DataFrame()]
-    for seed, size, end in zip(seeds, sizes, np.cumsum(sizes), strict=True):
-        if rollouts["sampling_gap"].notna().any():
-            gaps.append(sampling_gaps(rollouts.iloc[end - size : end], longest).assign(seed=seed))
     steps_of_run = np.searchsorted(signals.index, np.arange(len(runs) + 1) * stride)
     of_runs = [slice(*ends) for ends in pairwise(steps_of_run)]
     thin = [thinned(signals.iloc[steps]) for steps in of_runs]
@@ -95,12 +85,12 @@ def tables_of_batch(
     by_seed = {seed: sums.iloc[steps] for seed, steps in zip(seeds, of_runs, strict=True)}
     for number, of_seed in enumerate(by_seed.values()):
         of_seed.index = of_seed.index - number * stride
-    return {**tables, "sampling_gaps": pd.concat(gaps)}, by_seed
+    return tables, by_seed
 
 
 def read_rollouts(runs: list[StudyRun], root: Path, names: list[str]) -> tuple[pd.DataFrame, list[int]]:
     """The columns of the runs' rollouts that the tables are made of, and the number of rollouts of each run."""
-    of_all = ["step", "problem_id", "total", "advantage", "tokens", "truncated", "sampling_gap", "sampling_corrected"]
+    of_all = ["step", "problem_id", "total", "advantage", "tokens", "truncated"]
     of_components = [f"{column}_{name}" for column in ("score", "advantage") for name in names]
     files = [root / run.folder / "rollouts.parquet" for run in runs]
     return read_parquets(files, [*of_all, *of_components], coded=["problem_id"])
@@ -141,36 +131,3 @@ def rewards_by_step(rollouts: pd.DataFrame, components: list[str]) -> pd.DataFra
             "quantity": np.tile(np.array(list(sources), dtype=object), len(known)),
         }
     )
-
-
-def sampling_gaps(rollouts: pd.DataFrame, longest: int) -> pd.DataFrame:
-    """Difference in log-probability between vLLM, which sampled, and the trained model, by completion length.
-
-    The table shows whether the correction of this gap favours short completions, which it must not.
-
-    Parameters
-    ----------
-    rollouts : DataFrame
-        tokens; sampling_gap, in nats a token, and sampling_corrected, null where transformers generated.
-    longest : int
-        Most tokens that a completion may have.
-
-    Returns
-    -------
-    One row for the completions with more than `over` and at most `up_to` tokens: their number, and means over their
-    tokens of the `gap` and of what is `corrected`. Empty where vLLM generated none.
-    """
-    sampled = rollouts[rollouts["sampling_gap"].notna()]
-    if sampled.empty:
-        return pd.DataFrame()
-    edges = np.ceil(np.linspace(0, longest, QUARTERS + 1)).astype(int)
-    rows = []
-    for over, up_to in pairwise(edges):
-        in_range = sampled[sampled["tokens"].between(over + 1, up_to)]
-        if len(in_range):
-            means = {
-                name: np.average(in_range[f"sampling_{name}"].astype(float), weights=in_range["tokens"])
-                for name in ("gap", "corrected")
-            }
-            rows.append({"over": over, "up_to": up_to, "completions": len(in_range), **means})
-    return pd.DataFrame(rows)

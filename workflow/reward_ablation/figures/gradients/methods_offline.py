@@ -24,8 +24,8 @@ from reward_ablation.figures.elements.style import (
 )
 from reward_ablation.figures.gradients.similarity_steps import switched_off
 
-#: Most arms in the figure, and most names in its note.
-MOST_ARMS, MOST_NAMES = 24, 12
+#: Most arms in the figure.
+MOST_ARMS = 24
 
 #: Most characters in a line of an arm's name.
 NAME_WIDTH = 20
@@ -43,9 +43,7 @@ def draw_methods(axes: Axes, rows: pd.DataFrame, study: StudyFile, arms: list[st
     round_ticks(axes.xaxis, 4)
 
 
-def methods_offline(
-    methods_offline: pd.DataFrame, methods_apart: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile
-) -> Figure:
+def methods_offline(methods_offline: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
     """Draw the step of each arm's combination beside the step that the baseline trained.
 
     Panels are the cosine of the two steps, the relative length, and for each component the difference of the effects.
@@ -75,18 +73,18 @@ def methods_offline(
         axes.set_title(wrapped(title, 30), loc="left")
         if number % columns:
             axes.set_yticklabels([])
-    legend_below(figure, [], note(methods_offline, methods_apart, study, arms, len(known)))
+    legend_below(figure, [], note(methods_offline, study, arms, len(known)))
     return figure
 
 
-def note(table: pd.DataFrame, pairs: pd.DataFrame, study: StudyFile, arms: list[str], known: int) -> str:
-    """Say what is drawn, and which arms show no clear difference."""
+def note(table: pd.DataFrame, study: StudyFile, arms: list[str], known: int) -> str:
+    """Say what is drawn."""
     seeds, steps, level = int(table["seeds"].max()), int(table["steps"].max()), f"{100 * study.confidence:g}\u00a0%"
     words = [
         f"Completions and policy: {study.baseline}, {seeds} seed{'s' * (seeds > 1)}, up to {steps} measured steps of "
         "each seed; another policy would have sampled other completions. Effects: to first order, per unit of a step's "
         f"length, on other prompts. Bars: intervals ({level}, {over_words(table['interval'])}).",
-        *not_apart(pairs, study.baseline),
+        *same_order(table),
     ]
     if known > len(arms):
         chosen = "first" if len(study.arms) <= MOST_SHOWN else "best and worst"
@@ -94,13 +92,12 @@ def note(table: pd.DataFrame, pairs: pd.DataFrame, study: StudyFile, arms: list[
     return " ".join(words)
 
 
-def not_apart(pairs: pd.DataFrame, baseline: str) -> list[str]:
-    """Say which arms show no clear difference from the baseline, and how many pairs show none."""
-    different = pairs["apart"].fillna(False).astype(bool)
-    like_baseline = pairs[~different & ((pairs["method"] == baseline) | (pairs["against"] == baseline))]
-    names = [*like_baseline["method"].where(like_baseline["method"] != baseline, like_baseline["against"])]
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    words = [f"No clear difference from {baseline}: {', '.join(names[:MOST_NAMES])}{more}."] if names else []
-    if len(pairs):
-        words.append(f"{int((~different).sum())} of {len(pairs)} pairs of arms show no clear difference.")
-    return words
+def same_order(table: pd.DataFrame) -> list[str]:
+    """Say whether the arms' weights alone put them in the same order as the computed gains."""
+    ranks = [
+        f"{component} {of_component['by_weights'].corr(of_component['estimate'], method='spearman'):.2f}"
+        for component, of_component in table[table["quantity"] == "gain"].groupby("component", sort=False)
+        if of_component["by_weights"].nunique() > 1 and of_component["estimate"].nunique() > 1
+    ]
+    rule = "Rank correlation of these differences with each component's share of the weights, a rule without gradients"
+    return [f"{rule}: {', '.join(ranks)}."] if ranks else []
