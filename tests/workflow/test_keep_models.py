@@ -10,7 +10,7 @@ from .conftest import TINY, Study, with_inputs_of
 pytestmark = pytest.mark.slow
 
 #: All that kept models are evaluated for.
-FIGURES = tuple(f"results/tiny/figures/{name}.pdf" for name in ("learning_curves", "examples", "problem_curves"))
+FIGURES = tuple(f"results/tiny/figures/{name}.pdf" for name in ("learning_curves", "problem_curves"))
 
 #: A problem of the evaluation set.
 PROBLEM = "word_problems/test/0"
@@ -37,7 +37,7 @@ def test_each_kept_model_is_evaluated(keeping):
     assert len(pd.read_parquet(keeping.results / "tables" / "examples.parquet"))
     problems = pd.read_parquet(keeping.results / "tables" / "problem_curves.parquet")
     assert sorted(problems.loc[problems["source"] == "evaluation", "step"].unique()) == [0, 1, 2, 3]
-    for file in ("figures/learning_curves.pdf", "figures/examples.pdf", "tables/examples.html"):
+    for file in ("figures/learning_curves.pdf", "tables/examples.html"):
         assert (keeping.results / file).stat().st_size > 1000
 
 
