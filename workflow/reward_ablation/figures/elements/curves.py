@@ -30,7 +30,7 @@ MOST_POINTS = 120
 MOST_ARMS, MOST_GROUPS = 6, 3
 
 #: Most characters in a line of a panel's title, for the narrowest panels: a third of a figure's width.
-TITLE_WIDTH = 32
+TITLE_WIDTH = 28
 
 #: The panels of one quantity, each with the arms that it shows.
 Row = list[tuple[Axes, list[str]]]

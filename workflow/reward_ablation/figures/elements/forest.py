@@ -119,7 +119,7 @@ def forest(axes: Axes, rows: Sequence[Row], effects: pd.DataFrame, level: float)
             continue
         estimate, low, high, p = numbers.get(row.key, [np.nan] * len(NUMBERS))
         if np.isnan(estimate):
-            beside: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": 6, "color": "#808080"}
+            beside: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": 7, "color": "#808080"}
             axes.annotate("no estimate", (0, row_number), (4, 0), **beside)
             continue
         ends = None if np.isnan([low, high]).any() else (low, high)

@@ -24,10 +24,10 @@ from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.system.files import atomic_path
 
 #: Width of a figure that spans both columns of a paper, in inches.
-WIDTH = 7.2
+WIDTH = 6.9
 
 #: Width of a figure with one panel, which fits one column of a paper, in inches.
-ONE_COLUMN = 3.4
+ONE_COLUMN = 3.3
 
 #: Widths in a legend, in inches: a character of a wide name, a character of running text, the line beside a name.
 NAME_CHARACTER, TEXT_CHARACTER, SAMPLE = 0.062, 0.053, 0.65

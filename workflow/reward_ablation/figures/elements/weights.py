@@ -90,7 +90,7 @@ def simplex_map(axes: Axes, rows: pd.DataFrame, study: StudyFile) -> PathCollect
                 "textcoords": "offset points",
                 "ha": "center",
                 "va": "top",
-                "fontsize": 6,
+                "fontsize": 7,
                 "zorder": 2,
             }
             box: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "pad": 0.4}
@@ -116,7 +116,7 @@ def weight_matrix(axes: Axes, study: StudyFile, arms: list[str]) -> None:
             continue
         ink = "#a0a0a0" if weight == 0 else "white" if shades[row, column] > 0.7 else "black"
         written = f"{weight:.3g}".replace("-", "−") if study.components[column] in scored[arms[row]] else "–"
-        axes.text(column, row, written, ha="center", va="center", fontsize=6.5, color=ink)
+        axes.text(column, row, written, ha="center", va="center", fontsize=7, color=ink)
     name_rows(axes, arms)
     axes.set_xticks(range(len(study.components)), [wrapped(name, 18) for name in study.components], rotation=90)
     axes.tick_params(axis="x", top=True, labeltop=True, bottom=False, labelbottom=False, length=0)
