@@ -81,7 +81,7 @@ def _prepared(trainer: Trainer) -> Trainer:
             vars(module).update(dict.fromkeys(functional_dropout(module), 0.0))
     for each in (model, trainer.ref_model):
         if each is not None:
-            number_from_mask(each)
+            number_from_mask(trainer.accelerator.unwrap_model(each))
     return trainer
 
 
