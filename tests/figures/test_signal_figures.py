@@ -68,20 +68,6 @@ def test_lengths_by_correctness_are_shown_where_they_are_known():
     assert len(signals(signal_rows(one, quantities), NONE, one).axes) == 7
 
 
-def similarities(values: np.ndarray, arms=("correctness_only",), pair=("correctness", "format")) -> pd.DataFrame:
-    """Rows of `similarity_by_step` with similarities across prompts (layers, steps, seeds)."""
-    names = ["embed_tokens", *(f"layers.{n}" for n in range(len(values) - 1))]
-    rows = [
-        (arm, seed, step + 1, layer, *pair, "alone", values[place, step, seed])
-        for arm in arms
-        for place, layer in enumerate(names)
-        for step in range(values.shape[1])
-        for seed in range(values.shape[2])
-    ]
-    columns = ["arm", "seed", "step", "layer", "component_a", "component_b", "definition", "cross_prompt"]
-    return pd.DataFrame(rows, columns=columns).assign(folding_error=0.0)
-
-
 def test_alignment_shows_effects_with_their_intervals_and_what_is_trained():
     one = study()
     weights = {arm.name: arm.weights for arm in one.arms}

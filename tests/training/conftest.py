@@ -77,6 +77,27 @@ def changed_model(model: Path, folder: Path, generation: dict) -> Path:
     return folder / "model"
 
 
+def record_files(model: Path) -> None:
+    """Write the files as they are now into the model's record."""
+    from reward_ablation.models.check import file_table
+
+    record = json.loads((model / "model.json").read_text())
+    record["files"] = {name: each for name, each in file_table(model).items() if name != "model.json"}
+    (model / "model.json").write_text(json.dumps(record))
+
+
+def model_of_type(kind: str, demo_model: Path, folder: Path, **settings) -> Path:
+    """A model of another type with random weights, and the demo model's tokenizer."""
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    shutil.copytree(demo_model, folder, ignore=shutil.ignore_patterns("config.json"))
+    tokens = {"eos_token_id": 1, "bos_token_id": 1, "pad_token_id": 0}
+    config = AutoConfig.for_model(kind, vocab_size=400, **tokens, **settings)
+    AutoModelForCausalLM.from_config(config).save_pretrained(folder)
+    record_files(folder)
+    return folder
+
+
 def make_problems(path: Path) -> Path:
     """A training set of 32 problems."""
     source = {"source": "word_problems", "count": 32, "split": "train"}

@@ -1,18 +1,14 @@
 """The log-probabilities of a text are the same with padding before it: in every family of causal models."""
 
-import json
-import shutil
-from pathlib import Path
-
 import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from reward_ablation.models.check import file_table, reads_padding
+from reward_ablation.models.check import reads_padding
 from reward_ablation.study.run_spec import RunSpec
 from reward_ablation.training.core.positions import COUNTED_FROM_PADDING, number_from_mask
 
-from .conftest import spec_with
+from .conftest import model_of_type, spec_with
 
 SIZES = {"vocab_size": 96, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
 SIZES |= {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
@@ -120,13 +116,8 @@ def test_models_that_are_refused_read_padding(kind):
 def test_a_run_of_gpt2_scores_padded_prompts_as_it_generates_them(tmp_path, demo_model, problems, lora):
     from reward_ablation.training.around.run import build_trainer
 
-    model = Path(shutil.copytree(demo_model, tmp_path / "model", ignore=shutil.ignore_patterns("config.json")))
-    tokens = {"eos_token_id": 1, "bos_token_id": 1, "pad_token_id": 0}
-    config = AutoConfig.for_model("gpt2", **{**SIZES, "vocab_size": 400, **tokens}, n_positions=256)
-    AutoModelForCausalLM.from_config(config).save_pretrained(model)
-    record = json.loads((model / "model.json").read_text())
-    record["files"] = {name: each for name, each in file_table(model).items() if name != "model.json"}
-    (model / "model.json").write_text(json.dumps(record))
+    sizes = {name: SIZES[name] for name in ("hidden_size", "num_hidden_layers", "num_attention_heads")}
+    model = model_of_type("gpt2", demo_model, tmp_path / "model", n_positions=256, **sizes)
     adapter = {"lora": {"r": 2, "lora_alpha": 4, "target_modules": ["c_attn"]}} if lora else {}
     spec = RunSpec.read(spec_with(training={"beta": 0.1}, **adapter))
     trainer = build_trainer(spec, model, problems, tmp_path / "work")

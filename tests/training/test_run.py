@@ -9,14 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from reward_ablation.models.check import file_table
 from reward_ablation.study import syntax_text
 from reward_ablation.study.canonical import canonical
 from reward_ablation.study.reward_files import file_digest
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
 
-from .conftest import changed_model, spec_with
+from .conftest import changed_model, model_of_type, record_files, spec_with
 
 
 def weights_of(run):
@@ -225,9 +224,7 @@ def test_a_chat_template_without_a_system_turn_is_refused_when_a_run_starts(tmp_
 
     model = Path(shutil.copytree(demo_model, tmp_path / "model"))
     (model / "chat_template.jinja").write_text("user: {{ messages[-1].content }}")
-    record = json.loads((model / "model.json").read_text())
-    record["files"] = {name: each for name, each in file_table(model).items() if name != "model.json"}
-    (model / "model.json").write_text(json.dumps(record))
+    record_files(model)
     spec = spec_with(prompt={"chat": True, "system": "be brief"})
     with pytest.raises(StudyError, match=r"the chat template drops the system text \(prompt.system\); 'user: "):
         train_run(canonical(spec), "code", model, problems, tmp_path / "run")
@@ -235,19 +232,11 @@ def test_a_chat_template_without_a_system_turn_is_refused_when_a_run_starts(tmp_
 
 @pytest.mark.parametrize("kind", ["gpt2", "gptj"])
 def test_more_tokens_than_a_model_has_positions_are_refused_when_a_run_starts(tmp_path, demo_model, problems, kind):
-    from transformers import AutoConfig, AutoModelForCausalLM
-
     from reward_ablation.training.around.run import train_run
 
     sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
     sizes |= {"rotary_dim": 2} if kind == "gptj" else {}
-    model = Path(shutil.copytree(demo_model, tmp_path / "model", ignore=shutil.ignore_patterns("config.json")))
-    tokens = {"eos_token_id": 1, "bos_token_id": 1, "pad_token_id": 0}
-    config = AutoConfig.for_model(kind, vocab_size=400, max_position_embeddings=20, **tokens, **sizes)
-    AutoModelForCausalLM.from_config(config).save_pretrained(model)
-    record = json.loads((model / "model.json").read_text())
-    record["files"] = {name: each for name, each in file_table(model).items() if name != "model.json"}
-    (model / "model.json").write_text(json.dumps(record))
+    model = model_of_type(kind, demo_model, tmp_path / "model", max_position_embeddings=20, **sizes)
     with pytest.raises(
         StudyError,
         match=r"^training.max_completion_length: \d+ of \d+ prompts do not fit into the model's context of 20 ",

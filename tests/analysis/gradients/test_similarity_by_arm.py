@@ -74,10 +74,10 @@ def test_one_seed_has_intervals_over_steps():
     assert found["low"] < found["estimate"] < found["high"] < found["estimate"] + 0.1
 
 
-def halves(estimates) -> list[pd.DataFrame]:
-    """The `cosines_of_steps` of each seed."""
+def halves(estimates) -> pd.DataFrame:
+    """The `cosines_of_steps` of all seeds."""
     labels = {"layer": "all", "component_a": "a", "component_b": "b"}
-    return [pd.DataFrame([{**labels, "estimate": estimate, "low": -0.2, "high": 0.5}]) for estimate in estimates]
+    return pd.DataFrame([{**labels, "estimate": estimate, "low": -0.2, "high": 0.5} for estimate in estimates])
 
 
 def test_split_halves_are_averaged_over_the_seeds_whose_norms_are_resolved():

@@ -27,8 +27,8 @@ INDEX = "model.safetensors.index.json"
 LARGEST_JSON = 100_000_000
 
 
-#: Causal models of transformers whose answers depend on the padding before the text, with any positions. In a batch,
-#: prompts are padded. Encoders and halves of encoder-decoders, which have no causal mask or do the same, come on top.
+#: Types of models whose answers depend on the padding before a prompt, whatever positions are given. In a batch,
+#: prompts are padded. `reads_padding` adds the encoders and the decoders of encoder-decoders that transformers lists.
 READ_PADDING = frozenset({"bert-generation", "doge", "recurrent_gemma", "rwkv", "trocr", "whisper", "xlnet", "xlstm"})
 
 

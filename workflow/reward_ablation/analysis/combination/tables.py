@@ -41,8 +41,8 @@ SCHEMAS = {
         (COUNT, "seeds steps"),
         (TEXT, "interval"),
     ),
-    # arm: whose completions are combined; method: the arm whose combination is applied to them; by_weights:
-    # what the weights alone say of a gain, the component's share of the method's weights less that of the arm's own.
+    # arm: whose completions are combined; method: the arm whose combination is applied to them; by_weights: what the
+    # weights alone say of a gain, the component's share of the method's weights less its share of the arm's own.
     "methods_offline": columns(
         (TEXT, "arm method quantity component"),
         (NUMBER, "estimate low high by_weights"),

@@ -85,5 +85,7 @@ def measured_tables(
     for reason, steps_left_out in refused.items():
         print(f"{arm}: {steps_left_out} measured steps left out of alignment and split halves: {reason}")
     aligned = alignment(arm, runs, effects, study) if any(effects) else pd.DataFrame()
+    if not halves:
+        return pd.DataFrame(), aligned
     known = len({step for of_run in effects for step in of_run})
-    return corrected_by_arm(halves, known, arm, study.confidence), aligned
+    return corrected_by_arm(pd.concat(halves), known, arm, study.confidence), aligned

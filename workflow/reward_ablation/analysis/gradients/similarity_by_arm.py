@@ -103,13 +103,13 @@ def ratios(products: np.ndarray, squares: np.ndarray) -> tuple[np.ndarray, np.nd
     return by_seed, scaled - by_seed[..., None] * (squares / means).sum(axis=0) / 2
 
 
-def corrected_by_arm(halves: list[pd.DataFrame], steps: int, arm: str, confidence: float) -> pd.DataFrame:
+def corrected_by_arm(halves: pd.DataFrame, steps: int, arm: str, confidence: float) -> pd.DataFrame:
     """Cosines of the expected gradients, mean over the seeds whose norms are resolved, as rows of `similarity_by_arm`.
 
-    `halves` has the `cosines_of_steps` of each run, and `steps` is the number of steps that any of them has.
+    `halves` has the `cosines_of_steps` of all runs, and `steps` is the number of steps that any of them has.
     """
     keys, rows = ["component_a", "component_b", "layer"], []
-    for labels, of_layer in pd.concat([pd.DataFrame(columns=keys), *halves]).groupby(keys, sort=False):
+    for labels, of_layer in halves.groupby(keys, sort=False):
         by_seed = of_layer["estimate"].to_numpy(dtype=float)[None]
         found = over_seeds(by_seed, np.full((*by_seed.shape, 1), np.nan), confidence).clipped(-1, 1)
         if np.isfinite(by_seed).sum() == 1:  # the one seed's own interval, which leaves out steps
