@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import argparse
 import json
+
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -130,7 +132,7 @@ def estimated(
             p = 2 * student.sf(np.abs(estimate) / error, degrees)
         return estimate - half, estimate + half, np.nan_to_num(p, nan=1.0)
     coefficients = dict(zip(means.arms, contrast, strict=True))
-    variance = means.of_contrast(coefficients, means.seeds) if method == "moderated" else None
+    variance = replace(means, lends=method == "moderated").of_contrast(coefficients, means.seeds)
     limits = (np.full(studies, float(contrast.min() < 0) * -1.0), np.ones(studies))
     of = distribution(of_contrast, resampled_seeds(of_contrast, label, RESAMPLES), label, limits, variance)
     return *intervals(of, CONFIDENCE), p_values(of)

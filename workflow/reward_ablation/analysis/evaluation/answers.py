@@ -289,7 +289,7 @@ def tested_columns(mean: Distribution, answers: Answered, confidence: float, mar
     if margin is None:
         return columns
     shares = np.array([limits == SHARE for limits in answers.limits])
-    return columns | {"p_equivalent": np.where(shares, p_equivalent(mean, margin, confidence), np.nan)}
+    return columns | {"p_equivalent": np.where(shares, p_equivalent(mean, margin), np.nan)}
 
 
 def rows_of_parts(parts: Sequence[Columns], **labels: Any) -> pd.DataFrame:
@@ -366,11 +366,8 @@ def distribution_of_difference(
 def seed_part(
     means: SeedMeans | None, coefficients: Mapping[str, float], answers: Answered
 ) -> tuple[SeedVariance | None, np.ndarray]:
-    """Moderated variance between seeds of a contrast of arms, and its flagged arms, by metric.
-
-    The variance is None with one seed, and where nothing is to be borrowed: then that of the contrast alone counts.
-    """
+    """Variance between seeds of a contrast of arms, None with one seed, and its flagged arms, by metric."""
     if means is None or len(answers.seeds) < 2:
         return None, np.full(len(answers.metrics), None)
     seeds = [seed for seed in answers.seeds if seed is not None]
-    return means.of_contrast(coefficients, seeds) if means.lends else None, means.flagged_in(coefficients)
+    return means.of_contrast(coefficients, seeds), means.flagged_in(coefficients)

@@ -20,6 +20,7 @@ from reward_ablation.analysis.statistics.estimates import (
     Distribution,
     MeanSquares,
     Spread,
+    doubt_of_equal_values,
     mean_squares,
     moderated,
     resampled_means,
@@ -73,7 +74,8 @@ def distribution_of_unpaired_difference(
     estimate = own.values.mean(axis=(1, 2)) - other.values.mean(axis=(1, 2))
     means = resampled_means(own.by_seed, label) - resampled_means(other.by_seed, label, "other arm")
     seeds, questions = min(own.values.shape[1], other.values.shape[1]), own.values.shape[2]
-    return Distribution(estimate, spread_of_two(own, other), standardised(means), *limits, seeds, questions)
+    of_mean = doubt_of_equal_values(spread_of_two(own, other), estimate, limits, questions)
+    return Distribution(estimate, of_mean, standardised(means), *limits, seeds, questions)
 
 
 def shorter(one: Distribution, other: Distribution) -> Distribution:

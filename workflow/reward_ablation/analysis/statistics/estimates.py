@@ -24,6 +24,10 @@ from reward_ablation.analysis.statistics.seed_variance import SeedVariance
 #: An interval is at least this share of the length that it would have if seeds did not differ.
 SHORTEST = 0.5
 
+#: Degrees of freedom at which Student's t has the tail of an exponential distribution: quantiles at the levels .0005 and
+#: 1e-5 are 2.1 and 3.2 times that at .025, and 2.1 and 3.1 times.
+EXPONENTIAL = 10.0
+
 #: Resamples say nothing reliable about normal scores further out than this.
 FURTHEST = 3.0
 
@@ -38,6 +42,8 @@ class Spread(NamedTuple):
         arms with different seeds, `of_seeds` is a (2, metrics) array.
     degrees : array
         Degrees of freedom of `of_seeds`, of the same shape.
+    question_degrees : array
+        Degrees of freedom of `of_questions`.
     least : array
         Smallest standard error that is assumed, whatever the seeds.
     skewness : array
@@ -47,6 +53,7 @@ class Spread(NamedTuple):
     of_seeds: np.ndarray
     of_questions: np.ndarray
     degrees: np.ndarray
+    question_degrees: np.ndarray
     least: np.ndarray
     skewness: np.ndarray
 
@@ -76,12 +83,6 @@ class Distribution(NamedTuple):
     seeds: int
     questions: int
 
-    @property
-    def all_equal(self) -> np.ndarray:
-        """Whether all values of a metric are equal, so that they give no standard error."""
-        seeds = np.atleast_2d(self.spread.of_seeds == 0).all(axis=0)
-        return np.asarray(seeds & (self.spread.of_questions == 0) & (self.spread.least == 0))
-
     def margin(self, factor: Callable[[np.ndarray | float], np.ndarray]) -> np.ndarray:
         """Distance from the mean to an end of its interval.
 
@@ -90,7 +91,7 @@ class Distribution(NamedTuple):
         effect measures", Statistics in Medicine 2008). So few seeds widen the far tails as far as they must.
         `factor` gives the ratio of margin to standard error by degrees of freedom.
         """
-        seeds, questions = factor(self.spread.degrees), factor(max(self.questions - 1.0, 1.0))
+        seeds, questions = factor(self.spread.degrees), factor(self.spread.question_degrees)
         of_seeds = np.hypot.reduce(np.atleast_2d(self.spread.of_seeds * seeds), axis=0)
         of_both = np.hypot(of_seeds, self.spread.of_questions * questions)
         return np.maximum(of_both, self.spread.least * questions)
@@ -153,15 +154,35 @@ def spread_of(squares: MeanSquares, seeds: int, questions: int, third: np.ndarra
     alone = np.sqrt(np.maximum(squares.question, squares.residual) / cells)
     error = np.maximum(np.sqrt(from_seeds + from_questions), alone)
     skewness = np.divide(third, error**3, out=np.zeros_like(error), where=error > 0)
-    degrees = np.full(len(error), max(seeds - 1.0, 1.0))
-    return Spread(np.sqrt(from_seeds), np.sqrt(from_questions), degrees, SHORTEST * alone, np.clip(skewness, -1.0, 1.0))
+    degrees, question_degrees = (np.full(len(error), max(size - 1.0, 1.0)) for size in (seeds, questions))
+    skewness = np.clip(skewness, -1.0, 1.0)
+    return Spread(
+        np.sqrt(from_seeds), np.sqrt(from_questions), degrees, question_degrees, SHORTEST * alone, skewness
+    )
 
 
 def moderated(own: Spread, seeds: int, seed_variance: SeedVariance) -> Spread:
-    """The spread with a moderated variance between seeds, which stays 0 where all values are equal."""
-    equal = (own.of_seeds == 0) & (own.of_questions == 0) & (own.least == 0)
-    of_seeds = np.where(equal, 0.0, np.sqrt(seed_variance.variance / seeds))
-    return own._replace(of_seeds=of_seeds, degrees=seed_variance.degrees)
+    """The spread with a moderated variance between seeds."""
+    return own._replace(of_seeds=np.sqrt(seed_variance.variance / seeds), degrees=seed_variance.degrees)
+
+
+def doubt_of_equal_values(
+    own: Spread, estimate: np.ndarray, limits: tuple[np.ndarray, np.ndarray], questions: int
+) -> Spread:
+    """The spread with a part of questions where questions are all equal, which does not show that others are, too.
+
+    Its 95 % margin is Clopper and Pearson's for none of n questions: the largest share of questions on which the value
+    might differ, times the distance to the furthest value that the metric can have; without a range, to 0. That share
+    is nearly -log(level) / n, and its margins at other levels are those of Student's t with `EXPONENTIAL` degrees.
+    """
+    nothing = (own.of_questions == 0) & (own.least == 0)
+    share = proportion_confint(0, questions, 0.05, method="beta")[1]
+    furthest = np.maximum(*(np.where(np.isfinite(end), np.abs(estimate - end), np.abs(estimate)) for end in limits))
+    of_questions = share * furthest / stdtrit(EXPONENTIAL, 0.975)
+    return own._replace(
+        of_questions=np.where(nothing, of_questions, own.of_questions),
+        question_degrees=np.where(nothing, EXPONENTIAL, own.question_degrees),
+    )
 
 
 @lru_cache(maxsize=16)
@@ -226,15 +247,21 @@ def distribution(
     """
     _, seeds, questions = values.shape
     means = resampled_means(by_seed, label)
-    of_mean = spread(values) if seed_variance is None else moderated(spread(values), seeds, seed_variance)
-    return Distribution(values.mean(axis=(1, 2)), of_mean, standardised(means), *limits, seeds, questions)
+    estimate = values.mean(axis=(1, 2))
+    of_mean = doubt_of_equal_values(spread(values), estimate, limits, questions)
+    if seed_variance is not None:
+        of_mean = moderated(of_mean, seeds, seed_variance)
+    return Distribution(estimate, of_mean, standardised(means), *limits, seeds, questions)
 
 
 def standardised(resampled: np.ndarray) -> np.ndarray:
-    """Each column's deviations from its mean over its standard deviation, in ascending order; 0 where all are equal."""
-    deviations = np.sort(resampled - resampled.mean(axis=0), axis=0)
+    """Each column's deviations from its mean over its standard deviation, in ascending order; normal where all equal."""
+    mean = resampled.mean(axis=0)
+    deviations = np.sort(resampled - mean, axis=0)
     width = deviations.std(axis=0)
-    return np.divide(deviations, width, out=np.zeros_like(deviations), where=width > 0)
+    normal = np.broadcast_to(_scores(len(deviations))[:, None], deviations.shape).copy()
+    varies = width > 1e-6 * np.abs(mean)  # resampled means are rounded to float32
+    return np.divide(deviations, width, out=normal, where=varies)
 
 
 @lru_cache(maxsize=4)
@@ -265,48 +292,30 @@ def _quantiles(mean: Distribution, scores: np.ndarray) -> np.ndarray:
 
 
 def intervals(mean: Distribution, confidence: float) -> tuple[np.ndarray, np.ndarray]:
-    """Ends of the intervals that hold the true means with probability `confidence`, within the metrics' ranges.
-
-    Where all values are equal, Clopper and Pearson's interval for none of n questions gives the largest share of
-    questions on which the value might differ. The ends are then the means that there would be if the value of these
-    questions were the metric's lowest or highest.
-    """
+    """Ends of the intervals that hold the true means with probability `confidence`, within the metrics' ranges."""
     scores = ndtri([(1 - confidence) / 2, (1 + confidence) / 2])
     low, high = (np.clip(_quantiles(mean, np.full(len(mean.estimate), score)), mean.low, mean.high) for score in scores)
-    share = proportion_confint(0, mean.questions, 1 - confidence, method="beta")[1]
-    equal = mean.all_equal & np.isfinite(mean.low) & np.isfinite(mean.high)
-    low = np.where(equal, mean.estimate - share * np.where(equal, mean.estimate - mean.low, 0.0), low)
-    high = np.where(equal, mean.estimate + share * np.where(equal, mean.high - mean.estimate, 0.0), high)
     # The interval of an extremely skewed distribution may not contain the mean itself.
     return np.minimum(low, mean.estimate), np.maximum(high, mean.estimate)
 
 
 def p_values(mean: Distribution, null: float = 0.0) -> np.ndarray:
     """Two-sided p-values of means being `null`: one minus the confidence at which an interval just reaches `null`."""
-    mean = mean._replace(estimate=mean.estimate - null, low=mean.low - null, high=mean.high - null)
-    scores = _scores_at(mean, np.zeros(len(mean.estimate)))
-    # Where all values are equal, p follows from the interval of that case; without a range, from the sign test.
-    reach = np.where(mean.estimate > 0, mean.estimate - mean.low, mean.high - mean.estimate)
-    no_question = (
-        np.where(np.isfinite(reach), np.clip(1 - np.abs(mean.estimate) / reach, 0.0, 1.0), 0.5) ** mean.questions
-    )
-    return np.where(mean.estimate == 0, 1.0, np.minimum(1.0, 2 * np.where(mean.all_equal, no_question, ndtr(-scores))))
+    scores = _scores_at(mean, np.full(len(mean.estimate), null))
+    return np.where(mean.estimate == null, 1.0, np.minimum(1.0, 2 * ndtr(-scores)))
 
 
-def p_equivalent(mean: Distribution, margin: float, confidence: float) -> np.ndarray:
+def p_equivalent(mean: Distribution, margin: float) -> np.ndarray:
     """p-values of means lying outside of (-margin, margin), by two one-sided tests (Schuirmann 1987).
 
-    A small p-value says that there is no difference as large as the margin. Where all values are equal there is no
-    distribution: p is then 0 if the interval with this confidence lies inside the margin, and 1 if not.
+    A small p-value says that there is no difference as large as the margin.
     """
     sides = []
     for end in (-margin, margin):
         inside = (mean.estimate - end) * np.sign(end) < 0
         beyond = ndtr(-_scores_at(mean, np.full(len(mean.estimate), end)))
         sides.append(np.where(inside, beyond, 1 - beyond))
-    low, high = intervals(mean, confidence)
-    within = (-margin < low) & (high < margin)
-    return np.where(mean.all_equal, np.where(within, 0.0, 1.0), np.maximum(*sides))
+    return np.asarray(np.maximum(*sides))
 
 
 def _scores_at(mean: Distribution, values: np.ndarray) -> np.ndarray:

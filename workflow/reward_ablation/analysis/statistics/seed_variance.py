@@ -162,7 +162,8 @@ class SeedMeans:
         deviations = np.where(lending[..., None], self.centred[:, :, places], 0.0)
         deviations = deviations - deviations.mean(axis=2, keepdims=True)
         prior, prior_degrees = _prior(deviations, contrast * np.where(concerned, self.slope, 0.0), lending)
-        borrowed = np.where((doubtful & concerned).any(axis=1), 0.0, np.minimum(prior_degrees, MOST_BORROWED))
+        alone = (doubtful & concerned).any(axis=1) | (not self.lends)
+        borrowed = np.where(alone, 0.0, np.minimum(prior_degrees, MOST_BORROWED))
         degrees = len(seeds) - 1 + borrowed
         variance = ((len(seeds) - 1) * own + borrowed * prior) / degrees
         return SeedVariance(np.maximum(variance, self._floor(contrast, places, own)), degrees)
@@ -178,7 +179,7 @@ class SeedMeans:
         widths = np.array([of.high - of.low if of.finite else np.nan for of in self.limits])
         scale = np.where(np.isnan(widths), np.abs(chosen[:, contrast != 0]).mean(axis=(1, 2)), widths)
         whole = self.known[:, places].all(axis=1)
-        of_arms = chosen[:, whole].var(axis=2, ddof=1).mean(axis=1)
+        of_arms = chosen[:, whole].var(axis=2, ddof=1).mean(axis=1) if self.lends else 0.0
         least = np.square(contrast).sum() * np.maximum(of_arms, (USUAL_SEED_SD * scale) ** 2)
         return np.where(own <= (1e-9 * scale) ** 2, least, 0.0)
 
