@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple

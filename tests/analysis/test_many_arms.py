@@ -9,8 +9,6 @@ import pytest
 from analysis.all_tables import command
 from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis import tables
-from reward_ablation.analysis.evaluation.run_means import QuestionMeans
-from reward_ablation.analysis.evaluation.tables import KeptTables
 from reward_ablation.analysis.statistics.contrasts import LACK_OF_FIT, MOST_CONTRASTS, regression
 from reward_ablation.analysis.tables import COUNT, NUMBER, TEXT, columns, write_tables
 from reward_ablation.analysis.training.tables import SCHEMAS
@@ -64,27 +62,6 @@ def test_a_rule_holds_one_arm_in_memory(tmp_path, monkeypatch):
         assert list(written) == SCHEMAS["rewards_by_step"].names
         assert len(written) == arms * 2 * 120 * 5
     assert peaks[2] < 1.7 * peaks[1]
-
-
-def test_tables_that_have_no_room_are_made_again():
-    made = []
-
-    def make() -> QuestionMeans:
-        made.append(1)
-        a, b, c = np.random.default_rng(len(made)).random((100, 3)).T
-        return QuestionMeans({"a": a, "b": b.copy(), "c": c}, index)
-
-    kept, nothing = KeptTables(1000), KeptTables(0)
-    index = pd.RangeIndex(1, 101)
-    first = kept.get(("data", "one"), index, make)
-    again = kept.get(("data", "one"), index, make)
-    pd.testing.assert_frame_equal(pd.DataFrame(again, index), pd.DataFrame(first, index))
-    assert again.index is index
-    assert {name: column.strides for name, column in again.items()} == {"a": (16,), "b": (8,), "c": (16,)}
-    assert len(made) == 1
-    for _ in range(2):
-        nothing.get(("data", "one"), index, make)
-    assert len(made) == 3
 
 
 def test_contrasts_of_lack_of_fit_are_bounded():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
-from reward_ablation.design.budget import ROUNDING, Precision, Problem, TooFewHours, choose, equal_seeds
+from reward_ablation.design.budget import ROUNDING, TOLERANCE, Precision, Problem, TooFewHours, choose, equal_seeds
 
 
 def precision(variances, pairs, common=0.0, questions=0.0, lends=True):
@@ -81,7 +81,7 @@ def test_the_choice_is_the_best_of_all_choices(studies):
         best = min(map(problem.value, paid))
         assert chosen.is_best
         assert problem.cost(chosen.seeds) <= limit + ROUNDING
-        assert problem.value(chosen.seeds) == pytest.approx(best, rel=1e-6)
+        assert problem.value(chosen.seeds) == pytest.approx(best, rel=TOLERANCE)
         left_out += best[0] > 0
     assert left_out > studies / 30  # a contrast must be dropped in some of them
 

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from configs import changed
-from reward_ablation.analysis.evaluation.answers import metrics_of, question_means
 from reward_ablation.analysis.evaluation.metrics import Metrics
+from reward_ablation.analysis.evaluation.question_means import question_means
 from reward_ablation.analysis.statistics.limits import UNLIMITED, Limits
 from reward_ablation.analysis.study_file import read_study
 from reward_ablation.config.sections.evaluation import Evaluation
@@ -64,7 +64,7 @@ def test_the_metrics_are_those_that_are_computed(answer_format, own):
         greedy = sampled.head(1).assign(mode="greedy")
         means = question_means(pd.concat([sampled, greedy]), metrics)
         for mode in ("greedy", "sampled"):
-            assert list(metrics_of(means, mode)) == metrics_of_mode(evaluation, mode)
+            assert means[mode].metrics == metrics_of_mode(evaluation, mode)
 
 
 def test_the_default_metric_is_an_own_one_where_there_is_no_mathematics(config):

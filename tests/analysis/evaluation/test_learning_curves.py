@@ -69,10 +69,10 @@ def test_a_step_s_estimate_is_the_mean_of_its_answers(kept):
 def test_each_file_of_answers_is_read_once(kept, monkeypatch):
     study, steps, root = kept
     paths = []
-    read = stored_answers.read_columns
+    read = stored_answers.read_parquet
     monkeypatch.setattr(
         stored_answers,
-        "read_columns",
+        "read_parquet",
         lambda path, columns, coded: paths.append(path) or read(path, columns, coded=coded),
     )
     learning_curves(study, root, steps)

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from reward_ablation.analysis.evaluation.answers import majority_right, pass_at
+from reward_ablation.analysis.evaluation.question_means import majority_right, pass_at
 from reward_ablation.config.sections.primary import sizes
 
 

@@ -15,7 +15,7 @@ import pandas as pd
 
 from reward_ablation.analysis.evaluation.answers import answered, difference_rows
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study
-from reward_ablation.analysis.evaluation.run_means import QuestionMeans
+from reward_ablation.analysis.evaluation.question_means import QuestionMeans
 from reward_ablation.analysis.evaluation.seed_means import SeedMeansByMode, seed_means
 from reward_ablation.analysis.evaluation.tables import means_reader, runs_of_dataset
 from reward_ablation.analysis.reading import read_parquet

@@ -21,7 +21,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from reward_ablation.analysis.statistics.intervals import generator
-from reward_ablation.analysis.statistics.seed_variance import MOST_BORROWED
+from reward_ablation.analysis.statistics.seed_variance import most_borrowed
 from reward_ablation.design.variances import Components, Pair
 from reward_ablation.system.errors import StudyError
 
@@ -34,6 +34,9 @@ MOST = 20
 #: Weight of the mean squared margin in the objective, beside the largest squared margin. So hours that do not help the
 #: contrast with the largest margin go to the others.
 TO_OTHERS = 1e-3
+
+#: The solver's constraints hold to 1e-7 of their units, which is about this much of a margin.
+TOLERANCE = 1e-5
 
 #: Seconds after which the solver's best choice so far is taken, and the relative gap at which a choice is good enough.
 TIME_LIMIT, GAP = 20, 1e-7
@@ -132,7 +135,7 @@ class Precision:
 
 def degrees(seeds: int, borrows: bool) -> float:
     """Degrees of freedom of a variance between seeds."""
-    return seeds - 1 + MOST_BORROWED * borrows
+    return seeds - 1 + most_borrowed(seeds) * borrows
 
 
 @cache
@@ -258,7 +261,11 @@ def choose(problem: Problem, limit: float) -> Chosen:
     equal = equal_seeds(problem, limit)
     start = improved(problem, min([*possible, *([equal] if equal else [])], key=problem.value), limit)
     found = program(problem, limit, start)
-    return min([*([found] if found else []), Chosen(start, False)], key=lambda each: problem.value(each.seeds))
+    if found is None:
+        return Chosen(start, False)
+    best = min(found.seeds, start, key=problem.value)
+    (lost, value), (least_lost, least) = map(problem.value, (found.seeds, best))
+    return Chosen(best, found.is_best and lost == least_lost and value <= least * (1 + TOLERANCE))
 
 
 def equal_seeds(problem: Problem, limit: float) -> dict[str, int] | None:

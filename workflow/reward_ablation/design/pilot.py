@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
-from reward_ablation.analysis.evaluation.answers import measured, metrics_of, question_means
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study
-from reward_ablation.analysis.evaluation.run_means import is_of_samples
+from reward_ablation.analysis.evaluation.question_means import is_of_samples, measured, question_means
 from reward_ablation.analysis.evaluation.stored_answers import read_answers
 from reward_ablation.analysis.study_file import StudyFile, StudyRun, read_study
 from reward_ablation.design.variances import Components, Pair, estimate_components
@@ -101,11 +101,11 @@ def _answers_of(study: StudyFile, root: Path, question: Question, run: StudyRun,
     metrics = metrics_of_study(study)
     answers = read_answers(study, root, question.dataset, run.name, metrics.columns)
     answers = answers[answers["mode"] == question.mode]
-    means = question_means(answers, metrics) if len(answers) else None
-    if means is None or question.metric not in (of_mode := metrics_of(means, question.mode)):
+    of_mode = question_means(answers, metrics).get(question.mode)
+    if of_mode is None or question.metric not in of_mode.metrics:
         raise StudyError(f"{source}: has no metric {question.metric} in mode {question.mode}; name another pilot")
-    samples, sample = int(means["answers"].iloc[0]), 0.0
+    samples, sample = int(of_mode.answers[0]), 0.0
     if samples > 1 and not is_of_samples(question.metric):
-        column = metrics.sources[question.metric]
-        sample = float(measured(answers, metrics)[column].groupby(answers["problem_id"]).var().mean())
-    return _RunAnswers(list(of_mode.index), of_mode[question.metric].to_numpy(dtype=float), sample, samples)
+        values = pd.Series(measured(answers, metrics)[question.metric], answers.index)
+        sample = float(values.groupby(answers["problem_id"]).var().mean())
+    return _RunAnswers(of_mode.problems.tolist(), of_mode.of(question.metric), sample, samples)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study
-from reward_ablation.analysis.evaluation.run_means import is_of_samples
+from reward_ablation.analysis.evaluation.question_means import is_of_samples
 from reward_ablation.analysis.statistics.seed_variance import USUAL_SEED_SD
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.design.budget import Precision, Problem, TooFewHours, choose, precision_of

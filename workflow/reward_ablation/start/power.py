@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study
-from reward_ablation.analysis.evaluation.run_means import is_of_samples
+from reward_ablation.analysis.evaluation.question_means import is_of_samples
 from reward_ablation.analysis.statistics.limits import Limits
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.tables import write_csv

@@ -1,4 +1,4 @@
-"""Accuracy, pass@k, agreement of the graders, format adherence and length from the answers of evaluated models."""
+"""Estimates of arms and of their differences, from the means of their questions."""
 
 from __future__ import annotations
 
@@ -7,25 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-from scipy.special import gammaln
 
-from reward_ablation.analysis.evaluation.coded_means import (
-    cells_of,
-    codes_of,
-    is_coded,
-    means_in_memory,
-    means_of_cells,
-)
-from reward_ablation.analysis.evaluation.metrics import MATHEMATICS, Metrics
-from reward_ablation.analysis.evaluation.run_means import (
-    SAMPLED,
-    QuestionMeans,
-    columns_of,
-    metrics_in,
-    modes_of,
-    rows_of,
-)
+from reward_ablation.analysis.evaluation.metrics import Metrics
+from reward_ablation.analysis.evaluation.question_means import DEFAULT, QuestionMeans
 from reward_ablation.analysis.statistics.different_seeds import Sample, distribution_of_unpaired_difference, shorter
 from reward_ablation.analysis.statistics.estimates import (
     Distribution,
@@ -38,10 +22,6 @@ from reward_ablation.analysis.statistics.estimates import (
 from reward_ablation.analysis.statistics.limits import SHARE, Limits
 from reward_ablation.analysis.statistics.seed_variance import SeedMeans, SeedVariance
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.config.sections.primary import sizes
-
-#: The metrics of mathematics, which a study has unless it says otherwise.
-DEFAULT = Metrics()
 
 
 class Answered(NamedTuple):
@@ -68,161 +48,16 @@ class Answered(NamedTuple):
     limits: list[Limits]
 
 
-def measured(answers: pd.DataFrame, metrics: Metrics = DEFAULT) -> pd.DataFrame:
-    """Verdicts and scores as numbers, one column per metric, and whether the two graders of the strict answer differ.
-
-    All answers count, also those without an extracted answer, to which both graders say no. So the rates say by how
-    much an accuracy would change with the other grader, and their parts add up: accuracy_strict - accuracy_math_paper =
-    correct_only_strict - correct_only_math_paper.
-    """
-    sources = list(metrics.sources.values())
-    if not metrics.mathematics:
-        return answers[sources].astype(float)
-    strict, math_paper = answers["correct_strict"].astype(bool), answers["correct_math_paper"].astype(bool)
-    columns = answers.assign(
-        graders_differ=strict != math_paper,
-        correct_only_strict=strict & ~math_paper,
-        correct_only_math_paper=~strict & math_paper,
-    )
-    return columns[sources].astype(float)
-
-
-def means_by_column(answers: pd.DataFrame | pa.Table, metrics: Metrics) -> QuestionMeans:
-    """The columns of `question_means`, faster where answers are a table of Arrow with yes-or-no verdicts."""
-    if isinstance(answers, pa.Table):
-        if metrics.mathematics and is_coded(answers, {*MATHEMATICS.values(), "tokens"} & {*answers.column_names}):
-            return _coded_means(answers, metrics)
-        answers = answers.to_pandas()
-    means = question_means(answers, metrics)
-    return QuestionMeans(columns_of(means), means.index)
-
-
-def question_means(answers: pd.DataFrame, metrics: Metrics = DEFAULT) -> pd.DataFrame:
-    """Average the samples of each question.
-
-    Rows (mode, problem_id), sorted; columns: answers (their number) and the metrics. Metrics of several samples, pass@k
-    and maj@n, are null in the mode "greedy".
-    """
-    labels = [answers["mode"], answers["problem_id"]]
-    grouped = measured(answers, metrics).groupby(labels, sort=True)
-    means = grouped.mean().set_axis(list(metrics.sources), axis="columns")
-    means.insert(0, "answers", grouped.size())
-    sampled = answers[(answers["mode"] == SAMPLED).to_numpy()]
-    if not len(sampled) or metrics.passed is None:
-        return means
-    question, problems = pd.factorize(sampled["problem_id"], sort=True)
-    index = pd.MultiIndex.from_product([[SAMPLED], problems], names=["mode", "problem_id"])
-    written = pd.factorize(sampled["answer"])[0] if metrics.mathematics else None
-    of_samples = _of_samples(sampled[metrics.passed[0]].to_numpy(dtype=float), written, question, metrics.passed[1])
-    return means.join(pd.DataFrame(of_samples, index=index))
-
-
-def _coded_means(answers: pa.Table, metrics: Metrics) -> QuestionMeans:
-    cell, index = cells_of(answers)
-    read = {name: column for name, column in metrics.sources.items() if column in answers.column_names}
-    values = {name: answers[column].to_numpy() for name, column in read.items()}
-    strict, math_paper = (answers[f"correct_{grader}"].to_numpy() for grader in ("strict", "math_paper"))
-    values["graders_differ"] = strict != math_paper
-    values["correct_only_strict"], values["correct_only_math_paper"] = strict & ~math_paper, ~strict & math_paper
-    means = means_of_cells({name: values[name] for name in metrics.sources}, cell, len(index))
-    of_sampled = rows_of(index, SAMPLED)
-    rows = np.flatnonzero((cell >= of_sampled.start) & (cell < of_sampled.stop))
-    if len(rows) and metrics.passed is not None:
-        question, written = cell[rows] - of_sampled.start, codes_of(answers["answer"])[0][rows]
-        for name, of_questions in _of_samples(strict[rows], written, question, metrics.passed[1]).items():
-            means[name] = np.full(len(index), np.nan)
-            means[name][of_sampled] = of_questions
-    return means_in_memory(means, read.keys() - {"tokens"}, index)
-
-
-def _of_samples(
-    scores: np.ndarray, written: np.ndarray | None, question: np.ndarray, highest: float
-) -> dict[str, np.ndarray]:
-    """pass@k and maj@n of each question; in mathematics by the strict grader, whose extracted answers the files have.
-
-    An answer passes where its score is the highest possible. `written` is as in `majority_right`, or None without
-    maj@n; `question` has the number of each answer's question. Questions with different numbers of samples are refused
-    by `read_question_means`; here n is the smallest.
-    """
-    right = scores >= highest
-    counts = np.bincount(question)
-    samples = int(counts.min())
-    rights = np.minimum(np.bincount(question, weights=right).astype(int), samples)
-    columns = {f"pass@{size}": pass_at(rights, samples, size) for size in sizes(samples)}
-    if written is not None:
-        columns[f"maj@{samples}"] = majority_right(question, written, right)
-    return columns
-
-
-def pass_at(right: np.ndarray, samples: int, size: int) -> np.ndarray:
-    """Chance that at least one of k samples is right, from n samples with c right: 1 - C(n - c, k) / C(n, k).
-
-    Unbiased (Chen et al., "Evaluating Large Language Models Trained on Code", 2021, arXiv 2107.03374, equation 1).
-    `right` has c for each question, `samples` is n, and `size` is k.
-    """
-    wrong = samples - np.arange(samples + 1)
-    # Logarithms: the coefficients themselves overflow from about a thousand samples on.
-    none_right = np.where(
-        wrong >= size, np.exp(_log_comb(np.maximum(wrong, size), size) - _log_comb(samples, size)), 0.0
-    )
-    return np.asarray(np.clip(1 - none_right, 0.0, 1.0)[right])
-
-
-def _log_comb(total: np.ndarray | int, chosen: int) -> np.ndarray:
-    return gammaln(total + 1) - gammaln(chosen + 1) - gammaln(total - chosen + 1)
-
-
-def majority_right(question: np.ndarray, written: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Whether the answer that most samples of a question gave is right (self-consistency; Wang et al. 2022).
-
-    All right answers count as the same answer, however they are written; wrong answers count as the same where they are
-    written the same. A sample without an answer has no vote. Where answers tie, each has an equal share of the
-    question.
-
-    Parameters
-    ----------
-    question : array of int
-        Number of each sample's question, from 0.
-    written : array of int
-        Numbers of the extracted answers, equal where answers are written the same; -1 where there was none.
-    right : array of bool
-        Whether each sample is right.
-
-    Returns
-    -------
-    (questions,) array in [0, 1]; 0 where no sample has an answer.
-    """
-    questions = int(question.max()) + 1
-    kind = np.where(right, 0, written + 1)
-    votes = right | (written >= 0)
-    kinds = int(kind.max()) + 1
-    key, count = np.unique(question[votes].astype(np.int64) * kinds + kind[votes], return_counts=True)
-    of_question, of_kind = key // kinds, key % kinds
-    most = np.zeros(questions, dtype=np.int64)
-    np.maximum.at(most, of_question, count)
-    leading = count == most[of_question]
-    tied = np.bincount(of_question[leading], minlength=questions)
-    won = np.bincount(of_question[leading & (of_kind == 0)], minlength=questions)
-    return won / np.maximum(tied, 1)
-
-
-def metrics_of(means: pd.DataFrame, mode: str) -> pd.DataFrame:
-    """Question means of one mode: one row per question, and one column per metric that this mode has."""
-    metrics = metrics_in(means, mode)
-    return means[metrics].loc[[mode]].droplevel("mode")
-
-
 def answered(
-    means: Mapping[int | None, pd.DataFrame | QuestionMeans], dataset: str, resamples: int, metrics: Metrics = DEFAULT
+    means: Mapping[int | None, QuestionMeans], dataset: str, resamples: int, metrics: Metrics = DEFAULT
 ) -> dict[str, Answered]:
     """Question means of an arm's seeds, which answered the same questions, with their resamples, by mode."""
-    of_modes, first = {}, next(iter(means.values()))
-    tables = [columns_of(of_seed) for of_seed in means.values()]
-    for mode in modes_of(first.index):
-        names, rows = metrics_in(first, mode), rows_of(first.index, mode)
-        values = np.stack([[columns[name][rows] for name in names] for columns in tables], axis=1)
+    of_modes = {}
+    for mode, first in next(iter(means.values())).items():
+        values = np.stack([of_seed[mode].values for of_seed in means.values()], axis=1)
         by_seed = resampled_seeds(values, dataset, resamples)
-        of_modes[mode] = Answered(names, list(means), values, by_seed, [metrics.limits(name) for name in names])
+        limits = [metrics.limits(name) for name in first.metrics]
+        of_modes[mode] = Answered(first.metrics, list(means), values, by_seed, limits)
     return of_modes
 
 

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 
-from reward_ablation.analysis.evaluation.answers import answered, evaluation_rows, means_by_column
-from reward_ablation.analysis.evaluation.metrics import Metrics, metrics_of_study
-from reward_ablation.analysis.evaluation.run_means import (
+from reward_ablation.analysis.evaluation.answers import answered, evaluation_rows
+from reward_ablation.analysis.evaluation.metrics import metrics_of_study
+from reward_ablation.analysis.evaluation.question_means import QuestionMeans, question_means, same_questions
+from reward_ablation.analysis.evaluation.seed_means import (
     OverQuestions,
-    QuestionMeans,
+    SeedMeansByMode,
     evaluation_of_runs,
     over_questions,
+    seed_means,
 )
-from reward_ablation.analysis.evaluation.seed_means import SeedMeansByMode, seed_means
-from reward_ablation.analysis.evaluation.stored_answers import read_answers, read_kept_answers
+from reward_ablation.analysis.evaluation.stored_answers import means_of_answers, read_answers, read_kept_answers
 from reward_ablation.analysis.statistics.contrasts import BASE
 from reward_ablation.analysis.study_file import StudyFile, StudyRun
 from reward_ablation.system.errors import StudyError
@@ -39,7 +39,7 @@ def learning_curves(study: StudyFile, root: Path, last_steps: dict[str, int]) ->
     """
     parts, metrics = [], metrics_of_study(study)
     for dataset in study.datasets if study.keep_models else []:
-        base = means_by_column(read_answers(study, root, dataset, BASE, metrics.columns, metrics.coded), metrics)
+        base = means_of_answers(study, root, dataset, BASE)
         of_base = answered({None: base}, dataset, study.bootstrap, metrics)
         at_0 = evaluation_rows(of_base, BASE, dataset, study.confidence, {})
         read = reader(study, dataset, root, last_steps, base)
@@ -82,17 +82,13 @@ def means_by_step(
     root: Path,
     last_step: int,
     base: QuestionMeans,
-    metrics: Metrics | None = None,
 ) -> dict[int, QuestionMeans]:
-    """Question means of a run by step; all models of the run must have answered the questions of the base model.
-
-    `metrics` are by default the study's.
-    """
-    metrics = metrics or metrics_of_study(study)
+    """Question means of a run by step; all models of the run must have answered the questions of the base model."""
+    metrics = metrics_of_study(study)
     answers = answers_by_step(study, run, dataset, root, last_step, metrics.columns, metrics.coded)
-    means = {step: means_by_column(rows, metrics) for step, rows in answers.items()}
+    means = {step: question_means(rows, metrics) for step, rows in answers.items()}
     for step, of_step in means.items():
-        if not of_step.index.equals(base.index):
+        if not same_questions(of_step, base):
             of_file = study.answers_file if step == last_step else study.kept_answers_file
             raise StudyError(
                 f"{root / of_file(dataset, run.name)}: answers other questions than the base model did; delete it and "
@@ -109,12 +105,12 @@ def answers_by_step(
     last_step: int,
     columns: list[str],
     coded: Sequence[str] = (),
-) -> dict[int, pd.DataFrame | pa.Table]:
+) -> dict[int, pd.DataFrame]:
     """Columns of the answers of a run's kept models and of its final model, by optimiser step in ascending order."""
     answers = {}
     if study.keep_models:
         kept = read_kept_answers(study, root, dataset, run.name, columns, coded)
         steps = kept["step"].to_numpy()
-        answers = {int(step): kept.take(np.flatnonzero(steps == step)) for step in np.unique(steps)}
+        answers = {int(step): kept[steps == step] for step in np.unique(steps)}
     answers[last_step] = read_answers(study, root, dataset, run.name, columns, coded)
     return answers

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from reward_ablation.analysis.statistics.limits import COUNT, SHARE, UNLIMITED, Limits
 from reward_ablation.analysis.study_file import StudyFile
 
-#: Metrics of mathematics, each with the column of `answers.measured` that it is the mean of.
+#: Metrics of mathematics, each with the column that it is the mean of.
 MATHEMATICS = {
     "accuracy_strict": "correct_strict",
     "accuracy_lenient": "correct_lenient",
@@ -41,34 +40,26 @@ class Metrics:
         Whether answers are judged as mathematics.
     own : dict of str to Limits
         Limits of the study's own metrics, by name.
-    only : collection of str
-        Metrics that are wanted; empty for all metrics.
     """
 
     mathematics: bool = True
     own: dict[str, Limits] = field(default_factory=dict)
-    only: Collection[str] = ()
 
     @property
     def verdicts(self) -> list[str]:
         """Columns of the answers that metrics are made of."""
-        if self.only:
-            return ["correct_strict", "correct_lenient", "correct_math_paper"] if self.mathematics else []
         graded = ["answer", "correct_strict", "correct_lenient", "correct_math_paper", "format"]
         return [*(graded if self.mathematics else []), "tokens", "truncated"]
 
     @property
     def sources(self) -> dict[str, str]:
-        """Metrics, each with the column of `answers.measured` that it is the mean of."""
+        """Metrics, each with the column that it is the mean of."""
         own = {name: name for name in self.own}
-        every = {**(MATHEMATICS if self.mathematics else {}), **own, "tokens": "tokens", "truncated": "truncated"}
-        return {name: column for name, column in every.items() if not self.only or name in self.only}
+        return {**(MATHEMATICS if self.mathematics else {}), **own, "tokens": "tokens", "truncated": "truncated"}
 
     @property
     def passed(self) -> tuple[str, float] | None:
         """For pass@k: a column, and its highest value, with which an answer passes; None where there is no pass@k."""
-        if self.only:
-            return None
         if self.mathematics:
             return "correct_strict", 1.0
         first = next(iter(self.own))
@@ -76,7 +67,7 @@ class Metrics:
 
     @property
     def columns(self) -> list[str]:
-        """Columns that `answers.question_means` reads."""
+        """Columns that `question_means` reads."""
         return ["mode", "problem_id", *self.verdicts, *self.own]
 
     @property

@@ -7,9 +7,10 @@ from functools import cache
 from pathlib import Path
 
 import pandas as pd
-import pyarrow as pa
 
-from reward_ablation.analysis.reading import read_columns, read_parquet
+from reward_ablation.analysis.evaluation.metrics import metrics_of_study
+from reward_ablation.analysis.evaluation.question_means import QuestionMeans, question_means
+from reward_ablation.analysis.reading import read_parquet
 from reward_ablation.analysis.statistics.contrasts import BASE
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.system.errors import StudyError
@@ -20,20 +21,25 @@ LABELS = ["problem_id", "mode", "sample"]
 
 def read_answers(
     study: StudyFile, root: Path, dataset: str, model: str, columns: Sequence[str], coded: Sequence[str] = ()
-) -> pd.DataFrame | pa.Table:
+) -> pd.DataFrame:
     """Columns of the answers of a run's final model, or of "base"; own metrics among them are read from the scores.
 
     A question is left out for all models if a metric has no score for any model's answer to it: all models are judged
-    on the same questions. With columns in `coded`, and without own metrics, this is a table of Arrow, which is read
-    several times faster, and these columns are dictionaries.
+    on the same questions. Columns in `coded` are read as categories.
     """
     answers, scores = study.answers_file(dataset, model), study.scores_file(dataset, model)
     return _read(study, root, dataset, answers, scores, columns, coded)
 
 
+def means_of_answers(study: StudyFile, root: Path, dataset: str, model: str) -> QuestionMeans:
+    """Question means of a run's final model, or of "base"."""
+    metrics = metrics_of_study(study)
+    return question_means(read_answers(study, root, dataset, model, metrics.columns, metrics.coded), metrics)
+
+
 def read_kept_answers(
     study: StudyFile, root: Path, dataset: str, run: str, columns: Sequence[str], coded: Sequence[str] = ()
-) -> pd.DataFrame | pa.Table:
+) -> pd.DataFrame:
     """As `read_answers`, for the models that a run kept during training, with the column step."""
     answers, scores = study.kept_answers_file(dataset, run), study.kept_scores_file(dataset, run)
     return _read(study, root, dataset, answers, scores, ["step", *columns], coded)
@@ -47,11 +53,11 @@ def _read(
     scores_file: str | None,
     columns: Sequence[str],
     coded: Sequence[str],
-) -> pd.DataFrame | pa.Table:
+) -> pd.DataFrame:
     own = [name for name in columns if name in study.metrics]
     others = [name for name in columns if name not in own]
     if scores_file is None:
-        return read_columns(root / file, others, coded=coded) if coded else read_parquet(root / file, others)
+        return read_parquet(root / file, others, coded=coded)
     labels = [*LABELS, *(["step"] if "step" in others else [])]
     answers = read_parquet(root / file, list(dict.fromkeys([*labels, *others])))
     scores = read_parquet(root / scores_file, [*labels, *own])

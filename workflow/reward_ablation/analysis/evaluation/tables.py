@@ -3,36 +3,22 @@
 from __future__ import annotations
 
 import copy
-import pickle
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 
-from reward_ablation.analysis.evaluation.answers import (
-    Answered,
-    answered,
-    difference_rows,
-    evaluation_rows,
-    means_by_column,
-)
-from reward_ablation.analysis.evaluation.coded_means import means_in_memory
+from reward_ablation.analysis.evaluation.answers import Answered, answered, difference_rows, evaluation_rows
 from reward_ablation.analysis.evaluation.decided import with_decisions
 from reward_ablation.analysis.evaluation.effects import EffectSums, effect_tables, effects_of, seeds_of
 from reward_ablation.analysis.evaluation.examples import examples
 from reward_ablation.analysis.evaluation.learning_curves import learning_curves
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study
-from reward_ablation.analysis.evaluation.run_means import (
-    SAMPLED,
-    QuestionMeans,
-    evaluation_of_runs,
-    over_questions,
-    rows_of,
-)
-from reward_ablation.analysis.evaluation.seed_means import seed_means
-from reward_ablation.analysis.evaluation.stored_answers import read_answers, without_score
+from reward_ablation.analysis.evaluation.question_means import SAMPLED, QuestionMeans, same_questions
+from reward_ablation.analysis.evaluation.seed_means import evaluation_of_runs, over_questions, seed_means
+from reward_ablation.analysis.evaluation.stored_answers import means_of_answers, without_score
 from reward_ablation.analysis.runs import read_runs
 from reward_ablation.analysis.statistics.contrasts import BASE
 from reward_ablation.analysis.statistics.estimates import holm
@@ -81,8 +67,8 @@ SCHEMAS = {
     ),
 }
 
-#: Bytes of compressed question means that are kept for the second reading: some thousands of runs.
-BYTES_KEPT = 256 << 20
+#: Runs whose question means are kept for the second reading: some 250 MB for each data set.
+RUNS_KEPT = 1000
 
 #: An arm's answers by data set and mode.
 Answers = dict[str, dict[str, Answered]]
@@ -92,16 +78,15 @@ def read_question_means(
     study: StudyFile, root: Path, dataset: str, model: str, base: QuestionMeans | None
 ) -> QuestionMeans:
     """Question means of one evaluated model, which must have answered the questions of the base model."""
-    metrics, path = metrics_of_study(study), root / study.answers_file(dataset, model)
-    means = means_by_column(read_answers(study, root, dataset, model, metrics.columns, metrics.coded), metrics)
-    same = base is None or (means.index.equals(base.index) and np.array_equal(means["answers"], base["answers"]))
-    if not same:
+    path, means = root / study.answers_file(dataset, model), means_of_answers(study, root, dataset, model)
+    as_often = base is None or all(np.array_equal(means[mode].answers, base[mode].answers) for mode in base)
+    if base is not None and not (same_questions(means, base) and as_often):
         raise StudyError(
             f"{path}: answers other questions than the base model did, or not as often; "
             "delete it and run the workflow again"
         )
-    sampled = means["answers"][rows_of(means.index, SAMPLED)]
-    if len(sampled) and sampled.min() < sampled.max():
+    sampled = means[SAMPLED].answers if SAMPLED in means else np.zeros(1)
+    if sampled.min() < sampled.max():
         raise StudyError(
             f"{path}: has {sampled.min()} sampled answers to some questions and {sampled.max()} to others; "
             "delete it and run the workflow again"
@@ -196,11 +181,10 @@ def final_model_tables(study: StudyFile, root: Path, values: dict[str, Quantitie
 def means_reader(study: StudyFile, root: Path) -> Callable[[str, str], dict[int | None, QuestionMeans]]:
     """A function of data set and arm that gives question means by seed; the base model's seed is None."""
     base = {dataset: read_question_means(study, root, dataset, BASE, None) for dataset in study.datasets}
-    kept = KeptTables(BYTES_KEPT)
 
+    @lru_cache(maxsize=RUNS_KEPT)
     def of_run(dataset: str, run: str) -> QuestionMeans:
-        index = base[dataset].index  # that of all runs, as `read_question_means` has checked
-        return kept.get((dataset, run), index, lambda: read_question_means(study, root, dataset, run, base[dataset]))
+        return read_question_means(study, root, dataset, run, base[dataset])
 
     def read(dataset: str, arm: str) -> dict[int | None, QuestionMeans]:
         if arm == BASE:
@@ -208,35 +192,6 @@ def means_reader(study: StudyFile, root: Path) -> Callable[[str, str], dict[int 
         return {run.seed: of_run(dataset, run.name) for run in study.runs_of(arm)}
 
     return read
-
-
-class KeptTables:
-    """Cache of tables, compressed in memory, up to a number of bytes; further tables are made again for each request.
-
-    A table keeps the order of its numbers in memory, which decides the last digit of their sums. All tables lie one
-    after the other: thousands of small blocks, kept among large ones that are freed, would leave gaps of a gigabyte.
-    """
-
-    def __init__(self, most_bytes: int):
-        self.most_bytes = most_bytes
-        self.content = bytearray()
-        self.places: dict[tuple[str, str], tuple[slice, int]] = {}
-
-    def get(self, key: tuple[str, str], index: pd.Index, make: Callable[[], QuestionMeans]) -> QuestionMeans:
-        """The table of a key, which has this index."""
-        if key in self.places:
-            place, size = self.places[key]
-            with memoryview(self.content) as compressed:
-                values, by_row = pickle.loads(pa.decompress(compressed[place], size, codec="zstd"))
-            return means_in_memory(values, by_row, index)
-        table = make()
-        if len(self.content) < self.most_bytes:
-            by_row = [name for name, column in table.items() if column.strides[0] != column.itemsize]
-            content = pickle.dumps((dict(table), by_row), protocol=5)
-            start = len(self.content)
-            self.content += pa.compress(content, codec="zstd")
-            self.places[key] = slice(start, len(self.content)), len(content)
-        return table
 
 
 def runs_of_dataset(

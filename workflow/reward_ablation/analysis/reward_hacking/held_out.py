@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from reward_ablation.analysis.evaluation.answers import means_by_column
 from reward_ablation.analysis.evaluation.learning_curves import means_by_step
-from reward_ablation.analysis.evaluation.metrics import metrics_of_study
-from reward_ablation.analysis.evaluation.run_means import SAMPLED, QuestionMeans, columns_of, mean_of, modes_of, rows_of
-from reward_ablation.analysis.evaluation.stored_answers import read_answers
+from reward_ablation.analysis.evaluation.question_means import SAMPLED, QuestionMeans
+from reward_ablation.analysis.evaluation.stored_answers import means_of_answers
 from reward_ablation.analysis.statistics.contrasts import BASE
 from reward_ablation.analysis.study_file import StudyFile
 
@@ -34,14 +32,13 @@ def held_out(study: StudyFile, root: Path, last_steps: dict[str, int]) -> pd.Dat
     Sampled answers count where there are some, since training is on samples.
     Step 0 is the base model, in each run. `last_steps` has the last step of each run, by folder.
     """
-    dataset, metrics = dataset_of_signs(study), metrics_of_study(study)
-    base = means_by_column(read_answers(study, root, dataset, BASE, metrics.columns, metrics.coded), metrics)
-    rows = rows_of(base.index, SAMPLED if SAMPLED in modes_of(base.index) else study.primary.mode)
+    dataset = dataset_of_signs(study)
+    base = means_of_answers(study, root, dataset, BASE)
+    mode = SAMPLED if SAMPLED in base else study.primary.mode
 
-    def values(means: pd.DataFrame | QuestionMeans) -> dict[str, float]:
-        columns = columns_of(means)
+    def values(means: QuestionMeans) -> dict[str, float]:
         names = {"metric": metric_of_signs(study), "tokens": "tokens"}
-        return {name: mean_of(columns[column][rows]) for name, column in names.items()}
+        return {name: float(means[mode].of(metric).mean()) for name, metric in names.items()}
 
     found = []
     for run in study.runs:

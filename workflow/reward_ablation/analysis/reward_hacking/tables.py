@@ -56,7 +56,7 @@ class Pair(NamedTuple):
 def changes(pair: Pair, confidence: float) -> dict[str, Change]:
     """The change of each arm, with an interval by Student's t over seeds.
 
-    As in the tables of evaluation, one degree of freedom of the variance is borrowed from the other arms, since two
+    One degree of freedom of the variance is borrowed from the other arms, since two
     seeds say little about how much seeds differ. There is no interval where an arm has one seed and nothing to borrow,
     or where no two seeds of the study differ.
     """

@@ -24,8 +24,8 @@ from reward_ablation.analysis.statistics.seed_variance import SeedVariance
 #: An interval is at least this share of the length that it would have if seeds did not differ.
 SHORTEST = 0.5
 
-#: Degrees of freedom at which Student's t has the tail of an exponential distribution: quantiles at the levels .0005 and
-#: 1e-5 are 2.1 and 3.2 times that at .025, and 2.1 and 3.1 times.
+#: Degrees of freedom at which Student's t has the tail of an exponential distribution: its quantiles at the levels .0005
+#: and 1e-5 are 2.1 and 3.2 times that at .025, those of the exponential distribution 2.1 and 3.1 times.
 EXPONENTIAL = 10.0
 
 #: Resamples say nothing reliable about normal scores further out than this.
@@ -156,9 +156,7 @@ def spread_of(squares: MeanSquares, seeds: int, questions: int, third: np.ndarra
     skewness = np.divide(third, error**3, out=np.zeros_like(error), where=error > 0)
     degrees, question_degrees = (np.full(len(error), max(size - 1.0, 1.0)) for size in (seeds, questions))
     skewness = np.clip(skewness, -1.0, 1.0)
-    return Spread(
-        np.sqrt(from_seeds), np.sqrt(from_questions), degrees, question_degrees, SHORTEST * alone, skewness
-    )
+    return Spread(np.sqrt(from_seeds), np.sqrt(from_questions), degrees, question_degrees, SHORTEST * alone, skewness)
 
 
 def moderated(own: Spread, seeds: int, seed_variance: SeedVariance) -> Spread:
@@ -255,7 +253,7 @@ def distribution(
 
 
 def standardised(resampled: np.ndarray) -> np.ndarray:
-    """Each column's deviations from its mean over its standard deviation, in ascending order; normal where all equal."""
+    """Deviations from the mean over the standard deviation, in ascending order; normal scores where all are equal."""
     mean = resampled.mean(axis=0)
     deviations = np.sort(resampled - mean, axis=0)
     width = deviations.std(axis=0)

@@ -4,8 +4,8 @@ Two or three seeds say little about how much seeds differ: Student's t with one 
 12.7. The arms of a study are trained alike, so their seeds differ by similar amounts, and a contrast can borrow from
 other arms. Empirical Bayes methods do so in genomics (Smyth, "Linear models and empirical Bayes methods", Statistical
 Applications in Genetics and Molecular Biology 2004): own and borrowed variance are averaged by their degrees of
-freedom. Here at most one degree of freedom is borrowed, so that an arm whose seeds do differ more is not made to look
-like the others.
+freedom. Here at most two degrees of freedom are borrowed, and no more than the contrast has itself, so that an arm
+whose seeds do differ more is not made to look like the others. `benchmarks/coverage_of_studies.py` measured the limit.
 
 Variances are compared on a scale on which they do not depend on the mean: the arcsine of a share's square root, the
 logarithm of a length. A seed may have the same effect on every arm, because it decides the order of the data. So a
@@ -25,8 +25,8 @@ from scipy.stats import f as f_distribution
 from reward_ablation.analysis.statistics.known import mean_of_known
 from reward_ablation.analysis.statistics.limits import Limits
 
-#: Most degrees of freedom that are borrowed.
-MOST_BORROWED = 1.0
+#: Most degrees of freedom that are borrowed, where the contrast has as many itself.
+MOST_BORROWED = 2.0
 
 #: An arm whose seeds differ more than those of the others, with a p-value below this, neither lends nor borrows.
 DOUBTFUL = 0.05
@@ -36,6 +36,11 @@ USUAL_SEED_SD = 0.02
 
 #: Probability that any arm is flagged in a study in which the seeds of all arms differ alike.
 FALSE_FLAGS = 0.05
+
+
+def most_borrowed(seeds: int) -> float:
+    """Most degrees of freedom that a contrast of so many seeds borrows."""
+    return min(seeds - 1.0, MOST_BORROWED)
 
 
 class SeedVariance(NamedTuple):
@@ -163,7 +168,7 @@ class SeedMeans:
         deviations = deviations - deviations.mean(axis=2, keepdims=True)
         prior, prior_degrees = _prior(deviations, contrast * np.where(concerned, self.slope, 0.0), lending)
         alone = (doubtful & concerned).any(axis=1) | (not self.lends)
-        borrowed = np.where(alone, 0.0, np.minimum(prior_degrees, MOST_BORROWED))
+        borrowed = np.where(alone, 0.0, np.minimum(prior_degrees, most_borrowed(len(seeds))))
         degrees = len(seeds) - 1 + borrowed
         variance = ((len(seeds) - 1) * own + borrowed * prior) / degrees
         return SeedVariance(np.maximum(variance, self._floor(contrast, places, own)), degrees)

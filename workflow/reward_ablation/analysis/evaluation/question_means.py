@@ -1,0 +1,167 @@
+"""Means of each question over its samples: accuracy, pass@k, agreement of the graders, format adherence and length."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy.special import gammaln
+
+from reward_ablation.analysis.evaluation.metrics import Metrics
+from reward_ablation.config.sections.primary import sizes
+
+#: The mode that has several samples of a question.
+SAMPLED = "sampled"
+
+#: The metrics of mathematics, which a study has unless it says otherwise.
+DEFAULT = Metrics()
+
+
+class ModeMeans(NamedTuple):
+    """Results of one model on one data set in one mode.
+
+    Attributes
+    ----------
+    metrics : list of str
+        Names of the metrics; those of several samples, pass@k and maj@n, only in the mode "sampled".
+    values : (metrics, questions) array
+        Means of questions over their samples.
+    problems : (questions,) array of str
+        The questions' identifiers, in ascending order.
+    answers : (questions,) array of int
+        Number of answers to each question.
+    """
+
+    metrics: list[str]
+    values: np.ndarray
+    problems: np.ndarray
+    answers: np.ndarray
+
+    def of(self, metric: str) -> np.ndarray:
+        """Values of a metric by question."""
+        return np.asarray(self.values[self.metrics.index(metric)])
+
+
+#: Results of one model on one data set, by mode.
+QuestionMeans = dict[str, ModeMeans]
+
+
+def measured(answers: pd.DataFrame, metrics: Metrics = DEFAULT) -> dict[str, np.ndarray]:
+    """Verdicts and scores as numbers, by metric, and whether the two graders of the strict answer differ.
+
+    All answers count, also those without an extracted answer, to which both graders say no. So the rates say by how
+    much an accuracy would change with the other grader, and their parts add up: accuracy_strict - accuracy_math_paper =
+    correct_only_strict - correct_only_math_paper.
+    """
+    columns = {name: answers[name].to_numpy() for name in metrics.sources.values() if name in answers}
+    if metrics.mathematics:
+        strict, math_paper = (columns[f"correct_{grader}"].astype(bool) for grader in ("strict", "math_paper"))
+        columns["graders_differ"] = strict != math_paper
+        columns["correct_only_strict"], columns["correct_only_math_paper"] = strict & ~math_paper, ~strict & math_paper
+    return {name: columns[source].astype(float) for name, source in metrics.sources.items()}
+
+
+def question_means(answers: pd.DataFrame, metrics: Metrics = DEFAULT) -> QuestionMeans:
+    """Average the samples of each question, in each mode that has answers."""
+    columns = measured(answers, metrics)
+    (modes, mode_names), (problems, names) = sorted_codes(answers["mode"]), sorted_codes(answers["problem_id"])
+    found = {}
+    for number, mode in enumerate(mode_names):
+        rows = np.flatnonzero(modes == number)
+        present = np.bincount(problems[rows], minlength=len(names)) > 0
+        if not len(rows):
+            continue
+        question = (np.cumsum(present) - 1)[problems[rows]]
+        counts = np.bincount(question)
+        means = {name: np.bincount(question, weights=values[rows]) / counts for name, values in columns.items()}
+        if mode == SAMPLED and metrics.passed is not None:
+            passes, highest = metrics.passed
+            written = pd.factorize(answers["answer"].array[rows])[0] if metrics.mathematics else None
+            means |= of_samples(answers[passes].to_numpy()[rows] >= highest, written, question)
+        found[mode] = ModeMeans([*means], np.stack([*means.values()]), names[present], counts)
+    return found
+
+
+def sorted_codes(column: pd.Series) -> tuple[np.ndarray, np.ndarray]:
+    """Place of each text among the sorted texts, and the sorted texts."""
+    values = column.array if isinstance(column.dtype, pd.CategoricalDtype) else pd.Categorical(column)
+    order = np.argsort(texts := values.categories.to_numpy(dtype=object))
+    return np.argsort(order)[values.codes], texts[order]
+
+
+def same_questions(one: QuestionMeans, other: QuestionMeans) -> bool:
+    """Whether two models answered the same questions in the same modes."""
+    return one.keys() == other.keys() and all(one[mode].problems.tolist() == other[mode].problems.tolist() for mode in one)
+
+
+def of_samples(right: np.ndarray, written: np.ndarray | None, question: np.ndarray) -> dict[str, np.ndarray]:
+    """pass@k and maj@n of each question; in mathematics by the strict grader, whose extracted answers the files have.
+
+    `right` says which answers pass. `written` is as in `majority_right`, or None without maj@n; `question` has the
+    number of each answer's question. Questions with different numbers of samples are refused by `read_question_means`;
+    here n is the smallest.
+    """
+    samples = int(np.bincount(question).min())
+    rights = np.minimum(np.bincount(question, weights=right).astype(int), samples)
+    columns = {f"pass@{size}": pass_at(rights, samples, size) for size in sizes(samples)}
+    if written is not None:
+        columns[f"maj@{samples}"] = majority_right(question, written, right)
+    return columns
+
+
+def is_of_samples(metric: str) -> bool:
+    """Whether a metric is of several samples of a question; no own metric's name has an @."""
+    return "@" in metric
+
+
+def pass_at(right: np.ndarray, samples: int, size: int) -> np.ndarray:
+    """Chance that at least one of k samples is right, from n samples with c right: 1 - C(n - c, k) / C(n, k).
+
+    Unbiased (Chen et al., "Evaluating Large Language Models Trained on Code", 2021, arXiv 2107.03374, equation 1).
+    `right` has c for each question, `samples` is n, and `size` is k.
+    """
+    wrong = samples - np.arange(samples + 1)
+    # Logarithms: the coefficients themselves overflow from about a thousand samples on.
+    none_right = np.where(
+        wrong >= size, np.exp(_log_comb(np.maximum(wrong, size), size) - _log_comb(samples, size)), 0.0
+    )
+    return np.asarray(np.clip(1 - none_right, 0.0, 1.0)[right])
+
+
+def _log_comb(total: np.ndarray | int, chosen: int) -> np.ndarray:
+    return gammaln(total + 1) - gammaln(chosen + 1) - gammaln(total - chosen + 1)
+
+
+def majority_right(question: np.ndarray, written: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Whether the answer that most samples of a question gave is right (self-consistency; Wang et al. 2022).
+
+    All right answers count as the same answer, however they are written; wrong answers count as the same where they are
+    written the same. A sample without an answer has no vote. Where answers tie, each has an equal share of the
+    question.
+
+    Parameters
+    ----------
+    question : array of int
+        Number of each sample's question, from 0.
+    written : array of int
+        Numbers of the extracted answers, equal where answers are written the same; -1 where there was none.
+    right : array of bool
+        Whether each sample is right.
+
+    Returns
+    -------
+    (questions,) array in [0, 1]; 0 where no sample has an answer.
+    """
+    questions = int(question.max()) + 1
+    kind = np.where(right, 0, written + 1)
+    votes = right | (written >= 0)
+    kinds = int(kind.max()) + 1
+    key, count = np.unique(question[votes].astype(np.int64) * kinds + kind[votes], return_counts=True)
+    of_question, of_kind = key // kinds, key % kinds
+    most = np.zeros(questions, dtype=np.int64)
+    np.maximum.at(most, of_question, count)
+    leading = count == most[of_question]
+    tied = np.bincount(of_question[leading], minlength=questions)
+    won = np.bincount(of_question[leading & (of_kind == 0)], minlength=questions)
+    return won / np.maximum(tied, 1)
