@@ -175,6 +175,7 @@ class MadeUpStudy:
             write_parquet(answers, root / "evaluation" / "base" / f"{dataset}.parquet")
             ids = [f"{dataset}:{n}" for n in range(self.datasets[dataset])]
             problems = {"id": ids, "question": [f"What is {n}?" for n in range(len(ids))], "answer": "1"}
+            problems |= {"level": [1 + n % 3 for n in range(len(ids))], "subject": None}
             write_parquet(pd.DataFrame(problems), root / "data" / "evaluation" / f"{dataset}.parquet")
         return root / "study.json"
 

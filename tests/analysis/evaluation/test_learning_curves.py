@@ -4,7 +4,7 @@ import pytest
 from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.evaluation import stored_answers
 from reward_ablation.analysis.evaluation.learning_curves import learning_curves as parts_of_curves
-from reward_ablation.analysis.evaluation.tables import SCHEMAS, final_model_tables
+from reward_ablation.analysis.evaluation.tables import SCHEMAS, final_model_tables, means_reader
 from reward_ablation.analysis.study_file import read_study
 from reward_ablation.analysis.tables import joined
 from reward_ablation.system.errors import StudyError
@@ -46,7 +46,7 @@ def test_its_ends_are_the_rows_of_evaluation_by_arm(kept):
     study, steps, root = kept
     table = learning_curves(study, root, steps)
     values = {run.folder: {} for run in study.runs}
-    by_arm = final_model_tables(study, root, values)["evaluation_by_arm"]
+    by_arm = final_model_tables(study, root, values, means_reader(study, root))["evaluation_by_arm"]
     for arm in study.arm_names:
         for mode in ("greedy", "sampled"):
             last, first = of(table, arm, step=6, mode=mode), of(table, arm, step=0, mode=mode)

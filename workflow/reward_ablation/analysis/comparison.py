@@ -8,14 +8,14 @@ compare(load("results/new"), load("results/old"))
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
 
 from reward_ablation.analysis.evaluation.answers import answered, difference_rows
+from reward_ablation.analysis.evaluation.by_level import Reader
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study
-from reward_ablation.analysis.evaluation.question_means import QuestionMeans
 from reward_ablation.analysis.evaluation.seed_means import SeedMeansByMode, seed_means
 from reward_ablation.analysis.evaluation.tables import means_reader, runs_of_dataset
 from reward_ablation.analysis.reading import read_parquet
@@ -24,9 +24,6 @@ from reward_ablation.analysis.statistics.contrasts import BASE
 from reward_ablation.analysis.statistics.estimates import holm
 from reward_ablation.analysis.statistics.seed_variance import SeedMeans
 from reward_ablation.system.errors import StudyError
-
-#: Gives means of questions by seed, from the data set and the arm.
-Reader = Callable[[str, str], dict[int | None, QuestionMeans]]
 
 #: Columns of `compare`, in their order.
 COMPARED = [

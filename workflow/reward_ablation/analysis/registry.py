@@ -31,6 +31,7 @@ RULES = {
             "evaluation_by_arm",
             "paired_differences",
             "component_effects",
+            "differences_by_level",
             "learning_curves",
             "examples",
         ),

@@ -264,8 +264,8 @@ def choose(problem: Problem, limit: float) -> Chosen:
     if found is None:
         return Chosen(start, False)
     best = min(found.seeds, start, key=problem.value)
-    (lost, value), (least_lost, least) = map(problem.value, (found.seeds, best))
-    return Chosen(best, found.is_best and lost == least_lost and value <= least * (1 + TOLERANCE))
+    (lost, shown), (least_lost, value) = map(problem.value, (found.seeds, best))
+    return Chosen(best, found.is_best and lost == least_lost and shown <= value * (1 + TOLERANCE))
 
 
 def equal_seeds(problem: Problem, limit: float) -> dict[str, int] | None:

@@ -39,6 +39,7 @@ FIGURES = {
     "arms": Entry("Evaluation", ("evaluation_by_arm",), "Evaluation against the weights of the arms"),
     "differences": Entry("Evaluation", ("paired_differences", ARMS_TABLE), "Differences to the baseline"),
     "effects": Entry("Evaluation", ("component_effects",), "Effect of each component on the metrics"),
+    "by_level": Entry("Evaluation", ("differences_by_level",), "Primary comparison by level and subject"),
     "learning_curves": Entry("Evaluation", ("learning_curves", ARMS_TABLE), "Evaluation over training"),
     "problem_curves": Entry("Evaluation", ("problem_curves",), "Single problems over training"),
     "similarity_parts": Entry(

@@ -92,7 +92,9 @@ def sorted_codes(column: pd.Series) -> tuple[np.ndarray, np.ndarray]:
 
 def same_questions(one: QuestionMeans, other: QuestionMeans) -> bool:
     """Whether two models answered the same questions in the same modes."""
-    return one.keys() == other.keys() and all(one[mode].problems.tolist() == other[mode].problems.tolist() for mode in one)
+    return one.keys() == other.keys() and all(
+        one[mode].problems.tolist() == other[mode].problems.tolist() for mode in one
+    )
 
 
 def of_samples(right: np.ndarray, written: np.ndarray | None, question: np.ndarray) -> dict[str, np.ndarray]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from reward_ablation.analysis.evaluation.answers import Answered, answered, difference_rows, evaluation_rows
+from reward_ablation.analysis.evaluation.by_level import Reader, differences_by_level
 from reward_ablation.analysis.evaluation.decided import with_decisions
 from reward_ablation.analysis.evaluation.effects import EffectSums, effect_tables, effects_of, seeds_of
 from reward_ablation.analysis.evaluation.examples import examples
@@ -53,6 +53,13 @@ SCHEMAS = {
     # quadratic_regression; note: why there is no estimate.
     "component_effects": columns(
         (TEXT, "dataset mode metric method component"), *ESTIMATE, (NUMBER, "p p_holm"), (TEXT, "flagged_arms note")
+    ),
+    # by: level or subject of the questions; group: its value; from_rest: the difference at the group's questions minus
+    # that at all others, which p and p_holm (over the groups) test.
+    "differences_by_level": columns(
+        (TEXT, "arm baseline dataset mode metric by group"),
+        *ESTIMATE,
+        (NUMBER, "from_rest from_rest_low from_rest_high p p_holm"),
     ),
     "learning_curves": columns((TEXT, "arm"), (COUNT, "step"), (TEXT, "dataset mode metric"), *ESTIMATE),
     # model: base (without a seed) or final; scores: by the study's own metrics; chosen: first, gained or lost.
@@ -122,22 +129,26 @@ def evaluation_tables(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:
     records = read_runs(study, root, ["rollouts.parquet"])
     values = {folder: quantities(record.model_dump()) for folder, record in records.items()}
     steps = {folder: record.steps for folder, record in records.items()}
-    final = final_model_tables(study, root, values)
+    read = means_reader(study, root)
+    final = final_model_tables(study, root, values, read)
     others = {
+        "differences_by_level": differences_by_level(study, root, read),
         "learning_curves": learning_curves(study, root, steps),
         "examples": examples(study, root),
     }
     return final | all_joined(SCHEMAS, others)
 
 
-def final_model_tables(study: StudyFile, root: Path, values: dict[str, Quantities]) -> dict[str, pd.DataFrame]:
+def final_model_tables(
+    study: StudyFile, root: Path, values: dict[str, Quantities], read: Reader
+) -> dict[str, pd.DataFrame]:
     """Tables of the final models: by run and by arm, differences, and effects of components.
 
     Arms are read twice, one after the other: first for the seed means that all arms borrow from, then for estimates.
     Only an arm's part in the effects of components is kept, and the answers of arms that others are compared with.
-    `values` has the provenance of each run, by folder.
+    `values` has the provenance of each run, by folder; `read` gives the question means of an arm's runs.
     """
-    read, metrics = means_reader(study, root), metrics_of_study(study)
+    metrics = metrics_of_study(study)
     by_run = {dataset: runs_of_dataset(study, dataset, read) for dataset in study.datasets}
     means = {dataset: seed_means(rows, study) for dataset, rows in by_run.items()}
     by_arm: dict[str, list[pd.DataFrame]] = {dataset: [] for dataset in study.datasets}
@@ -178,7 +189,7 @@ def final_model_tables(study: StudyFile, root: Path, values: dict[str, Quantitie
     return all_joined(SCHEMAS, parts)
 
 
-def means_reader(study: StudyFile, root: Path) -> Callable[[str, str], dict[int | None, QuestionMeans]]:
+def means_reader(study: StudyFile, root: Path) -> Reader:
     """A function of data set and arm that gives question means by seed; the base model's seed is None."""
     base = {dataset: read_question_means(study, root, dataset, BASE, None) for dataset in study.datasets}
 
@@ -194,9 +205,7 @@ def means_reader(study: StudyFile, root: Path) -> Callable[[str, str], dict[int 
     return read
 
 
-def runs_of_dataset(
-    study: StudyFile, dataset: str, read: Callable[[str, str], dict[int | None, QuestionMeans]]
-) -> pd.DataFrame:
+def runs_of_dataset(study: StudyFile, dataset: str, read: Reader) -> pd.DataFrame:
     """Rows of evaluation_by_run of one data set, the base model first."""
     runs = [
         (arm, seed, over_questions(of_seed))

@@ -24,8 +24,8 @@ from reward_ablation.analysis.statistics.seed_variance import SeedVariance
 #: An interval is at least this share of the length that it would have if seeds did not differ.
 SHORTEST = 0.5
 
-#: Degrees of freedom at which Student's t has the tail of an exponential distribution: its quantiles at the levels .0005
-#: and 1e-5 are 2.1 and 3.2 times that at .025, those of the exponential distribution 2.1 and 3.1 times.
+#: Degrees of freedom at which Student's t has the tail of an exponential distribution: its quantiles at .0005 and 1e-5
+#: are 2.1 and 3.2 times that at .025, and those of the exponential distribution 2.1 and 3.1 times.
 EXPONENTIAL = 10.0
 
 #: Resamples say nothing reliable about normal scores further out than this.

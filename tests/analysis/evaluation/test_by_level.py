@@ -1,0 +1,95 @@
+"""The primary differences by level and subject of the questions."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.made_up import MadeUpStudy
+from reward_ablation.analysis.evaluation.by_level import FEWEST, differences_by_level, groups_of, minus_rest
+from reward_ablation.analysis.evaluation.question_means import ModeMeans
+from reward_ablation.analysis.study_file import read_study
+from reward_ablation.system.files import write_parquet
+
+QUESTIONS = 120
+
+
+@pytest.fixture
+def study(tmp_path):
+    """An arm without a component is .3 worse at level 3 and as good at levels 1 and 2."""
+    made = MadeUpStudy(
+        {"full": {"a": 1.0, "b": 1.0}, "no_b": {"a": 1.0, "b": 0.0}, "no_a": {"a": 0.0, "b": 1.0}}, steps=1, rollouts=2
+    )
+    found = read_study(made.write(tmp_path))
+    primary = found.primary
+    assert primary.contrasts
+    names = [f"q{n:03d}" for n in range(QUESTIONS)]
+    levels = pd.DataFrame(
+        {
+            "id": names,
+            "level": [1 + n % 3 for n in range(QUESTIONS)],
+            "subject": ["few" if n < FEWEST - 1 else "algebra" for n in range(QUESTIONS)],
+        }
+    )
+    write_parquet(levels, tmp_path / found.questions[primary.dataset])
+
+    def read(dataset, arm):
+        worse = np.where(levels["level"] == 3, 0.3 * (arm == "no_b"), 0.0)
+        means = {}
+        for seed in range(3):
+            rng = np.random.default_rng([seed, found.arm_names.index(arm)])
+            values = np.clip(0.6 + rng.normal(0, 0.1, QUESTIONS) - worse, 0, 1)
+            of_mode = ModeMeans([primary.metric], values[None], np.array(names, dtype=object), np.ones(QUESTIONS))
+            means[seed] = {primary.mode: of_mode}
+        return means
+
+    return found, tmp_path, read
+
+
+def test_a_difference_that_depends_on_the_level_is_found(study):
+    found, root, read = study
+    table = pd.concat(differences_by_level(found, root, read))
+    rows = table[(table["arm"] == "no_b") | (table["baseline"] == "no_b")].set_index("group")
+    sign = 1 if (rows["baseline"] == "no_b").any() else -1
+    assert rows.index.tolist() == ["1", "2", "3"]  # and no subject: one of the two has too few questions
+    assert rows.loc["3", "estimate"] * sign == pytest.approx(0.3, abs=0.05)
+    assert rows.loc["3", "from_rest"] * sign == pytest.approx(0.3, abs=0.05)
+    assert rows.loc["3", "p_holm"] < 0.01
+    assert rows.loc["3", "low"] < rows.loc["3", "estimate"] < rows.loc["3", "high"]
+    assert (rows["questions"] == QUESTIONS / 3).all()
+    assert (table["p_holm"] >= table["p"]).all()
+
+
+def test_without_two_groups_there_is_no_row(study):
+    found, root, read = study
+    problems = pd.read_parquet(root / found.questions[found.primary.dataset]).assign(level=None, subject="algebra")
+    write_parquet(problems, root / found.questions[found.primary.dataset])
+    assert differences_by_level(found, root, read) == []
+
+
+def test_groups_are_in_the_order_of_their_values():
+    levels = pd.Series(np.repeat([10.0, 9.0, np.nan, 2.0], [FEWEST, FEWEST, FEWEST, FEWEST - 1]))
+    assert [group.name for group in groups_of("level", levels)] == ["9", "10"]
+
+
+def test_the_mean_of_minus_rest_is_the_difference_of_two_means():
+    rng = np.random.default_rng(0)
+    values, inside = {0: rng.random(50), 1: rng.random(50)}, np.arange(50) < 12
+    apart = minus_rest(values, inside)
+    for seed, of_seed in values.items():
+        assert apart[seed].mean() == pytest.approx(of_seed[inside].mean() - of_seed[~inside].mean())
+    # Parts with other means, and no noise: the difference varies by nothing.
+    steps = minus_rest({0: np.where(inside, 1.0, 0.0)}, inside)
+    np.testing.assert_allclose(steps[0], 1.0)
+
+
+def test_where_no_level_differs_few_tests_say_so():
+    rng = np.random.default_rng(1)
+    from scipy.stats import t
+
+    inside, found = np.arange(90) < 30, []
+    for _ in range(400):
+        seeds = {seed: rng.normal(0, 0.2, 90) + rng.normal(0, 0.05) for seed in range(4)}
+        by_question = np.mean([*minus_rest(seeds, inside).values()], axis=0)
+        statistic = by_question.mean() / (by_question.std(ddof=1) / np.sqrt(90))
+        found.append(2 * t.sf(abs(statistic), 89) < 0.05)
+    assert 0.02 < np.mean(found) < 0.09

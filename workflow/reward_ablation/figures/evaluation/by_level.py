@@ -1,0 +1,61 @@
+"""Figure: the primary differences by the level and the subject of the questions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from reward_ablation.analysis.evaluation.metrics import name_of
+from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.figures.elements.estimates import dot_handles, interval_note, name_rows, row_height
+from reward_ablation.figures.elements.forest import Row, forest, limits
+from reward_ablation.figures.elements.style import WIDTH, arm_looks, legend_below, page_of_words
+
+#: Most rows of the figure.
+MOST_ROWS = 60
+
+
+def by_level(table: pd.DataFrame, study: StudyFile) -> Figure:
+    """Draw each group's difference, and beside it how far this is from the difference at all other questions."""
+    if table.empty:
+        return page_of_words("The questions of the primary data set have no levels and no subjects to compare.")
+    look = arm_looks(study)
+    keys = [" ".join(map(str, labels)) for labels in table[["arm", "baseline", "by", "group"]].to_numpy()]
+    table = table.assign(key=keys, flagged_arms=None).head(MOST_ROWS)
+    rows = []
+    for (arm, baseline), of_contrast in table.groupby(["arm", "baseline"], sort=False):
+        labels = of_contrast["by"] + " " + of_contrast["group"] + ": " + of_contrast["questions"].map("{:,}".format)
+        rows.append(Row(f"{arm} − {baseline}"))
+        rows += [Row(label, look[str(arm)], key) for label, key in zip(labels, of_contrast["key"], strict=True)]
+    names = [row.label for row in rows]
+    figure = Figure(figsize=(WIDTH, row_height(names) * len(names) + 1.0))
+    panels = figure.subplots(1, 2, sharey=True)
+    leaves_out_0 = (table["low"] > 0) | (table["high"] < 0)
+    own = table.assign(p_holm=np.where(leaves_out_0, 0.0, 1.0)).set_index("key")
+    rest = table.drop(columns=["estimate", "low", "high"]).rename(
+        columns={"from_rest": "estimate", "from_rest_low": "low", "from_rest_high": "high"}
+    )
+    level = round(1 - study.confidence, 9)
+    metric = name_of(study.primary.metric)
+    for panel, effects, label in (
+        (panels[0], own, f"difference in {metric}"),
+        (panels[1], rest.set_index("key"), "minus that at all other questions"),
+    ):
+        panel.set_xlim(limits(effects))
+        forest(panel, rows, effects, level)
+        panel.set_xlabel(label)
+    name_rows(panels[0], names)
+    for text, row in zip(panels[0].get_yticklabels(), rows, strict=True):
+        text.set_fontweight("bold" if row.look is None else "normal")
+    panels[0].set_title(f"{study.primary.dataset}, {study.primary.mode}", loc="left")
+    shown = f" Shown: the first {len(table)} of {len(keys)} rows." if len(keys) > len(table) else ""
+    note = (
+        f"{interval_note(study, of_all=' and the questions of the row', detail=', uncorrected')} Numbers: questions. "
+        f"Left: filled where the interval leaves out 0. Right: whether the difference depends on the row's questions; "
+        f"Holm's correction over the rows of one comparison and kind.{shown}"
+    )
+    legend_below(
+        figure, dot_handles(f"interval leaves out 0, or Holm p < {level:g}", "not shown to differ from 0"), note
+    )
+    return figure
