@@ -37,7 +37,6 @@ STUDIES = {
         rollouts=4,
         design="simplex",
     ),
-    "many layers": MadeUpStudy(steps=1, rollouts=2, seeds=(0,), layers=40),
     "many steps": MadeUpStudy(steps=250, rollouts=2, gradients_every=1, layers=0),
     "one of everything": MadeUpStudy(arms={"only": {"a": 1.0, "b": -2.5}}, seeds=(4,), steps=1, rollouts=2),
     "ten pairs": MadeUpStudy(

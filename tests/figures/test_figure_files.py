@@ -22,7 +22,9 @@ def draw(name, root, output):
     """Draw a figure by its command."""
     tables = [str(root / "tables" / file) for file in tables_of(name)]
     study = ["--title", FIGURES[name].title, "--study", str(root / "study.json")]
-    main([module_of(name), *study, "--tables", *tables, "--output", str(output)])
+    page = output.parent / "pages" / output.name
+    page.parent.mkdir(exist_ok=True)
+    main([module_of(name), *study, "--tables", *tables, "--output", str(output), "--page", str(page)])
 
 
 #: Figures of the appendix that one of the files has.
@@ -31,7 +33,7 @@ SOME_OTHERS = APPENDIX[:4]
 
 def bind_all(root, figures, output, names=PAGES):
     """Bind the figures of a folder by the command."""
-    pages = [str(figures / f"{name}.pdf") for name in names]
+    pages = [str(figures / "pages" / f"{name}.pdf") for name in names]
     provenance = ["--provenance", str(root / "tables" / "provenance.parquet")]
     bind(["--study", str(root / "study.json"), *provenance, "--pages", *pages, "--output", str(output)])
 
@@ -44,11 +46,22 @@ def write(root, folder):
     return folder
 
 
-def test_every_figure_is_a_pdf_and_a_png(written):
+def test_every_figure_is_a_pdf_for_a_paper_with_its_caption_and_a_page(written):
     names = {path.name for path in written.iterdir()}
-    assert names == {f"{name}.{ending}" for name in FIGURES for ending in ("pdf", "png")} | {
-        *("all.pdf", "with_appendix.pdf")
+    assert names == {f"{name}.{ending}" for name in FIGURES for ending in ("pdf", "png", "txt")} | {
+        *("all.pdf", "with_appendix.pdf", "pages")
     }
+    for name, entry in FIGURES.items():
+        caption = (written / f"{name}.txt").read_text()
+        words = PdfReader(written / f"{name}.pdf").pages[0].extract_text()
+        page = PdfReader(written / "pages" / f"{name}.pdf").pages[0].extract_text()
+        assert caption.startswith(f"{entry.title}.")
+        assert len(caption.splitlines()) == 1
+        assert entry.title not in words.replace("\n", " ")
+        assert entry.title in page.replace("\n", " ")
+        for sentence in caption.removeprefix(f"{entry.title}.").split(". ")[:2]:
+            assert sentence.strip()[:10] in page
+            assert not sentence.strip() or sentence.strip() not in words.replace("\n", " ")
     for name in FIGURES:
         assert len(PdfReader(written / f"{name}.pdf").pages) == 1
         assert (written / f"{name}.png").read_bytes().startswith(b"\x89PNG")
@@ -70,7 +83,7 @@ def test_a_table_that_is_read_in_part_gives_the_same_figure(made_up, tmp_path, n
     tables = [read_table(given.root / "tables" / file) for file in tables_of(name)]
     figure = drawn(module_of(name), entry.title, tables, given.study)
     save_pdf(figure, tmp_path / "whole.pdf", f"{given.study.name}: {entry.title}")
-    assert (tmp_path / "in_part.pdf").read_bytes() == (tmp_path / "whole.pdf").read_bytes()
+    assert (tmp_path / "pages" / "in_part.pdf").read_bytes() == (tmp_path / "whole.pdf").read_bytes()
     whole, in_part = given.tables[table], reader_of(module_of(name), table)(given.root / f"tables/{table}.parquet")
     assert {*in_part} <= {*whole}
     assert in_part.size < whole.size or whole.empty
@@ -132,7 +145,7 @@ def test_fonts_are_embedded_as_truetype(written):
 
 def test_text_can_be_selected_and_pictures_are_drawn_as_lines(written):
     for name in FIGURES:
-        page = PdfReader(written / f"{name}.pdf").pages[0]
+        page = PdfReader(written / "pages" / f"{name}.pdf").pages[0]
         assert FIGURES[name].title in page.extract_text().replace("\n", " ")
         assert all(min(picture.image.size) < 20 for picture in page.images)  # Matplotlib draws colour bars as pixels
 
@@ -145,11 +158,11 @@ def test_figures_have_the_width_of_one_or_two_columns(written, name):
 
 def test_figures_are_the_same_bytes_each_time(written, made_up, tmp_path):
     root = made_up("four arms").root
-    for name in ("rewards", "arms", "similarity_layers"):
+    for name in ("rewards", "arms", "similarity_parts"):
         draw(name, root, tmp_path / f"{name}.pdf")
     bind_all(root, written, tmp_path / "all.pdf")
-    for path in tmp_path.iterdir():
-        assert path.read_bytes() == (written / path.name).read_bytes(), path.name
+    for path in (path for path in tmp_path.rglob("*") if path.is_file()):
+        assert path.read_bytes() == (written / path.relative_to(tmp_path)).read_bytes(), path.name
 
 
 @pytest.mark.parametrize("name", ["rewards", "all"])
@@ -164,7 +177,7 @@ def test_a_full_disk_is_one_line_and_with_space_the_same_command_ends_well(writt
         with pytest.raises(StudyError) as error:
             make(disk / f"{name}.pdf")
         assert str(error.value).startswith(f"{disk / f'{name}.pdf'}: No space left on device; what is done is kept")
-        assert [path.name for path in disk.iterdir()] == [filler.name]
+        assert [path.name for path in disk.rglob("*") if path.is_file()] == [filler.name]
         filler.unlink()
         make(disk / f"{name}.pdf")
         assert (disk / f"{name}.pdf").read_bytes() == (written / f"{name}.pdf").read_bytes()

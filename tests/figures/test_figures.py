@@ -20,7 +20,6 @@ from reward_ablation.figures.elements.style import COLOURS, STYLE, arm_looks, wr
 from reward_ablation.figures.evaluation.arms import arms
 from reward_ablation.figures.evaluation.evaluation import evaluation
 from reward_ablation.figures.front import title_page
-from reward_ablation.figures.gradients.similarity_layers import layer_positions, layers_in_order, similarity_layers
 from reward_ablation.figures.gradients.similarity_parts import similarity_parts
 from reward_ablation.figures.gradients.similarity_steps import similarity_steps
 
@@ -81,7 +80,6 @@ def test_a_figure_has_its_title_and_no_text_is_cut_off_or_written_over_another(m
     ("name", "figure"),
     [
         ("simplex", "arms"),
-        ("many layers", "similarity_layers"),
         *(("methods", figure) for figure in ("method_weights", "methods_offline", "signals", "alignment")),
     ],
 )
@@ -108,7 +106,7 @@ def check_texts(figure: Figure) -> None:
         assert Bbox.intersection(box.padded(-1), other.padded(-1)) is None, f"{words!r} over {others!r}"
 
 
-def test_rewards_show_mean_and_range_over_seeds(made_up):
+def test_rewards_show_the_mean_over_seeds_and_each_seed(made_up):
     table = made_up("four arms").tables["rewards_by_step"]
     figure = draw(made_up, "four arms", "rewards")
     assert [axes.get_title(loc="left") for axes in figure.axes] == [
@@ -119,16 +117,17 @@ def test_rewards_show_mean_and_range_over_seeds(made_up):
     by_step = rows.groupby("step")["mean"]
     np.testing.assert_array_equal(line(figure.axes[1], "length_only").get_xdata(), np.arange(1, 9))
     np.testing.assert_allclose(line(figure.axes[1], "length_only").get_ydata(), by_step.mean())
-    band = next(band for band in figure.axes[1].collections if band.get_label() == "length_only")
-    drawn = band.get_paths()[0].vertices
-    for step, low, high in zip(by_step.min().index, by_step.min(), by_step.max(), strict=True):
-        values = drawn[drawn[:, 0] == step, 1]
-        assert (values.min(), values.max()) == pytest.approx((low, high))
+    colour = line(figure.axes[1], "length_only").get_color()
+    thin = [
+        drawn for drawn in figure.axes[1].get_lines() if drawn.get_label() == "_seed" and drawn.get_color() == colour
+    ]
+    for drawn, (_, of_seed) in zip(thin, rows.groupby("seed"), strict=True):
+        np.testing.assert_allclose(drawn.get_ydata(), of_seed.sort_values("step")["mean"])
 
 
 def test_every_arm_has_one_look_in_all_figures(made_up):
     study = made_up("four arms").study
-    for figure in ("rewards", "similarity_steps", "similarity_layers"):
+    for figure in ("rewards", "similarity_steps"):
         for axes in draw(made_up, "four arms", figure).axes:
             for arm, look in arm_looks(study).items():
                 drawn = line(axes, arm)
@@ -231,9 +230,8 @@ def test_simplex_colours_the_estimates_at_their_weights(made_up):
     assert list(points.get_array()) == list(rows.loc[made_up("simplex").study.arm_names, "estimate"])
 
 
-@pytest.mark.parametrize("figure", ["similarity_steps", "similarity_layers"])
-def test_similarities_have_one_range_about_zero(made_up, figure):
-    panels = draw(made_up, "four arms", figure).axes
+def test_similarities_have_one_range_about_zero(made_up):
+    panels = draw(made_up, "four arms", "similarity_steps").axes
     assert len(panels) == 3
     assert len({panel.get_ylim() for panel in panels}) == 1
     for panel in panels:
@@ -263,7 +261,6 @@ def test_a_value_between_two_gaps_has_a_marker(made_up):
     ("figure", "table", "values"),
     [
         (similarity_steps, "similarity_by_step", ["cross_prompt"]),
-        (similarity_layers, "similarity_by_arm", ["estimate", "low", "high"]),
         (similarity_parts, "similarity_by_arm", ["estimate", "low", "high"]),
     ],
 )
@@ -327,18 +324,6 @@ def of_arm(made_up, arm: str, **labels) -> pd.DataFrame:
     return table
 
 
-def test_similarity_layers_shows_estimates_and_intervals(made_up):
-    panel = draw(made_up, "four arms", "similarity_layers").axes[1]
-    layers = ["embed_tokens", "layers.0", "layers.1", "norm", "lm_head"]
-    rows = of_arm(made_up, "format_only", part="cross_prompt").set_index("layer").loc[layers]
-    drawn = line(panel, "format_only")
-    np.testing.assert_allclose(drawn.get_ydata(), rows["estimate"])
-    band = next(band for band in panel.collections if band.get_label() == "format_only").get_paths()[0].vertices
-    for place, low, high in zip(drawn.get_xdata(), rows["low"], rows["high"], strict=True):
-        values = band[band[:, 0] == place, 1]
-        assert (values.min(), values.max()) == pytest.approx((low, high))
-
-
 def test_similarity_parts_shows_estimates_and_intervals(made_up):
     panel = draw(made_up, "four arms", "similarity_parts").axes[1]
     assert panel.get_title(loc="left") == "correctness · length"
@@ -386,13 +371,6 @@ def test_many_pairs_and_arms_have_room(made_up):
     assert len(draw(made_up, "ten pairs", "similarity_parts").axes) == 10
 
 
-def test_layers_are_in_model_order():
-    names = ["all", "layers.10", "layers.2", "embed_tokens", "norm", "lm_head"]
-    layers = layers_in_order(names)
-    assert layers == ["embed_tokens", "layers.2", "layers.10", "norm", "lm_head"]
-    assert sorted(layer_positions(layers).values()) == list(layer_positions(layers).values())
-
-
 OF_GRADIENTS = ["signals", *(name for name, entry in FIGURES.items() if entry.category == "Gradients")]
 
 
@@ -417,7 +395,7 @@ def test_arms_without_gradients_have_no_similarity_and_the_others_do(made_up):
         ("one component", "nothing to compare: the study has one component"),
     ],
 )
-@pytest.mark.parametrize("figure", ["similarity_steps", "similarity_layers", "similarity_parts"])
+@pytest.mark.parametrize("figure", ["similarity_steps", "similarity_parts"])
 def test_no_similarity_is_said_in_words(made_up, name, words, figure):
     assert words in [text.get_text() for text in draw(made_up, name, figure).findobj(Text)]
 

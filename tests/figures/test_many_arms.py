@@ -20,7 +20,7 @@ NAME = "many arms"
 
 #: Figures that show each arm of a study with few.
 OF_ARMS = ["rewards", "signals", "evaluation", "arms", "differences", "cost"]
-OF_ARMS += ["learning_curves", "similarity_parts", "similarity_steps", "similarity_layers"]
+OF_ARMS += ["learning_curves", "similarity_parts", "similarity_steps"]
 
 
 @pytest.mark.parametrize("figure", ["title", *FIGURES])

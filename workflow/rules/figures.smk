@@ -1,7 +1,7 @@
 for figure, entry in figures_of(study.asked_tables).items():
 
     rule:
-        """One figure from its tables, as PDF and PNG."""
+        """One figure from its tables: for a paper, with its caption as text, and as a page of all.pdf."""
         name:
             f"figure_{figure}"
         input:
@@ -12,13 +12,15 @@ for figure, entry in figures_of(study.asked_tables).items():
                 f"<results>/figures/{figure}.pdf",
                 category=entry.category,
                 caption=f"../report/{figure}.rst",
-                labels={"title": entry.title, "format": "vector (PDF)"},
+                labels={"title": entry.title, "format": "for a paper (PDF)"},
             ),
+            caption=f"<results>/figures/{figure}.txt",
+            page=f"<results>/figures/pages/{figure}.pdf",
             png=report(
                 f"<results>/figures/{figure}.png",
                 category=entry.category,
                 caption=f"../report/{figure}.rst",
-                labels={"title": entry.title, "format": "image (PNG)"},
+                labels={"title": entry.title, "format": "with its caption (PNG)"},
             ),
         log:
             f"<logs>/figures/{figure}.log",
@@ -42,6 +44,7 @@ for figure, entry in figures_of(study.asked_tables).items():
                         input.study,
                     ),
                     *("--tables", *input.tables, "--output", output.pdf),
+                    *("--page", output.page),
                 ],
                 log[0],
             )
@@ -53,7 +56,7 @@ rule all_figures:
         study="<results>/study.json",
         provenance="<results>/tables/provenance.parquet",
         pages=expand(
-            "<results>/figures/{figure}.pdf",
+            "<results>/figures/pages/{figure}.pdf",
             figure=pages_of(study.asked_tables, study.config.figures.appendix),
         ),
     output:

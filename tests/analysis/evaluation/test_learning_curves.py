@@ -10,7 +10,7 @@ from reward_ablation.analysis.tables import joined
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import write_parquet
 
-ESTIMATE = ["metric", "estimate", "low", "high", "seeds", "questions"]
+VALUES = ["metric", "value", "questions", "answers"]
 
 
 def made(root, **changes):
@@ -31,39 +31,38 @@ def of(table, arm, **values):
     rows = table[table["arm"] == arm]
     for name, value in values.items():
         rows = rows[rows[name] == value]
-    return rows[ESTIMATE].reset_index(drop=True)
+    return rows[VALUES].reset_index(drop=True)
 
 
 def test_a_curve_goes_from_the_base_model_over_the_kept_ones_to_the_final_one(kept):
     study, steps, root = kept
     table = learning_curves(study, root, steps)
     assert list(table.columns) == SCHEMAS["learning_curves"].names
-    for _, rows in table.groupby(["arm", "mode", "metric"]):
+    for _, rows in table.groupby(["arm", "seed", "mode", "metric"]):
         assert rows["step"].tolist() == [0, 2, 4, 6]
 
 
-def test_its_ends_are_the_rows_of_evaluation_by_arm(kept):
+def test_its_ends_are_the_rows_of_evaluation_by_run(kept):
     study, steps, root = kept
     table = learning_curves(study, root, steps)
     values = {run.folder: {} for run in study.runs}
-    by_arm = final_model_tables(study, root, values, means_reader(study, root))["evaluation_by_arm"]
-    for arm in study.arm_names:
+    by_run = final_model_tables(study, root, values, means_reader(study, root))["evaluation_by_run"]
+    for run in study.runs:
         for mode in ("greedy", "sampled"):
-            last, first = of(table, arm, step=6, mode=mode), of(table, arm, step=0, mode=mode)
-            pd.testing.assert_frame_equal(last, of(by_arm, arm, mode=mode)[ESTIMATE])
-            pd.testing.assert_frame_equal(first, of(by_arm, "base", mode=mode)[ESTIMATE])
+            labels = {"seed": run.seed, "mode": mode}
+            pd.testing.assert_frame_equal(of(table, run.arm, step=6, **labels), of(by_run, run.arm, **labels))
+            pd.testing.assert_frame_equal(of(table, run.arm, step=0, **labels), of(by_run, "base", mode=mode))
 
 
-def test_a_step_s_estimate_is_the_mean_of_its_answers(kept):
+def test_a_step_s_value_is_the_mean_of_its_answers(kept):
     study, steps, root = kept
     table = learning_curves(study, root, steps)
     answers = [
         pd.read_parquet(root / study.kept_answers_file("gsm8k_test", run.name)) for run in study.runs_of("format_only")
     ]
     expected = [rows[(rows["step"] == 4) & (rows["mode"] == "greedy")]["correct_strict"].mean() for rows in answers]
-    row = table.query("arm == 'format_only' and step == 4 and mode == 'greedy' and metric == 'accuracy_strict'")
-    assert row["estimate"].item() == pytest.approx(sum(expected) / 2)
-    assert row["low"].item() < row["estimate"].item() < row["high"].item()
+    rows = table.query("arm == 'format_only' and step == 4 and mode == 'greedy' and metric == 'accuracy_strict'")
+    assert rows["value"].tolist() == pytest.approx(expected)
 
 
 def test_each_file_of_answers_is_read_once(kept, monkeypatch):

@@ -1,4 +1,4 @@
-"""`python -m reward_ablation.figures MODULE ...`: draw one figure as PDF and PNG.
+"""`python -m reward_ablation.figures MODULE ...`: draw one figure for a paper, and as a page with its caption.
 
 This module does not import the catalogue of figures. So a change of the catalogue does not draw every figure again: the
 code digest of a figure covers only the modules that draw it.
@@ -18,8 +18,9 @@ from matplotlib.figure import Figure
 
 from reward_ablation.analysis.reading import read_table
 from reward_ablation.analysis.study_file import StudyFile, read_study
-from reward_ablation.figures.elements.style import STYLE, save_pdf, save_png, title
+from reward_ablation.figures.elements.style import STYLE, save_pdf, save_png, take_caption, title
 from reward_ablation.system.errors import one_line_errors, storage_errors
+from reward_ablation.system.files import atomic_path
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -29,14 +30,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--title", required=True, help="title of the figure, on the page and in the PDF's metadata")
     parser.add_argument("--study", type=Path, required=True, help="study.json: the resolved study")
     parser.add_argument("--tables", type=Path, nargs="+", required=True, help="files of the tables, in order")
-    parser.add_argument("--output", type=Path, required=True, help="the PDF to write, and a PNG beside it")
+    parser.add_argument("--output", type=Path, required=True, help="the PDF for a paper; beside it NAME.txt, NAME.png")
+    parser.add_argument("--page", type=Path, required=True, help="the PDF with heading and caption, for all.pdf")
     options = parser.parse_args(arguments)
     with storage_errors(options.output):
         study = read_study(options.study)
         tables = [reader_of(options.module, file.stem)(file) for file in options.tables]
         figure = draw(options.module, options.title, tables, study)
-        save_pdf(figure, options.output, f"{study.name}: {options.title}")
+        name = f"{study.name}: {options.title}"
+        save_pdf(figure, options.page, name)
         save_png(figure, options.output.with_suffix(".png"))
+        caption = take_caption(figure)
+        save_pdf(figure, options.output, name)
+        with atomic_path(options.output.with_suffix(".txt")) as temporary:
+            temporary.write_text(f"{caption}\n")
 
 
 def reader_of(module: str, table: str) -> Callable[[Path], pd.DataFrame]:

@@ -48,9 +48,6 @@ FIGURES = {
     "similarity_steps": Entry(
         "Gradients", ("similarity_by_step", ARMS_TABLE), "Gradient similarity across prompts over training"
     ),
-    "similarity_layers": Entry(
-        "Gradients", ("similarity_by_arm", ARMS_TABLE), "Gradient similarity across prompts by layer"
-    ),
     "alignment": Entry("Gradients", ("alignment", ARMS_TABLE), "What the trained steps do to each component"),
     "methods_offline": Entry(
         "Gradients",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,12 +23,13 @@ from reward_ablation.analysis.statistics.estimates import Distribution, holm, in
 from reward_ablation.analysis.statistics.limits import UNLIMITED, Limits
 from reward_ablation.analysis.statistics.seed_variance import SeedMeans
 from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.study.primary import Contrast
 
 #: Columns of the problems by which questions are grouped.
 GROUPED_BY = ("level", "subject")
 
-#: Fewest questions of a group.
-FEWEST = 10
+#: Fewest questions of a group, and most primary contrasts that have rows.
+FEWEST, MOST_CONTRASTS = 10, 40
 
 #: Question means of an arm by seed, from the data set and the arm.
 Reader = Callable[[str, str], Mapping[int | None, QuestionMeans]]
@@ -62,11 +63,15 @@ def differences_by_level(study: StudyFile, root: Path, read: Reader) -> list[pd.
         }
         for arm in study.arm_names
     }
+    contrasts = primary.contrasts[:MOST_CONTRASTS]
+    if len(primary.contrasts) > len(contrasts):
+        print(f"differences_by_level: the first {len(contrasts)} of {len(primary.contrasts)} primary contrasts")
     parts = []
     for by in GROUPED_BY:
-        groups = groups_of(by, by_id[by].reindex(problems))
-        for contrast in primary.contrasts if groups else []:
-            parts.append(rows_of_groups(groups, contrast.arm, contrast.against, arms, study))
+        rows = [of_group(group, contrasts, arms, study) for group in groups_of(by, by_id[by].reindex(problems))]
+        for number in range(len(contrasts) if rows else 0):
+            table = pd.concat([of_contrasts[number] for of_contrasts in rows], ignore_index=True)
+            parts.append(table.assign(p_holm=holm(table["p"].to_numpy())))
     return parts
 
 
@@ -80,25 +85,26 @@ def groups_of(by: str, values: pd.Series) -> list[Group]:
     return groups if len(groups) > 1 else []
 
 
-def rows_of_groups(
-    groups: list[Group], arm: str, against: str, arms: dict[str, dict[int | None, np.ndarray]], study: StudyFile
-) -> pd.DataFrame:
-    """Rows of one contrast; `arms` has each arm's values by seed and question."""
-    primary, parts = study.primary, []
+def of_group(
+    group: Group, contrasts: Sequence[Contrast], arms: dict[str, dict[int | None, np.ndarray]], study: StudyFile
+) -> list[pd.DataFrame]:
+    """The row of each contrast at one group's questions; `arms` has each arm's values by seed and question."""
+    primary = study.primary
     limits = metrics_of_study(study).limits(primary.metric)
     of_contrast = Limits(limits.low - limits.high, limits.high - limits.low) if limits.finite else UNLIMITED
-    for group in groups:
-        label = f"{primary.dataset}, {group.by} {group.name}"
-        inside = {name: {seed: of[group.inside] for seed, of in seeds.items()} for name, seeds in arms.items()}
-        own = difference(inside, arm, against, label, limits, study)
-        apart = {name: minus_rest(seeds, group.inside) for name, seeds in arms.items()}
-        rest = difference(apart, arm, against, primary.dataset, of_contrast, study)
+    inside = {name: {seed: of[group.inside] for seed, of in seeds.items()} for name, seeds in arms.items()}
+    apart = {name: minus_rest(seeds, group.inside) for name, seeds in arms.items()}
+    lent = seed_means(inside, limits, study), seed_means(apart, of_contrast, study)
+    label, rows = f"{primary.dataset}, {group.by} {group.name}", []
+    for contrast in contrasts:
+        own = difference(inside, contrast, label, limits, lent[0], study)
+        rest = difference(apart, contrast, primary.dataset, of_contrast, lent[1], study)
         low, high = intervals(rest, study.confidence)
         of_rest = {"from_rest": rest.estimate, "from_rest_low": low, "from_rest_high": high, "p": p_values(rest)}
-        columns: Columns = estimate_columns(own, [primary.metric], study.confidence)
-        parts.append({**columns, **of_rest, "by": group.by, "group": group.name})
-    rows = rows_of_parts(parts, arm=arm, baseline=against, dataset=primary.dataset, mode=primary.mode)
-    return rows.assign(p_holm=holm(rows["p"].to_numpy()))
+        labels = {"arm": contrast.arm, "baseline": contrast.against, "by": group.by, "group": group.name}
+        columns: Columns = estimate_columns(own, [primary.metric], study.confidence) | of_rest | labels
+        rows.append(rows_of_parts([columns], dataset=primary.dataset, mode=primary.mode))
+    return rows
 
 
 def minus_rest(seeds: Mapping[int | None, np.ndarray], inside: np.ndarray) -> dict[int | None, np.ndarray]:
@@ -114,22 +120,28 @@ def minus_rest(seeds: Mapping[int | None, np.ndarray], inside: np.ndarray) -> di
     return dict(zip(seeds, change + share * (values - middle), strict=True))
 
 
-def difference(
-    arms: dict[str, dict[int | None, np.ndarray]], arm: str, against: str, label: str, limits: Limits, study: StudyFile
-) -> Distribution:
-    """Distribution of the difference of two arms; the seeds of the other arms lend it a variance."""
+def seed_means(arms: dict[str, dict[int | None, np.ndarray]], limits: Limits, study: StudyFile) -> SeedMeans:
+    """Means of all arms by seed, from which a contrast borrows a variance."""
     every = sorted({seed for seeds in arms.values() for seed in seeds if seed is not None})
     means = [[seeds[seed].mean() if seed in seeds else np.nan for seed in every] for seeds in arms.values()]
-    questions = len(next(iter(arms[arm].values())))
-    lends = study.seed_variance == "moderated"
-    of_all = SeedMeans([*arms], every, np.array([means]), [limits], questions, lends)
-    own, other = (answered(arms[name], label, study.primary.metric, limits, study.bootstrap) for name in (arm, against))
-    return distribution_of_difference(own, other, arm, against, label, of_all)[0]
+    questions = len(next(iter(arms[study.baseline].values())))
+    return SeedMeans([*arms], every, np.array([means]), [limits], questions, study.seed_variance == "moderated")
 
 
-def answered(
-    seeds: Mapping[int | None, np.ndarray], label: str, metric: str, limits: Limits, resamples: int
-) -> Answered:
-    """An arm's values of one metric by seed, with their resamples."""
-    values = np.stack([*seeds.values()])[None]
-    return Answered([metric], [*seeds], values, resampled_seeds(values, label, resamples), [limits])
+def difference(
+    arms: dict[str, dict[int | None, np.ndarray]],
+    contrast: Contrast,
+    label: str,
+    limits: Limits,
+    lent: SeedMeans,
+    study: StudyFile,
+) -> Distribution:
+    """Distribution of the difference of two arms; `label` names the questions, which all arms' resamples share."""
+
+    def answered(arm: str) -> Answered:
+        values = np.stack([*arms[arm].values()])[None]
+        by_seed = resampled_seeds(values, label, study.bootstrap)
+        return Answered([study.primary.metric], [*arms[arm]], values, by_seed, [limits])
+
+    own, other = answered(contrast.arm), answered(contrast.against)
+    return distribution_of_difference(own, other, contrast.arm, contrast.against, label, lent)[0]

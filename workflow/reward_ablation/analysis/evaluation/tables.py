@@ -61,7 +61,14 @@ SCHEMAS = {
         *ESTIMATE,
         (NUMBER, "from_rest from_rest_low from_rest_high p p_holm"),
     ),
-    "learning_curves": columns((TEXT, "arm"), (COUNT, "step"), (TEXT, "dataset mode metric"), *ESTIMATE),
+    # step: 0 is the base model, in every run.
+    "learning_curves": columns(
+        (TEXT, "arm"),
+        (COUNT, "seed step"),
+        (TEXT, "dataset mode metric"),
+        (NUMBER, "value"),
+        (COUNT, "questions answers"),
+    ),
     # model: base (without a seed) or final; scores: by the study's own metrics; chosen: first, gained or lost.
     "examples": columns(
         (TEXT, "dataset mode problem_id question gold arm"),

@@ -1,4 +1,4 @@
-"""Curves over steps or layers: a line per arm, with a band."""
+"""Curves over steps: a line per arm, and a thin line per seed."""
 
 from __future__ import annotations
 
@@ -31,6 +31,9 @@ MOST_ARMS, MOST_GROUPS = 6, 3
 
 #: Most characters in a line of a panel's title, for the narrowest panels: a third of a figure's width.
 TITLE_WIDTH = 28
+
+#: Style of the line of a single seed.
+OF_SEED: dict[str, Any] = {"linewidth": 0.5, "alpha": 0.6, "zorder": 1.5, "label": "_seed"}
 
 #: The panels of one quantity, each with the arms that it shows.
 Row = list[tuple[Axes, list[str]]]
@@ -132,7 +135,7 @@ def draw_steps(
     steps: pd.Series,
     most_points: int = MOST_POINTS,
 ) -> None:
-    """Draw curves over steps: a line for the mean over seeds, a band from the lowest seed to the highest.
+    """Draw curves over steps: a line for the mean over seeds, and a thin line for each seed.
 
     Parameters
     ----------
@@ -145,20 +148,23 @@ def draw_steps(
     steps : Series
         All steps of the study, which are the range of the x axis.
     """
-    of_arms = thinned(table, value, most_points).groupby(["arm", "step"])[value].agg(["mean", "min", "max"])
-    curves = of_arms.set_axis(["mean", "low", "high"], axis="columns").reset_index(names=["arm", "x"])
+    of_seeds = thinned(table, value, most_points).rename(columns={"step": "x", value: "mean"})
+    curves = of_seeds.groupby(["arm", "x"])["mean"].mean().reset_index()
     for panel, arms in row:
         draw_curves(panel, curves, study, arms)
+        for arm in arms if study.seed_counts[1] > 1 else []:
+            for _, of_seed in of_seeds[of_seeds["arm"] == arm].groupby("seed"):
+                panel.plot(of_seed["x"], of_seed["mean"], color=arm_looks(study)[arm].colour, **OF_SEED)
         step_axis(panel, steps)
 
 
 def draw_curves(axes: Axes, curves: pd.DataFrame, study: StudyFile, arms: list[str]) -> None:
-    """Draw a line and a band for each of `arms`. A line has about ten markers, which are shifted from arm to arm.
+    """Draw a line for each of `arms`. A line has about ten markers, which are shifted from arm to arm.
 
     Parameters
     ----------
     curves : DataFrame
-        Columns arm, x, mean, low and high. An arm without rows has no curve.
+        Columns arm, x and mean. An arm without rows has no curve.
     """
     look = arm_looks(study)
     few = len(arms) <= 4
@@ -170,8 +176,6 @@ def draw_curves(axes: Axes, curves: pd.DataFrame, study: StudyFile, arms: list[s
             continue
         every = max(1, len(curve) // 10)
         isolated = mean.notna() & mean.shift().isna() & mean.shift(-1).isna()  # no line reaches these points
-        band: dict[str, Any] = {"alpha": 0.2 if few else 0.12, "linewidth": 0}
-        axes.fill_between(x, curve["low"], curve["high"], color=colour, label=arm, **band)
         axes.plot(
             x,
             mean,
@@ -201,9 +205,9 @@ def no_total(study: StudyFile) -> str:
 
 
 def seeds_note(study: StudyFile, steps: pd.Series, most_points: int = MOST_POINTS) -> str:
-    """Say what the lines, bands and points show."""
+    """Say what the lines and points show."""
     averaged_steps = steps_per_point(steps, most_points)
-    band = "Line: the one seed, so there is no band."
+    lines = "Line: the one seed."
     if study.seed_counts[1] > 1:
-        band = f"Line: mean over {study.counted_seeds}. Band: from the lowest seed to the highest."
-    return band if averaged_steps == 1 else f"{band} Each point: mean over {averaged_steps} neighbouring steps."
+        lines = f"Line: mean over {study.counted_seeds}. Thin lines: single seeds."
+    return lines if averaged_steps == 1 else f"{lines} Each point: mean over {averaged_steps} neighbouring steps."

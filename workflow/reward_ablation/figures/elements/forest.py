@@ -25,6 +25,12 @@ from reward_ablation.figures.elements.estimates import (
 from reward_ablation.figures.elements.few_arms import draw_others_in_row, others_note
 from reward_ablation.figures.elements.style import WIDTH, Look, draw_points, legend_below, round_ticks, zero_line
 
+#: Longest interval that an axis makes room for, in lengths of the usual interval. Longer ones end in an arrow.
+MOST_LENGTHS = 4
+
+#: What the arrows mean.
+ARROWS = " Arrows: the interval goes on."
+
 #: Columns of an effect that are drawn.
 NUMBERS = ["estimate", "low", "high", "p_holm"]
 
@@ -89,15 +95,23 @@ def forest_panels(
         panels[0].set_title(f"{dataset}, {mode}: {questions:,} questions", loc="left")
     handles = dot_handles(f"Holm p < {level:g}", "not significant, or no test")
     points = interval_note(study, of_all=" and all questions", detail=", uncorrected")
-    legend_below(
-        figure, handles, f"{before}{points} Holm's correction: over {family}.{flag_note(table)}{others_note(study)}"
-    )
+    marks = arrow_note(figure) + flag_note(table) + others_note(study)
+    legend_below(figure, handles, f"{before}{points} Holm's correction: over {family}.{marks}")
     return figure
 
 
+def arrow_note(figure: Figure) -> str:
+    """Say what the arrows of a forest plot mean; empty where there is none."""
+    return ARROWS * any(line.get_marker() in ("<", ">") for panel in figure.axes for line in panel.get_lines())
+
+
 def limits(effects: pd.DataFrame) -> tuple[float, float]:
-    """Ends of an axis that shows zero and all intervals."""
-    ends = np.append(effects[["estimate", "low", "high"]].to_numpy(float), 0.0)
+    """Ends of an axis that shows zero, all estimates, and all intervals but those much longer than the others."""
+    estimates, *intervals = effects[["estimate", "low", "high"]].to_numpy(float).T
+    length = intervals[1] - intervals[0]
+    usual = np.nanmedian(length) if np.isfinite(length).any() else 0.0
+    shown = ~(length > MOST_LENGTHS * usual)
+    ends = np.concatenate([estimates, intervals[0][shown], intervals[1][shown], [0.0]])
     low, high = np.nanmin(ends), np.nanmax(ends)
     room = 0.06 * (high - low) or 0.1
     return float(low - room), float(high + room)
@@ -106,8 +120,8 @@ def limits(effects: pd.DataFrame) -> tuple[float, float]:
 def forest(axes: Axes, rows: Sequence[Row], effects: pd.DataFrame, level: float) -> None:
     """Draw one effect per row, with a filled point if the effect is significant after Holm's correction.
 
-    `effects` are indexed by the rows' keys. A row without an estimate says so. An effect is significant if its
-    corrected p-value is below `level`.
+    The axis has its limits before. `effects` are indexed by the rows' keys. A row without an estimate says so. An
+    effect is significant if its corrected p-value is below `level`.
     """
     zero_line(axes, vertical=True)
     flagged = set(effects.index[effects["flagged_arms"].notna()])
@@ -122,7 +136,10 @@ def forest(axes: Axes, rows: Sequence[Row], effects: pd.DataFrame, level: float)
             beside: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": 7, "color": "#808080"}
             axes.annotate("no estimate", (0, row_number), (4, 0), **beside)
             continue
-        ends = None if np.isnan([low, high]).any() else (low, high)
+        ends = None if np.isnan([low, high]).any() else tuple(np.clip((low, high), *axes.get_xlim()))
+        for end, inside, arrow in zip((low, high), ends or (), "<>", strict=False):
+            if end != inside:  # the interval goes on beyond the axis
+                axes.plot(inside, row_number, arrow, color=row.look.colour, markersize=4, clip_on=False)
         draw_points(axes, row.look, estimate, row_number, across=ends, hollow=not p < level, **POINT)
         if row.key in flagged:
             draw_flag(axes, estimate, row_number)

@@ -187,6 +187,25 @@ def legend_below(figure: Figure, handles: list[Artist], note: str, most_columns:
     legend.get_title().set_color("#404040")
 
 
+def take_caption(figure: Figure) -> str:
+    """Take the title and the notes out of a figure, and return them as the text of its caption.
+
+    What is left is for a paper, which has captions of its own.
+    """
+    parts, heading = [], figure.get_suptitle()
+    if heading:
+        parts.append(f"{heading}.")
+        figure.suptitle("")
+    for legend in figure.legends:
+        note = legend.get_title().get_text()
+        parts.append(" ".join(note.split("\n")))
+        figure.set_figheight(figure.get_figheight() - 0.16 * (note.count("\n") + 1))
+        legend.set_title("")
+        if not legend.get_texts():
+            legend.remove()
+    return " ".join(filter(None, parts))
+
+
 def page_of_words(words: str) -> Figure:
     """A page that replaces a figure without anything to show, and says why."""
     figure = Figure(figsize=(WIDTH, 1.6))

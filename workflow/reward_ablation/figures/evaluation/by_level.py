@@ -9,11 +9,11 @@ from matplotlib.figure import Figure
 from reward_ablation.analysis.evaluation.metrics import name_of
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.elements.estimates import dot_handles, interval_note, name_rows, row_height
-from reward_ablation.figures.elements.forest import Row, forest, limits
+from reward_ablation.figures.elements.forest import Row, arrow_note, forest, limits
 from reward_ablation.figures.elements.style import WIDTH, arm_looks, legend_below, page_of_words
 
 #: Most rows of the figure.
-MOST_ROWS = 60
+MOST_ROWS = 30
 
 
 def by_level(table: pd.DataFrame, study: StudyFile) -> Figure:
@@ -53,7 +53,7 @@ def by_level(table: pd.DataFrame, study: StudyFile) -> Figure:
     note = (
         f"{interval_note(study, of_all=' and the questions of the row', detail=', uncorrected')} Numbers: questions. "
         f"Left: filled where the interval leaves out 0. Right: whether the difference depends on the row's questions; "
-        f"Holm's correction over the rows of one comparison and kind.{shown}"
+        f"Holm's correction over the rows of one comparison and kind.{arrow_note(figure)}{shown}"
     )
     legend_below(
         figure, dot_handles(f"interval leaves out 0, or Holm p < {level:g}", "not shown to differ from 0"), note

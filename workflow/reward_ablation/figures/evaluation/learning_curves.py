@@ -7,8 +7,8 @@ from matplotlib.figure import Figure
 
 from reward_ablation.analysis.evaluation.metrics import panels as metric_panels
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.elements.curves import arm_groups, draw_curves, numbers_of, step_axis
-from reward_ablation.figures.elements.estimates import datasets_and_modes, interval_note
+from reward_ablation.figures.elements.curves import arm_groups, draw_steps, numbers_of, seeds_note
+from reward_ablation.figures.elements.estimates import datasets_and_modes
 from reward_ablation.figures.elements.few_arms import others_note, reduced_to_shown_arms
 from reward_ablation.figures.elements.style import WIDTH, arm_handles, legend_below, page_of_words, round_ticks, wrapped
 
@@ -17,7 +17,7 @@ TITLE_WIDTH = 90
 
 
 def learning_curves(table: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
-    """Draw a row of panels per data set and mode, and a panel per metric, with a line and a band for each arm.
+    """Draw a row of panels per data set and mode, and a panel per metric, with a line for each arm and each seed.
 
     A study with many arms has a row for each group of arms.
     """
@@ -31,21 +31,18 @@ def learning_curves(table: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study:
     figure = Figure(figsize=(WIDTH, len(rows) * 1.75 + 0.4))
     metrics = metric_panels(study)
     grid = figure.subplots(len(rows), len(metrics), squeeze=False, sharex=True)
-    curves = table.rename(columns={"step": "x", "estimate": "mean"})
     for panels, ((dataset, mode, questions), arms) in zip(grid, rows, strict=True):
-        of_row = curves[(curves["dataset"] == dataset) & (curves["mode"] == mode)]
+        of_row = table[(table["dataset"] == dataset) & (table["mode"] == mode)]
         for panel, (metric, label) in zip(panels, metrics.items(), strict=True):
-            draw_curves(panel, of_row[of_row["metric"] == metric], study, arms)
+            draw_steps([(panel, arms)], of_row[of_row["metric"] == metric], "value", study, table["step"])
             panel.set_ylabel(label)
             round_ticks(panel.yaxis, 5)
         shown_arms = f"; {numbers_of(arms, study)}" if len(groups) > 1 else ""
         heading = f"{dataset}, {mode}: {questions:,} questions{shown_arms}"
         panels[0].set_title(wrapped(heading, TITLE_WIDTH), loc="left")
-    for panel in grid.flat:
-        step_axis(panel, table["step"])
     for panel in grid[:-1].flat:
         panel.set_xlabel("")
-    note = f"{interval_note(study, 'Line', 'Band')} Step 0: the base model; last step: the final model."
+    note = f"{seeds_note(study, table['step'])} Step 0: the base model; last step: the final model."
     note += others_note(study)
     legend_below(figure, arm_handles(study), note, most_columns=max(6, len(groups)))
     return figure

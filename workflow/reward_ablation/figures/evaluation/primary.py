@@ -18,7 +18,7 @@ from reward_ablation.figures.elements.estimates import (
     select,
     share_axis,
 )
-from reward_ablation.figures.elements.forest import Row, forest, limits
+from reward_ablation.figures.elements.forest import Row, arrow_note, forest, limits
 from reward_ablation.figures.elements.style import WIDTH, arm_looks, legend_below
 from reward_ablation.figures.evaluation.differences import seeds_and_decision
 
@@ -57,7 +57,8 @@ def primary(paired_differences: pd.DataFrame, evaluation_by_arm: pd.DataFrame, s
     if len(labels) > len(rows):
         note += f" Shown: the first {len(rows)} of {len(labels)} contrasts."
     handles = dot_handles(f"Holm p < {level:g}", "not significant, or no test")
-    legend_below(figure, handles, f"{note} Holm's correction: over the declared comparisons.{flag_note(table)}")
+    marks = arrow_note(figure) + flag_note(table)
+    legend_below(figure, handles, f"{note} Holm's correction: over the declared comparisons.{marks}")
     return figure
 
 

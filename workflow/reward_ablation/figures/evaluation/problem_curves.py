@@ -28,7 +28,7 @@ COLUMNS, TITLE_SIZE, TITLE_WIDTH, TITLE_LINES = 3, 7, 32, 3
 
 
 def problem_curves(table: pd.DataFrame, study: StudyFile) -> Figure:
-    """Draw a panel per problem, with a line and a band for each arm: problems of training first, then of evaluation."""
+    """Draw a panel per problem, with a line for each arm: problems of training first, then of evaluation."""
     if table.empty:
         return page_of_words("No run and no evaluation met the problems of figures.problems.")
     arms = study.arm_names[:MOST_ARMS]
@@ -53,11 +53,8 @@ def heading(source: str, text: str) -> str:
 
 
 def note(study: StudyFile, sources: set[str]) -> str:
-    """Say which problems are shown, and what the bands are."""
+    """Say which problems are shown."""
     evaluated = "Evaluation: step 0 is the base model." if "evaluation" in sources else ""
-    band = (
-        f"Band: {100 * study.confidence:g} % Wilson intervals over the answers of all seeds together; they say nothing "
-        "about other seeds."
-    )
+    lines = "Lines: share of the answers of all seeds together; the table has intervals."
     shown = f"Shown: the first {MOST_ARMS} of {len(study.arms)} arms." if len(study.arms) > MOST_ARMS else ""
-    return " ".join(filter(None, ["Problems that the study names.", evaluated, band, shown]))
+    return " ".join(filter(None, ["Problems that the study names.", evaluated, lines, shown]))

@@ -8,11 +8,11 @@ from matplotlib.figure import Figure
 
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.elements.curves import add_arm_legend
-from reward_ablation.figures.elements.estimates import draw_side_by_side
+from reward_ablation.figures.elements.estimates import draw_side_by_side, over_words
 from reward_ablation.figures.elements.few_arms import reduced_to_shown_arms
 from reward_ablation.figures.elements.style import page_of_words
-from reward_ablation.figures.gradients.similarity_layers import estimates_note
 from reward_ablation.figures.gradients.similarity_steps import (
+    exactness_note,
     limit_of,
     pair_panels,
     rows_of_single_rewards,
@@ -45,6 +45,17 @@ def part_axis(axes: Axes, parts: list[str]) -> None:
     else:
         axes.set_xticks(range(len(parts)), [LABELS[part].replace(" ", "\n") for part in parts])
     axes.axvspan(-0.5, parts.index("cross_prompt") + 0.5, color="#f0f0f0", linewidth=0, zorder=0)
+
+
+def estimates_note(study: StudyFile, similarity_by_arm: pd.DataFrame, mark: str, span: str) -> str:
+    """Say what the similarities are over: `mark` names what shows an estimate, and `span` what shows its interval."""
+    seeds, steps = similarity_by_arm["seeds"].max(), similarity_by_arm["steps"].max()
+    of_seeds = "the one seed" if seeds == 1 else f"{seeds} seeds"
+    level = f"{100 * study.confidence:g}\u00a0%"
+    return (
+        f"{mark}: over the measured steps ({steps}), mean over {of_seeds}. {span}: {level} interval "
+        f"({over_words(similarity_by_arm['interval'])}). {exactness_note(study, similarity_by_arm['folding_error'])}"
+    )
 
 
 def similarity_parts(similarity_by_arm: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.elements.curves import TITLE_WIDTH, seeds_note, step_axis, steps_per_point
+from reward_ablation.figures.elements.curves import TITLE_WIDTH, step_axis, steps_per_point
 from reward_ablation.figures.elements.style import (
     BASE_COLOUR,
     COLOURS,
@@ -48,12 +48,10 @@ def panels_of(table: pd.DataFrame, study: StudyFile) -> list[tuple[str, str]]:
 
 
 def draw_curve(axes: Axes, rows: pd.DataFrame, quantity: str, steps: pd.Series, look: dict[str, Any]) -> None:
-    """Draw a line with its band. With more than `MOST_POINTS` steps, neighbouring steps are averaged."""
+    """Draw a line. With more than `MOST_POINTS` steps, neighbouring steps are averaged."""
     width = steps_per_point(steps, MOST_POINTS)
     ordered = rows.sort_values("step").reset_index(drop=True)
-    names = [quantity, f"{quantity}_low", f"{quantity}_high"]
-    curve = ordered[["step", *names]].astype(float).groupby(ordered.index // width).mean()
-    axes.fill_between(curve["step"], curve[names[1]], curve[names[2]], color=look["color"], alpha=0.2, linewidth=0)
+    curve = ordered[["step", quantity]].astype(float).groupby(ordered.index // width).mean()
     axes.plot(curve["step"], curve[quantity], markevery=max(1, len(curve) // 8), **look)
 
 
@@ -90,7 +88,7 @@ def note(table: pd.DataFrame, study: StudyFile, panels: list[tuple[str, str]]) -
     """Say what is drawn, and which arms and panels are left out."""
     silent = [name for name in table["arm"].unique() if (name, "weight") not in panels]
     words = [
-        seeds_note(study, table["step"], MOST_POINTS),
+        "Lines: means over the seeds; the table has the lowest and the highest seed.",
         "A weight is the factor that the method applies to scores, z-scores or gradients. So sizes can be compared "
         "within a panel only.",
     ]
