@@ -75,6 +75,7 @@ def test_rows_are_as_many_as_the_study_has(tables):
         "similarity_by_arm": 4 * 6 * 2 * 3 * 5,  # layers, definitions, pairs, the cosine and its parts
         "signals_by_step": 4 * 2 * 6 * (2 + 3 * 6 + 2),  # of all components, of each of three, lengths by correctness
         "component_correlations": 4 * 3,
+        "differences_by_level": 3 * 3,  # primary contrasts, levels
         "learning_curves": 0,  # no models were kept
         "problem_curves": 0,  # the study names no problem
         "examples": 3 * 5,  # questions, the base model's answer and one of each arm

@@ -35,8 +35,8 @@ def study(tmp_path):
     def read(dataset, arm):
         worse = np.where(levels["level"] == 3, 0.3 * (arm == "no_b"), 0.0)
         means = {}
-        for seed in range(3):
-            rng = np.random.default_rng([seed, found.arm_names.index(arm)])
+        for seed in [None] if arm == "base" else range(3):
+            rng = np.random.default_rng([seed or 0, [*found.arm_names, "base"].index(arm)])
             values = np.clip(0.6 + rng.normal(0, 0.1, QUESTIONS) - worse, 0, 1)
             of_mode = ModeMeans([primary.metric], values[None], np.array(names, dtype=object), np.ones(QUESTIONS))
             means[seed] = {primary.mode: of_mode}

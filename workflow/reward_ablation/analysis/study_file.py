@@ -203,8 +203,8 @@ class StudyFile(Section):
 
     @property
     def main_metric(self) -> str:
-        """Metric that figures and the summary lead with: the primary question's, if it is one of the study's own."""
-        if self.primary.metric in self.metrics:
+        """Metric that figures and the summary lead with: the primary question's, if it is an accuracy or an own one."""
+        if self.primary.metric in self.metrics or self.primary.metric.startswith("accuracy_"):
             return self.primary.metric
         return "accuracy_strict" if self.mathematics else next(iter(self.metrics))
 

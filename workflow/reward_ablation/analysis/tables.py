@@ -15,7 +15,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from reward_ablation.analysis.csv_text import csv_header, csv_lines
+from reward_ablation.analysis.csv_text import write_rows
 from reward_ablation.analysis.study_file import StudyFile, read_study
 from reward_ablation.system.errors import storage_errors
 from reward_ablation.system.files import atomic_path
@@ -86,8 +86,7 @@ def signal_rows(signals: pd.DataFrame) -> pd.DataFrame:
 def write_csv(frame: pd.DataFrame, path: Path) -> None:
     """Write a table as CSV; nulls are empty cells."""
     with atomic_path(path) as temporary, temporary.open("wb") as file:
-        file.write(csv_header(frame))
-        file.writelines(csv_lines(frame))
+        write_rows(pa.Table.from_pandas(frame, preserve_index=False), file, header=True)
 
 
 class TableFiles:
@@ -112,7 +111,7 @@ class TableFiles:
         self.stored = pa.schema([column for column in schema if column.name not in csv_only])
         parquet, text = (stack.enter_context(atomic_path(folder / f"{name}.{kind}")) for kind in ("parquet", "csv"))
         self.csv = stack.enter_context(text.open("wb"))
-        self.csv.write(csv_header(pd.DataFrame(columns=schema.names)))
+        write_rows(schema.empty_table(), self.csv, header=True)
         self.parquet = stack.enter_context(
             pq.ParquetWriter(parquet, self.stored, compression="zstd", write_page_checksum=True)
         )
@@ -138,9 +137,9 @@ class TableFiles:
         print(f"{self.name}: {self.rows} rows")
 
     def _write(self, rows: pd.DataFrame) -> None:
-        table = pa.Table.from_pandas(rows[self.stored.names], schema=self.stored, preserve_index=False)
-        self.parquet.write_table(table.combine_chunks())
-        self.csv.writelines(csv_lines(rows))
+        table = pa.Table.from_pandas(rows, schema=self.schema, preserve_index=False)
+        self.parquet.write_table(table.select(self.stored.names).combine_chunks())
+        write_rows(table, self.csv, header=False)
         self.rows += len(rows)
 
 

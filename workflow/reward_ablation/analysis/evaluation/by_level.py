@@ -19,6 +19,7 @@ from reward_ablation.analysis.evaluation.answers import (
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study
 from reward_ablation.analysis.evaluation.question_means import QuestionMeans
 from reward_ablation.analysis.reading import read_parquet
+from reward_ablation.analysis.statistics.contrasts import BASE
 from reward_ablation.analysis.statistics.estimates import Distribution, holm, intervals, p_values, resampled_seeds
 from reward_ablation.analysis.statistics.limits import UNLIMITED, Limits
 from reward_ablation.analysis.statistics.seed_variance import SeedMeans
@@ -54,7 +55,7 @@ def differences_by_level(study: StudyFile, root: Path, read: Reader) -> list[pd.
     primary = study.primary
     if primary.dataset not in study.datasets or not primary.contrasts:
         return []
-    problems = next(iter(read(primary.dataset, study.baseline).values()))[primary.mode].problems
+    problems = read(primary.dataset, BASE)[None][primary.mode].problems
     by_id = read_parquet(root / study.questions[primary.dataset], ["id", *GROUPED_BY]).set_index("id")
     arms: dict[str, dict[int | None, np.ndarray]] = {
         arm: {
@@ -63,9 +64,10 @@ def differences_by_level(study: StudyFile, root: Path, read: Reader) -> list[pd.
         }
         for arm in study.arm_names
     }
-    contrasts = primary.contrasts[:MOST_CONTRASTS]
-    if len(primary.contrasts) > len(contrasts):
-        print(f"differences_by_level: the first {len(contrasts)} of {len(primary.contrasts)} primary contrasts")
+    contrasts = [contrast for contrast in primary.contrasts if {contrast.arm, contrast.against} <= arms.keys()]
+    if len(contrasts) > MOST_CONTRASTS:
+        print(f"differences_by_level: the first {MOST_CONTRASTS} of {len(contrasts)} primary contrasts")
+        contrasts = contrasts[:MOST_CONTRASTS]
     parts = []
     for by in GROUPED_BY:
         rows = [of_group(group, contrasts, arms, study) for group in groups_of(by, by_id[by].reindex(problems))]
@@ -124,7 +126,7 @@ def seed_means(arms: dict[str, dict[int | None, np.ndarray]], limits: Limits, st
     """Means of all arms by seed, from which a contrast borrows a variance."""
     every = sorted({seed for seeds in arms.values() for seed in seeds if seed is not None})
     means = [[seeds[seed].mean() if seed in seeds else np.nan for seed in every] for seeds in arms.values()]
-    questions = len(next(iter(arms[study.baseline].values())))
+    questions = len(next(iter(next(iter(arms.values())).values())))
     return SeedMeans([*arms], every, np.array([means]), [limits], questions, study.seed_variance == "moderated")
 
 

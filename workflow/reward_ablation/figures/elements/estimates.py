@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from reward_ablation.analysis.evaluation.metrics import metrics_of_study, name_of
+from reward_ablation.analysis.evaluation.metrics import metrics_of_study
 from reward_ablation.analysis.statistics.limits import SHARE
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.elements.few_arms import (
@@ -29,9 +29,6 @@ from reward_ablation.figures.elements.style import (
     round_ticks,
     wrapped,
 )
-
-#: The main metric that is drawn with lenient accuracy beside it.
-STRICT = "accuracy_strict"
 
 #: Most characters in a line of an arm's name beside its row.
 NAME_WIDTH = 30
@@ -59,26 +56,20 @@ def interval(rows: pd.DataFrame, arm: str) -> tuple[float, float, float]:
     return estimate, low, high
 
 
-def draw_rows(
-    axes: Axes, rows: pd.DataFrame, study: StudyFile, arms: list[str], hollow: bool = False, shift: float = 0.0
-) -> None:
-    """Draw estimates with intervals, one arm per row from top to bottom, and behind them those of the base model.
-
-    A second metric in the same panel has hollow points. `shift` moves the points down by this share of a row.
-    """
+def draw_rows(axes: Axes, rows: pd.DataFrame, study: StudyFile, arms: list[str]) -> None:
+    """Draw estimates with intervals, one arm per row from top to bottom, and behind them those of the base model."""
     estimate, low, high = interval(rows, "base")
-    axes.axvspan(low, high, color=BASE_COLOUR, alpha=0.1 if hollow else 0.2, linewidth=0, zorder=0.5)
-    axes.axvline(estimate, color=BASE_COLOUR, linestyle="dotted" if hollow else "dashed", zorder=0.6)
+    axes.axvspan(low, high, color=BASE_COLOUR, alpha=0.2, linewidth=0, zorder=0.5)
+    axes.axvline(estimate, color=BASE_COLOUR, linestyle="dashed", zorder=0.6)
     look, flagged = arm_looks(study), set(rows.index[rows["flagged_arms"].notna()])
     for row_number, arm in enumerate(arms):
         if arm not in look:
-            if not hollow:
-                draw_others_in_row(axes, rows_of_others(rows.reset_index(), study)["estimate"], row_number)
+            draw_others_in_row(axes, rows_of_others(rows.reset_index(), study)["estimate"], row_number)
             continue
         estimate, *ends = interval(rows, arm)
-        draw_points(axes, look[arm], estimate, row_number + shift, across=ends, hollow=hollow, label=arm, **POINT)
+        draw_points(axes, look[arm], estimate, row_number, across=ends, label=arm, **POINT)
         if arm in flagged:
-            draw_flag(axes, estimate, row_number + shift)
+            draw_flag(axes, estimate, row_number)
     axes.set_ylim(len(arms) - 0.5, -0.5)
     round_ticks(axes.xaxis, 4)
 
@@ -91,19 +82,6 @@ def draw_flag(axes: Axes, x: float, y: float) -> None:
 def flag_note(table: pd.DataFrame) -> str:
     """Say what the mark of `draw_flag` means; empty if no row of the table has a flagged arm."""
     return FLAG_NOTE if table["flagged_arms"].notna().any() else ""
-
-
-def draw_main(
-    axes: Axes, evaluation_by_arm: pd.DataFrame, study: StudyFile, dataset: str, mode: str, arms: list[str]
-) -> None:
-    """Draw the main metric with filled points. Strict accuracy has lenient accuracy below, with hollow points."""
-    if study.main_metric != STRICT:
-        draw_rows(axes, select(evaluation_by_arm, dataset, mode, study.main_metric), study, arms)
-        return
-    lenient = select(evaluation_by_arm, dataset, mode, "accuracy_lenient")
-    strict = select(evaluation_by_arm, dataset, mode, STRICT)
-    draw_rows(axes, lenient, study, arms, hollow=True, shift=0.17)
-    draw_rows(axes, strict, study, arms, shift=-0.17)
 
 
 def draw_side_by_side(
@@ -128,11 +106,6 @@ def draw_side_by_side(
     axes.tick_params(axis="x", length=0)
     axes.grid(visible=False, axis="x")
     axes.set_xlim(-0.5, len(kinds) - 0.5)
-
-
-def main_label(study: StudyFile) -> str:
-    """Label of the axis of `draw_main`."""
-    return "accuracy" if study.main_metric == STRICT else name_of(study.main_metric)
 
 
 def share_axis(axes: Axes, study: StudyFile, metric: str) -> None:
@@ -186,15 +159,12 @@ def dot_handles(filled: str, hollow: str) -> list[Artist]:
     ]
 
 
-def main_legend(figure: Figure, evaluation_by_arm: pd.DataFrame, study: StudyFile, before: str = "") -> None:
-    """Put the legend of `draw_main` below the panels. Its note begins with `before`."""
+def base_legend(figure: Figure, evaluation_by_arm: pd.DataFrame, study: StudyFile, before: str = "") -> None:
+    """Put the legend of `draw_rows` below the panels. Its note begins with `before`."""
     handles: list[Artist] = [
         Line2D([], [], color=BASE_COLOUR, linestyle="dashed", label="base model"),
         Patch(facecolor=BASE_COLOUR, alpha=0.2, label="interval of the base model"),
     ]
-    if study.main_metric == STRICT:
-        lenient = Line2D([], [], color=BASE_COLOUR, linestyle="dotted", label="base model, lenient accuracy")
-        handles = [*dot_handles("strict accuracy", "lenient accuracy"), *handles, lenient]
     legend_below(figure, handles, before + base_note(study) + flag_note(evaluation_by_arm) + others_note(study))
 
 

@@ -26,7 +26,7 @@ from reward_ablation.figures.elements.few_arms import draw_others_in_row, others
 from reward_ablation.figures.elements.style import WIDTH, Look, draw_points, legend_below, round_ticks, zero_line
 
 #: Longest interval that an axis makes room for, in lengths of the usual interval. Longer ones end in an arrow.
-MOST_LENGTHS = 4
+MOST_LENGTHS = 10
 
 #: What the arrows mean.
 ARROWS = " Arrows: the interval goes on."

@@ -10,10 +10,9 @@ from matplotlib.figure import Figure, SubFigure
 from reward_ablation.analysis.evaluation.metrics import name_of
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.elements.estimates import (
+    base_legend,
     datasets_and_modes,
-    draw_main,
-    main_label,
-    main_legend,
+    draw_rows,
     row_height,
     select,
     share_axis,
@@ -40,10 +39,10 @@ def draw_table(figure: Figure | SubFigure, evaluation_by_arm: pd.DataFrame, stud
     matrix, *grid = figure.subplots(1, 1 + len(panels), sharey=True, width_ratios=widths)
     weight_matrix(matrix, study, arms)
     for panel, (dataset, mode, _) in zip(grid, panels, strict=True):
-        draw_main(panel, evaluation_by_arm, study, dataset, mode, arms)
+        draw_rows(panel, select(evaluation_by_arm, dataset, mode, study.main_metric), study, arms)
         panel.tick_params(axis="y", length=0)
         panel.set_title(f"{dataset},\n{mode}", loc="left")
-        panel.set_xlabel(main_label(study))
+        panel.set_xlabel(name_of(study.main_metric))
         share_axis(panel, study, study.main_metric)
 
 
@@ -79,5 +78,5 @@ def arms(evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
         figure = Figure(figsize=(width, height))
         draw_table(figure, evaluation_by_arm, few)
     before = f"Best arm first, by {name_of(study.main_metric)} in the first panel. "
-    main_legend(figure, evaluation_by_arm, few, before)
+    base_legend(figure, evaluation_by_arm, few, before)
     return figure

@@ -8,11 +8,9 @@ from matplotlib.figure import Figure
 from reward_ablation.analysis.evaluation.metrics import panels as metric_panels
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.elements.estimates import (
+    base_legend,
     datasets_and_modes,
-    draw_main,
     draw_rows,
-    main_label,
-    main_legend,
     name_rows,
     row_height,
     select,
@@ -28,18 +26,15 @@ def evaluation(evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
     arms = with_others(study, study.arm_names)
     rows = datasets_and_modes(evaluation_by_arm, study)
     figure = Figure(figsize=(WIDTH, len(rows) * (row_height(arms) * len(arms) + 0.75) + 0.4))
-    metrics = {**metric_panels(study), study.main_metric: main_label(study)}
+    metrics = metric_panels(study)
     widths = [5, *[3] * (len(metrics) - 1)]
     grid = figure.subplots(len(rows), len(metrics), squeeze=False, sharey="row", width_ratios=widths)
     for panels, (dataset, mode, questions) in zip(grid, rows, strict=True):
         for panel, (metric, label) in zip(panels, metrics.items(), strict=True):
-            if metric == study.main_metric:
-                draw_main(panel, evaluation_by_arm, study, dataset, mode, arms)
-            else:
-                draw_rows(panel, select(evaluation_by_arm, dataset, mode, metric), study, arms)
+            draw_rows(panel, select(evaluation_by_arm, dataset, mode, metric), study, arms)
             panel.set_xlabel(label)
             share_axis(panel, study, metric)
         name_rows(panels[0], arms)
         panels[0].set_title(f"{dataset}, {mode}: {questions:,} questions", loc="left")
-    main_legend(figure, evaluation_by_arm, study)
+    base_legend(figure, evaluation_by_arm, study)
     return figure
