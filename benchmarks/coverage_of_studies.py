@@ -4,9 +4,10 @@
 
 Each arm answers 200 questions with 4 samples. The chance of a right answer is logistic in the question's difficulty, a
 level of arm and seed, and an interaction of both, as in benchmarks/coverage.py. The methods differ in the variance
-between seeds. `moderated` estimates it in part from the other arms, and `per_arm` from the arm or pair alone. `t` is
-Student's t over the seeds' means. `questions` has no variance between seeds: its standard error is that over questions
-of the mean over seeds (Miller, "Adding Error Bars to Evals", 2024, arXiv 2411.00640).
+between seeds. `moderated` estimates it in part from the other arms, `per_arm` from the arm or pair alone, and `pooled`
+from all arms as if their seeds differed alike. `t` is Student's t over the seeds' means. `questions` has no variance
+between seeds: its standard error is that over questions of the mean over seeds (Miller, "Adding Error Bars to Evals",
+2024, arXiv 2411.00640).
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ DOCUMENT = "statistics.md"
 QUESTIONS, SAMPLES, RESAMPLES, CONFIDENCE = 200, 4, 500, 0.95
 SEEDS = [2, 3, 5]
 METHODS = ["moderated", "per_arm", "t", "questions"]
+POOLED = "pooled"
 
 #: Number of studies that are simulated together and share one set of resamples.
 BATCH = 100
@@ -77,6 +79,13 @@ SIZES = [
     ),
     Scenario("half of the seeds switch", (0.875,) * 4, switching=True),
 ]
+OF_POOLED = {
+    "alike, spread .1",
+    "alike, spread .4",
+    "last arm 4 times .1",
+    "last arm 8 times .1",
+    "baseline 8 times .1",
+}
 POWER = Scenario("power", (0.5, 0.55, 0.6, 0.7), (0.2, 0.2, 0.2, 0.2))
 
 
@@ -131,7 +140,8 @@ def estimated(
             p = 2 * student.sf(np.abs(estimate) / error, degrees)
         return estimate - half, estimate + half, np.nan_to_num(p, nan=1.0)
     coefficients = dict(zip(means.arms, contrast, strict=True))
-    variance = replace(means, lends=method == "moderated").of_contrast(coefficients, means.seeds)
+    lends = method in ("moderated", POOLED)
+    variance = replace(means, lends=lends).of_contrast(coefficients, means.seeds, pooled=method == POOLED)
     limits = (np.full(studies, float(contrast.min() < 0) * -1.0), np.ones(studies))
     of = distribution(of_contrast, resampled_seeds(of_contrast, label, RESAMPLES), label, limits, variance)
     return *intervals(of, CONFIDENCE), p_values(of)
@@ -145,7 +155,7 @@ def measure(scenario: Scenario, seeds: int, studies: int) -> dict[str, Any]:
     for arm in range(1, arms):
         truth = scenario.accuracies[arm] - scenario.accuracies[0]
         truths[f"difference {arm}"] = (identity[arm] - identity[0], truth)
-    held: dict[str, dict[str, list[np.ndarray]]] = {method: {} for method in METHODS}
+    held: dict[str, dict[str, list[np.ndarray]]] = {method: {} for method in [*METHODS, POOLED]}
     for batch in range(studies // BATCH):
         values = simulated(scenario, seeds, rng, scenario.questions)
         names, numbers = [str(arm) for arm in range(arms)], list(range(seeds))
@@ -199,6 +209,18 @@ def coverage_table(rows: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
+def pooled_table(rows: list[dict[str, Any]]) -> list[str]:
+    """Markdown: coverage and length of differences if the seeds of all arms count as alike."""
+    lines = ["| arms | seeds | moderated | pooled | length, pooled over moderated |", "| --- " * 5 + "|"]
+    for row in rows:
+        for cell in row["cells"]:
+            shares = [of_kind(cell[method], "holds", "difference") for method in ("moderated", POOLED)]
+            lengths = [np.mean(of_kind(cell[method], "length", "difference")) for method in ("moderated", POOLED)]
+            held = " | ".join(f"{100 * np.mean(of):.1f} ({100 * min(of):.1f})" for of in shares)
+            lines.append(f"| {row['scenario'][0]} | {cell['seeds']} | {held} | {lengths[1] / lengths[0]:.2f} |")
+    return lines
+
+
 def sizes_table(rows: list[dict[str, Any]]) -> list[str]:
     """Markdown: coverage by number of questions, and how often a difference has p < .001."""
     lines = ["| spread of seeds | questions | seeds | accuracy | difference | p < .001, % |", "| --- " * 6 + "|"]
@@ -234,7 +256,9 @@ def table(result: dict[str, Any]) -> str:
     )
     power = "Power of Holm's tests of three differences. Seeds have a spread of .2 on the logistic scale:"
     sizes = "Coverage of the moderated intervals by the number of questions, which no arm's accuracy depends on:"
+    pooled = "Coverage and length of differences if the seeds of all arms count as alike (`pooled`):"
     parts = [[note], [power], power_table(result["power"]), [sizes], sizes_table(result["sizes"])]
+    parts += [[pooled], pooled_table([row for row in result["coverage"] if row["scenario"][0] in OF_POOLED])]
     return "\n".join([*coverage_table(result["coverage"]), *(line for part in parts for line in ("", *part))])
 
 

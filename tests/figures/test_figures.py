@@ -182,7 +182,11 @@ def test_evaluation_shows_estimates_with_their_intervals(made_up):
     assert ends == pytest.approx([row["low"], row["high"]])
     base = table.set_index(["arm", "mode", "metric"]).loc[("base", "greedy", "format")]
     assert any(np.allclose(drawn.get_xdata(), base["estimate"]) for drawn in adherence.get_lines())
-    assert [axes.get_xlabel() for axes in figure.axes[:3]] == ["strict accuracy", "format adherence", "completion tokens"]
+    assert [axes.get_xlabel() for axes in figure.axes[:3]] == [
+        "strict accuracy",
+        "format adherence",
+        "completion tokens",
+    ]
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0])

@@ -43,7 +43,7 @@ def tables(study):
             value=lambda table: rng.uniform(0, 1, len(table)), unscored=0
         ),
         "paired_differences": rows(arm=others, mode=modes, metric=metrics).assign(
-            baseline=baseline, provenance="same", family="exploratory"
+            baseline=baseline, provenance="same", family="exploratory", pooled_low=np.nan, pooled_high=np.nan
         ),
         "component_effects": rows(
             mode=modes, metric=metrics, method=["leave_one_out"], component=study.components

@@ -81,7 +81,7 @@ def test_verdicts_and_holm_over_all_claims(table):
 
 def test_what_is_not_known_is_empty_in_the_table_and_said(root, table):
     lines = (root / "tables" / "claims.csv").read_text().splitlines()
-    assert [line.rpartition(",")[2] for line in lines] == ["runs_then", "0", "4", "0", "0", ""]
+    assert [line.rpartition(",")[2].strip(chr(34)) for line in lines] == ["runs_then", "0", "4", "0", "0", ""]
     assert table["runs_then"].isna().tolist() == [False] * 4 + [True]
     assert "not known whether before the first run" in (root / "tables" / "claims.html").read_text()
     assert "not known whether before the first run" in "".join(
@@ -124,7 +124,9 @@ def test_the_summary_has_a_card_a_claim(root):
     assert first.startswith(r"- **format_rises: supported** (row 1). \<script>alert(1)\</script> \| \${x} \[a\]")
     assert "\u202e" not in "".join(parts)
     assert re.search(
-        r"measured: 0\.\d{3} \[0\.\d{3}, 0\.\d{3}\], Holm p 0\.\d{3} \(3 seeds, 200 questions\)$", first, re.MULTILINE
+        r"measured: 0\.\d{3} \[0\.\d{3}, 0\.\d{3}\], Holm p (0\.\d{3}|< 0\.001) \(3 seeds, 200 questions\)$",
+        first,
+        re.MULTILINE,
     )
     assert "claimed: format adherence on gsm8k_test (sampled), format_only minus correctness_only: below 0" in second
     assert second.endswith("Declared when 4 runs had begun: what these runs may have suggested, they cannot confirm.")

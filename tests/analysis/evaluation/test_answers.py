@@ -1,5 +1,7 @@
 """Numbers by hand: two questions; the first has two samples, one of them right."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -35,6 +37,8 @@ def by_metric(means: QuestionMeans) -> pd.DataFrame:
     """Values of a run, a row a mode, a column a metric."""
     return of_run(means, "base", None).pivot(index="mode", columns="metric", values="value")
 
+
+NOTHING_DECLARED = SimpleNamespace(contrasts=[], dataset="gsm8k", mode="greedy", metric="accuracy_strict")
 
 ONE_SEED = answers(
     [
@@ -134,7 +138,7 @@ def test_difference_is_paired_by_seed_and_question():
     # Seeds come in another order than the baseline's.
     arms = {"arm": {1: better, 0: better}, "baseline": {0: baseline, 1: baseline}}
     both = {arm: answered(of_arm, "gsm8k", 200) for arm, of_arm in arms.items()}
-    study = StudyFile.model_construct(confidence=0.95, equivalence_margin=0.9)
+    study = StudyFile.model_construct(confidence=0.95, equivalence_margin=0.9, primary=NOTHING_DECLARED)
     table = difference_rows("arm", "baseline", both, "gsm8k", study, {})
     table = table.set_index(["mode", "metric"])
     row = table.loc[("sampled", "accuracy_strict")]
@@ -162,7 +166,7 @@ def test_arms_with_different_seeds_are_compared_by_all_seeds_of_each():
     better, baseline = question_means(ONE_SEED.assign(correct_strict=True)), question_means(ONE_SEED)
     arms = {"arm": {0: better, 1: baseline}, "baseline": {5: baseline, 6: baseline, 9: better, 8: better, 7: better}}
     both = {arm: answered(of_arm, "gsm8k", 200) for arm, of_arm in arms.items()}
-    study = StudyFile.model_construct(confidence=0.95, equivalence_margin=None)
+    study = StudyFile.model_construct(confidence=0.95, equivalence_margin=None, primary=NOTHING_DECLARED)
     row = difference_rows("arm", "baseline", both, "gsm8k", study, {}).set_index(["mode", "metric"])
     row = row.loc[("sampled", "accuracy_strict")]
     assert row["estimate"] == pytest.approx((1 + 0.75) / 2 - (3 * 1 + 2 * 0.75) / 5)
@@ -195,7 +199,7 @@ def test_a_seed_that_is_missing_or_added_makes_no_interval_longer():
 def test_an_arm_with_one_seed_is_compared_with_the_same_seed():
     better, baseline = question_means(ONE_SEED.assign(correct_strict=True)), question_means(ONE_SEED)
     both = {"arm": answered({1: better}, "gsm8k", 200), "baseline": answered({0: better, 1: baseline}, "gsm8k", 200)}
-    study = StudyFile.model_construct(confidence=0.95, equivalence_margin=None)
+    study = StudyFile.model_construct(confidence=0.95, equivalence_margin=None, primary=NOTHING_DECLARED)
     row = difference_rows("arm", "baseline", both, "gsm8k", study, {}).set_index(["mode", "metric"])
     row = row.loc[("sampled", "accuracy_strict")]
     assert (row["estimate"], row["seeds"]) == (0.25, 1)

@@ -143,3 +143,11 @@ def test_seeds_that_agree_by_chance_give_no_tiny_p_value(seeds):
         p.append(2 * t.sf(np.abs(estimate) / np.sqrt(found.variance / seeds), found.degrees))
     assert np.mean(np.array(p) < 0.001) <= 0.005
     assert np.mean(np.array(p) >= 0.05) >= 0.94
+
+
+def test_pooled_is_the_residual_of_arms_by_seeds():
+    values = np.random.default_rng(5).normal(0, 1, (1, 4, 3))
+    found = small(values).of_contrast({"b": 1.0, "a": -1.0}, [0, 1, 2], pooled=True)
+    residual = values[0] - values[0].mean(axis=0) - values[0].mean(axis=1, keepdims=True) + values[0].mean()
+    assert found.degrees[0] == pytest.approx(3 * 2)
+    assert found.variance[0] == pytest.approx(1e-8 * 2 * (residual**2).sum() / 6)

@@ -15,8 +15,9 @@ from reward_ablation.analysis.claims.words import (
     verdicts,
     withdrawn,
 )
-from reward_ablation.analysis.evaluation.metrics import name_of
+from reward_ablation.analysis.evaluation.metrics import metrics_of_study, name_of
 from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.analysis.words import number
 from reward_ablation.study.looks import looks_text
 from reward_ablation.study.primary import Primary
 from reward_ablation.study.standing import when_sentence
@@ -41,6 +42,25 @@ def primary_question(study: StudyFile, table: pd.DataFrame) -> list[str]:
         *sequential(study),
         f"{primary.dataset}, {primary.mode}, {name} (table `paired_differences`): {result}",
         compared(study, rows, ["arm", "baseline"], "difference", margin, more),
+        *pooled(study, rows),
+    ]
+
+
+def pooled(study: StudyFile, rows: pd.DataFrame) -> list[str]:
+    """The primary differences if the seeds of all arms differ alike, as a sentence; nothing where that is not known."""
+    limits = metrics_of_study(study).limits(study.primary.metric)
+    known = rows[rows["pooled_low"].notna()]
+    ends = [[number(float(end), limits) for end in known[f"pooled_{name}"]] for name in ("low", "high")]
+    intervals = [
+        f"{arm} against {baseline} [{low}, {high}]"
+        for arm, baseline, low, high in zip(known["arm"], known["baseline"], *ends, strict=True)
+    ]
+    if not intervals or is_sequential(study):
+        return []
+    return [
+        f"A check, and not the answer: if the seeds of all arms differed alike, the intervals would be "
+        f"{', '.join(intervals)} (columns `pooled_low`, `pooled_high`). They are too short where the seeds of one arm, "
+        "above all of the baseline, differ more than those of the others."
     ]
 
 

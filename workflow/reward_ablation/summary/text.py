@@ -179,7 +179,11 @@ def about_seeds(study: StudyFile) -> str:
         "clearly differ more (table `evaluation_by_arm`, column `flagged_arms`)."
     )
     own = "Intervals and tests partly rest on this, and other seeds may give another result."
-    return f"{seeds} say little about how much seeds differ. {borrowed if study.seed_variance == 'moderated' else own}"
+    reason = borrowed if study.seed_variance == "moderated" else own
+    return (
+        f"{seeds} say little about how much seeds differ. {reason} So two equal means can have intervals of different "
+        "lengths."
+    )
 
 
 def weights(study: StudyFile) -> str:

@@ -15,6 +15,7 @@ from reward_ablation.analysis.statistics.estimates import (
     Distribution,
     distribution,
     intervals,
+    moderated,
     p_equivalent,
     p_values,
     resampled_seeds,
@@ -169,8 +170,37 @@ def difference_rows(
         other = answers[against][mode]
         mean, flags = distribution_of_difference(of_arm, other, arm, against, dataset, means.get(mode))
         columns = tested_columns(mean, of_arm, study.confidence, study.equivalence_margin)
+        columns |= {"pooled_low": np.nan, "pooled_high": np.nan}
+        if is_primary(study, arm, against, dataset, mode) and mode in means and mean.seeds > 1:
+            columns |= pooled_columns(mean, of_arm, other, {arm: 1.0, against: -1.0}, means[mode], study)
         parts.append(columns | {"mode": mode, "flagged_arms": flags})
     return rows_of_parts(parts, arm=arm, baseline=against, dataset=dataset)
+
+
+def is_primary(study: StudyFile, arm: str, against: str, dataset: str, mode: str) -> bool:
+    """Whether the study declared this comparison."""
+    primary = study.primary
+    pairs = [(contrast.arm, contrast.against) for contrast in primary.contrasts]
+    return (primary.dataset, primary.mode) == (dataset, mode) and (arm, against) in pairs
+
+
+def pooled_columns(
+    mean: Distribution,
+    own: Answered,
+    other: Answered,
+    contrast: Mapping[str, float],
+    means: SeedMeans,
+    study: StudyFile,
+) -> Columns:
+    """Ends of the interval of the primary metric if the seeds of all arms differ alike: a check, not the answer."""
+    if not paired_by_seed(own, other) or not means.lends:
+        return {}
+    variance = means.of_contrast(
+        contrast, [seed for seed in own.seeds if seed is not None and seed in other.seeds], pooled=True
+    )
+    ends = intervals(mean._replace(spread=moderated(mean.spread, mean.seeds, variance)), study.confidence)
+    primary = np.array(own.metrics) == study.primary.metric
+    return {f"pooled_{name}": np.where(primary, end, np.nan) for name, end in zip(("low", "high"), ends, strict=True)}
 
 
 def distribution_of_difference(

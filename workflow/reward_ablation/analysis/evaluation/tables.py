@@ -40,13 +40,14 @@ SCHEMAS = {
     ),
     # flagged_arms: those whose seeds differ more than chance allows.
     "evaluation_by_arm": columns((TEXT, "arm dataset mode metric"), *ESTIMATE, (TEXT, "flagged_arms")),
+    # pooled_low, pooled_high: interval of a primary difference if the seeds of all arms differ alike.
     # baseline: the arm that is compared with; family: primary or exploratory; p_equivalent: of a difference as large as
     # the study's equivalence margin, or larger; decision: of a sequential study on a primary difference: different,
     # equivalent, open or undecided; its interval is then a repeated one, and p_holm is corrected for all looks.
     "paired_differences": columns(
         (TEXT, "arm baseline dataset mode metric"),
         *ESTIMATE,
-        (NUMBER, "p p_holm p_equivalent"),
+        (NUMBER, "p p_holm p_equivalent pooled_low pooled_high"),
         (TEXT, "family decision flagged_arms provenance"),
     ),
     # method: the design's definition of an effect: leave_one_out, over_control, main_effect, regression or

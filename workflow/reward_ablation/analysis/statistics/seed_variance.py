@@ -149,18 +149,21 @@ class SeedMeans:
         ratio = self.squares * degrees_of_others / (np.maximum(others, 1e-12) * degrees)
         return np.where(self.tested, f_distribution.sf(ratio, degrees, degrees_of_others), 1.0)
 
-    def of_contrast(self, coefficients: Mapping[str, float], seeds: Sequence[int]) -> SeedVariance:
+    def of_contrast(
+        self, coefficients: Mapping[str, float], seeds: Sequence[int], pooled: bool = False
+    ) -> SeedVariance:
         """Moderated variance of a contrast of arms over two or more seeds, which all its arms have.
 
         Arms that lend have all these seeds and runs of their own, and their seeds do not seem to differ more than
-        those of other arms. A contrast borrows nothing where the seeds of one of its arms seem to.
+        those of other arms. A contrast borrows nothing where the seeds of one of its arms seem to. `pooled` takes all
+        arms for alike, and borrows without a limit: the residual of a two-way analysis of arms by seeds.
         """
         contrast = np.array([coefficients.get(arm, 0.0) for arm in self.arms])
         concerned = contrast != 0
         places = [self.seeds.index(seed) for seed in seeds]
         chosen = self.values[:, concerned][:, :, places]
         own = np.einsum("a,mas->ms", contrast[concerned], chosen).var(axis=1, ddof=1)
-        doubtful = self.p_unlike < DOUBTFUL
+        doubtful = (self.p_unlike < DOUBTFUL) & (not pooled)
         distinct = ~np.isin(self.kind, self.kind[concerned])
         distinct &= np.isin(np.arange(len(self.arms)), np.unique(self.kind, return_index=True)[1])
         lending = (self.known[:, places].all(axis=1) & distinct & ~doubtful) | concerned
@@ -168,7 +171,8 @@ class SeedMeans:
         deviations = deviations - deviations.mean(axis=2, keepdims=True)
         prior, prior_degrees = _prior(deviations, contrast * np.where(concerned, self.slope, 0.0), lending)
         alone = (doubtful & concerned).any(axis=1) | (not self.lends)
-        borrowed = np.where(alone, 0.0, np.minimum(prior_degrees, most_borrowed(len(seeds))))
+        most = np.inf if pooled else most_borrowed(len(seeds))
+        borrowed = np.where(alone, 0.0, np.minimum(prior_degrees, most))
         degrees = len(seeds) - 1 + borrowed
         variance = ((len(seeds) - 1) * own + borrowed * prior) / degrees
         return SeedVariance(np.maximum(variance, self._floor(contrast, places, own)), degrees)
