@@ -27,7 +27,7 @@ from reward_ablation.figures.elements.style import STYLE
 
 FOLDER = Path(__file__).parents[1] / "images" / "gallery"
 #: Figures that the demo does not have, drawn from a made-up study.
-OF_METHODS = ("method_weights", "methods_offline")
+OF_METHODS = ("method_weights", "methods_offline", "by_level")
 OF_PROBLEMS = "problem_curves"
 #: Pictures are for a page of the site and stay small in the repository.
 MOST_BYTES = 60_000

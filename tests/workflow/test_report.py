@@ -15,7 +15,7 @@ from .test_policy import HARMS, RAN, after_all_harms
 
 pytestmark = pytest.mark.slow
 
-IMAGE, VECTOR = "image (PNG)", "vector (PDF)"
+IMAGE, VECTOR = "image with caption (PNG)", "paper (PDF)"
 
 #: What the report has beside the figures, by category.
 OTHERS = {
@@ -93,7 +93,7 @@ def test_every_category_and_entry_is_listed(browser, report):
         assert sorted(set(show(browser, category))) == titles
 
 
-def test_the_switch_chooses_between_image_and_vector_graphic(browser):
+def test_the_switch_chooses_between_the_image_and_the_graphic_for_a_paper(browser):
     titles = show(browser, "Training")
     assert sorted(titles) == TITLES["Training"]  # each once
     title = FIGURES["rewards"].title

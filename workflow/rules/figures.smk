@@ -12,7 +12,7 @@ for figure, entry in figures_of(study.asked_tables).items():
                 f"<results>/figures/{figure}.pdf",
                 category=entry.category,
                 caption=f"../report/{figure}.rst",
-                labels={"title": entry.title, "format": "for a paper (PDF)"},
+                labels={"title": entry.title, "format": "paper (PDF)"},
             ),
             caption=f"<results>/figures/{figure}.txt",
             page=f"<results>/figures/pages/{figure}.pdf",
@@ -20,7 +20,7 @@ for figure, entry in figures_of(study.asked_tables).items():
                 f"<results>/figures/{figure}.png",
                 category=entry.category,
                 caption=f"../report/{figure}.rst",
-                labels={"title": entry.title, "format": "with its caption (PNG)"},
+                labels={"title": entry.title, "format": "image with caption (PNG)"},
             ),
         log:
             f"<logs>/figures/{figure}.log",
