@@ -181,8 +181,8 @@ def about_seeds(study: StudyFile) -> str:
     own = "Intervals and tests partly rest on this, and other seeds may give another result."
     reason = borrowed if study.seed_variance == "moderated" else own
     return (
-        f"{seeds} say little about how much seeds differ. {reason} So two equal means can have intervals of different "
-        "lengths."
+        f"{seeds} say little about how much seeds differ. {reason} That is why two equal means can have intervals of "
+        "different lengths."
     )
 
 
