@@ -133,18 +133,6 @@ def measured_cosines(tables: dict[str, Any], across: bool = True) -> dict[tuple[
     return cosines_of(grams)
 
 
-def projected_cosines(tables: dict[str, Any]) -> dict[tuple[str, str, str], float]:
-    """Cosines as `cosines_of` gives them, from the projections that are stored to compare steps and runs."""
-    rows = tables["projections"].to_pandas()
-    rows["vector"] = [np.asarray(row.direction, float) * row.norm for row in rows.itertuples()]
-    grams: dict[str, np.ndarray] = {"all": np.zeros((len(COMPONENTS),) * 2)}
-    for layer, of_layer in rows.groupby("layer", sort=False):
-        vectors = np.stack([of_layer[of_layer.component == name]["vector"].iloc[0] for name in COMPONENTS])
-        grams[layer] = vectors @ vectors.T
-        grams["all"] = grams["all"] + grams[layer]
-    return cosines_of(grams)
-
-
 def errors(found: dict[tuple, float], reference: dict[tuple, float]) -> dict[str, float]:
     """Errors of cosines: the largest of those over all layers, and the median and the largest of those by layer."""
     differences = {key: abs(found[key] - value) for key, value in reference.items()}
@@ -192,7 +180,6 @@ def measure(config: dict[str, Any], folder: Path) -> dict[str, Any]:
         "4 micro-batches, without the terms between them": lambda: measured_cosines(several, across=False),
         "separate passes, bfloat16": lambda: cosines_of(separate_passes(load_model(model), batch, autocast=True)),
         "one pass, bfloat16": lambda: measured_cosines(by_trainer("bf16", bf16=True)),
-        "projections": lambda: projected_cosines(one_pass),
     }
     result: dict[str, Any] = {"ways": {}}
     for way, cosines in ways.items():

@@ -1,4 +1,4 @@
-"""Sample Gram matrices and projections are the same after writing and reading, and their files stay small."""
+"""Sample Gram matrices are the same after writing and reading, and their files stay small."""
 
 import numpy as np
 import pyarrow as pa
@@ -8,14 +8,10 @@ import pytest
 from reward_ablation.gram.store import (
     GRAM_SCHEMA,
     GRAMS_FILE,
-    PROJECTION_SCHEMA,
-    PROJECTIONS_FILE,
     ROW_SCHEMA,
     ROWS_FILE,
     StoredGrams,
     gram_table,
-    projection_table,
-    read_projections,
     row_table,
 )
 from reward_ablation.system.errors import StudyError
@@ -47,7 +43,6 @@ def test_tables_have_their_columns():
     grams = random_grams(0, 3, 4)
     assert gram_table(1, 0, ["a", "b", "c"], grams).schema == GRAM_SCHEMA
     assert labels(1, 0, 4).schema == ROW_SCHEMA
-    assert projection_table(1, ["a"], [("alone", "x")], np.ones((1, 1, 5))).schema == PROJECTION_SCHEMA
 
 
 def test_the_triangle_is_row_by_row_without_the_diagonal():
@@ -87,46 +82,27 @@ def test_a_single_row_has_no_cosine(tmp_path):
     np.testing.assert_array_equal(StoredGrams(tmp_path, [1])[1][0].grams, np.full((3, 1, 1), 4.0))
 
 
-def test_projections_come_back(tmp_path):
-    projections = np.random.default_rng(0).normal(size=(2, 2, 509))
-    projections[1, 0] = 0
-    vectors = [("alone", "format"), ("share", "length")]
-    write_parquet(projection_table(5, ["embed_tokens", "norm"], vectors, projections), tmp_path / PROJECTIONS_FILE)
-    table = read_projections(tmp_path, 5).set_index(["layer", "definition", "component"])
-    row = table.loc[("norm", "share", "length")]
-    np.testing.assert_allclose(row["norm"] * row["direction"], projections[1, 1], rtol=1e-3, atol=1e-4)
-    zero = table.loc[("norm", "alone", "format")]
-    assert zero["norm"] == 0
-    assert len(zero["direction"]) == 0
-
-
 def test_what_is_not_there_is_told_in_one_line(tmp_path):
-    for read in (lambda folder: StoredGrams(folder, [1]), lambda folder: read_projections(folder, 1)):
-        with pytest.raises(StudyError, match="there is no such file"):
-            read(tmp_path)
+    with pytest.raises(StudyError, match="there is no such file"):
+        StoredGrams(tmp_path, [1])
     write_steps(tmp_path, {(2, 0): random_grams(0, 3, 4)})
-    write_parquet(projection_table(2, ["x"], [("alone", "a")], np.ones((1, 1, 3))), tmp_path / PROJECTIONS_FILE)
     with pytest.raises(StudyError, match="step 1 was not measured") as error:
-        read_projections(tmp_path, 1)
-    with pytest.raises(StudyError, match="step 1 was not measured"):
         StoredGrams(tmp_path, [1, 2])[1]
     assert "\n" not in str(error.value)
 
 
 def test_a_step_of_64_completions_and_30_layers_is_under_a_megabyte(tmp_path):
-    """The figure that the documentation states: 400 kB, whatever the gradients are."""
+    """The figure that the documentation states: 200 kB, whatever the gradients are."""
     rng = np.random.default_rng(0)
     layers = [f"layers.{n}" for n in range(30)]
     gradients = rng.normal(size=(30, 64, 400))
-    vectors = [(definition, name) for definition in ("alone", "share") for name in ("correctness", "format", "length")]
     tables = [
         gram_table(1, 0, layers, gradients @ gradients.swapaxes(1, 2)),
         labels(1, 0, 64),
-        projection_table(1, layers, vectors, rng.normal(size=(30, 6, 509))),
     ]
     sizes = []
     for n, table in enumerate(tables):
         write_parquet(table, tmp_path / f"{n}.parquet")
         sizes.append((tmp_path / f"{n}.parquet").stat().st_size)
         assert pq.read_table(tmp_path / f"{n}.parquet").equals(table)
-    assert sum(sizes) < 400_000
+    assert sum(sizes) < 200_000

@@ -94,8 +94,6 @@ def assert_same(one: Path, several: Path) -> None:
     parts = second[["self", "same_prompt", "cross_prompt", "across_blocks"]].sum(axis=1, skipna=False)
     assert parts.to_numpy() == pytest.approx(second.cosine.to_numpy(), abs=1e-5, nan_ok=True)
     assert second.across_blocks.abs().max() > 0.01
-    for first, second in zip(_projections(one), _projections(several), strict=True):
-        assert np.abs(first - second).max() < 1e-3 * np.linalg.norm(first)  # kept in half precision
     names = sorted(path.name for path in one.glob("gradients_step_*.npz"))
     assert names == sorted(path.name for path in several.glob("gradients_step_*.npz"))
     for name in names:
@@ -128,11 +126,6 @@ def assert_shares_are_the_training_gradient(run: Path, step: int) -> None:
 
 def _norms(run: Path) -> list[float]:
     return pd.read_parquet(run / "metrics.parquet").grad_norm.tolist()
-
-
-def _projections(run: Path) -> list[np.ndarray]:
-    table = pd.read_parquet(run / "projections.parquet").sort_values(["step", "layer", "component"])
-    return [np.asarray(row.direction, float) * row.norm for row in table.itertuples()]
 
 
 def _assert_same_arrays(first, second) -> None:

@@ -61,7 +61,7 @@ def test_a_run_by_trls_own_backward_pass_has_all_but_gradients(train):
     assert metrics.grad_norm.tolist() == pytest.approx(
         pd.read_parquet(other / "metrics.parquet").grad_norm.tolist(), rel=1e-4
     )
-    for name in ("gradients", "sample_grams", "sample_gram_rows", "projections"):
+    for name in ("gradients", "sample_grams", "sample_gram_rows"):
         assert pq.read_schema(own / f"{name}.parquet") == pq.read_schema(other / f"{name}.parquet")
         assert pq.read_metadata(own / f"{name}.parquet").num_rows == 0
 
@@ -187,7 +187,6 @@ def test_run_json_says_what_was_trained_and_lists_its_files(train):
         "gradients.parquet",
         "metrics.parquet",
         "model",
-        "projections.parquet",
         "rollouts.parquet",
         "run.json",
         "sample_gram_rows.parquet",

@@ -1,4 +1,4 @@
-"""The files of sample Gram matrices and of projected gradients: making and reading the rows of a step.
+"""The files of sample Gram matrices: making and reading the rows of a step.
 
 Arrays are stored as lists in Parquet, which can be read anywhere. A run adds rows step by step.
 """
@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from reward_ablation.system.errors import StudyError
 
-GRAMS_FILE, ROWS_FILE, PROJECTIONS_FILE = "sample_grams.parquet", "sample_gram_rows.parquet", "projections.parquet"
+GRAMS_FILE, ROWS_FILE = "sample_grams.parquet", "sample_gram_rows.parquet"
 
 #: Columns of `sample_grams.parquet`. `cosines` is the triangle above the diagonal, row by row, of the Gram matrix of
 #: the rows at unit length. Half precision is accurate to 5e-4 of a cosine's size, for any norms.
@@ -43,18 +43,6 @@ ROW_SCHEMA = pa.schema(
         ("rollout", pa.int64()),
         ("family", pa.string()),
         ("token_weight", pa.float32()),
-    ]
-)
-
-#: Columns of `projections.parquet`. `direction` has unit length; it is empty where the gradient is zero.
-PROJECTION_SCHEMA = pa.schema(
-    [
-        ("step", pa.int64()),
-        ("layer", pa.string()),
-        ("component", pa.string()),
-        ("definition", pa.string()),
-        ("norm", pa.float32()),
-        ("direction", pa.list_(pa.float16())),
     ]
 )
 
@@ -122,24 +110,6 @@ def row_table(
     return _table(ROW_SCHEMA, [step] * size, [block] * size, range(size), *described)
 
 
-def projection_table(
-    step: int, layers: Sequence[str], vectors: Sequence[tuple[str, str]], projections: np.ndarray
-) -> pa.Table:
-    """(L, V, D) projections of gradients, named by definition and component, as rows of `projections.parquet`."""
-    flat = np.asarray(projections, dtype=np.float64).reshape(-1, projections.shape[-1])
-    norms = np.linalg.norm(flat, axis=1)
-    directions = np.divide(flat, norms[:, None], out=np.zeros_like(flat), where=norms[:, None] > 0)
-    return _table(
-        PROJECTION_SCHEMA,
-        [step] * len(flat),
-        [layer for layer in layers for _ in vectors],
-        [component for _, component in vectors] * len(layers),
-        [definition for definition, _ in vectors] * len(layers),
-        norms.astype(np.float32),
-        _lists(directions.astype(np.float16), norms > 0),
-    )
-
-
 def _read_steps(path: Path, steps: Collection[int]) -> pa.Table:
     if not path.exists():
         raise StudyError(f"{path}: there is no such file; a run with gradients.every: 0 writes none")
@@ -184,12 +154,3 @@ class StoredGrams:
         matrices[:, *np.triu_indices(size, 1)] = cosines.reshape(len(layers), size * (size - 1) // 2)
         matrices += matrices.swapaxes(1, 2) + np.eye(size)
         return StoredBlock(layers, matrices * norms[:, :, None] * norms[:, None, :], rows)
-
-
-def read_projections(folder: Path, step: int) -> pd.DataFrame:
-    """Projections of one step from the folder of a run: columns `PROJECTION_SCHEMA`, directions of unit length."""
-    table = _read_steps(Path(folder) / PROJECTIONS_FILE, [step]).to_pandas()
-    if table.empty:
-        raise _not_measured(Path(folder) / PROJECTIONS_FILE, step)
-    directions = [np.asarray(direction, dtype=np.float64) for direction in table["direction"]]
-    return table.assign(direction=[direction / (np.linalg.norm(direction) or 1.0) for direction in directions])

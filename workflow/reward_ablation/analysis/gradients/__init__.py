@@ -1,1 +1,1 @@
-"""What the components' gradients say: similarities, projections, other weights."""
+"""What the components' gradients say: similarities, other weights."""

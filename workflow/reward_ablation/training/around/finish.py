@@ -54,7 +54,6 @@ STATE = "trainer_state.json"
 ARRAYS = {
     "sample_grams": store.GRAM_SCHEMA,
     "sample_gram_rows": store.ROW_SCHEMA,
-    "projections": store.PROJECTION_SCHEMA,
 }
 #: Patterns of the files that training leaves in a run's folder. Other files there belong to somebody else.
 OUTPUTS = ("*.parquet", "gradients_step_*.npz", "model/**/*", "model-step*/**/*")

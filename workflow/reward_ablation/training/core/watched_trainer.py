@@ -105,7 +105,7 @@ class WatchedTrainer(GRPOTrainer):
         self._vectors = [("alone", name) for name in components]
         self._vectors += [("share", name) for name in components if name in trained]
         self._vectors += [("share", KL)] if self.beta else []
-        self._gradients = StepMeasurement(self.model, self._vectors, len(components), self.accelerator.num_processes)
+        self._gradients = StepMeasurement(self.model, self._vectors, self.accelerator.num_processes)
         self._shapes = {name: shape_of(part) for name, part in self.model.named_parameters()}
         self._forward: Any = None  # log-probabilities, entropies and auxiliary loss of the training step
         self._given: Tensor | None = None  # log-probabilities to use instead of a forward pass
@@ -236,9 +236,8 @@ class WatchedTrainer(GRPOTrainer):
             advantages = F.pad(advantages, (0, 1), value=1.0)
         measurement = Measurement(
             coefficients=coefficients(advantages, clips, placements, families),
-            projected=len(self._component_names),
             folded=self.accelerator.num_processes * self.current_gradient_accumulation_steps > 1,
-            whole=self.state.global_step + 1 in self.whole_at,
+            whole=len(self._component_names) * (self.state.global_step + 1 in self.whole_at),
         )
         self._measured = measurement, families, inputs
         for family in families[:-1] if fused else families:

@@ -19,7 +19,6 @@ from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 from reward_ablation.system.errors import StudyError
-from reward_ablation.training.core.gradients.projection import add_folded_rows, fold_units, offset_of, units_kept
 from reward_ablation.training.core.gradients.recorder import Measurement, Recorder, shape_of, wide
 from reward_ablation.training.core.gradients.trials import (
     in_place_of_parameters,
@@ -207,7 +206,7 @@ class _Linear(torch.autograd.Function):
                 to_weight = _matrix(recorder, names["weight"], passes, inputs, ctx.units_first)
             if passes and wants_bias:
                 rows = joined([part.flatten(1, -2).sum(1) for part in passes])
-                to_bias = _like(gradient, recorder.collect_vector(names["bias"], rows))
+                to_bias = _like(gradient, recorder.collect(names["bias"], rows.size(1), rows, 0))
         return to_inputs, to_weight, to_bias, None, None, None
 
 
@@ -218,10 +217,6 @@ def _matrix(recorder: Recorder, name: str, passes: list[Tensor], inputs: Tensor,
     lefts, rights = (passes, [inputs] * len(passes)) if units_first else ([inputs] * len(passes), passes)
     units, width = lefts[0].size(2), rights[0].size(2)
     total = None if recorder.scales is None else wide(inputs.new_empty(units, width))
-    if recorder.measurement is not None:
-        sums, offset = units_kept(units), offset_of(name)
-        folded = [fold_units(left, sums, 0, offset).mT @ right for left, right in zip(lefts, rights, strict=True)]
-        recorder.measurement.project(name, joined(folded))
     step = recorder.units_at_once(inputs, width, len(passes))
     for start in range(0, units, step):
         parts = [left[:, :, start : start + step].mT @ right for left, right in zip(lefts, rights, strict=True)]
@@ -252,7 +247,7 @@ class _OneEach(torch.autograd.Function):
     def backward(ctx, gradient):
         recorder = ctx.recorder
         passes = recorder.factors(ctx.name, gradient.flatten(1))
-        total = recorder.collect_vector(ctx.name, joined(passes)) if passes else None
+        total = recorder.collect(ctx.name, ctx.shape.numel(), joined(passes), 0) if passes else None
         return None if total is None else total.view(ctx.shape).to(gradient.dtype), None, None, None
 
 
@@ -288,10 +283,6 @@ def _measure_embedding(
 
     Where the head shares the embedding's weight, the head's part of these rows is added.
     """
-    folded = [part.new_zeros(len(part), units_kept(shape[0]), shape[1]) for part in passes]
-    for part, of_part in zip(folded, passes, strict=True):
-        add_folded_rows(part, of_part, ids, offset_of(name))
-    measurement.project(name, joined(folded))
     occurring, places = torch.unique(ids, return_inverse=True)
     head = recorder.head if recorder.head is not None and recorder.head.name == name else None
     step = recorder.units_at_once(passes[0], shape[1], len(passes))

@@ -16,7 +16,6 @@ from trl.kernels.chunked_logprob import ChunkedLogProbFunction
 from trl.trainer import utils
 
 from reward_ablation.training.core.gradients.layers import joined
-from reward_ablation.training.core.gradients.projection import fold_units, offset_of, units_kept
 from reward_ablation.training.core.gradients.recorder import HeadGradient, Recorder, product, wide
 
 
@@ -128,7 +127,8 @@ def _by_completion(
         return tiles
 
     step = recorder.units_at_once(weight, weight.shape[1], max(1, len(passes)))
-    step = -(-step // units_kept(len(weight))) * units_kept(len(weight))  # for `fold_units`
+    multiple = _multiple_of_tiles(len(weight))
+    step = -(-step // multiple) * multiple
     to_inputs = torch.zeros_like(wide(inputs))
     for start in range(0, len(weight), step):
         part = weight[start : start + step].to(ctx.compute_dtype)
@@ -140,6 +140,11 @@ def _by_completion(
         _unpadded(to_inputs.to(hidden.dtype), hidden, recorder),
         *((None, None) if sums is None else sums.finish()),
     )
+
+
+def _multiple_of_tiles(vocabulary: int) -> int:
+    """A tile has a multiple of so many words: with other sizes, sums over tiles would be rounded otherwise."""
+    return min(vocabulary, max(8, min(32, vocabulary // 8), min(256, vocabulary // 64)))
 
 
 class _WeightGradient:
@@ -163,23 +168,15 @@ class _WeightGradient:
         shared = recorder.head_shares_embedding and not recorder.plain
         self.words = torch.unique(recorder.tokens) if shared else None
         self.kept: list[list[Tensor]] = []
-        self.sums = units_kept(self.vocabulary)
-        self.folded: list[Tensor] = []
 
     def add(self, tiles: list[Tensor], start: int) -> None:
         """Add the gradients of a tile of logits. Changes `tiles` in place."""
         words = slice(start, start + tiles[0].size(2))
         if self.bias_name is not None:
             rows = joined([tile.sum(1) for tile in tiles])
-            if self.recorder.measurement is not None:
-                self.recorder.measurement.project(self.bias_name, rows, start)
             total = self.recorder.collect(self.bias_name, self.vocabulary, rows, start)
             if self.bias is not None and total is not None:
                 self.bias[words] = total
-        if self.recorder.measurement is not None:
-            offset = offset_of(self.name)
-            folded = [fold_units(tile, self.sums, start, offset) for tile in tiles]
-            self.folded = [a + b for a, b in zip(self.folded, folded, strict=True)] if self.folded else folded
         held = self._hold_back(tiles, start, self.words) if self.words is not None else None
         rows = joined([tile.mT @ self.inputs for tile in tiles]).flatten(1)
         total = self.recorder.collect(self.name, self.size, rows, start * self.inputs.size(2))
@@ -192,8 +189,6 @@ class _WeightGradient:
 
     def finish(self) -> tuple[Tensor | None, Tensor | None]:
         """Hand the held-back rows over to the embedding; return the training gradients of weight and bias."""
-        if self.recorder.measurement is not None:
-            self.recorder.measurement.project(self.name, joined([part.mT @ self.inputs for part in self.folded]))
         if self.words is not None:
             to_logits = [torch.cat(parts, dim=2) for parts in zip(*self.kept, strict=True)]
             self.recorder.head = HeadGradient(self.name, to_logits, self.inputs)

@@ -4,10 +4,6 @@ Each number of the gradient gets a random sign and is added to one of a few sums
 products of gradients without bias, with a standard error of |a||b| / sqrt(sums) (Charikar, Chen and Farach-Colton,
 "Finding frequent items in data streams", 2004; Weinberger et al., arXiv 0902.2206). The sums of micro-batches and of
 processes add up.
-
-To sketch all numbers of each component's gradient would be expensive. A matrix's units are therefore folded first:
-for each completion, the gradients of the layer's outputs are added up to a few units. This gives the gradient of a
-smaller matrix, which preserves inner products less well where the gradient has a low rank.
 """
 
 from __future__ import annotations
@@ -16,7 +12,6 @@ from functools import cache
 from zlib import crc32
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 #: Length of the table of signs. A prime, so that the signs do not repeat in step with a weight's rows.
@@ -71,26 +66,3 @@ def add_projected_rows(sums: Tensor, values: Tensor, rows: Tensor, offset: int) 
     places = rows[:, None] * width + torch.arange(width, device=rows.device)
     signs = _signs(rows.device)[(places + offset) % SIGNS].to(sums.dtype)
     sums.index_add_(1, (places % sums.size(1)).flatten(), (values.to(sums.dtype) * signs).flatten(1))
-
-
-def units_kept(units: int) -> int:
-    """Number of sums that a matrix's units are folded to: 8 to 32 for a layer, up to 256 for a large vocabulary."""
-    return min(units, max(8, min(32, units // 8), min(256, units // 64)))
-
-
-def fold_units(values: Tensor, sums: int, start: int, offset: int) -> Tensor:
-    """Add up units with random signs, (..., n) -> (..., sums). `start`, the first unit, is a multiple of `sums`."""
-    signed = values * _signs_from(offset + start, values.size(-1), values)
-    missing = -values.size(-1) % sums
-    padded = F.pad(signed, (0, missing)) if missing else signed
-    return padded.unflatten(-1, (-1, sums)).sum(-2)
-
-
-def add_folded_rows(folded: Tensor, values: Tensor, units: Tensor, offset: int) -> None:
-    """Add (B, L, H) gradients of units to (B, S, H) sums, as `fold_units` would.
-
-    `units`, (B, L), are the numbers of the units.
-    """
-    signs = _signs(units.device)[(units + offset) % SIGNS].to(values.dtype)
-    places = (units % folded.size(1))[:, :, None].expand_as(values)
-    folded.scatter_add_(1, places, values * signs[:, :, None])

@@ -16,10 +16,8 @@ from reward_ablation.training.core.gradients.projection import add_projected_row
 BLOCK_BYTES = 16 * 2**20
 #: The same on a GPU, which waits for the start of each kernel: fewer and larger ones.
 GPU_BLOCK_BYTES = 256 * 2**20
-#: Numbers per layer that represent a gradient in comparisons of steps, seeds and arms. A prime, so that neither rows
-#: nor columns of a weight line up with the sums.
-PROJECTED = 509
-#: Numbers per parameter that are kept for products between micro-batches. A smaller parameter is kept whole. A prime.
+#: Numbers per parameter that are kept for products between micro-batches. A smaller parameter is kept whole. A prime:
+#: neither rows nor columns of a weight line up with the sums.
 SUMS = 65_521
 
 _BLOCK = re.compile(r"\.(layers|h|blocks)\.(\d+)\.")
@@ -77,11 +75,9 @@ class Measurement:
     """
 
     coefficients: Tensor  # (V, R): vector v is the sum over r of coefficients[v, r] times row r
-    projected: int  # V': the first V' vectors are projected
     folded: bool  # whether to keep `sums`, for products with other micro-batches
-    whole: bool  # whether to keep `vectors`
+    whole: int  # V': of the first V' vectors `vectors` are kept; 0 for none
     grams: dict[str, Tensor] = field(default_factory=dict)  # (R, R) by layer
-    projections: dict[str, Tensor] = field(default_factory=dict)  # (V', 509) by layer
     sums: dict[str, Tensor] = field(default_factory=dict)  # (V, M) by parameter; (R, M) if R < V
     vectors: dict[str, Tensor] = field(default_factory=dict)  # the first V' vectors, whole, (V', P) by parameter
     seen: set[str] = field(default_factory=set)  # names of the measured parameters
@@ -107,14 +103,18 @@ class Measurement:
             folded = (
                 wide(rows) if self._fewer_rows() else combined(self.coefficients, flat).unflatten(1, rows.shape[1:])
             )
-            _project(self.sums, parameter, min(size, SUMS), folded, place, parameter)
+            sums = self.sums.setdefault(parameter, folded.new_zeros(len(folded), min(size, SUMS)))
+            if isinstance(place, int):
+                add_projection(sums, folded, place, offset_of(parameter))
+            else:
+                add_projected_rows(sums, folded, place, offset_of(parameter))
         if self.whole:
-            vectors = combined(self.coefficients[: self.projected], flat).unflatten(1, rows.shape[1:])
-            kept = self.vectors.setdefault(parameter, vectors.new_zeros(self.projected, size))
+            vectors = combined(self.coefficients[: self.whole], flat).unflatten(1, rows.shape[1:])
+            kept = self.vectors.setdefault(parameter, vectors.new_zeros(self.whole, size))
             if isinstance(place, int):
                 kept[:, place : place + vectors.size(1)] += vectors
             else:
-                kept.view(self.projected, -1, rows.size(2))[:, place] += vectors
+                kept.view(self.whole, -1, rows.size(2))[:, place] += vectors
 
     def _fewer_rows(self) -> bool:
         """Whether there are fewer rows than vectors: folding the rows is then less work."""
@@ -125,22 +125,6 @@ class Measurement:
         if not self._fewer_rows():
             return self.sums
         return {name: combined(self.coefficients, sums) for name, sums in self.sums.items()}
-
-    def project(self, parameter: str, rows: Tensor, place: int = 0) -> None:
-        """Add rows of a parameter's folded gradients, (R, ...), to the projections; `place` is their first index."""
-        vectors = combined(self.coefficients[: self.projected], rows.flatten(1))
-        _project(self.projections, layer_of(parameter), PROJECTED, vectors, place, f"folded {parameter}")
-
-
-def _project(
-    sums: dict[str, Tensor], key: str, size: int, vectors: Tensor, place: int | Tensor, parameter: str
-) -> None:
-    if key not in sums:
-        sums[key] = vectors.new_zeros(len(vectors), size)
-    if isinstance(place, int):
-        add_projection(sums[key], vectors, place, offset_of(parameter))
-    else:
-        add_projected_rows(sums[key], vectors, place, offset_of(parameter))
 
 
 @dataclass(frozen=True)
@@ -235,9 +219,3 @@ class Recorder:
         self.reported[parameter] += rows[0].numel()
         own = rows[-self.batch :]
         return combined(self.scales[None], own.flatten(1)).view(own.shape[1:])
-
-    def collect_vector(self, parameter: str, rows: Tensor) -> Tensor | None:
-        """`collect` the gradients of a whole vector, (R, n), and project them."""
-        if self.measurement is not None:
-            self.measurement.project(parameter, rows)
-        return self.collect(parameter, rows.size(1), rows, 0)

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from reward_ablation.gram.similarity import Block, gradient_rows
-from reward_ablation.gram.store import gram_table, projection_table, row_table
-from reward_ablation.training.core.gradients.recorder import PROJECTED, SUMS, Measurement, add_up, layer_of, shape_of
+from reward_ablation.gram.store import gram_table, row_table
+from reward_ablation.training.core.gradients.recorder import SUMS, Measurement, add_up, layer_of, shape_of
 from reward_ablation.training.core.gradients.seeds import Family
 
 
@@ -37,25 +37,21 @@ class StepMeasurement:
         Its trained parameters give the layers and their order.
     vectors : list of V (str, str)
         Definition (`alone` or `share`) and component of each gradient.
-    projected : int
-        How many of the gradients are projected: the first ones.
     processes : int
         Number of processes. The optimiser takes the mean of their gradients.
     """
 
-    def __init__(self, model: nn.Module, vectors: list[tuple[str, str]], projected: int, processes: int):
+    def __init__(self, model: nn.Module, vectors: list[tuple[str, str]], processes: int):
         trained = {name: part for name, part in model.named_parameters() if part.requires_grad}
         self.folded = {name for name, part in trained.items() if math.prod(shape_of(part)) > SUMS}
         self.layers = list(dict.fromkeys(map(layer_of, trained)))
         self.vectors = vectors
-        self.projected = projected
         self.processes = processes
         self.clear()
 
     def clear(self) -> None:
         """Start the next step."""
         self.blocks: list[tuple[Block, list[tuple]]] = []  # each with the description of its rows
-        self.projections: dict[str, Tensor] = {}  # by layer
         self.sums: dict[str, Tensor] = {}  # by parameter
         self.inside: dict[str, Tensor] = {}  # by layer, (V, V) products of each block's sums with themselves, added up
         self.whole: dict[str, Tensor] = {}  # by parameter
@@ -104,7 +100,6 @@ class StepMeasurement:
             prompts=np.array([completion.group for completion in completions] * len(families))[present],
         )
         self.blocks.append((block, [row for row, is_here in zip(rows, present, strict=True) if is_here]))
-        add_up(self.projections, measurement.projections)
         add_up(self.whole, measurement.vectors)
         sums = measurement.folded_vectors()
         add_up(self.sums, sums)
@@ -136,8 +131,6 @@ class StepMeasurement:
             across = self._stacked(total, size, size)
             folded = {name: sums[name] for name in sums if name in self.folded}
             variance = self._stacked(folding_variance(folded), size, size)
-        none = torch.zeros(self.projected, PROJECTED)
-        projections = {layer: reduce(self.projections.get(layer, none)) for layer in self.layers}
         tables = {
             "gradients": gradient_rows(step, self.layers, self.vectors, list(blocks), across, variance),
             "sample_grams": pa.concat_tables(
@@ -145,9 +138,6 @@ class StepMeasurement:
             ),
             "sample_gram_rows": pa.concat_tables(
                 row_table(step, number, *zip(*row, strict=True)) for number, row in enumerate(rows)
-            ),
-            "projections": projection_table(
-                step, self.layers, self.vectors[: self.projected], self._stacked(projections, *none.shape)
             ),
         }
         self.clear()
