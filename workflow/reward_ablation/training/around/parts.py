@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from reward_ablation.study.run_folder import KEPT_MODEL, step_of_kept_model
 from reward_ablation.system.files import atomic_path, write_parquet
 
-#: Steps whose rows are written together.
+#: Steps whose rows are written together, in a part and in a row group of the joined file.
 STEPS_PER_PART = 16
 #: Start of the names of files with whole gradients, which are not tables.
 WHOLE_GRADIENTS = "gradients_step_"
@@ -132,12 +132,18 @@ def join_parts(folder: Path, name: str, schema: pa.Schema, output: Path, in_some
 
 
 def join_large_parts(folder: Path, name: str, schema: pa.Schema, output: Path) -> None:
-    """Join a table's parts with only one part in memory at a time.
+    """Join a table's parts with only two parts in memory at a time.
 
-    The table has one row group per step, whichever steps the parts contain.
+    Each row group has `STEPS_PER_PART` steps, whichever steps the parts contain.
     """
     with atomic_path(output) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
+        waiting: list[pa.Table] = []
         for path in sorted(folder.glob(f"{name}-*.parquet")):
             part = pq.read_table(path, schema=schema)
             for step in part["step"].unique():
-                writer.write_table(part.filter(pc.equal(part["step"], step)).combine_chunks())
+                waiting.append(part.filter(pc.equal(part["step"], step)))
+                if len(waiting) == STEPS_PER_PART:
+                    writer.write_table(pa.concat_tables(waiting).combine_chunks())
+                    waiting = []
+        if waiting:
+            writer.write_table(pa.concat_tables(waiting).combine_chunks())
