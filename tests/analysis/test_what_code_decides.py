@@ -51,7 +51,10 @@ def drawn_in(room: str) -> set[str]:
         ("figures.catalogue", {"all_figures"}),
         ("figures.front", {"all_figures"}),
         ("figures.training.rewards", {"figure_rewards"}),
-        ("figures.elements.forest", {"figure_alignment", "figure_primary", "figure_differences", "figure_effects"}),
+        (
+            "figures.elements.forest",
+            {f"figure_{name}" for name in ("alignment", "by_level", "primary", "differences", "effects")},
+        ),
         ("figures.elements.style", {"all_figures", *(f"figure_{name}" for name in FIGURES)}),
         ("summary.text", {"summary"}),
         ("analysis.tables", {*(f"tables_{rule}" for rule in RULES), "figure_cost", "summary"}),
