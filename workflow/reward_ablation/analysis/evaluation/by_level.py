@@ -57,6 +57,9 @@ def differences_by_level(study: StudyFile, root: Path, read: Reader) -> list[pd.
         return []
     problems = read(primary.dataset, BASE)[None][primary.mode].problems
     by_id = read_parquet(root / study.questions[primary.dataset], ["id", *GROUPED_BY]).set_index("id")
+    groups = {by: groups_of(by, by_id[by].reindex(problems)) for by in GROUPED_BY}
+    if not any(groups.values()):
+        return []
     arms: dict[str, dict[int | None, np.ndarray]] = {
         arm: {
             seed: means[primary.mode].of(primary.metric)
@@ -69,8 +72,8 @@ def differences_by_level(study: StudyFile, root: Path, read: Reader) -> list[pd.
         print(f"differences_by_level: the first {MOST_CONTRASTS} of {len(contrasts)} primary contrasts")
         contrasts = contrasts[:MOST_CONTRASTS]
     parts = []
-    for by in GROUPED_BY:
-        rows = [of_group(group, contrasts, arms, study) for group in groups_of(by, by_id[by].reindex(problems))]
+    for of_kind in groups.values():
+        rows = [of_group(group, contrasts, arms, study) for group in of_kind]
         for number in range(len(contrasts) if rows else 0):
             table = pd.concat([of_contrasts[number] for of_contrasts in rows], ignore_index=True)
             parts.append(table.assign(p_holm=holm(table["p"].to_numpy())))

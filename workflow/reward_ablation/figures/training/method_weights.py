@@ -86,9 +86,11 @@ def method_weights(method_weights: pd.DataFrame, study: StudyFile) -> Figure:
 
 def note(table: pd.DataFrame, study: StudyFile, panels: list[tuple[str, str]]) -> str:
     """Say what is drawn, and which arms and panels are left out."""
+    width = steps_per_point(table["step"], MOST_POINTS)
     silent = [name for name in table["arm"].unique() if (name, "weight") not in panels]
     words = [
         "Lines: means over the seeds; the table has the lowest and the highest seed.",
+        *([f"Each point: mean over {width} neighbouring steps."] if width > 1 else []),
         "A weight is the factor that the method applies to scores, z-scores or gradients. So sizes can be compared "
         "within a panel only.",
     ]
