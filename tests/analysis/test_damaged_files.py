@@ -72,16 +72,7 @@ def test_a_figure_names_a_damaged_table(root, damage):
     damage(path)
     options = ["--title", "Rewards", "--study", str(root / "study.json"), "--tables", str(path)]
     with pytest.raises(StudyError) as error:
-        draw(
-            [
-                "figures.training.rewards",
-                *options,
-                "--output",
-                str(root / "rewards.pdf"),
-                "--page",
-                str(root / "page.pdf"),
-            ]
-        )
+        draw(["figures.training.rewards", *options, "--output", str(root / "rewards.pdf")])
     assert str(error.value).startswith(f"{path}: truncated or changed since it was written")
     assert not (root / "rewards.pdf").exists()
 

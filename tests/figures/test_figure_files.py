@@ -22,9 +22,7 @@ def draw(name, root, output):
     """Draw a figure by its command."""
     tables = [str(root / "tables" / file) for file in tables_of(name)]
     study = ["--title", FIGURES[name].title, "--study", str(root / "study.json")]
-    page = output.parent / "pages" / output.name
-    page.parent.mkdir(exist_ok=True)
-    main([module_of(name), *study, "--tables", *tables, "--output", str(output), "--page", str(page)])
+    main([module_of(name), *study, "--tables", *tables, "--output", str(output)])
 
 
 #: Figures of the appendix that one of the files has.

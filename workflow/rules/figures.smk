@@ -44,7 +44,6 @@ for figure, entry in figures_of(study.asked_tables).items():
                         input.study,
                     ),
                     *("--tables", *input.tables, "--output", output.pdf),
-                    *("--page", output.page),
                 ],
                 log[0],
             )

@@ -19,17 +19,9 @@ def read_parquet(
 ) -> pd.DataFrame:
     """Read a Parquet file, or some of its columns.
 
-    Parameters
-    ----------
-    later : collection of str
-        Columns that files of earlier versions do not have; their values are null there.
-    coded : collection of str
-        Columns of texts that are read as categories, which is faster and takes less memory.
-
-    Raises
-    ------
-    StudyError
-        The file is missing, or its footer and the checksums of its pages show that it was truncated or changed.
+    `later` names columns that files of earlier versions do not have; their values are null there. Columns of texts in
+    `coded` are read as categories, which is faster and takes less memory. A StudyError is raised where the file is
+    missing, or where its footer and the checksums of its pages show that it was truncated or changed.
     """
     table = read_columns(path, columns, later, coded).to_pandas()
     return table if columns is None else table.reindex(columns=columns)

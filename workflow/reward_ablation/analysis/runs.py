@@ -136,10 +136,7 @@ def read_run(run: StudyRun, root: Path, inputs: dict[str, str]) -> RunRecord:
 def read_runs(study: StudyFile, root: Path, files: Iterable[str] = ()) -> dict[str, RunRecord]:
     """Records of all runs by folder, each checked against the study.
 
-    Parameters
-    ----------
-    files : iterable of str
-        Files of each run that the caller reads. Their content must be what the run's record lists.
+    `files` are those of each run that the caller reads. Their content must be what the run's record lists.
     """
     inputs = present_inputs(study, root)
     records = {}

@@ -66,10 +66,7 @@ def gathered(schemas: Mapping[str, pa.Schema], parts: Parts) -> Tables:
 def signal_rows(signals: pd.DataFrame) -> pd.DataFrame:
     """Signals of a run as rows (step, quantity, component, value); component is null for a signal of all components.
 
-    Parameters
-    ----------
-    signals : DataFrame
-        A row per step; columns (quantity, component), with component "" for all components.
+    `signals` has a row per step and columns (quantity, component), where component is "" for all components.
     """
     rows, width = signals.shape
     quantities, components = (np.array(level, dtype=object) for level in zip(*signals.columns, strict=True))
@@ -92,18 +89,8 @@ def write_csv(frame: pd.DataFrame, path: Path) -> None:
 class TableFiles:
     """The two files of a table, `NAME.parquet` and `NAME.csv`, while parts of the table are added.
 
-    No more than `ROWS_OF_GROUP` rows and one part wait in memory.
-
-    Parameters
-    ----------
-    folder : Path
-        Folder of the study's tables.
-    schema : Schema
-        Columns of the table.
-    csv_only : collection of str
-        Columns that the Parquet file does not have.
-    stack : ExitStack
-        Gives the files their names when it closes, after all parts are written.
+    No more than `ROWS_OF_GROUP` rows and one part wait in memory. The Parquet file does not have the columns in
+    `csv_only`. `stack` gives the files their names when it closes, after all parts are written.
     """
 
     def __init__(self, name: str, folder: Path, schema: pa.Schema, csv_only: Collection[str], stack: ExitStack):
@@ -148,14 +135,8 @@ def write_tables(
 ) -> None:
     """Write each table as `NAME.parquet` and `NAME.csv`.
 
-    Parameters
-    ----------
-    parts : mapping, or iterable of pairs
-        Tables by name; or pairs of a table's name and some of its rows, which are written as they come.
-    schemas : mapping of str to Schema
-        Columns of each table.
-    csv_only : collection of str
-        Columns that the Parquet files do not have.
+    `parts` are tables by name, or pairs of a table's name and some of its rows, which are written as they come. The
+    Parquet files do not have the columns in `csv_only`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
@@ -170,14 +151,8 @@ def write_tables(
 def write_table_page(table: pd.DataFrame, heading: str, sentence: str, path: Path, **layout: Any) -> None:
     """Write a table as a page of the report.
 
-    Parameters
-    ----------
-    heading : str
-        Plain text.
-    sentence : str
-        HTML, without its full stop.
-    layout
-        Further arguments of `DataFrame.to_html`.
+    `heading` is plain text, and `sentence` is HTML without its full stop. `layout` has further arguments of
+    `DataFrame.to_html`.
     """
     shown = table.to_html(index=False, border=0, justify="left", **layout)
     with atomic_path(path) as temporary:
@@ -190,14 +165,8 @@ def table_command(
     """Make the command of a rule of tables from the function that writes the tables.
 
     The function gets the study and the command's options: `study`, the path of study.json; `output`, the folder of the
-    study's tables; and the rule's own options. Its docstring is the command's description.
-
-    Parameters
-    ----------
-    module : str
-        Package that the rule runs, below the library.
-    options : (str, dict)
-        The rule's own options, as `ArgumentParser.add_argument` takes them.
+    study's tables; and the rule's own `options`, which are as `ArgumentParser.add_argument` takes them. Its docstring
+    is the command's description. `module` is the package that the rule runs, below the library.
     """
 
     def command(write: Callable[[StudyFile, argparse.Namespace], None]) -> Callable[..., None]:

@@ -21,16 +21,8 @@ BUNDLED = "bundle: run"
 def bundles(jobs: Iterable[Any], site: Site, followers: Callable[[Any], list[Any]]) -> list[list[Any]]:
     """Group jobs of Snakemake into Slurm jobs. Each inner list has the jobs of one Slurm job, in their order.
 
-    An evaluation that needs more of a GPU than the training before has a Slurm job of its own.
-
-    Parameters
-    ----------
-    jobs : iterable
-        Jobs of Snakemake.
-    site : Site
-        The content of the site file.
-    followers : callable
-        Returns the jobs that depend on a job and are about to run.
+    An evaluation that needs more of a GPU than the training before has a Slurm job of its own. `followers` returns the
+    jobs that depend on a job and are about to run.
     """
     jobs = list(jobs)
     if site.bundle is None:

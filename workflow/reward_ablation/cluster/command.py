@@ -18,19 +18,8 @@ class SlurmError(Exception):
 def run_slurm_command(*command: str, given: str = "", timeout: float = 20.0) -> str:
     """Run a Slurm command and return its output. Times in the output are seconds since 1970.
 
-    Parameters
-    ----------
-    *command : str
-        Words of the command line.
-    given : str
-        Text for the command's stdin.
-    timeout : float
-        Seconds to wait for the end of the command.
-
-    Raises
-    ------
-    SlurmError
-        If the command is not installed, fails, or does not end in time.
+    `given` is text for the command's stdin, and `timeout` is in seconds. Raises SlurmError if the command is not
+    installed, fails, or does not end in time.
     """
     environment = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_HANDED_ON)}
     environment["SLURM_TIME_FORMAT"] = "%s"

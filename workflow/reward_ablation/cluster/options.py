@@ -88,17 +88,9 @@ def check_plugin_option(name: str) -> None:
 def sbatch_options(text: str | None, of_plugins: Sequence[str] = ()) -> dict[str, str | None]:
     """Values of options by their long names; None for an option without a value.
 
-    Parameters
-    ----------
-    text : str, optional
-        Options as on a command line of `sbatch`.
-    of_plugins : sequence of str
-        Long names of plugins' options, which may also be set, with or without a value.
-
-    Raises
-    ------
-    ValueError
-        If an option may not be set, or if the text cannot be split into words.
+    `text` has the options as on a command line of `sbatch`. `of_plugins` are the long names of plugins' options, which
+    may also be set, with or without a value. Raises ValueError if an option may not be set, or if the text cannot be
+    split into words.
     """
     try:
         words = shlex.split(text or "")

@@ -33,28 +33,10 @@ _ADAPTER = 0.05
 def check_jobs(
     bundles: Iterable[Sequence[Any]], site: Site, site_file: Path, cluster: Mapping[str, Partition]
 ) -> str | None:
-    """Refuse Slurm jobs that Slurm would never run.
+    """Refuse Slurm jobs that Slurm would never run, by a StudyError.
 
-    Parameters
-    ----------
-    bundles : iterable
-        The Slurm jobs, each as the jobs of Snakemake that it does.
-    site : Site
-        The content of the site file.
-    site_file : Path
-        Path of the site file, for messages.
-    cluster : mapping
-        The cluster's partitions by name.
-
-    Returns
-    -------
-    str or None
-        Why Slurm cannot judge all of the jobs now, such as a reached limit on the number of jobs.
-
-    Raises
-    ------
-    StudyError
-        If Slurm would never run one of the jobs.
+    `bundles` has the jobs of Snakemake that each Slurm job does, and `cluster` has the partitions by name. Returns why
+    Slurm cannot judge all of the jobs now, such as a reached limit on the number of jobs, or None if it can.
     """
     unknown = None
     for request in requests_of(bundles, site):
@@ -71,10 +53,7 @@ def check_jobs(
 def requests_of(bundles: Iterable[Sequence[Any]], site: Site) -> Counter[Request]:
     """The distinct requests of Slurm jobs, sorted by kind, each with its number of jobs.
 
-    Raises
-    ------
-    StudyError
-        If a resource of a job is impossible.
+    Raises StudyError if a resource of a job is impossible.
     """
     requests = (request_of_parts(site, parts) for parts in bundles)
     return Counter(sorted(requests, key=lambda request: request.kind))
@@ -113,12 +92,8 @@ def refusal(request: Request, gpus_by: str, cluster: Mapping[str, Partition]) ->
     """Why Slurm would never run such a job; None where Slurm would run it.
 
     `sbatch --test-only` gives the reason, and the message adds the partition's offer. A partition that is down and a
-    time beyond the partition's limit are refused here, because Slurm may accept such jobs and never run them.
-
-    Raises
-    ------
-    SlurmError
-        If Slurm cannot judge the job now: it does not answer, or the limit on the number of jobs is reached.
+    time beyond the partition's limit are refused here, because Slurm may accept such jobs and never run them. Raises
+    SlurmError if Slurm cannot judge the job now: it does not answer, or the limit on the number of jobs is reached.
     """
     partition = _partition(request, cluster)
     if partition and not partition.up:
@@ -198,14 +173,8 @@ def _partition(request: Request, cluster: Mapping[str, Partition]) -> Partition 
 def bytes_to_come(parameters: int, specs: Sequence[ArmSpec], at_once: int) -> int:
     """Most bytes that runs will write: all their models, and the checkpoints of the runs that train at once.
 
-    Parameters
-    ----------
-    parameters : int
-        Number of parameters of the base model.
-    specs : sequence of ArmSpec
-        The spec of each run.
-    at_once : int
-        How many runs train at once. The largest runs are assumed to.
+    `parameters` is the number of parameters of the base model, and `specs` has the spec of each run. The `at_once` runs
+    that train at once are assumed to be the largest ones.
     """
     models, work = [], []
     for spec in specs:
@@ -228,16 +197,9 @@ def models_kept(spec: ArmSpec) -> int:
 def no_room(model: Path, results: Path, specs: Mapping[str, ArmSpec], at_once: int) -> str | None:
     """A message if runs need more room than the disk has; None if there is enough, or if nothing is known.
 
-    What the runs have already written counts as room, because runs that go on write over it.
-
-    Parameters
-    ----------
-    model, results : Path
-        Folder of the base model, and the study's folder of results.
-    specs : mapping of str to ArmSpec
-        The spec of each run, by its name.
-    at_once : int
-        How many runs train at once.
+    `model` and `results` are the folders of the base model and of the study's results. `specs` has the spec of each run
+    by its name, and `at_once` runs train at once. What the runs have already written counts as room, because runs that
+    go on write over it.
     """
     try:
         parameters = load_json((model / FETCHED).read_text())["parameters"]

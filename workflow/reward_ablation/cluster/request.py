@@ -50,27 +50,13 @@ def request_of(
 ) -> Request:
     """The request of a job of a rule.
 
-    Parameters
-    ----------
-    site : Site
-        The content of the site file.
-    rule : str
-        Name of the rule.
-    resources : mapping
-        The job's resources by Snakemake's names. They win over the site file.
-    threads : int
-        The least number of CPUs.
-    attempt : int
-        Number of the attempt. The n-th attempt of an evaluation gets n times the hours, because one model's answers to
-        one set may take longer than the first limit. Training goes on at any step, so its hours stay.
-    least_memory : int
-        Least number of megabytes, from an attempt that Slurm ended because of its memory.
+    The job's `resources`, by Snakemake's names, win over the site file. `threads` is the least number of CPUs.
+    `least_memory` is in megabytes, from an attempt that Slurm ended because of its memory. The n-th `attempt` of an
+    evaluation gets n times the hours, because one model's answers to one set may take longer than the first limit.
+    Training goes on at any step, so its hours stay.
 
-    Raises
-    ------
-    StudyError
-        If a resource of the job has the wrong type, if one of its options of sbatch is not allowed, or if the site has
-        no shards for its share of a GPU.
+    Raises StudyError if a resource of the job has the wrong type, if one of its options of sbatch is not allowed, or if
+    the site has no shards for its share of a GPU.
     """
     kind = "train" if rule in TRAINING else "evaluate"
     ask = site.train if kind == "train" else site.evaluate

@@ -78,16 +78,9 @@ class Part:
 def batch_script(parts: Sequence[Part], folder: str, patience: int) -> str:
     """The script of a Slurm job. The job ends with the first command that fails.
 
-    Each command's exit status is written to a file as soon as the command has ended: see `submission.verdict`.
-
-    Parameters
-    ----------
-    parts : sequence of Part
-        The parts of the job, in their order.
-    folder : str
-        Working folder of all commands.
-    patience : int
-        Seconds to wait until a network file system shows the inputs.
+    `folder` is the working folder of all commands. `patience` is the number of seconds to wait until a network file
+    system shows the inputs. Each command's exit status is written to a file as soon as the command has ended: see
+    `submission.verdict`.
     """
     statuses = " ".join(map(_status, parts))
     begin = _BEGIN.format(folder=shlex.quote(folder), statuses=statuses, patience=patience, goes_on=GOES_ON)

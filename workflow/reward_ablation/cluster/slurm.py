@@ -54,10 +54,7 @@ def my_jobs(timeout: float = 20.0) -> list[SlurmJob]:
 def is_live(number: str) -> bool:
     """Whether a job waits or runs. `scontrol` may know a job that `squeue` does not list.
 
-    Raises
-    ------
-    SlurmError
-        If Slurm does not know the job, or does not answer.
+    Raises SlurmError if Slurm does not know the job, or does not answer.
     """
     told = re.search(r"JobState=(\w+)", run_slurm_command("scontrol", "show", "job", number))
     return told is not None and told[1] in LIVE

@@ -22,10 +22,7 @@ def read_spec(text: str) -> Any:
 def validate_spec(kind: Any, written: Any, where: str = "--spec") -> Any:
     """A spec as its pydantic model, or as one of a union of models.
 
-    Raises
-    ------
-    StudyError
-        The spec does not fit. The message is `where: key: what is wrong; what is allowed`.
+    Raises StudyError if the spec does not fit. The message is `where: key: what is wrong; what is allowed`.
     """
     try:
         return TypeAdapter(kind).validate_python(written)

@@ -138,20 +138,11 @@ Design = Annotated[ListDesign | LeaveOneOut | OneAtATime | Factorial | Simplex, 
 def expand(design: Design, components: list[str], generated: list[str] | None = None) -> dict[str, Arm]:
     """Arms by name, each with one weight for every component of the study, in the order of `components`.
 
-    Parameters
-    ----------
-    design : Design
-        The config's `arms`.
-    components : list of str
-        All components of the study.
-    generated : list of str, optional
-        Components of the design `simplex` if the design names none; default all.
+    `generated` are the components of the design `simplex` if the design names none; None means all components.
 
-    Raises
-    ------
-    ValueError
-        A weight names an unknown component. Or all weights of an arm are 0: its advantages would all be 0, and nothing
-        would be trained. Or an arm under `extra` has the name of an arm that the design makes.
+    Raises ValueError if a weight names an unknown component, or if an arm under `extra` has the name of an arm that the
+    design makes. Also raises it if all weights of an arm are 0: its advantages would all be 0, and nothing would be
+    trained.
     """
     by_design = design.generate(components if generated is None else generated)
     extra = {} if isinstance(design, ListDesign) else design.extra
@@ -175,10 +166,7 @@ def expand(design: Design, components: list[str], generated: list[str] | None = 
 def without_left_out(design: Design, arms: dict[str, Arm]) -> dict[str, Arm]:
     """The arms that have seeds.
 
-    Raises
-    ------
-    ValueError
-        `arms.seeds` names an unknown arm, or leaves out all arms.
+    Raises ValueError if `arms.seeds` names an unknown arm, or leaves out all arms.
     """
     for name in design.seeds:
         if name not in arms:

@@ -68,10 +68,7 @@ def _is_secret(key: str, value: Any) -> bool:
 def refuse_secrets(config: Any) -> None:
     """Refuse a config, as read from YAML, with what looks like a secret in plain text, without repeating the secret.
 
-    Raises
-    ------
-    StudyError
-        A value looks like a secret. The message is `key: looks like a secret in plain text; ...`.
+    The error is a StudyError: `key: looks like a secret in plain text, ...`.
     """
     for path in _secrets_in(config, ()):
         instead = "take it out, and set the environment variable that its library reads, such as HF_TOKEN"

@@ -41,21 +41,10 @@ Accounting = dict[tuple[str | None, str, str], list[Allocation]]
 
 
 def allocations(jobs: Iterable[str], cluster: str | None = None, timeout: float = 30.0) -> list[Allocation]:
-    """Query Slurm's accounting for all allocations of jobs.
+    """Query Slurm's accounting for all allocations of jobs, which are given by their ids.
 
-    Parameters
-    ----------
-    jobs : iterable of str
-        Ids of the jobs.
-    cluster : str, optional
-        Name of the cluster, if it may differ from this machine's.
-    timeout : float
-        Seconds to wait for the answer to a query of `AT_ONCE` jobs.
-
-    Raises
-    ------
-    SlurmError
-        `sacct` is missing, accounting is disabled, or its database does not answer.
+    `cluster` is needed if it may differ from this machine's. `timeout` is in seconds, for the answer to a query of
+    `AT_ONCE` jobs. Raises SlurmError if `sacct` is missing, accounting is disabled, or its database does not answer.
     """
     ids = sorted(set(jobs))
     of_cluster = [f"--clusters={cluster}"] if cluster else []
@@ -91,16 +80,8 @@ def _count(resource: str, tres: str) -> int | None:
 def hours_accounted(jobs: list[SlurmJob], attempts: list[Attempt], accounting: Accounting) -> Hours:
     """Hours of a run's jobs by Slurm's accounting; unknown if the accounting lacks a job.
 
-    If a job went on with the evaluation of the run, only the time until the end of the training counts.
-
-    Parameters
-    ----------
-    jobs : list of SlurmJob
-        Job of each attempt.
-    attempts : list of Attempt
-        Attempts of the run.
-    accounting : Accounting
-        Allocations of all jobs of the study.
+    If a job went on with the evaluation of the run, only the time until the end of the training counts. `jobs` has the
+    job of each attempt of the run, and `accounting` the allocations of all jobs of the study.
     """
     by_key = {_key(job): job for job in jobs}
     if not by_key or any(key not in accounting for key in by_key):

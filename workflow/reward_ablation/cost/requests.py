@@ -18,11 +18,9 @@ class _Record(Section):
 
 
 def request_sums(whose: str, asked: Iterable[Requests]) -> dict[str, int]:
-    """Sum requests over all models that were asked.
+    """Sum requests over all models that were asked, as columns of the table `runs` by name.
 
-    Returns
-    -------
-    Columns of the table `runs` by name; the names begin with `whose`, such as judge or metric.
+    The names begin with `whose`, such as judge or metric.
     """
     models = list(asked)
     return {f"{whose}_{name}": sum(getattr(model, name) for model in models) for name in Requests.model_fields}

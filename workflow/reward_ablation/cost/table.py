@@ -42,24 +42,12 @@ CLOCKS = {"": "their own clocks", "_of_jobs": "the clocks of their Slurm jobs", 
 
 
 def read_cost(path: Path) -> pd.DataFrame:
-    """Read the table `cost`.
-
-    Raises
-    ------
-    StudyError
-        The file is missing or damaged.
-    """
+    """Read the table `cost`. Raises StudyError if the file is missing or damaged."""
     return check_complete(read_table(path), path)
 
 
 def check_complete(table: pd.DataFrame, path: Path) -> pd.DataFrame:
-    """Return the table if it has all columns and ends with the row of all arms.
-
-    Raises
-    ------
-    StudyError
-        Columns are missing, or the row of all arms.
-    """
+    """Return the table if it has all columns and ends with the row of all arms. Otherwise raise StudyError."""
     if list(table.columns) != SCHEMAS["cost"].names or ALL_ARMS not in table["arm"].tail(1).tolist():
         raise damaged_file(path, "columns or rows are missing")
     return table

@@ -29,24 +29,8 @@ def typed_column(rows: Rows, name: str, where: str) -> pa.Field:
     values of several kinds. A decimal counts as a whole number or as the nearest 64-bit float. None and NaN are null in
     every column.
 
-    Parameters
-    ----------
-    rows : list of dict
-        Rows with their ids, which messages name.
-    name : str
-        Name of the column.
-    where : str
-        Name of the set in error messages.
-
-    Returns
-    -------
-    Field
-        Name and type of the column.
-
-    Raises
-    ------
-    StudyError
-        A value is neither text, a number, true, false, a list nor an object, or it is nested too deep.
+    The rows have their ids, which messages name, and `where` is the name of the set in messages. Raises StudyError if a
+    value is neither text, a number, true, false, a list nor an object, or if it is nested too deep.
     """
     import pyarrow as pa
 

@@ -17,10 +17,8 @@ def column_values(rows: Rows, name: str, where: str) -> list[Any] | None:
     lists, by position from 0, or from -1 backwards. A text on the way is read as JSON. A value is None if its row lacks
     the field.
 
-    Raises
-    ------
-    StudyError
-        The column exists, but no row has the field in it. Or a row has a value on the way that has no fields.
+    Raises StudyError if the column exists but no row has the field in it, or if a row has a value on the way that has
+    no fields.
     """
     reached, *parts = [name] if any(name in row for row in rows) else name.split(".")
     if not any(reached in row for row in rows):

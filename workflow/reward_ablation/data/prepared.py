@@ -20,16 +20,9 @@ OF_ALL = (*OF_FILES, "source", "split")
 def read_prepared(path: Path) -> pd.DataFrame:
     """A prepared set, one row a problem.
 
-    Returns
-    -------
-    DataFrame
-        `id`, `question`, `answer`, `solution`, `source`, `split`, `level`, `subject` and the further columns. Texts are
-        str, numbers int or float, lists and objects Python lists and dicts. A missing value is None in each column.
-
-    Raises
-    ------
-    StudyError
-        The file is missing or is not a prepared set.
+    The columns are `id`, `question`, `answer`, `solution`, `source`, `split`, `level`, `subject` and the further
+    columns. Texts are str, numbers int or float, lists and objects Python lists and dicts. A missing value is None in
+    each column. Raises StudyError if the file is missing or is not a prepared set.
     """
     import pandas as pd
 

@@ -57,22 +57,12 @@ def schema(golds: bool = True) -> pa.Schema:
 def prepare(spec: PrepareSpec, name: str, output: Path, apart_from: Sequence[Path] = ()) -> None:
     """Load, check and write a set of problems, and beside it a JSON file with the counts.
 
-    Parameters
-    ----------
-    spec : PrepareSpec
-        The source, and what to do with duplicates, overlaps and golds.
-    name : str
-        Name of the set in error messages.
-    output : Path
-        Parquet file; the counts go to the same name with .json.
-    apart_from : sequence of Path
-        Prepared sets that must share no question with this one.
+    `name` is the name of the set in error messages. `output` is a Parquet file, and the counts go to the same name with
+    .json. The prepared sets in `apart_from` must share no question with this one.
 
-    Raises
-    ------
-    StudyError
-        The source is unusable. Or it has duplicates or an overlap that the spec refuses. Or the spec asks for golds,
-        and one of the remaining golds does not grade itself as correct. Or no problem is left.
+    Raises StudyError if the source is unusable, if it has duplicates or an overlap that the spec refuses, or if no
+    problem is left. Also raises it if the spec asks for golds, and one of the remaining golds does not grade itself as
+    correct.
     """
     check_unchanged(spec)
     further = further_columns(spec.source)

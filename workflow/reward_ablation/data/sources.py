@@ -47,12 +47,8 @@ REPOSITORIES = {
 def load(source: ProblemSource, golds: bool = True) -> Rows:
     """Rows of a source with the columns of a problem. A missing gold is None, and `limit` keeps the first rows.
 
-    With `golds`, a file must have a column of answers.
-
-    Raises
-    ------
-    StudyError
-        The source cannot be read, is not complete, or lacks a column.
+    With `golds`, a file must have a column of answers. Raises StudyError if the source cannot be read, is not complete,
+    or lacks a column.
     """
     match source:
         case HubData():

@@ -108,13 +108,8 @@ def problems(seed: int, split: Split) -> Iterator[Problem]:
 def generate(count: int, seed: int, split: Split) -> list[dict[str, Any]]:
     """The first `count` problems of a split in the seed's order; a StudyError if the split has fewer problems.
 
-    No two splits have a question in common, for any seed.
-
-    Returns
-    -------
-    list of dict
-        `question`, `answer` (an integer in digits) and `solution` (worked steps, last line `#### answer`). No question
-        occurs twice.
+    A problem has `question`, `answer` (an integer in digits) and `solution` (worked steps, last line `#### answer`). No
+    question occurs twice, and no two splits have a question in common, for any seed.
     """
     chosen = list(islice(problems(seed, split), count))
     if len(chosen) < count:

@@ -63,28 +63,15 @@ class TooFewHours(StudyError):
 class Precision:
     """Variances behind the intervals of primary contrasts, for one size of the evaluation.
 
-    Attributes
-    ----------
-    variances : dict of str to float
-        Variance between the seeds of each arm, without what a seed does to all arms, in squared units of the metric.
-    common : dict of str to float
-        Variance of each arm from what a seed does to all arms, in squared units of the metric.
-    questions : dict of Pair to float
-        Variance of each primary contrast from the choice of questions, in squared units of the metric.
-    question_count : int
-        Questions of the primary data set.
-    confidence : float
-        Confidence of the intervals, in (0, 1).
-    lends : bool
-        Whether arms borrow variances from other arms.
+    They are in squared units of the metric.
     """
 
-    variances: Mapping[str, float]
-    common: Mapping[str, float]
-    questions: Mapping[Pair, float]
-    question_count: int
-    confidence: float
-    lends: bool
+    variances: Mapping[str, float]  # between the seeds of each arm, without what a seed does to all arms
+    common: Mapping[str, float]  # of each arm, from what a seed does to all arms
+    questions: Mapping[Pair, float]  # of each primary contrast, from the choice of questions
+    question_count: int  # of the primary data set
+    confidence: float  # of the intervals, in (0, 1)
+    lends: bool  # whether arms borrow variances from other arms
 
     def borrowing(self, seeds: Mapping[str, int]) -> dict[str, bool]:
         """Whether each arm borrows from the others: `LENDING` arms have all of its seeds."""
@@ -160,31 +147,16 @@ def precision_of(components: Components, questions: int, samples: int, confidenc
 class Problem:
     """The problem of choosing seeds.
 
-    Attributes
-    ----------
-    precision : Precision
-        Variances behind the intervals.
-    hours : dict of str to float
-        Hours of one more run of each arm, with its evaluations.
-    finished : dict of str to int
-        Number of finished runs of each arm, which cost nothing and are kept.
-    fixed : float
-        Hours that are spent with any choice, such as evaluations of finished runs at another size.
-    needed : frozenset of str
-        Arms that cannot be left out.
-    weights : dict of Pair to float, optional
-        Minimise the sum of squared margins with these weights. The default is to minimise the largest squared margin.
-    most : int
-        Most seeds of an arm, unless more are finished.
+    The choice minimises the sum of squared margins with `weights`, or the largest squared margin if there are none.
     """
 
     precision: Precision
-    hours: Mapping[str, float]
-    finished: Mapping[str, int] = field(default_factory=dict)
-    fixed: float = 0.0
-    needed: frozenset[str] = frozenset()
+    hours: Mapping[str, float]  # of one more run of each arm, with its evaluations
+    finished: Mapping[str, int] = field(default_factory=dict)  # runs by arm: they cost nothing and are kept
+    fixed: float = 0.0  # hours that any choice takes, such as to evaluate finished runs at another size
+    needed: frozenset[str] = frozenset()  # arms that cannot be left out
     weights: Mapping[Pair, float] | None = None
-    most: int = MOST
+    most: int = MOST  # most seeds of an arm, unless more are finished
 
     @property
     def pairs(self) -> list[Pair]:
@@ -247,10 +219,7 @@ class Chosen(NamedTuple):
 def choose(problem: Problem, limit: float) -> Chosen:
     """Choose the number of seeds of each arm within a limit of hours; 0 leaves an arm out.
 
-    Raises
-    ------
-    TooFewHours
-        The limit is too low for one contrast and the fewest seeds of all needed arms.
+    Raises `TooFewHours` if the limit does not pay for one contrast and the fewest seeds of all needed arms.
     """
     least = {arm: problem.options(arm)[0] for arm in problem.hours}
     first = [{**least, **{arm: max(least[arm], FEWEST) for arm in pair}} for pair in problem.pairs]

@@ -18,21 +18,11 @@ from reward_ablation.design.group_sequential import SPENDING, boundaries, inform
 
 
 class Plan(NamedTuple):
-    """Looks and error of a sequential study.
+    """Looks and error of a sequential study."""
 
-    Attributes
-    ----------
-    looks : tuple of int
-        Number of seeds at each look, ascending.
-    stop : str
-        The spending function.
-    level : float
-        Probability that any look calls a contrast different that does not differ.
-    """
-
-    looks: tuple[int, ...]
+    looks: tuple[int, ...]  # number of seeds at each look, ascending
     stop: Spending
-    level: float
+    level: float  # probability that any look calls a contrast different that does not differ
 
     @property
     def fractions(self) -> tuple[float, ...]:
@@ -55,18 +45,9 @@ class Plan(NamedTuple):
 def corrected(p: np.ndarray, look: int, plan: Plan, equivalent: int) -> np.ndarray:
     """Correct the p-values of the open contrasts at a look for all looks, and for all contrasts not found different.
 
-    A contrast is different if its corrected p-value is below `plan.level`.
-
-    Parameters
-    ----------
-    p : (open contrasts,) array
-        Uncorrected p-values of the contrasts at this look.
-    look : int
-        Number of the look, from 0.
-    plan : Plan
-        Looks and error of the study.
-    equivalent : int
-        Number of contrasts that were found equivalent. They leave no error to the others.
+    A contrast is different if its corrected p-value is below `plan.level`. `p` has the uncorrected value of each open
+    contrast, and `look` counts from 0. `equivalent` is the number of contrasts that were found equivalent. They leave
+    no error to the others.
     """
     over_looks = level_reached(p, look, plan.fractions, plan.stop)
     return holm(np.append(over_looks, np.ones(equivalent)))[: len(p)]

@@ -90,14 +90,8 @@ def crossing_probabilities(scores: Sequence[float], fractions: Sequence[float]) 
 def boundaries(level: float, fractions: tuple[float, ...], spending: Spending) -> tuple[float, ...]:
     """Two-sided p-values at or below which a test rejects, by look.
 
-    Parameters
-    ----------
-    level : float
-        Probability that the test rejects at any look if there is no difference; in (0, 1).
-    fractions : tuple of float
-        Information fractions of the looks, ascending to 1.
-    spending : str
-        Spending function, which divides the level over the looks.
+    `level`, in (0, 1), is the probability that the test rejects at any look if there is no difference. The spending
+    function divides it over the looks. `fractions` are the information fractions of the looks, ascending to 1.
     """
     paths, spent, p_values = _Paths(), 0.0, []
     for fraction in fractions:

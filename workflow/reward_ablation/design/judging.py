@@ -39,19 +39,9 @@ class Measured(NamedTuple):
 def with_next_look(study: StudyFile, root: Path, refuse_mixed: bool) -> Sequential:
     """Take the next look from the answers of all runs, and add it to the record of looks.
 
-    Parameters
-    ----------
-    study : StudyFile
-        A study with the runs of the look. Its sequential plan is in force and has a look to come.
-    root : Path
-        The study's folder.
-    refuse_mixed : bool
-        Whether runs that differ in code or hardware are refused, as the study's tables refuse them.
-
-    Raises
-    ------
-    StudyError
-        The tables would also refuse a run or an answer. The look is then not taken.
+    The study has the runs of the look. Its sequential plan is in force and has a look to come. `refuse_mixed` says
+    whether runs that differ in code or hardware are refused, as the study's tables refuse them. Raises StudyError if
+    the tables would also refuse a run or an answer. The look is then not taken.
     """
     record = study.sequential
     number = None if record is None else record.next_look
@@ -100,12 +90,8 @@ def next_look(
 ) -> Look:
     """Make the next look of a record, with a decision on each open contrast.
 
-    Parameters
-    ----------
-    contrasts, measured : lists
-        The open contrasts, and their estimates.
-    has_margin : bool
-        Whether the equivalence margin applies to the primary metric.
+    `measured` has the estimates of `contrasts`, which are the open ones. `has_margin` says whether the equivalence
+    margin applies to the primary metric.
     """
     number = len(record.taken)
     equivalent = sum(contrast.decision == "equivalent" for look in record.taken for contrast in look.contrasts)

@@ -60,40 +60,20 @@ class Design(NamedTuple):
 
 
 class Analysis(NamedTuple):
-    """How a study is analysed.
+    """How a study is analysed."""
 
-    Attributes
-    ----------
-    pairs : list of Pair
-        The primary contrasts.
-    confidence : float
-        Confidence of the intervals, in (0, 1).
-    lends : bool
-        Whether arms borrow variances from other arms.
-    """
-
-    pairs: list[Pair]
-    confidence: float
-    lends: bool
+    pairs: list[Pair]  # the primary contrasts
+    confidence: float  # of the intervals, in (0, 1)
+    lends: bool  # whether arms borrow variances from other arms
 
 
 @dataclass
 class Simulated:
-    """Simulated studies of one design.
+    """Simulated studies of one design."""
 
-    Attributes
-    ----------
-    errors : (contrasts, studies) array
-        Estimate minus true value.
-    distributions : list of Distribution
-        Distribution of each contrast, with `errors` as its estimates.
-    alpha : float
-        One minus the confidence.
-    """
-
-    errors: np.ndarray
-    distributions: list[Distribution]
-    alpha: float
+    errors: np.ndarray  # (contrasts, studies): estimate minus true value
+    distributions: list[Distribution]  # of each contrast, with `errors` as its estimates
+    alpha: float  # one minus the confidence
     _critical: dict[int, np.ndarray] = field(default_factory=dict)
 
     def critical(self, tests: int) -> np.ndarray:
@@ -169,16 +149,9 @@ def simulate(
 
 
 def seed_means(components: Components, design: Design, variances: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Draw the means of arms by seed.
+    """Draw the means of arms by seed, (studies, arms, seeds) in units of the metric.
 
-    Parameters
-    ----------
-    variances : (studies, arms) array
-        Variances between seeds on the comparable scale.
-
-    Returns
-    -------
-    (studies, arms, seeds) array in units of the metric.
+    `variances`, (studies, arms), are between seeds on the comparable scale.
     """
     arms = list(components.means)
     size = (len(variances), len(arms), design.seeds)
@@ -240,15 +213,14 @@ class Plan:
     def table(self, designs: Sequence[Design], effects: Sequence[float]) -> pd.DataFrame:
         """One row for each contrast, design and effect.
 
-        Columns
-        -------
-        arm, against, effect, seeds, questions, samples
-        length : mean length of the interval, with the estimated variance between seeds
-        length_low, length_high : 80 % of the lengths are in between, with variances as probable as the pilot says
-        detectable : smallest effect with a power of 80 %
-        power : probability that Holm's test finds the effect, with the estimated variance between seeds
-        power_low, power_high : lowest and highest power among three variances between seeds: the estimate, and the ends
-            of its 80 % interval
+        Beside the columns that name the row (arm, against, effect, seeds, questions, samples), it has:
+
+        - length: mean length of the interval, with the estimated variance between seeds
+        - length_low, length_high: 80 % of the lengths are in between, with variances as probable as the pilot says
+        - detectable: smallest effect with a power of 80 %
+        - power: probability that Holm's test finds the effect, with the estimated variance between seeds
+        - power_low, power_high: lowest and highest power among three variances between seeds: the estimate, and the
+          ends of its 80 % interval
         """
         pairs = self.analysis.pairs
         return pd.DataFrame(

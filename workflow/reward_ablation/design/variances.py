@@ -33,24 +33,12 @@ Pair = tuple[str, str]
 
 
 class SeedPart(NamedTuple):
-    """Variance between seeds on the comparable scale, which still includes the noise of finitely many questions.
+    """Variance between seeds on the comparable scale, which still includes the noise of finitely many questions."""
 
-    Attributes
-    ----------
-    total : float
-        Mean square of what a seed does to one arm.
-    noise : float
-        The part of `total` that more questions or samples would remove.
-    degrees : float
-        Degrees of freedom of `total`; infinite for a stated value.
-    common : float
-        Variance of what a seed does to all arms alike.
-    """
-
-    total: float
-    noise: float
-    degrees: float
-    common: float = 0.0
+    total: float  # mean square of what a seed does to one arm
+    noise: float  # the part of `total` that more questions or samples would remove
+    degrees: float  # degrees of freedom of `total`; infinite for a stated value
+    common: float = 0.0  # variance of what a seed does to all arms alike
 
     @property
     def variance(self) -> float:
@@ -76,44 +64,24 @@ class SeedPart(NamedTuple):
 class Components:
     """Variance components of one metric on one data set in one mode.
 
-    Attributes
-    ----------
-    limits : Limits
-        Limits of the metric.
-    means : dict of str to float
-        Mean of each arm.
-    seed : SeedPart
-        Variance between seeds, estimated from all arms together.
-    interaction : dict of str to float
-        Variance from seed to seed of each arm's answers to a question, without the noise of sampling, in squared units
-        of the metric.
-    sample : dict of str to float
-        Variance of a single sampled answer of each arm about the seed's mean at this question, in squared units of the
-        metric; 0 for greedy answers.
-    question : dict of Pair to float
-        Variance between questions of each difference of two arms, in squared units of the metric.
-    questions, samples, seeds : int
-        Size of the pilot: questions, samples per question, and the most seeds of an arm.
-    source : str
-        Where the components are from, in words.
-    by_arm : dict of str to SeedPart
-        Variance between seeds of each arm with two or more seeds, estimated from this arm alone.
-    flagged : tuple of str
-        Arms whose seeds differ more than chance allows, as in the tables. They use their own variance.
+    `interaction` is the variance from seed to seed of each arm's answers to a question, without the noise of sampling.
+    `sample` is the variance of a single sampled answer of each arm about the seed's mean at this question, and 0 for
+    greedy answers. `question` is the variance between questions of each difference of two arms. These three are in
+    squared units of the metric.
     """
 
-    limits: Limits
-    means: Mapping[str, float]
-    seed: SeedPart
+    limits: Limits  # of the metric
+    means: Mapping[str, float]  # of each arm
+    seed: SeedPart  # estimated from all arms together
     interaction: Mapping[str, float]
     sample: Mapping[str, float]
     question: Mapping[Pair, float]
-    questions: int
-    samples: int
-    seeds: int
-    source: str
-    by_arm: Mapping[str, SeedPart] = field(default_factory=dict)
-    flagged: tuple[str, ...] = ()
+    questions: int  # of the pilot
+    samples: int  # of the pilot, per question
+    seeds: int  # of the pilot: the most seeds of an arm; 0 for stated values
+    source: str  # where the components are from, in words
+    by_arm: Mapping[str, SeedPart] = field(default_factory=dict)  # each from its arm alone, with two or more seeds
+    flagged: tuple[str, ...] = ()  # arms that use their own variance: their seeds differ more than chance allows
 
     def seed_of(self, arm: str) -> SeedPart:
         """Variance between an arm's seeds: the variance of all arms, or of the arm alone if it is flagged."""
@@ -168,25 +136,10 @@ def estimate_components(
 ) -> Components:
     """Estimate variance components from the answers of a pilot.
 
-    Parameters
-    ----------
-    values : dict of dict of (questions,) arrays
-        Question means by arm and seed, all with the questions in the same order.
-    samples : int
-        Answers to each question.
-    sample : dict of str to float
-        Variance of a single answer about its question's mean, by arm; 0 for greedy answers.
-    limits : Limits
-        Limits of the metric.
-    pairs : iterable of Pair
-        Differences of two arms whose variance between questions is estimated.
-    source : str
-        Where the answers are from, in words.
-
-    Raises
-    ------
-    StudyError
-        No arm has two seeds.
+    `values` has question means by arm and seed, each (questions,) with the questions in the same order. `samples` is
+    the number of answers to each question. `sample` is the variance of a single answer about its question's mean, by
+    arm, and 0 for greedy answers. `pairs` are the differences of two arms whose variance between questions is
+    estimated. `source` says in words where the answers are from. Raises StudyError if no arm has two seeds.
     """
     several = {arm: np.stack([*of_seeds.values()]) for arm, of_seeds in values.items() if len(of_seeds) > 1}
     if not several:
@@ -239,13 +192,7 @@ def seed_part(means: SeedMeans, noise: Mapping[str, float]) -> SeedPart:
     The means of these arms at the seeds that all of them have are a two-way table of arms by seeds. Its interaction is
     what a seed does to one arm, and its mean over arms shows what a seed does to all arms. If the arms share fewer than
     two seeds, their own variances are averaged by degrees of freedom, and the common part is unknown and taken as 0.
-
-    Parameters
-    ----------
-    means : SeedMeans
-        Seed means of one metric.
-    noise : dict of str to float
-        Noise of each arm from `noise_of`.
+    `means` are of one metric, and `noise` is from `noise_of`.
     """
     first = np.unique(means.kind, return_index=True)[1]
     chosen = [arm for arm in sorted(first) if means.degrees[arm] and not means.flagged[0, arm]]
@@ -284,24 +231,12 @@ USUAL_SHARE_OF_SAMPLING, USUAL_QUESTION_SD = 0.7, 0.2
 
 
 class Stated(NamedTuple):
-    """Values that the user states, in units of the metric. None stands for a value that the user does not state.
+    """Values that the user states, in units of the metric. None stands for a value that the user does not state."""
 
-    Attributes
-    ----------
-    seed_sd : float or None
-        Standard deviation between the seeds of one arm.
-    question_sd : float or None
-        Standard deviation between questions of a difference of two arms.
-    answer_sd : float or None
-        Standard deviation of a single answer to one question, over seeds and samples.
-    mean : float or None
-        Mean of every arm.
-    """
-
-    seed_sd: float | None = None
-    question_sd: float | None = None
-    answer_sd: float | None = None
-    mean: float | None = None
+    seed_sd: float | None = None  # standard deviation between the seeds of one arm
+    question_sd: float | None = None  # standard deviation between questions of a difference of two arms
+    answer_sd: float | None = None  # standard deviation of a single answer to one question, over seeds and samples
+    mean: float | None = None  # of every arm
 
 
 def components_from_stated(
@@ -309,12 +244,8 @@ def components_from_stated(
 ) -> Components:
     """Variance components from stated values, and usual values for the rest. Their `source` says which are usual.
 
-    All variance of a greedy answer is from seed to seed. All variance of a sampled answer is noise of sampling.
-
-    Raises
-    ------
-    StudyError
-        A value is missing that has no usual value, or the mean is outside of the metric's limits.
+    All variance of a greedy answer is from seed to seed. All variance of a sampled answer is noise of sampling. Raises
+    StudyError if a value is missing that has no usual value, or if the mean is outside of the metric's limits.
     """
     if values.seed_sd is None:
         raise StudyError("seed_sd: the standard deviation between seeds is not known; state it, or name a pilot")

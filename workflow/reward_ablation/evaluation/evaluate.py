@@ -52,17 +52,10 @@ class Evaluator:
 
     A model, or the engine that it runs in, stays loaded until another model is asked for.
 
-    Parameters
-    ----------
-    spec : EvaluateSpec
-        How prompts are made, and how answers are generated and graded.
-    base : Path or None
-        Folder of the model under adapters. An adapter is not merged into its base, because the model that was trained
-        is judged, and merging in bfloat16 would round small updates away.
-    sets : mapping of str to DataFrame
-        Every set of problems that will be asked for, by name, with the columns id, question and answer.
-    gpu_share : float
-        Part of a GPU's memory that belongs to this process; 1 where it has the GPU to itself.
+    `base` is the folder of the model under adapters. An adapter is not merged into its base, because the model that was
+    trained is judged, and merging in bfloat16 would round small updates away. `sets` has every set of problems that
+    will be asked for, by name, with the columns id, question and answer. `gpu_share` is the part of a GPU's memory that
+    belongs to this process, 1 where it has the GPU to itself.
     """
 
     def __init__(self, spec: EvaluateSpec, base: Path | None, sets: Mapping[str, pd.DataFrame], gpu_share: float = 1.0):
@@ -115,19 +108,9 @@ class Evaluator:
 def generator(spec: EvaluateSpec, base: Path | None, longest: int, gpu_share: float = 1.0) -> Generator:
     """The backend that the evaluation asks for, in bfloat16 on NVIDIA's GPUs and in float32 elsewhere.
 
-    The device `cuda` of a spec means any GPU of this machine, also Apple's.
-
-    Parameters
-    ----------
-    spec : EvaluateSpec
-        As of `Evaluator`, and so are `base` and `gpu_share`.
-    longest : int
-        Number of tokens of the longest prompt.
-
-    Raises
-    ------
-    StudyError
-        The spec asks for a GPU, and this machine has none; or the backend cannot run here.
+    The device `cuda` of a spec means any GPU of this machine, also Apple's. `longest` is the number of tokens of the
+    longest prompt. The other arguments are as of `Evaluator`. Raises StudyError if the spec asks for a GPU and this
+    machine has none, or if the backend cannot run here.
     """
     kind = gpu_kind() if spec.device == "cuda" else "cpu"
     if kind is None:

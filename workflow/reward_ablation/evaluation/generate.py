@@ -45,10 +45,7 @@ class Generator(Protocol):
 def choose_backend(wanted: Literal["auto", "transformers", "vllm"], device: str) -> Backend:
     """Backend to generate with. `auto` is vLLM if it is installed and the device is a GPU, else transformers.
 
-    Raises
-    ------
-    StudyError
-        vLLM is asked for and cannot run here.
+    Raises StudyError if vLLM is asked for and cannot run here.
     """
     possible = find_spec("vllm") is not None and device == "cuda"
     if wanted == "vllm" and not possible:
@@ -59,17 +56,8 @@ def choose_backend(wanted: Literal["auto", "transformers", "vllm"], device: str)
 def find_end_tokens(folder: str | Path, tokenizer: PreTrainedTokenizerBase) -> list[int]:
     """Token ids that end a completion: the model's own and the tokenizer's, as in TRL.
 
-    Parameters
-    ----------
-    folder : path
-        Folder of the whole model; its generation_config.json, or else its config.json, is read.
-    tokenizer : PreTrainedTokenizerBase
-        The model's tokenizer.
-
-    Raises
-    ------
-    StudyError
-        Neither the model nor the tokenizer names an end token.
+    `folder` holds the whole model. Its generation_config.json, or else its config.json, is read. Raises StudyError if
+    neither the model nor the tokenizer names an end token.
     """
     named = read_generation_config(folder).eos_token_id
     own = named if isinstance(named, list) else [named]
@@ -112,11 +100,8 @@ def generate_transformers(
     shape of matrix products. Another batch size therefore changes an answer only if two tokens are tied that closely
     (fp32 on a CPU: rarely; bf16: now and then). On a CPU, the same batch size on the same machine repeats exactly.
 
-    Parameters
-    ----------
-    model : PreTrainedModel or PeftModel
-        The model on its device. Its own generation settings (sampling fields, repetition penalty) are replaced, because
-        all arms must be judged alike.
+    `model` is a PreTrainedModel or PeftModel on its device. Its own generation settings (sampling fields, repetition
+    penalty) are replaced, because all arms must be judged alike.
     """
     completions: dict[int, Completion] = {}
     progress = Progress(len(requests))
@@ -186,14 +171,7 @@ def start_batch(
 class TransformersGenerator:
     """A `Generator` by transformers that keeps the last model loaded.
 
-    Parameters
-    ----------
-    base : path, optional
-        Folder of the model under adapters.
-    dtype : str
-        Torch name of the weights' type.
-    device : str
-        Torch name of the device.
+    `base` is the folder of the model under adapters. `dtype` and `device` are Torch's names.
     """
 
     def __init__(self, evaluation: Evaluation, base: str | Path | None, dtype: str, device: str):
@@ -236,16 +214,8 @@ class VllmGenerator:
 
     Each sampled request has its own seed, and an adapter is not merged. vLLM shows its own progress.
 
-    Parameters
-    ----------
-    base : path, optional
-        Folder of the model under adapters.
-    dtype : str
-        Torch name of the weights' type.
-    longest : int
-        Number of tokens of the longest prompt.
-    gpu_share : float
-        Part of a GPU that belongs to this process.
+    `base` is the folder of the model under adapters, `dtype` Torch's name of the weights' type, and `longest` the
+    number of tokens of the longest prompt. `gpu_share` is the part of a GPU that belongs to this process.
     """
 
     def __init__(

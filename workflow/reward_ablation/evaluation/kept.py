@@ -12,15 +12,7 @@ from reward_ablation.system.errors import StudyError
 def kept_models(run: Path) -> dict[int, Path]:
     """Folders of the models that a run kept, by step, ascending. Its record lists them; some may be gone.
 
-    Parameters
-    ----------
-    run : Path
-        Folder of a finished run.
-
-    Raises
-    ------
-    StudyError
-        The run has no record, or the record lists no files.
+    `run` is the folder of a finished run. Raises StudyError if the run has no record, or the record lists no files.
     """
     remedy = f"delete {run} and run the workflow again, which trains it again"
     files = read_object(run / RECORD, remedy).get("files")

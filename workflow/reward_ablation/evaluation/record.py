@@ -44,28 +44,13 @@ def record_of(
 ) -> dict[str, Any]:
     """The record of answers that are written.
 
-    Parameters
-    ----------
-    spec : EvaluateSpec
-        By which the answers were made.
-    inputs : dict of str to str
-        SHA-256 of the problems, and of the record of the run or base model that was evaluated.
-    models : sequence of Path
-        Folders of the models that were evaluated.
-    answers : Table
-        The answers, with the columns of `score.schema_of`.
-    output : Path
-        The file of these answers.
-    seconds : float
-        Wall time in which the answers were made.
-    gpu_share : float
-        Part of a GPU that made them.
+    `inputs` are the SHA-256 of the problems, and of the record of the run or base model that was evaluated. `models`
+    are the folders of the evaluated models, `answers` has the columns of `score.schema_of`, and `output` is its file.
+    `seconds` is the wall time in which the answers were made, on the part `gpu_share` of a GPU.
 
-    Returns
-    -------
-    dict
-        `tokens` counts generated tokens. `gpu_hours` and `cpu_hours` follow from `seconds`. `size` and `sha256` are of
-        the file of answers. Other keys say what made the answers: spec, code, inputs, backend, packages and hardware.
+    In the record, `tokens` counts generated tokens. `gpu_hours` and `cpu_hours` follow from `seconds`. `size` and
+    `sha256` are of the file of answers. Other keys say what made the answers: spec, code, inputs, backend, packages and
+    hardware.
     """
     import torch
 

@@ -50,19 +50,9 @@ def score(
 ) -> pa.Table:
     """Table of `schema_of` the answer format, with one row per request, in the order of the requests.
 
-    Parameters
-    ----------
-    requests : sequence of Request
-        The requests.
-    completions : sequence of Completion
-        Their completions, in the same order.
-    golds : dict
-        Right answer by problem id.
-    answer_format : str or None
-        Where the strict grade looks for the answer. The lenient grade takes any format, else the last number. With None
-        nothing is graded.
-    tokenizer : PreTrainedTokenizerBase
-        Turns token ids into texts, without special tokens.
+    `completions` are in the same order, and `golds` has the right answers by problem id. `answer_format` says where the
+    strict grade looks for the answer. The lenient grade takes any format, else the last number. With None nothing is
+    graded. Texts are decoded without special tokens.
     """
     texts = tokenizer.batch_decode([completion.ids for completion in completions], skip_special_tokens=True)
     verdicts: list[dict[str, Any]] = [{} for _ in texts]

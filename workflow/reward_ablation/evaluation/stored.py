@@ -24,46 +24,22 @@ from reward_ablation.system.files import link_or_copy, write_json, write_parquet
 
 @dataclass(frozen=True)
 class Part:
-    """The answers of one model to one evaluation set.
+    """The answers of one model to one evaluation set."""
 
-    Attributes
-    ----------
-    name : str
-        Name of the file in the hidden folder, without its ending.
-    dataset : str
-        Name and key of the evaluation set.
-    model : Path
-        Folder of the model, or of the adapter.
-    step : int or None
-        The step after which the run kept the model; None for the final model, and for the base model.
-    """
-
-    name: str
-    dataset: str
-    model: Path
-    step: int | None
+    name: str  # of the file in the hidden folder, without its ending
+    dataset: str  # name and key of the evaluation set
+    model: Path  # folder of the model, or of the adapter
+    step: int | None  # after which the run kept the model; None for the final model, and for the base model
 
 
 class Answers:
     """The files of answers of a model, or of a run, in their folder.
 
-    Parameters
-    ----------
-    spec : EvaluateSpec
-        By which answers are made.
-    folder : Path
-        Folder for the answers. Each evaluation set gets a file of answers and its record, and a second such pair for
-        the models that the run kept.
-    final : Path
-        Folder of the final model, of its adapter, or of the base model.
-    kept : mapping of int to Path, or None
-        Folder of each model that the run kept, by step; None where the study keeps none.
-    making : mapping of str to Making
-        What the answers to each evaluation set depend on.
-    gpu_share : float
-        Part of a GPU that makes the answers, for their records.
-    scores : sequence of Path
-        Folders with scores of these answers by the study's own metrics, present or former.
+    Each evaluation set gets a file of answers and its record in `folder`, and a second such pair for the models that
+    the run kept. `final` is the folder of the final model, of its adapter, or of the base model. `kept` has the folders
+    of the models that the run kept by step, or is None where the study keeps none. `making` says what the answers to
+    each evaluation set depend on. `gpu_share` is the part of a GPU that makes the answers, for their records. `scores`
+    are the folders with scores of these answers by the study's own metrics, present or former.
     """
 
     def __init__(

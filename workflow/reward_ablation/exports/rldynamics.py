@@ -24,14 +24,8 @@ _GRADIENTS = "gradients_step_"
 def export(run: Path, metadata: Mapping[str, str], output: Path) -> None:
     """Write the rewards of a run, and link its whole gradients beside them.
 
-    Parameters
-    ----------
-    run : Path
-        Folder of a finished run with the components correctness, format and length.
-    metadata : mapping
-        `model` and `dataset` in words.
-    output : Path
-        The JSON file. It is written after the links, one step at a time.
+    `run` is the folder of a finished run with the components correctness, format and length. `metadata` has `model` and
+    `dataset` in words. `output` is the JSON file. It is written after the links, one step at a time.
     """
     record = read_finished(run)
     link_gradients(run, record, output.parent)

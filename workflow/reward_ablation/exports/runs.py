@@ -21,10 +21,7 @@ ROWS = 1024
 def read_finished(run: Path) -> dict[str, Any]:
     """Read the record of a finished run, and check that its rollouts are unchanged.
 
-    Raises
-    ------
-    StudyError
-        The run is not finished, or its rollouts have changed since.
+    Raises StudyError if the run is not finished, or if its rollouts have changed since.
     """
     record = read_object(run / RECORD, rerun_of(run))
     check_listed(run, record, [ROLLOUTS])
@@ -34,25 +31,15 @@ def read_finished(run: Path) -> dict[str, Any]:
 def check_listed(run: Path, record: dict[str, Any], names: list[str]) -> None:
     """Check that files of a run are those that its record lists.
 
-    Raises
-    ------
-    StudyError
-        A file is missing or has changed.
+    Raises StudyError if a file is missing or has changed.
     """
     check_files(run, record.get("files", {}), names, RECORD, rerun_of(run))
 
 
 def rollouts_by_step(run: Path, columns: list[str]) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-    """Read the rollouts one step at a time.
+    """Read the rollouts one step at a time, with these columns of `rollouts.parquet`, and `step`.
 
-    Parameters
-    ----------
-    columns : list of str
-        Columns of `rollouts.parquet` to read in addition to `step`.
-
-    Yields
-    ------
-    Each step, from 1, with the rows of its completions in the order in which they were sampled.
+    Yields each step, from 1, with the rows of its completions in the order in which they were sampled.
     """
     with pq.ParquetFile(run / ROLLOUTS, page_checksum_verification=True) as file:
         batches = file.iter_batches(batch_size=ROWS, columns=["step", *columns])

@@ -32,27 +32,14 @@ def export(
     answer_format: str,
     output: Path,
 ) -> None:
-    """Write the rollouts, the answers before and after training, and at last their summary.
+    """Write the rollouts, the answers before and after training, and at last their summary, into the folder `output`.
 
-    Parameters
-    ----------
-    run : Path
-        Folder of a finished run.
-    model : Path
-        Folder of the base model, with its tokenizer.
-    problems : Path
-        Prepared training set.
-    answers : sequence of three Paths
-        For each data set: its questions, the answers of the base model, and the answers of the run.
-    answer_format : str
-        Where strict accuracy looks for the answer. Rollouts are graded by this format, whatever the run was trained on.
-    output : Path
-        Folder of the files.
+    `run` is the folder of a finished run, `model` is that of the base model with its tokenizer, and `problems` is the
+    prepared training set. `answers` has, for each data set, its questions, the answers of the base model, and the
+    answers of the run. `answer_format` says where strict accuracy looks for the answer. Rollouts are graded by this
+    format, whatever the run was trained on.
 
-    Raises
-    ------
-    StudyError
-        The run is not finished, or was trained on other problems.
+    Raises StudyError if the run is not finished, or was trained on other problems.
     """
     record = read_finished(run)
     spec = ArmSpec.read(record["spec"], f"{run}/run.json: spec")
@@ -80,14 +67,8 @@ def prompts_and_golds(path: Path, spec: ArmSpec, model: Path) -> tuple[Texts, Te
 def prompt_texts(questions: Texts, spec: ArmSpec, model: Path) -> Texts:
     """Prompt of each problem as the model got it, with the chat template. Only the tokenizer is loaded.
 
-    Parameters
-    ----------
-    questions : mapping
-        Questions by problem id.
-    spec : ArmSpec
-        Spec of the run, with its prompt settings and its variables of the chat template.
-    model : Path
-        Folder of the base model.
+    `questions` are by problem id. `spec` is that of the run, with its prompt settings and its variables of the chat
+    template. `model` is the folder of the base model.
     """
     rendered: dict[str, Any] = {problem: render_prompt(text, spec.prompt) for problem, text in questions.items()}
     if not spec.prompt.chat:
@@ -122,12 +103,8 @@ def rollout_lines(run: Path, prompts: Texts, golds: Texts, answer_format: str) -
 def answer_lines(answers: Path, prompts: Texts, golds: Texts) -> tuple[list[dict], dict[str, float]]:
     """Lines of a file of greedy answers, and their summary.
 
-    Returns
-    -------
-    lines : list of dict
-        The answers with their strict grades, in the order of the questions.
-    summary : dict
-        `eval_accuracy` in [0, 1], and `eval_avg_new_tokens`, which count the end token and not the padding.
+    The lines are the answers with their strict grades, in the order of the questions. The summary has `eval_accuracy`
+    in [0, 1], and `eval_avg_new_tokens`, which counts the end token and not the padding.
     """
     table = read_parquet(answers, ["problem_id", "mode", "completion", "answer", "correct_strict", "tokens"])
     greedy = table[table["mode"] == "greedy"].to_dict("records")

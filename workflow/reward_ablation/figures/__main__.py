@@ -30,15 +30,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--title", required=True, help="title of the figure, on the page and in the PDF's metadata")
     parser.add_argument("--study", type=Path, required=True, help="study.json: the resolved study")
     parser.add_argument("--tables", type=Path, nargs="+", required=True, help="files of the tables, in order")
-    parser.add_argument("--output", type=Path, required=True, help="the PDF for a paper; beside it NAME.txt, NAME.png")
-    parser.add_argument("--page", type=Path, required=True, help="the PDF with heading and caption, for all.pdf")
+    parser.add_argument("--output", type=Path, required=True, help="the PDF for a paper, with NAME.txt and NAME.png")
     options = parser.parse_args(arguments)
     with storage_errors(options.output):
         study = read_study(options.study)
         tables = [reader_of(options.module, file.stem)(file) for file in options.tables]
         figure = draw(options.module, options.title, tables, study)
         name = f"{study.name}: {options.title}"
-        save_pdf(figure, options.page, name)
+        page = options.output.parent / "pages" / options.output.name
+        page.parent.mkdir(parents=True, exist_ok=True)
+        save_pdf(figure, page, name)
         save_png(figure, options.output.with_suffix(".png"))
         caption = take_caption(figure)
         save_pdf(figure, options.output, name)
@@ -59,17 +60,8 @@ def reader_of(module: str, table: str) -> Callable[[Path], pd.DataFrame]:
 def draw(module: str, heading: str, tables: Sequence[pd.DataFrame], study: StudyFile) -> Figure:
     """Draw a figure from its tables, in the style of all figures.
 
-    Parameters
-    ----------
-    module : str
-        Module below the library, such as `figures.training.rewards`. The function that draws the figure has the
-        module's name.
-    heading : str
-        Title of the figure.
-    tables : sequence of DataFrame
-        The tables in the order of the function's parameters.
-    study : StudyFile
-        The function's last parameter.
+    `module` is below the library, such as `figures.training.rewards`, and the function that draws the figure has the
+    module's name. Its parameters are the tables, in this order, and last the study.
     """
     function: Callable[..., Figure] = getattr(_module(module), module.rpartition(".")[2])
     figure = function(*tables, study)

@@ -56,14 +56,8 @@ def contents_of(pages: Sequence[Path]) -> list[Line]:
 def bind(pages: Sequence[tuple[str, Path]], lines: Sequence[Line], path: Path) -> None:
     """Join the title page, a page of contents if it has lines, and all figures into one PDF with a bookmark for each.
 
-    Parameters
-    ----------
-    pages : sequence of (str, Path)
-        Bookmark and PDF file of the title page and of each figure, in order.
-    lines : sequence of Line
-        Lines of the page of contents; page numbers count from 1.
-    path : Path
-        The PDF to write.
+    `pages` has the bookmark and PDF file of the title page and of each figure, in order. The page numbers of `lines`
+    count from 1.
     """
     (first, *others), writer = pages, PdfWriter()
     writer.append(first[1], outline_item=first[0])

@@ -88,12 +88,7 @@ class Line(NamedTuple):
 
 @rc_context(STYLE)
 def contents(lines: Sequence[Line]) -> tuple[Figure, list[tuple[float, float, float, float]]]:
-    """Draw the contents.
-
-    Returns
-    -------
-    The page, and the box of each line: left, bottom, right and top in points.
-    """
+    """Draw the contents. Return the page, and the box of each line: left, bottom, right and top in points."""
     height = ABOVE + LINE * (len(lines) + 0.5)
     figure = Figure(figsize=(WIDTH, height))
     title(figure, "Figures")

@@ -93,17 +93,10 @@ def row_table(
 ) -> pa.Table:
     """Description of the rows of one block's Gram matrices, as rows of `sample_gram_rows.parquet`.
 
-    Parameters
-    ----------
-    step, block : int
-        The measured step, and the number of the block in it.
-    generation_steps, problem_ids, rollouts : sequence
-        Where each row's completion stands in the rollout log.
-    families : sequence of str
-        Which tokens of the completion count, and how, such as all_tokens.
-    token_weights : sequence of float
-        Minus the derivative of the loss at advantage 1 by a token's log-probability, averaged over the completion's
-        tokens.
+    `block` is the block's number in the step. `generation_steps`, `problem_ids` and `rollouts` say where each row's
+    completion stands in the rollout log. `families` say which tokens of the completion count, and how, such as
+    all_tokens. `token_weights` are minus the derivative of the loss at advantage 1 by a token's log-probability,
+    averaged over the completion's tokens.
     """
     size = len(problem_ids)
     described = generation_steps, problem_ids, rollouts, families, token_weights

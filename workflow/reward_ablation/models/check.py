@@ -42,11 +42,8 @@ def wanted(names: list[str]) -> list[str]:
 def check_names(names: list[str], where: str) -> None:
     """Refuse by file names alone, before anything is copied, what cannot be a model in safetensors.
 
-    Raises
-    ------
-    StudyError
-        There are only pickled weights, only an adapter, or no weights at all. Or a name has a line break, another
-        control character, or bytes that are not UTF-8.
+    Raises StudyError if there are only pickled weights, only an adapter, or no weights at all. Also raises it if a name
+    has a line break, another control character, or bytes that are not UTF-8.
     """
     if unprintable := [name for name in wanted(names) if not name.isprintable()]:
         raise StudyError(f"{where}: {unprintable[0]!r}: a file of a model needs a printable name; rename or remove it")
@@ -77,22 +74,11 @@ def file_table(folder: Path) -> dict[str, dict[str, Any]]:
 def check_model(folder: Path, where: str) -> tuple[int, str]:
     """Open every part of a model, without building the model, and read its weights for values that are not finite.
 
-    Parameters
-    ----------
-    folder : Path
-        Folder of the model.
-    where : str
-        What an error message calls the model.
+    `where` is what an error message calls the model. Returns the number of stored parameters (tied ones once), and the
+    class that transformers will use.
 
-    Returns
-    -------
-    Number of stored parameters (tied ones once), and the class that transformers will use.
-
-    Raises
-    ------
-    StudyError
-        A file is missing or broken, a weight is NaN or infinite, or the architecture is not a causal language model of
-        transformers itself.
+    Raises StudyError if a file is missing or broken, if a weight is NaN or infinite, or if the architecture is not a
+    causal language model of transformers itself. Also raises it for a model that reads padding.
     """
     _check_files(folder, where)
     config, shapes = _read_json(folder, "config.json", where), _shapes(folder, where)

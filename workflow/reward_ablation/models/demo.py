@@ -37,12 +37,8 @@ TOKENIZER_EXAMPLES = 2000
 def build(spec: DemoModel, folder: Path) -> None:
     """Make the tokenizer, warm-start the model, and save both; the same spec gives the same bytes on one machine.
 
-    Parameters
-    ----------
-    spec : DemoModel
-        Seed, number of the teacher's examples, optimiser steps.
-    folder : Path
-        Folder for config, safetensors, generation config and tokenizer; it is made if it is missing.
+    The spec has the seed, the number of the teacher's examples and the optimiser steps. The folder gets config,
+    safetensors, generation config and tokenizer, and is made if it is missing.
     """
     import torch
 
@@ -119,12 +115,9 @@ def warm_start(
 ) -> None:
     """Supervised learning of the completions, in place. The model reads prompts and does not learn them.
 
-    Parameters
-    ----------
-    pairs : list of (prompt, completion)
-        Each completion is followed by the end token, so that the model learns to stop.
-    steps : int
-        Number of batches of 32. The learning rate rises during the first twentieth and then falls to zero.
+    `pairs` are prompts with completions. Each completion is followed by the end token, so that the model learns to
+    stop. A step is a batch of 32. The learning rate rises during the first twentieth of the steps and then falls to
+    zero.
     """
     import torch
 

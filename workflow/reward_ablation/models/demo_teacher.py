@@ -27,19 +27,10 @@ CHATTY = 0.20
 
 
 def examples(count: int, seed: int) -> list[tuple[str, str]]:
-    """Write the teacher's questions and solutions.
+    """Write the teacher's questions and solutions, as `count` pairs. Nothing marks the end of a solution.
 
-    Parameters
-    ----------
-    count : int
-        Number of examples. Beyond the size of the warm-start split, questions occur again with other solutions.
-    seed : int
-        Decides the questions, and the mistakes in each solution.
-
-    Returns
-    -------
-    list of (question, solution)
-        Questions of the `warm_start` split only. Nothing marks the end of a solution.
+    The questions are of the `warm_start` split only. Beyond the size of this split, questions occur again with other
+    solutions. The seed decides the questions, and the mistakes in each solution.
     """
     pool = list(islice(problems(seed, "warm_start"), count))
     source = random.Random(f"teacher {seed}")

@@ -24,22 +24,13 @@ Check = Callable[[Path, str], tuple[int, str]]
 def fetch(model: HubModel | LocalModel | DemoModel, output: Path, check: Check = check_model) -> None:
     """Download, copy or build a model, check it, and move its folder into place.
 
+    `output` is the path of model.json in the model's folder. `check` decides what the model must be: a causal language
+    model, or a sequence classifier.
+
     Everything happens in a hidden folder beside the target. A failure removes the hidden folder, and the next attempt
     removes what a killed process left there. So the target is absent, or as it was, or whole.
 
-    Parameters
-    ----------
-    model : HubModel, LocalModel or DemoModel
-        Where the model comes from.
-    output : Path
-        Path of model.json in the model's folder.
-    check : callable
-        What the model must be: a causal language model, or a sequence classifier.
-
-    Raises
-    ------
-    StudyError
-        The model cannot be fetched or is broken, or the folder holds something that is not a model.
+    Raises StudyError if the model cannot be fetched or is broken, or if the folder holds something that is not a model.
     """
     with new_folder(output) as folder:
         _fill(model, folder, check)
@@ -49,15 +40,8 @@ def fetch(model: HubModel | LocalModel | DemoModel, output: Path, check: Check =
 def new_folder(output: Path) -> Iterator[Path]:
     """Yield a hidden folder beside a model's, to be filled. It is moved into place on success and removed on failure.
 
-    Parameters
-    ----------
-    output : Path
-        Path of model.json in the model's folder.
-
-    Raises
-    ------
-    StudyError
-        The folder holds something that is not a model.
+    `output` is the path of model.json in the model's folder. Raises StudyError if the folder holds something that is
+    not a model.
     """
     if output.name != FETCHED:
         raise StudyError(f"{output}: the record of a model is called {FETCHED}")
@@ -96,16 +80,8 @@ def record_model(
 ) -> None:
     """Check a model's files, then write its record and give all files their usual mode.
 
-    Parameters
-    ----------
-    folder : Path
-        Folder of the model.
-    files : dict
-        Size and SHA-256 of the folder's files, from `file_table`.
-    origin : dict
-        Where the model comes from: `source`, `id` and `revision` at least.
-    check : callable
-        As in `fetch`.
+    `files` has the size and SHA-256 of the folder's files, from `file_table`. `origin` says where the model comes from,
+    with `source`, `id` and `revision` at least. `check` is as in `fetch`.
     """
     parameters, architecture = check(folder, str(origin["id"]))
     record = {**origin, "files": files, "parameters": parameters, "architecture": architecture}
@@ -134,10 +110,8 @@ def copy(source: Path, folder: Path) -> None:
     A symbolic link counts as the file that it leads to if that file lies in the folder, or beside it as in the cache of
     huggingface_hub. Any other link is refused: a stranger's folder must not bring a private file into the results.
 
-    Raises
-    ------
-    StudyError
-        The folder does not exist, is not a model, cannot be read, links to a file elsewhere, or changes meanwhile.
+    Raises StudyError if the folder does not exist, is not a model, cannot be read, links to a file elsewhere, or
+    changes meanwhile.
     """
     if not source.is_dir():
         raise StudyError(f"{source}: no such folder; source: local needs a folder with config.json and safetensors")

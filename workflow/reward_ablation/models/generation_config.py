@@ -49,12 +49,7 @@ def ignored_settings(folder: Path) -> str | None:
 def check_generation_config(folder: Path, where: str) -> None:
     """Refuse a generation config that transformers cannot use, and print what of it is not used.
 
-    Parameters
-    ----------
-    folder : Path
-        Folder of a causal language model.
-    where : str
-        What a message calls the model.
+    `where` is what a message calls the model, which is a causal language model. Raises StudyError.
     """
     try:
         ends = read_generation_config(folder).eos_token_id

@@ -22,16 +22,11 @@ def download(model: HubModel, folder: Path) -> list[RepoSibling]:
     """Download the wanted files of a pinned revision into a folder.
 
     The folder is filled directly, not through the hub's cache, which would keep a second copy of the weights.
-    huggingface_hub resumes a broken connection by itself. Other failures are errors here.
+    huggingface_hub resumes a broken connection by itself. Returns what the hub publishes about these files, size and
+    checksum, for `check_download`.
 
-    Returns
-    -------
-    What the hub publishes about these files: size and checksum, for `check_download`.
-
-    Raises
-    ------
-    StudyError
-        The repository or revision does not exist, may not be read, has no safetensors, or the download failed.
+    Raises StudyError if the repository or revision does not exist, may not be read, or has no safetensors, or if the
+    download failed.
     """
     from huggingface_hub import HfApi, snapshot_download
 
@@ -53,21 +48,9 @@ def download(model: HubModel, folder: Path) -> list[RepoSibling]:
 def check_download(published: list[RepoSibling], files: dict[str, dict[str, Any]], folder: Path, where: str) -> None:
     """Compare a folder's files with the sizes and checksums that the hub publishes.
 
-    Parameters
-    ----------
-    published : list of RepoSibling
-        A file in Git LFS has a SHA-256. Any other file has Git's own hash of its content.
-    files : dict
-        Size and SHA-256 of each downloaded file, by name.
-    folder : Path
-        Folder of the files.
-    where : str
-        What an error message calls the model.
-
-    Raises
-    ------
-    StudyError
-        A file is missing or differs.
+    `published` has a SHA-256 for a file in Git LFS, and Git's own hash of the content for any other file. `files` has
+    the size and SHA-256 of each downloaded file by name. `where` is what an error message calls the model. Raises
+    PassingError if a file is missing or differs, because another download may succeed.
     """
     from huggingface_hub.utils.sha import git_hash
 

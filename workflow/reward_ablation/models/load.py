@@ -15,10 +15,7 @@ if TYPE_CHECKING:
 def whole_model(folder: Path, base: Path | None) -> Path:
     """Folder of the whole model, whose tokenizer and end tokens count: `base` for an adapter, else `folder`.
 
-    Raises
-    ------
-    StudyError
-        The folder is an adapter, and `base` is None.
+    Raises StudyError if the folder is an adapter and `base` is None.
     """
     if not (folder / "adapter_config.json").is_file():
         return folder
@@ -30,26 +27,13 @@ def whole_model(folder: Path, base: Path | None) -> Path:
 def load_model(
     folder: str | Path, dtype: str = "float32", base: str | Path | None = None
 ) -> PreTrainedModel | PeftModel:
-    """The causal language model of a folder, in evaluation mode, on the CPU.
+    """The causal language model of a folder, in evaluation mode, on the CPU; a PeftModel for a LoRA adapter.
 
-    Parameters
-    ----------
-    folder : path
-        Folder with config.json and safetensors, or with a LoRA adapter (adapter_config.json).
-    dtype : str
-        Torch name of the weights' type, or "auto" for the type in which they were saved.
-    base : path, optional
-        Folder of the model under an adapter. The path that is recorded in the adapter is not used, because folders
-        move. `base` is not read if `folder` holds a whole model.
+    `dtype` is Torch's name of the weights' type, or "auto" for the type in which they were saved. `base` is the folder
+    of the model under an adapter. The path that is recorded in the adapter is not used, because folders move. `base` is
+    not read if `folder` holds a whole model.
 
-    Returns
-    -------
-    The model; a PeftModel if `folder` holds an adapter.
-
-    Raises
-    ------
-    StudyError
-        The folder is not a model folder, or is an adapter without its base.
+    Raises StudyError if the folder is not a model folder, or is an adapter without its base.
     """
     from transformers import AutoModelForCausalLM
 

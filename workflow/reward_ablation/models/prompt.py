@@ -30,22 +30,11 @@ _RANDOM = re.compile(r"\|\s*(random)\b|\b(lipsum)\b")
 def check_prompt(folder: Path, where: str, written: Prompt, variables: dict[str, Any]) -> None:
     """Refuse a model whose prompts lack the system text or the question, begin wrongly, or change by chance.
 
-    Parameters
-    ----------
-    folder : Path
-        Folder of the model.
-    where : str
-        What an error message calls the model.
-    written : Prompt
-        How the study's questions become prompts.
-    variables : dict
-        Further variables of the chat template.
+    `where` is what an error message calls the model. `written` says how the study's questions become prompts, and
+    `variables` are further variables of the chat template.
 
-    Raises
-    ------
-    StudyError
-        The chat template refuses, drops, repeats or reorders a part, or draws at random. Or a plain prompt begins with
-        a token that the tokenizer puts before it as well.
+    Raises StudyError if the chat template refuses, drops, repeats or reorders a part, or draws at random. Also raises
+    it if a plain prompt begins with a token that the tokenizer puts before it as well.
     """
     tokenizer: Any = load_tokenizer(folder, where)
     system = None if written.system is None else SYSTEM

@@ -21,21 +21,11 @@ _MODULE = "reward_ablation.models.reward_model"
 
 @dataclass(frozen=True)
 class RewardModels:
-    """Where the reward models of a process are, and the device that they run on.
+    """Where the reward models of a process are, and the device that they run on."""
 
-    Attributes
-    ----------
-    folders : mapping of str to Path
-        Folder of each fetched model, by the reference that components use for it.
-    device : str
-        Torch's name of the device.
-    section : str
-        The config's section of the components or metrics, for messages.
-    """
-
-    folders: Mapping[str, Path]
-    device: str
-    section: str = "components"
+    folders: Mapping[str, Path]  # folder of each fetched model, by the reference that components use for it
+    device: str  # Torch's name of the device
+    section: str = "components"  # the config's section of the components or metrics, for messages
 
     def load(
         self, components: Mapping[str, ComponentSpec | MetricSpec], others: Mapping[str, Mapping[str, Any]]
@@ -45,17 +35,9 @@ class RewardModels:
         They are loaded first, so that an unusable model ends the run before anything is sampled. If a model were loaded
         after the trainer's config is made, DeepSpeed would divide it among the processes.
 
-        Parameters
-        ----------
-        components : mapping
-            Components or metrics of the spec by name.
-        others : mapping
-            Parameters, by the same names, that are not part of the spec.
-
-        Raises
-        ------
-        StudyError
-            A model cannot be used. The message is `SECTION.NAME: parameter: what is wrong; what to do`.
+        `components` are the components or metrics of the spec by name. `others` has, by the same names, parameters that
+        are not part of the spec. Raises StudyError (`SECTION.NAME: parameter: what is wrong; what to do`) if a model
+        cannot be used.
         """
         models = {
             name: {**part.parameters, **others.get(name, {})}

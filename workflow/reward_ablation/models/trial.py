@@ -32,24 +32,11 @@ Shapes = dict[str, list[int]]
 def try_model(folder: Path, where: str, auto_class: str, config: dict[str, Any], shapes: Shapes) -> None:
     """Compare a config with the stored weights, and try the tokenizer and its chat template.
 
-    Parameters
-    ----------
-    folder : Path
-        Folder of the model.
-    where : str
-        What an error message calls the model.
-    auto_class : str
-        Name of the class of transformers that will load the model.
-    config : dict
-        Content of config.json.
-    shapes : dict
-        Shape of each stored tensor by name.
+    `where` is what an error message calls the model. `auto_class` names the class of transformers that will load it.
+    `config` is the content of config.json, and `shapes` has the shape of each stored tensor by name.
 
-    Raises
-    ------
-    StudyError
-        The config describes another model than the weights. Or the tokenizer is broken. Or one of them takes too much
-        time or memory.
+    Raises StudyError if the config describes another model than the weights, if the tokenizer is broken, or if one of
+    them takes too much time or memory.
     """
     import transformers
 

@@ -14,17 +14,8 @@ def verify_model(folder: Path) -> None:
     """Refuse a model with a truncated or changed file, before it costs hours of training or makes a wrong figure.
 
     The check reads all files, which must be read anyway. A folder without a record was not made by the workflow, and
-    passes.
-
-    Parameters
-    ----------
-    folder : Path
-        Folder of a base model, or `model` in a run's folder.
-
-    Raises
-    ------
-    StudyError
-        A file is missing, truncated or changed.
+    passes. `folder` is that of a base model, or `model` in a run's folder. Raises StudyError if a file is missing,
+    truncated or changed.
     """
     folder = Path(folder)
     if (folder / FETCHED).is_file():

@@ -28,16 +28,9 @@ class Batch:
     scores that a processor gives to a row must not depend on other rows or on earlier calls, nor on the number of
     columns where rows join; only `SampleByRow` is told which rows are left.
 
-    Attributes
-    ----------
-    number : (rows,) tensor
-        The caller's number of each row.
-    running : (rows,) tensor
-        Whether a row has not ended.
-    divisible : bool
-        Whether rows can leave. A model with a cache of another kind keeps all its rows to the end.
-    open : bool
-        Whether rows can join as well: no layer's cache is cut to a window.
+    `number`, (rows,), is the caller's number of each row, and `running`, (rows,), says which rows have not ended. If
+    the batch is `divisible`, rows can leave. A model with a cache of another kind keeps all its rows to the end. If it
+    is `open`, rows can join as well, because no layer's cache is cut to a window.
     """
 
     def __init__(
@@ -156,9 +149,7 @@ class Batch:
 def decode(model: Any, input_ids: Tensor, generation_config: GenerationConfig, **arguments: Any) -> Tensor:
     """A `custom_generate` that decodes a `Batch` to its end.
 
-    Returns
-    -------
-    (rows, width + longest completion) tensor of token ids, padded on the right
+    Returns token ids, (rows, width + longest completion), padded on the right.
     """
     batch = Batch(model, input_ids, generation_config=generation_config, **arguments)
     completions: dict[int, list[int]] = {}

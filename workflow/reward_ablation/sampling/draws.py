@@ -34,15 +34,9 @@ class SampleByRow(LogitsProcessor):
     row's token is the inverse of its cumulative distribution at the row's own number, which is an exact draw. The
     processor sets the score of this token to 0 and all others to -inf, so that greedy search takes the token.
 
-    Parameters
-    ----------
-    numbers : (rows, max_new_tokens) tensor in [0, 1)
-        Random numbers by row and new token; NaN in the rows of greedy requests, whose scores stay unchanged.
-    temperature : float
-        Divides the logits.
-    top_p : float
-        After the temperature, only the smallest set of likeliest tokens is kept whose total probability reaches top_p,
-        as in transformers and vLLM.
+    `numbers`, (rows, max_new_tokens), are random numbers in [0, 1) by row and new token. They are NaN in the rows of
+    greedy requests, whose scores stay unchanged. `temperature` divides the logits. After it, only the smallest set of
+    likeliest tokens is kept whose total probability reaches `top_p`, as in transformers and vLLM.
     """
 
     def __init__(self, numbers: torch.Tensor, temperature: float = 1.0, top_p: float = 1.0):
@@ -100,18 +94,8 @@ class WatchLogits(LogitsProcessor):
 def draw(logits: torch.Tensor, number: torch.Tensor, temperature: float, top_p: float) -> torch.Tensor:
     """Draw a token of positive probability for each row, at a point of the row's cumulative distribution.
 
-    Parameters
-    ----------
-    logits : (rows, vocabulary) tensor
-        The model's scores of the next token.
-    number : (rows,) float64 tensor in [0, 1)
-        The points.
-    temperature, top_p : float
-        As in `SampleByRow`.
-
-    Returns
-    -------
-    (rows,) tensor of token ids
+    `logits` is (rows, vocabulary). `number`, (rows,), has the points as float64 in [0, 1). `temperature` and `top_p`
+    are as in `SampleByRow`. Returns token ids, (rows,).
     """
     # float64: in float32 a sum over 150,000 tokens would lose the improbable tokens.
     probability = torch.softmax(logits.double() / temperature, dim=-1)

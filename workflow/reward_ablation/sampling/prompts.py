@@ -67,24 +67,12 @@ def tokenize_prompts(
     Messages go through the tokenizer's chat template, with the opening of the assistant's turn. Plain text gets the
     special tokens that the tokenizer puts before a text, but none that it appends, because a completion follows.
 
-    Parameters
-    ----------
-    prompts : sequence
-        Results of `render_prompt`: all are messages, or all are plain text.
-    tokenizer : PreTrainedTokenizerBase
-        The model's tokenizer.
-    date : str
-        The date that a chat template gets as today's, such as "2024-07-26".
-    chat_template_kwargs : dict, optional
-        Further variables of the chat template, as in TRL: `{"enable_thinking": False}`.
-    ids : sequence of str, optional
-        Name of each prompt in messages, such as its problem's id. By default the prompt itself.
+    `prompts` are results of `render_prompt`: all are messages, or all are plain text. `date` is the date that a chat
+    template gets as today's, such as "2024-07-26". `chat_template_kwargs` are further variables of the template, as in
+    TRL: `{"enable_thinking": False}`. `ids` name the prompts in error messages. By default that is the prompt itself.
 
-    Raises
-    ------
-    StudyError
-        The prompts are messages and the tokenizer has no chat template, the template refuses the prompts, a prompt
-        has no token, or a plain prompt begins with a token that the tokenizer puts before it as well.
+    Raises StudyError if the prompts are messages and the tokenizer has no chat template, the template refuses the
+    prompts, a prompt has no token, or a plain prompt begins with a token that the tokenizer puts before it as well.
     """
     if not prompts:
         return []

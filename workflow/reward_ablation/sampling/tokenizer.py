@@ -21,21 +21,12 @@ def load_tokenizer(folder: str | Path, where: str | None = None) -> PreTrainedTo
 
     The tokenizer pads on the left, so that completions follow their prompt without a gap. A tokenizer without an
     end-of-text token gets the first end token that generation_config.json names. A tokenizer without a pad token pads
-    with the end-of-text token. For the model type qwen2, AutoTokenizer replaces the pre-tokenizer of
-    tokenizer.json. A generic tokenizer is therefore loaded by its own class.
+    with the end-of-text token. For the model type qwen2, AutoTokenizer replaces the pre-tokenizer of tokenizer.json. A
+    generic tokenizer is therefore loaded by its own class.
 
-    Parameters
-    ----------
-    folder : str or Path
-        Folder of the model.
-    where : str, optional
-        Name of the model in messages; by default the folder.
-
-    Raises
-    ------
-    StudyError
-        The folder has no tokenizer, or the tokenizer has neither a pad token nor an end-of-text token. Or the tokenizer
-        does not have the end token that generation_config.json names.
+    `where` names the model in error messages, by default the folder. Raises StudyError if the folder has no tokenizer,
+    if the tokenizer has neither a pad token nor an end-of-text token, or if it does not have the end token that
+    generation_config.json names.
     """
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 

@@ -53,12 +53,8 @@ def load_metrics(
 ) -> dict[str, RewardFunction | CountsCut]:
     """Load the function of each metric with all of its parameters, by name.
 
-    Parameters
-    ----------
-    others : dict
-        Parameters that decide no score, by metric.
-    further : sequence of str
-        Columns of the problems beyond those that every problem has.
+    `others` are the parameters that decide no score, by metric. `further` are columns of the problems beyond those that
+    every problem has.
     """
     loaded = partial(load_component, root=Path.cwd(), section="evaluation.metrics", further=further)
     functions: dict[str, RewardFunction | CountsCut] = {}

@@ -24,19 +24,9 @@ LABELS = ["problem_id", "mode", "sample"]
 def score_answers(answers: pd.DataFrame, problems: pd.DataFrame, metrics: Mapping[str, Callable]) -> pd.DataFrame:
     """Scores of answers: `LABELS`, step where the answers have it, and a column per metric; NaN without a score.
 
-    Parameters
-    ----------
-    answers : DataFrame
-        One row per answer: `LABELS` and completion.
-    problems : DataFrame
-        A prepared set. The functions receive its columns: id, question and so on.
-    metrics : mapping of str to callable
-        Functions `(completions, **columns) -> list of float or None`, by name.
-
-    Raises
-    ------
-    StudyError
-        The problem of an answer is not in the set, or a function raises it.
+    `answers` has one row per answer: `LABELS` and completion. `problems` is a prepared set, whose columns (id, question
+    and so on) the functions receive. The metrics are functions `(completions, **columns) -> list of float or None`, by
+    name. Raises StudyError if the problem of an answer is not in the set, or if a function raises it.
     """
     columns = problems.set_index("id", drop=False)
     missing = set(answers["problem_id"]) - set(columns.index)

@@ -18,14 +18,9 @@ Problem = dict[str, Any]
 
 
 def read_demonstrations(problems: Path, spec: SftSpec) -> tuple[list[str | Messages], list[str]]:
-    """Prompts and completions of a prepared set.
+    """Prompts and completions of a prepared set, a Parquet file of the problem schema.
 
-    Parameters
-    ----------
-    problems : Path
-        Parquet of the problem schema.
-    spec : SftSpec
-        Has the prompt and the templates of completions.
+    The spec has the prompt and the templates of completions.
     """
     import pyarrow.parquet as pq
 
@@ -36,12 +31,8 @@ def read_demonstrations(problems: Path, spec: SftSpec) -> tuple[list[str | Messa
 def completions_of(rows: Sequence[Problem], templates: Sequence[str]) -> list[str]:
     r"""The completion of each row: row i takes template i modulo the number of templates.
 
-    Other braces of a template (\boxed{}) stay as they are.
-
-    Raises
-    ------
-    StudyError
-        A row has no solution, but its template needs one.
+    Other braces of a template (\boxed{}) stay as they are. Raises StudyError if a row has no solution, but its template
+    needs one.
     """
     return [_filled(templates[index % len(templates)], row) for index, row in enumerate(rows)]
 
@@ -79,28 +70,9 @@ def tokenized(
     in which tokens may merge across the boundary. It would also end a chat by the template's end, which may be another
     token, or more tokens, than the end of rollouts.
 
-    Parameters
-    ----------
-    prompts : sequence of str or Messages
-        Rendered prompts.
-    completions : sequence of str
-        The completion of each prompt. An end token at its end is not doubled.
-    tokenizer : PreTrainedTokenizerBase
-        The model's tokenizer.
-    date : str
-        The date that the chat template gets as today's.
-    chat_template_kwargs : dict, optional
-        Arguments of the chat template.
-
-    Returns
-    -------
-    list of dict
-        `input_ids`: the prompt's tokens, the completion's and one end token. `completion_mask`: 1 at tokens to learn.
-
-    Raises
-    ------
-    StudyError
-        The tokenizer has no end token, or cannot turn the prompts into tokens.
+    An end token at the end of a completion is not doubled. `date` is the date that the chat template gets as today's.
+    In each result, `input_ids` are the prompt's tokens, the completion's and one end token, and `completion_mask` is 1
+    at tokens to learn. Raises StudyError if the tokenizer has no end token, or cannot turn the prompts into tokens.
     """
     end = tokenizer.eos_token
     if end is None:

@@ -45,29 +45,13 @@ def fine_tune(
 ) -> None:
     """Train a model on demonstrations, from the start or from an interrupted attempt, and put the result in place.
 
-    Parameters
-    ----------
-    spec : SftSpec
-        All that decides the result, except the model.
-    model : Path
-        Folder of the model to start from.
-    problems : Path
-        Prepared demonstrations, for the record.
-    demonstrations : Demonstrations
-        Prompts and completions of these problems.
-    work : Path
-        Folder for checkpoints.
-    output : Path
-        Path of model.json in the folder that the result gets.
-    callbacks : tuple of TrainerCallback
-        More callbacks for the trainer.
+    The spec has all that decides the result, except the model to start from. `problems` is the file of prepared
+    demonstrations, for the record, and `demonstrations` has their prompts and completions. `work` is the folder for
+    checkpoints, and `output` the path of model.json in the folder that the result gets.
 
-    Raises
-    ------
-    Stopped
-        A signal, or the end of the Slurm job, stopped the training, which has saved a checkpoint.
-    StudyError
-        The demonstrations do not fit the model or the settings, TRL refuses a setting, or a GPU ran out of memory.
+    Raises Stopped if a signal, or the end of the Slurm job, stopped the training, which has then saved a checkpoint.
+    Raises StudyError if the demonstrations do not fit the model or the settings, TRL refuses a setting, TRL ended
+    before the last step, or a GPU ran out of memory.
     """
     inputs = {"model": sha256(model / FETCHED), "problems": sha256(problems)}
     code = deciding_digest("sft")
@@ -111,10 +95,8 @@ def build_trainer(spec: SftSpec, model: Path, demonstrations: Demonstrations, wo
 def check_lengths(rows: list[dict[str, list[int]]], max_length: int | None, context: int | None = None) -> None:
     """Warn about demonstrations that TRL cuts, because they do not show the model how to end.
 
-    Raises
-    ------
-    StudyError
-        Demonstrations are longer than the model's context, or all prompts are too long, so that no completion is left.
+    Lengths are in tokens. Raises StudyError if demonstrations are longer than the model's context, or if all prompts
+    are too long, so that no completion is left.
     """
     longest = min(max(len(row["input_ids"]) for row in rows), max_length or sys.maxsize)
     if context is not None and longest > context:

@@ -14,21 +14,8 @@ from reward_ablation.training.core.settings import defaults, trl_config
 def sft_config(training: dict[str, Any], output_dir: Path, seed: int, on_cpu: bool) -> SFTConfig:
     """TRL's config of a supervised start.
 
-    Parameters
-    ----------
-    training : dict
-        Settings by TRL's names.
-    output_dir : Path
-        Where checkpoints go.
-    seed : int
-        Decides data order, adapters and dropout.
-    on_cpu : bool
-        Whether to train on the CPU.
-
-    Raises
-    ------
-    StudyError
-        TRL refuses a value, or a combination of values.
+    `training` has settings by TRL's names. `output_dir` gets the checkpoints. `seed` decides data order, adapters and
+    dropout. Raises StudyError if TRL refuses a value, or a combination of values.
     """
     # TRL gets tokens with a mask, so that it cannot see by itself that there are prompts.
     own = {"save_total_limit": KEPT_CHECKPOINTS, "completion_only_loss": True}

@@ -49,25 +49,13 @@ class Size(NamedTuple):
 
 @dataclass(frozen=True)
 class Costs:
-    """Costs in GPU hours; for a study without GPU, in hours with one job at a time.
+    """Costs in GPU hours; for a study without GPU, in hours with one job at a time."""
 
-    Attributes
-    ----------
-    training : dict of str to float
-        Hours to train one run of each arm. Stated hours include the evaluations.
-    primary, others : float
-        Hours to evaluate a run's models on the primary data set, and on all other data sets.
-    base : float
-        Hours to evaluate the base model on the primary data set.
-    source : str
-        Where the hours are from, in words.
-    """
-
-    training: Mapping[str, float]
-    primary: float
-    others: float
-    base: float
-    source: str
+    training: Mapping[str, float]  # to train one run of each arm; stated hours include the evaluations
+    primary: float  # to evaluate a run's models on the primary data set
+    others: float  # to evaluate them on all other data sets
+    base: float  # to evaluate the base model on the primary data set
+    source: str  # where the hours are from, in words
 
 
 @dataclass(frozen=True)
@@ -96,19 +84,9 @@ class Choice:
 class Budget:
     """A study whose numbers of seeds are to be chosen.
 
-    Parameters
-    ----------
-    study : Study
-        The study.
-    present : Present
-        The code and inputs that a finished run must have been trained with to count.
-    keys : mapping
-        The command's own keys of --config.
-
-    Raises
-    ------
-    StudyError
-        If a key has an invalid value, if costs or variances are not known, or if there is no contrast of two arms.
+    To count, a finished run must have been trained with the code and inputs of `present`. `keys` are the command's own
+    keys of --config. Raises StudyError if a key has an invalid value, if costs or variances are not known, or if there
+    is no contrast of two arms that differ.
     """
 
     def __init__(self, study: Study, present: PresentInputs, keys: Mapping[str, Any]) -> None:
@@ -173,12 +151,8 @@ class Budget:
     def best(self, limit: float) -> Choice:
         """The best choice over all sizes within `limit` hours.
 
-        The config's own size stays unless another size is clearly better (`WORTH`).
-
-        Raises
-        ------
-        StudyError
-            If the hours do not pay for two seeds of each needed arm at any size.
+        The config's own size stays unless another size is clearly better (`WORTH`). Raises StudyError if the hours do
+        not pay for two seeds of each needed arm at any size.
         """
         choices, least = [], []
         for size in self.sizes:
@@ -294,10 +268,7 @@ def needed_arms(study: Study) -> set[str]:
 def costs_of(study: Study, keys: Mapping[str, Any], arms: list[str]) -> Costs:
     """Hours of a run: as stated in `run_hours`, else by finished runs and evaluations.
 
-    Raises
-    ------
-    StudyError
-        If no hours are stated and no finished run says how long a run takes.
+    Raises StudyError if no hours are stated and no finished run says how long a run takes.
     """
     if "run_hours" in keys:
         hours = positive("run_hours", keys["run_hours"])
@@ -329,19 +300,10 @@ def costs_of(study: Study, keys: Mapping[str, Any], arms: list[str]) -> Costs:
 
 
 def overlay_file(written: Any, root: Path) -> Path:
-    """The file for the chosen study, in the project's folder or below.
+    """The file for the chosen study, in the project's folder `root` or below.
 
-    Parameters
-    ----------
-    written : object
-        The value of the key `write`: the file's path, relative to `root`.
-    root : Path
-        The project's folder.
-
-    Raises
-    ------
-    StudyError
-        If `written` is not such a path, or if the file exists and `snakemake budget` did not write it.
+    `written` is the value of the key `write`: the file's path, relative to `root`. Raises StudyError if it is not such
+    a path, or if the file exists and `snakemake budget` did not write it.
     """
     if not isinstance(written, str) or not re.fullmatch(FILE, written):
         raise StudyError(

@@ -47,15 +47,9 @@ class Damage:
     def files_of_run(self, name: str, record: dict[str, Any], with_models: bool = False) -> list[tuple[str, str]]:
         """Damaged files of a finished run, each with its problem in words.
 
-        Parameters
-        ----------
-        name : str
-            The run's name.
-        record : dict
-            The run's `run.json`. Records of older versions have no sizes; then the files must only exist.
-        with_models : bool
-            Whether the files of a model whose whole folder is missing count as damaged. A user deletes such a folder to
-            free space. An evaluation that needs the model says so, and what to do.
+        `record` is the run's `run.json`. Records of older versions have no sizes; then the files must only exist.
+        `with_models` says whether the files of a model whose whole folder is missing count as damaged. A user deletes
+        such a folder to free space. An evaluation that needs the model says so, and what to do.
         """
         folder = f"{self.root}/runs/{name}"
         damaged = []

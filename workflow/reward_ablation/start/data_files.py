@@ -19,10 +19,7 @@ TEXTS = (".json", ".jsonl", ".ndjson", ".csv")
 def check_data_files(study: Study) -> None:
     """Refuse Git LFS pointers, and rows of local files that the jobs would refuse later.
 
-    Raises
-    ------
-    StudyError
-        `data.train: file: line or row: what is wrong; what to do`.
+    Raises StudyError, with a message such as `data.train: file: line or row: what is wrong; what to do`.
     """
     for key, output, spec in _sets(study):
         path = Path(json.loads(spec)["source"].get("path") or "")

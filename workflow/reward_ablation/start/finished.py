@@ -17,21 +17,11 @@ SHARE_OF_RUNS = 0.5
 
 @dataclass(frozen=True)
 class FinishedPart:
-    """Runs and evaluation sets for which all files exist that the tables are made from.
+    """Runs and evaluation sets for which all files exist that the tables are made from."""
 
-    Attributes
-    ----------
-    runs : list of str
-        Names of the runs that are trained, and whose answers to all of `datasets` exist, with their scores.
-    datasets : list of str
-        Evaluation sets, by name and key, that the base model and all of `runs` have answered.
-    trained : list of str
-        Names of all trained runs.
-    """
-
-    runs: list[str]
-    datasets: list[str]
-    trained: list[str]
+    runs: list[str]  # names of the trained runs whose answers to all of `datasets` exist, with their scores
+    datasets: list[str]  # by name and key, those that the base model and all of `runs` have answered
+    trained: list[str]  # names of all trained runs
 
 
 def finished_part(study: Study, reruns: Reruns) -> FinishedPart:

@@ -39,21 +39,10 @@ class Forks:
         self._requests: socket.socket | None = None
 
     def run(self, module: str, arguments: Sequence[str], log: str) -> None:
-        """Run `python -m MODULE ARGUMENTS`.
+        """Run `python -m MODULE ARGUMENTS`, with the output in the file `log`.
 
-        Parameters
-        ----------
-        module : str
-            Dotted name of the module itself, such as `reward_ablation.figures.__main__`.
-        arguments : sequence of str
-            Words of the command line.
-        log : str
-            File for the command's output.
-
-        Raises
-        ------
-        CalledProcessError
-            If the command fails.
+        `module` is the dotted name of the module itself, such as `reward_ablation.figures.__main__`. Raises
+        CalledProcessError if the command fails.
         """
         command = [sys.executable, "-m", module, *map(str, arguments)]
         with Path(log).open("wb") as file:

@@ -73,21 +73,9 @@ def apply_overrides(
 ) -> ConfigSource:
     """Apply the overrides of the environment and of --config to a config, in place, and count the GPUs for `auto`.
 
-    Parameters
-    ----------
-    config : dict
-        The config as Snakemake has read it: the file with --config.
-    workflow : snakemake.workflow.Workflow
-        The workflow. Its jobs will get the same overrides.
-    environment : mapping
-        The environment's variables. A job uses those of its start instead.
-    tell : callable
-        Gets a line for each override, and one on `auto`.
-
-    Raises
-    ------
-    StudyError
-        If a variable cannot be applied, or if the GPUs cannot be counted.
+    `config` is as Snakemake has read it: the file with --config. The jobs of `workflow` will get the same overrides, so
+    a job uses the variables of its start instead of those in `environment`. `tell` gets a line for each override, and
+    one on `auto`. Raises StudyError if a variable cannot be applied, or if the GPUs cannot be counted.
     """
     handed = config.pop(JOB_OVERRIDES, None)
     given = dict(given_config(workflow))
@@ -142,12 +130,8 @@ def variables_in(environment: Mapping[str, str]) -> dict[str, str]:
 def override(config: dict[str, Any], variables: Mapping[str, str]) -> list[Setting]:
     """Set the keys of a config, in place, that variables name. A mapping replaces the whole value in the config.
 
-    `variables` has the YAML of each variable, in the order in which they are applied.
-
-    Raises
-    ------
-    StudyError
-        If a value is not YAML, if a path leads through a value that is not a mapping, or if two variables set one key.
+    `variables` has the YAML of each variable, in the order in which they are applied. Raises StudyError if a value is
+    not YAML, if a path leads through a value that is not a mapping, or if two variables set one key.
     """
     settings: dict[tuple[str, ...], Setting] = {}
     for name, text in variables.items():

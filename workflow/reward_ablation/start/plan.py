@@ -95,22 +95,10 @@ def plan_of(
 ) -> Plan:
     """The plan of a study.
 
-    Parameters
-    ----------
-    study : Study
-        The study to plan.
-    history : History
-        Its runs on disk.
-    present : Present
-        The code and inputs that runs would be trained with today.
-    code_counts : bool
-        Whether runs of other code or inputs are trained again. False with `--rerun-triggers` without `params`.
-    names : set of str, optional
-        Names of the runs to plan; default all.
-    evaluations : iterable of Evaluation
-        The evaluations that the start makes.
-    scorings : int
-        Number of files of answers that the start has scored by the study's own metrics.
+    `history` has its runs on disk, and `present` the code and inputs that runs would be trained with today.
+    `code_counts` says whether runs of other code or inputs are trained again. It is False with `--rerun-triggers`
+    without `params`. `names` are the runs to plan, and None stands for all. `evaluations` are those that the start
+    makes. `scorings` is the number of files of answers that the start has scored by the study's own metrics.
     """
     pace, damage = Pace(history), Damage(study)
     planner = _Planner(history, present, damage, code_counts, pace, study.diverged)

@@ -42,21 +42,9 @@ ADVICE = "add --config pilot=FOLDER for the results folder of another study, or 
 def power(study: Study, keys: Mapping[str, Any], studies: int = STUDIES, writes: bool = True) -> str:
     """Write the table and the figure of a study's power, and return in words what they show.
 
-    Parameters
-    ----------
-    study : Study
-        The study whose design is examined.
-    keys : mapping
-        The command's own keys of --config.
-    studies : int
-        Number of simulated studies for each design.
-    writes : bool
-        Whether the files are written. A dry run writes none, and names them.
-
-    Raises
-    ------
-    StudyError
-        If a key has an invalid value, if nothing says how much seeds differ, or if the study has no primary contrast.
+    `keys` are the command's own keys of --config, and `studies` is the number of simulated studies for each design. A
+    dry run (`writes` is False) writes no files, and names them. Raises StudyError if a key has an invalid value, if
+    nothing says how much seeds differ, or if the study has no primary contrast.
     """
     file = described(study)
     pairs = [(contrast.arm, contrast.against) for contrast in study.question.contrasts]
@@ -88,10 +76,8 @@ def components_of(
 ) -> Components:
     """Variance components from the stated pilot, else from the study's own finished runs, else from stated values.
 
-    Raises
-    ------
-    StudyError
-        If the pilot cannot be used, or if nothing says how much seeds differ or how many questions there are.
+    Raises StudyError if the pilot cannot be used, or if nothing says how much seeds differ or how many questions there
+    are.
     """
     values = Stated(**{name: positive(name, keys[name]) for name in STATED if name in keys})
     folder, question = study.root / study.config.root, study.question

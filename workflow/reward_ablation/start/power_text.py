@@ -24,20 +24,8 @@ def power_text(
 ) -> str:
     """The whole text.
 
-    Parameters
-    ----------
-    question : Question
-        The study's primary question.
-    plan : Plan
-        The contrasts, their test and the variance components.
-    own : Design
-        The study's own design.
-    effects : sequence of float
-        Effects whose power is shown, in units of the metric.
-    table : DataFrame
-        The power of several designs, from `plan.table`.
-    files : sequence of str
-        A line for each file of the command.
+    `own` is the study's own design, and `effects` are in units of the metric. `table` has the power of several designs,
+    from `plan.table`. `files` has a line for each file of the command.
     """
     confidence, pairs = plan.analysis.confidence, plan.analysis.pairs
     lines = wrapped(

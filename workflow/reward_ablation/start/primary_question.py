@@ -45,16 +45,9 @@ def declares_claims(study: Study) -> bool:
 def record_question(study: Study, trains: bool, describes: bool, tell: Callable[[str], None]) -> None:
     """Write `study.json` before the first job if the question, a claim or the looks are not recorded yet.
 
-    To be called in `onstart`.
-
-    Parameters
-    ----------
-    study : Study
-        The study whose question is recorded.
-    trains, describes : bool
-        Whether this start trains a run, and whether one of its jobs writes `study.json`. If neither, nothing happens.
-    tell : callable
-        Gets a line if the question is declared after there were runs, and another if claims are.
+    To be called in `onstart`. `trains` says whether this start trains a run, and `describes` whether one of its jobs
+    writes `study.json`. If neither, nothing happens. `tell` gets a line if the question is declared after there were
+    runs, another if claims are, and one if the plan of looks was changed after its first look.
     """
     if not (study.declares or declares_claims(study) or study.declares_looks) or not (trains or describes):
         return

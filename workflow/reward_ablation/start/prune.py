@@ -270,10 +270,7 @@ def leftovers_for_trash(leftovers: Sequence[Leftover]) -> list[Leftover]:
 def delete(leftover: Leftover, root: Path, trash: Path | None = None) -> str | None:
     """Delete a leftover, or move it to the trash, and then remove the folders above that are empty.
 
-    Returns
-    -------
-    str or None
-        Why the leftover was kept; None where it is gone.
+    Returns why the leftover was kept; None where it is gone.
     """
     path = leftover.path
     is_run = path.is_dir() and bool(re.fullmatch(_SEED, path.name))

@@ -53,15 +53,10 @@ class ReportPages:
         return hashlib.sha256(canonical(content).encode()).hexdigest()[:16]
 
     def write(self, files: Mapping[str, str], described: str) -> None:
-        """Write each page to its file.
+        """Write each page to its file. `files` has the file of each page, by the page's name.
 
-        Parameters
-        ----------
-        files : mapping of str to str
-            The file of each page, by the page's name.
-        described : str
-            Path of `study.json`, which says since when the primary question is declared. This time is no part of
-            `digest`: when it changes, `study.json` changes.
+        `described` is the path of `study.json`, which says since when the primary question is declared. This time is no
+        part of `digest`: when it changes, `study.json` changes.
         """
         pages = {"config": config_page(self.config, self.study), **self._other_pages}
         pages["arms"] = arms_page(self.study, declaration_lines(self._declared(Path(described))))

@@ -52,13 +52,7 @@ class Reruns:
     """Tells Snakemake, while it plans its jobs, which results must be made again.
 
     Its input functions are called by Snakemake: each returns the inputs of a job, and forces the job where needed.
-
-    Parameters
-    ----------
-    workflow : snakemake.workflow.Workflow
-        The workflow whose jobs are planned.
-    study : Study
-        The study that the workflow makes.
+    `workflow` is a `snakemake.workflow.Workflow`.
     """
 
     def __init__(self, workflow: Any, study: Study):

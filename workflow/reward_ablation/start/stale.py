@@ -108,18 +108,9 @@ def stale_because(record: dict[str, Any], run: Run, present: PresentInputs) -> s
 def are_stale(answers: dict[str, Any], of_base: bool, dataset: str, present: PresentInputs) -> bool:
     """Whether answers must be made again, because other code, problems or another base model than today's made them.
 
-    Answers of an earlier training of their run are a case of `Damage`.
-
-    Parameters
-    ----------
-    answers : dict
-        The record beside the answers. A value that the record of an older version lacks counts as unchanged.
-    of_base : bool
-        Whether these are the base model's answers, and not a run's.
-    dataset : str
-        Name and key of the evaluation set.
-    present : Present
-        Today's code and inputs.
+    Answers of an earlier training of their run are a case of `Damage`. `answers` is the record beside the answers. A
+    value that the record of an older version lacks counts as unchanged. `of_base` says whether these are the base
+    model's answers, and not a run's. `dataset` is the name and key of the evaluation set.
     """
     today = {"problems": present.evaluation_sets.get(dataset), "model": present.base if of_base else None}
     return made_otherwise(answers, {name: digest for name, digest in today.items() if digest is not None})

@@ -248,18 +248,9 @@ def read_status(
 ) -> Status:
     """Read the status of a study.
 
-    Parameters
-    ----------
-    study : Study
-        The study.
-    present : Present
-        The code and inputs that runs would be trained with today.
-    jobs : list of SlurmJob
-        The user's Slurm jobs, also those of other studies.
-    code_counts : bool
-        Whether runs of other code or inputs are trained again, as in `plan_of`.
-    now : float, optional
-        Seconds since 1970; default: now.
+    `present` has the code and inputs that runs would be trained with today. `jobs` are the user's Slurm jobs, also
+    those of other studies. `code_counts` says whether runs of other code or inputs are trained again, as in `plan_of`.
+    `now` is in seconds since 1970, and None stands for the present time.
     """
     root = study.root / study.config.root
     held = {name: is_held(root / "runs" / name / LOCK) for name in study.runs}

@@ -52,12 +52,8 @@ class Verification:
     def run(self, tell: Callable[[str], None], tell_progress: Callable[[str], None]) -> None:
         """Verify all files.
 
-        Parameters
-        ----------
-        tell : callable
-            Gets a line for each damaged file, and at the end a line with the number of files.
-        tell_progress : callable
-            Gets a line with the number of bytes read so far, every few seconds.
+        `tell` gets a line for each damaged file, and at the end a line with the number of files, and one on runs in
+        training if there are any. `tell_progress` gets a line with the number of bytes read so far, every few seconds.
         """
         sizes = [size_of(f"{self.root}/{recorded.file}") or 0 for recorded in self.files]
         total, read, last_progress = sum(sizes), 0, time.monotonic()

@@ -19,21 +19,11 @@ NAMING = 2
 
 @dataclass(frozen=True)
 class Making:
-    """Everything that decides answers, except the settings of evaluation, which the name of their folder stands for.
+    """Everything that decides answers, except the settings of evaluation, which the name of their folder stands for."""
 
-    Attributes
-    ----------
-    inputs : mapping of str to str
-        SHA-256 of `problems`, and of the record of the evaluated `run` or base `model`.
-    run_record : Path or None
-        `run.json` of the evaluated run; None for the base model.
-    any_code : bool
-        Whether answers made by other code, or from other problems or another base model, are kept.
-    """
-
-    inputs: Mapping[str, str]
-    run_record: Path | None = None
-    any_code: bool = False
+    inputs: Mapping[str, str]  # SHA-256 of `problems`, and of the record of the evaluated `run` or base `model`
+    run_record: Path | None = None  # `run.json` of the evaluated run; None for the base model
+    any_code: bool = False  # whether to keep answers by other code, or from other problems or another base model
 
 
 def record_beside(answers: Path) -> Path:

@@ -13,10 +13,7 @@ KEY_DIGITS = 8
 def canonical(value: Any) -> str:
     """Canonical JSON: sorted keys, no white space, and one spelling for equal numbers (1.0 is 1).
 
-    Raises
-    ------
-    ValueError
-        A number is not finite.
+    Raises ValueError if a number is not finite.
     """
     return dump(normalised(value))
 

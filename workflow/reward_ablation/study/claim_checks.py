@@ -18,20 +18,9 @@ BASE = "base"
 def claims_of(study: StudyConfig, arms: Sequence[str], question: Question) -> list[Claim]:
     """The claims of a config, in the config's order, with defaults filled in.
 
-    Parameters
-    ----------
-    study : StudyConfig
-        The config.
-    arms : sequence of str
-        Names of all arms. The first arm is the default baseline.
-    question : Question
-        The primary question. Its data set and mode are the defaults.
-
-    Raises
-    ------
-    ValueError
-        A data set, an arm or a metric is unknown, a mode is switched off, an arm is compared with itself, or a claim is
-        made twice.
+    The default baseline is the first arm. The default data set and mode are those of the primary question. Raises
+    ValueError if a data set, an arm or a metric is unknown, a mode is switched off, an arm is compared with itself, or
+    a claim is made twice.
     """
     claims: list[Claim] = []
     for name, written in study.claims.items():

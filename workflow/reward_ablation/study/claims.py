@@ -91,14 +91,8 @@ def with_recovered(before: ClaimsOnRecord, claims: Sequence[Claim], runs: Path) 
 def declared_claims(claims: Sequence[Claim], before: ClaimsOnRecord, runs: Path) -> ClaimsOnRecord:
     """The record to write. A claim on record keeps its time; a new claim gets the present time.
 
-    Parameters
-    ----------
-    claims : sequence of Claim
-        The claims of the config.
-    before : ClaimsOnRecord
-        The claims on record. A claim that was taken out and is put back gets its former time.
-    runs : Path
-        Folder of the study's runs. A claim that is taken out after some of them have begun is kept as withdrawn.
+    `before` are the claims on record. A claim that was taken out and is put back gets its former time. A claim that is
+    taken out after some runs in the folder `runs` have begun is kept as withdrawn.
     """
     keys = {claim.key for claim in claims}
     times = {claim.key: claim.since for claim in [*before.withdrawn_claims, *before.claims]}
@@ -116,12 +110,7 @@ def declared_claims(claims: Sequence[Claim], before: ClaimsOnRecord, runs: Path)
 def since_words(record: ClaimsOnRecord, before: ClaimsOnRecord) -> str:
     """When claims were declared, in words: `a, b; declared 2026-01-31T12:00:00Z, before the first run`.
 
-    Parameters
-    ----------
-    record : ClaimsOnRecord
-        The result of `declared_claims`.
-    before : ClaimsOnRecord
-        The claims that are already on record. Other claims are still to be declared.
+    `record` is the result of `declared_claims`. Claims that are not on record in `before` are still to be declared.
     """
     on_record = {claim.key for claim in before.claims + before.withdrawn_claims}
     names: dict[str, list[str]] = {}

@@ -22,21 +22,11 @@ PACKAGE_ROOT = Path(__file__).parents[2]
 
 @cache
 def code_digest(*modules: str, root: Path = PACKAGE_ROOT, without: tuple[str, ...] = ()) -> str:
-    """Digest of modules and of all modules that they import from this package.
+    """Digest (16 hex digits) of modules and of all modules that they import from this package.
 
-    Parameters
-    ----------
-    modules : str
-        Dotted names. The name of a package includes its `__main__`, which a stage runs.
-    root : Path
-        Folder that contains the package.
-    without : tuple of str
-        Packages whose modules do not count. Modules that only these packages import do not count either.
-
-    Returns
-    -------
-    str
-        16 hex digits.
+    Modules are given by their dotted names. The name of a package includes its `__main__`, which a stage runs. `root`
+    is the folder that contains the package. Modules of the packages in `without` do not count, and neither do modules
+    that only these packages import.
     """
 
     def make() -> str:

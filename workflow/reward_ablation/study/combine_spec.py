@@ -25,12 +25,8 @@ from reward_ablation.system.errors import StudyError
 def with_trl_methods(study: StudyConfig, arm: Arm) -> Arm:
     """An arm with TRL's setting in place of `combine: weighted_sum` or `combine: gdpo`.
 
-    Its runs are therefore the runs of an arm with that setting.
-
-    Raises
-    ------
-    ValueError
-        `combine: ...`: the method has a parameter, and TRL's own methods have none.
+    Its runs are therefore the runs of an arm with that setting. Raises ValueError (`combine: ...`) if the method has a
+    parameter, because TRL's own methods have none.
     """
     if arm.combine is None or arm.combine.method not in TRL_AGGREGATIONS:
         return arm
@@ -47,13 +43,9 @@ def with_trl_methods(study: StudyConfig, arm: Arm) -> Arm:
 def combine_spec(study: StudyConfig, arm: Arm, root: Path, processes: int) -> CombineSpec | None:
     """The spec of an arm's method of combination; None where TRL combines the components.
 
-    `processes` is the number of processes of the arm's runs.
-
-    Raises
-    ------
-    ValueError
-        `combine: ...`: the method is unknown or refuses a parameter, the method needs the range of a component whose
-        range is not known, or a setting conflicts with the method.
+    `processes` is the number of processes of the arm's runs. Raises ValueError (`combine: ...`) if the method is
+    unknown or refuses a parameter, if it needs the range of a component whose range is not known, or if a setting
+    conflicts with it.
     """
     method = arm.combine
     if method is None:

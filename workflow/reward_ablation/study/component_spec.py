@@ -30,26 +30,15 @@ class Divided(NamedTuple):
 
 
 def component_spec(component: Component, root: Path, name: str) -> ComponentSpec:
-    """The spec of a component.
+    """The spec of a component. Relative paths start from the root.
 
     The spec contains a user's file as a digest of the file's syntax tree and of the trees of the files that it imports.
-    It contains a function of an installed module as a digest of the files of its package.
-    It contains a parameter that names a file or a folder as a digest of the content. It leaves out a parameter that
-    decides no score: see `rewards.parameters`.
+    It contains a function of an installed module as a digest of the files of its package. It contains a parameter that
+    names a file or a folder as a digest of the content. It leaves out a parameter that decides no score: see
+    `rewards.parameters`.
 
-    Parameters
-    ----------
-    component : Component
-        The component, as in the config.
-    root : Path
-        Folder that relative paths start from.
-    name : str
-        Name of the component, for the message of an error.
-
-    Raises
-    ------
-    StudyError
-        A file is missing, or a parameter is not as it should be.
+    Raises StudyError, with the component's `name` in the message, if a file is missing or a parameter is not as it
+    should be.
     """
     spec = ComponentSpec.model_validate(component.model_dump(exclude={"scored"}))
     try:
@@ -64,12 +53,8 @@ def component_spec(component: Component, root: Path, name: str) -> ComponentSpec
 def divide(function: str, parameters: dict[str, Any], root: Path, marks: dict[str, Mark] | None = None) -> Divided:
     """Divide a component's parameters by their markers. Relative paths start from the root.
 
-    `marks` are the markers, if they are known; else those that planning reads, which imports no user's file.
-
-    Raises
-    ------
-    StudyError
-        A file or folder that a parameter names is missing, or an environment variable holds its path.
+    `marks` are the markers, if they are known; else those that planning reads, which imports no user's file. Raises
+    StudyError if a file or folder that a parameter names is missing, or if an environment variable holds its path.
     """
     from reward_ablation.study.reward_import import planned_marks  # here, because it imports the grader
 

@@ -77,10 +77,7 @@ _FILE = "equivalent_code.json"
 def deciding_digest(name: str) -> str:
     """Digest of the code that decides some results: the first digest of its class, 16 hex digits.
 
-    Parameters
-    ----------
-    name : str
-        A key of `STAGES`, `core`, or the dotted name of a module.
+    `name` is a key of `STAGES`, `core`, or the dotted name of a module.
     """
     return first_of_class(name, present_digest(name))
 
@@ -100,17 +97,9 @@ def present_digest(name: str) -> str:
 
 
 def training_digest(functions: Iterable[str]) -> str:
-    """Digest of the code that decides a run's numbers: of the core, and of the components in use.
+    """Digest (16 hex digits) of the code that decides a run's numbers: of the core, and of the components in use.
 
-    Parameters
-    ----------
-    functions : iterable of str
-        Functions of the components. Only built-in ones count here; the run's spec covers a user's `file.py:function`.
-
-    Returns
-    -------
-    str
-        16 hex digits.
+    Only built-in functions count here. The run's spec covers a user's `file.py:function`.
     """
     return _digest({name: deciding_digest(name) for name in ("core", *component_modules(functions))})
 

@@ -17,18 +17,9 @@ GOES_ON = "start the workflow again, which goes on without this run"
 
 
 def record_divergence(run_dir: Path, made: dict[str, Any], step: int, what: str) -> None:
-    """Write the record of a run that diverged.
+    """Write the record of a run that diverged. `what` says what was not finite at this step.
 
-    Parameters
-    ----------
-    run_dir : Path
-        The run's folder.
-    made : dict
-        `seed`, `spec`, `code`, `inputs` and `modules`, as in `run.json`.
-    step : int
-        The step at which the run diverged.
-    what : str
-        What is not finite.
+    `made` has `seed`, `spec`, `code`, `inputs` and `modules`, as in `run.json`.
     """
     kept = {name: made[name] for name in ("seed", "spec", "code", "inputs", "modules") if name in made}
     write_json({**kept, "step": step, "what": what}, run_dir / DIVERGED)

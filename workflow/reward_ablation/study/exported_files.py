@@ -8,14 +8,7 @@ from collections.abc import Iterable
 def exported_files(layouts: Iterable[str], runs: Iterable[str], datasets: list[str]) -> list[str]:
     """Exported files of all runs, below the results folder.
 
-    Parameters
-    ----------
-    layouts : iterable of str
-        Names of the systems.
-    runs : iterable of str
-        Names of the runs.
-    datasets : list of str
-        Names of the evaluation sets.
+    `layouts` are names of systems, and `datasets` are names of evaluation sets.
     """
     answers = [f"eval_{moment}_{name}.jsonl" for moment in ("before", "after") for name in datasets]
     of_layout = {

@@ -55,10 +55,7 @@ def asking_metrics(study: StudyConfig, root: Path) -> list[str]:
 def check_answers(study: StudyConfig, root: Path) -> None:
     """Refuse data without answers if a component, a metric or a template needs answers.
 
-    Raises
-    ------
-    ValueError
-        `key: what is wrong; what to do`.
+    The error is a ValueError: `key: what is wrong; what to do`.
     """
     if not has_answers(study.data.train) and (asking := asking_components(study, root)):
         raise ValueError(

@@ -20,33 +20,17 @@ EVERY_SECONDS = 5.0
 
 
 class Heartbeat(BaseModel):
-    """What a process was doing when it wrote the file.
-
-    Attributes
-    ----------
-    at : float
-        Time of writing, in seconds since 1970, by the clock of the process's machine.
-    doing : str
-        What the process was doing, in the words that `status` shows.
-    step, steps : int or None
-        Number of finished optimiser steps, and of all steps; None before training begins.
-    reward : float or None
-        Mean reward of the last step that generated completions; None if no completion has a score.
-    seconds_per_step : float or None
-        Mean over this attempt's steps.
-    why : str
-        Why the process has stopped; empty before.
-    """
+    """What a process was doing when it wrote the file."""
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=True)
 
-    at: float
-    doing: str
-    step: int | None = None
-    steps: int | None = None
-    reward: float | None = None
-    seconds_per_step: float | None = None
-    why: str = ""
+    at: float  # time of writing in seconds since 1970, by the clock of the process's machine
+    doing: str  # in the words that `status` shows
+    step: int | None = None  # number of finished optimiser steps; None before training begins
+    steps: int | None = None  # number of all optimiser steps; None before training begins
+    reward: float | None = None  # mean of the last step that generated completions; None if no completion has a score
+    seconds_per_step: float | None = None  # mean over this attempt's steps
+    why: str = ""  # why the process has stopped; empty before
 
     @property
     def stopped(self) -> bool:
@@ -57,17 +41,11 @@ class Heartbeat(BaseModel):
 def beat(work: Path, doing: str, **facts: Any) -> None:
     """Write the heartbeat. Facts of this attempt that are not passed stay as they were.
 
+    `facts` are fields of `Heartbeat`. If `doing` is `STARTING`, a new attempt begins, and the facts of the earlier one
+    are dropped.
+
     A power cut may lose the file, because nothing is flushed to disk. If the file cannot be written, this is ignored:
     no run should fail because of its heartbeat.
-
-    Parameters
-    ----------
-    work : Path
-        Work folder of the run.
-    doing : str
-        What the process is doing. `STARTING` begins a new attempt and drops the facts of the earlier one.
-    facts : int, float or str
-        Attributes of `Heartbeat` to change.
     """
     before = None if doing == STARTING else read_heartbeat(work)
     known = before.model_dump() if before else {}

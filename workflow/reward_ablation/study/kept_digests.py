@@ -27,16 +27,8 @@ FILE = Path(cache_from_source(__file__)).with_suffix(".json")
 def kept_or_made(name: str, make: Callable[[], Any], files: dict[str, Path], file: Path = FILE) -> Any:
     """A digest from the cache, or a new digest, which is written to the cache when this process ends.
 
-    Parameters
-    ----------
-    name : str
-        Name of the digest in the cache.
-    make : callable
-        Computes the digest from `content` of the package's files, and from nothing else.
-    files : dict of str to Path
-        All modules of the package.
-    file : Path
-        File of the cache.
+    `files` are all modules of the package. `make` computes the digest from their `content`, and from nothing else.
+    `file` is the cache, and `name` is the digest's name there.
     """
     key = package_key(tuple(files.items()))
     digests = read(file, key)

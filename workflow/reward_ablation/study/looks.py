@@ -32,30 +32,14 @@ class _Part(BaseModel):
 
 
 class ContrastAtLook(Contrast):
-    """The result of a contrast at a look.
-
-    Attributes
-    ----------
-    estimate : float
-        The estimated difference.
-    low, high : float
-        Ends of the repeated interval.
-    p : float
-        p-value of the estimate at this look.
-    p_holm : float
-        p-value corrected for all looks and contrasts.
-    boundary : float
-        The p-value below which this contrast would have been decided if it had been the first one.
-    decision : str
-        The decision on the contrast.
-    """
+    """The result of a contrast at a look."""
 
     estimate: float
-    low: float
+    low: float  # `low` and `high` are the ends of the repeated interval
     high: float
-    p: float
-    p_holm: float
-    boundary: float
+    p: float  # p-value of the estimate at this look
+    p_holm: float  # p-value corrected for all looks and contrasts
+    boundary: float  # the p-value below which this contrast would have been decided if it had been the first one
     decision: Decision
 
 
@@ -69,31 +53,15 @@ class Look(_Part):
 
 
 class LooksPlan(_Part):
-    """The plan of looks, which is fixed before the first look.
+    """The plan of looks, which is fixed before the first look."""
 
-    Attributes
-    ----------
-    looks : list of int
-        Number of seeds at each look.
-    stop : str
-        How the error is spent over the looks.
-    margin : float or None
-        The equivalence margin; None if the study tests no equivalence.
-    level : float
-        The familywise error of all looks together.
-    question, evaluation : str
-        Keys of the primary question, and of the evaluation's settings.
-    arms : dict of str to str
-        Keys of the arms that the question compares, by arm.
-    """
-
-    looks: list[int]
-    stop: Spending
-    margin: float | None
-    level: float
-    question: str
-    evaluation: str
-    arms: dict[str, str]
+    looks: list[int]  # number of seeds at each look
+    stop: Spending  # how the error is spent over the looks
+    margin: float | None  # equivalence margin; None if the study tests no equivalence
+    level: float  # the familywise error of all looks together
+    question: str  # key of the primary question
+    evaluation: str  # key of the evaluation's settings
+    arms: dict[str, str]  # key of each arm that the question compares
 
     @property
     def key(self) -> str:
@@ -163,15 +131,9 @@ def recovered_looks(plan: LooksPlan | None, runs: Path) -> Sequential | None:
 def declared_looks(plan: LooksPlan | None, before: Sequential | None, runs: Path) -> Sequential | None:
     """The record to write: the record on file if the plan is the same, else a new record with the present time.
 
-    Parameters
-    ----------
-    plan : LooksPlan or None
-        The plan of the config; None if the config has a list of seeds. The record then stays, but is not in force.
-    before : Sequential or None
-        The record on file. A plan that is replaced after its first look stays on record. If the config returns to
-        such a plan, it has the looks of that plan again.
-    runs : Path
-        Folder of the study's runs.
+    If the config has a list of seeds, `plan` is None, and the record on file (`before`) stays but is not in force. A
+    plan that is replaced after its first look stays on record. If the config returns to such a plan, it has the looks
+    of that plan again.
     """
     if plan is None or (before is not None and before.key == plan.key):
         return before and before.model_copy(update={"in_force": plan is not None})

@@ -12,21 +12,8 @@ from reward_ablation.study.primary import Question
 def looks_plan(study: StudyConfig, question: Question, keys: Mapping[str, str], evaluation: str) -> LooksPlan | None:
     """The plan of looks; None if the config has a list of seeds.
 
-    Parameters
-    ----------
-    study : StudyConfig
-        The config.
-    question : Question
-        The primary question.
-    keys : mapping of str to str
-        Key of each arm's spec.
-    evaluation : str
-        Key of the evaluation's settings.
-
-    Raises
-    ------
-    ValueError
-        There is no contrast to decide, or the config gives both looks and seeds of single arms.
+    `keys` has the key of each arm's spec. `evaluation` is the key of the evaluation's settings. Raises ValueError if
+    there is no contrast to decide, or if the config gives both looks and seeds of single arms.
     """
     if study.sequential is None:
         return None

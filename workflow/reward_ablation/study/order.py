@@ -14,17 +14,11 @@ from reward_ablation.study.study import Study
 
 
 class Order:
-    """Priorities of jobs: first the jobs that many others wait for, then evaluations, then training.
-
-    Attributes
-    ----------
-    first : int
-        Priority of the jobs that fetch models and prepare data.
-    """
+    """Priorities of jobs: first the jobs that many others wait for, then evaluations, then training."""
 
     def __init__(self, study: Study):
         self.study = study
-        self.first = 2 * len(study.runs) + 2
+        self.first = 2 * len(study.runs) + 2  # priority of the jobs that fetch models and prepare data
 
     def training(self, wildcards: Any) -> int:
         """Priority of the training of the run that the wildcard names."""

@@ -17,17 +17,11 @@ _BY_DATASET = ("answers", "scores", "questions")
 def part_of(content: dict[str, Any], folders: Collection[str], datasets: Collection[str]) -> dict[str, Any]:
     """The content of `study.json`, limited to some runs, to their arms and seeds, and to some evaluation sets.
 
+    `content` is as `Study.describe` writes it. `folders` are the folders of the runs to keep, and `datasets` are the
+    names of the evaluation sets to keep.
+
     The declared question stays, without the contrasts of arms that are left out. Claims are left out, because they are
     about the whole study. If the part has no run of the baseline, the first arm stands in for the baseline.
-
-    Parameters
-    ----------
-    content : dict
-        Content of `study.json`, as `Study.describe` writes it.
-    folders : collection of str
-        Folders of the runs to keep, as in the content.
-    datasets : collection of str
-        Names of the evaluation sets to keep.
     """
     runs = [run for run in content["runs"] if run["folder"] in folders]
     arms, seeds = {run["arm"] for run in runs}, {run["seed"] for run in runs}
@@ -52,12 +46,7 @@ def part_of(content: dict[str, Any], folders: Collection[str], datasets: Collect
 def without_diverged(content: Any) -> Any:
     """The content of `study.json` without diverged runs; other contents as they are.
 
-    The key `left_out` has sentences on what is missing.
-
-    Raises
-    ------
-    StudyError
-        All runs diverged.
+    The key `left_out` has sentences on what is missing. Raises StudyError if all runs diverged.
     """
     if not isinstance(content, dict) or not content.get("diverged"):
         return content
@@ -76,12 +65,8 @@ def without_diverged(content: Any) -> Any:
 def missing_lines(whole: dict[str, Any], part: dict[str, Any], trained: Sequence[str]) -> list[str]:
     """Sentences on what a part of a study leaves out.
 
-    Parameters
-    ----------
-    whole, part : dict
-        Content of `study.json`, and the result of `part_of` for it.
-    trained : sequence of str
-        Runs that are trained but not in the part.
+    `whole` is the content of `study.json`, and `part` is what `part_of` makes of it. `trained` are runs that are
+    trained but not in the part.
     """
     lines = _diverged(whole)
     arms = [arm["name"] for arm in part["arms"]]

@@ -47,13 +47,7 @@ def deciding_inputs(spec: Mapping[str, Any], inputs: Mapping[str, str]) -> dict[
 
 
 class Places:
-    """The paths that earlier starts read local files and folders from.
-
-    Parameters
-    ----------
-    results : Path
-        The study's results folder.
-    """
+    """The paths that earlier starts read local files and folders from, as the results folder records them."""
 
     def __init__(self, results: Path):
         self.results = results

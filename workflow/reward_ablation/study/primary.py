@@ -150,14 +150,8 @@ def without_added_arms(question: Question, before: Primary | None, runs: Path) -
 def declare_primary(question: Question, before: Primary | None, runs: Path) -> Primary:
     """The declaration to record: the one on record if the question was declared before, else one with the present time.
 
-    Parameters
-    ----------
-    question : Question
-        The question of the config.
-    before : Primary or None
-        The declaration on record.
-    runs : Path
-        Folder of the study's runs. If some have begun, a question that is replaced stays on record as earlier.
+    `before` is the declaration on record. If some runs in the folder `runs` have begun, a question that is replaced
+    stays on record as earlier.
     """
     present = question.model_dump()
     if before is not None and before.declares(question):

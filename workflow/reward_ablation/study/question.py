@@ -13,11 +13,8 @@ from reward_ablation.study.primary import Contrast, Question
 def question_of(study: StudyConfig, arms: Sequence[str]) -> Question:
     """The primary question of a config, with defaults filled in. `arms` are the names of all arms.
 
-    Raises
-    ------
-    ValueError
-        A data set, an arm or a metric is unknown, a mode is switched off, an arm is compared with itself, or a contrast
-        is listed twice.
+    Raises ValueError if a data set, an arm or a metric is unknown, a mode is switched off, an arm is compared with
+    itself, or a contrast is listed twice.
     """
     written, datasets = study.primary, list(study.data.evaluation)
     if written.dataset is not None and written.dataset not in datasets:

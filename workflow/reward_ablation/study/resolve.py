@@ -64,21 +64,10 @@ RLDYNAMICS = ("correctness", "format", "length")
 
 
 def resolve(config: dict[str, Any], file: str, root: Path) -> Study:
-    """Validate a config and resolve its arms into runs.
+    """Validate a config, as read from YAML, and resolve its arms into runs.
 
-    Parameters
-    ----------
-    config : dict
-        The config, as read from YAML.
-    file : str
-        Name of the config's file, for messages.
-    root : Path
-        Folder that relative paths in the config start from.
-
-    Raises
-    ------
-    StudyError
-        The config is not valid: `file: key: what is wrong; what is allowed`.
+    `file` is the name of the config's file for messages. Relative paths in the config start from `root`. Raises
+    StudyError (`file: key: what is wrong; what is allowed`) if the config is not valid.
     """
     try:
         check_values(config)

@@ -21,14 +21,9 @@ from reward_ablation.system.user_functions import file_below, in_a_file, names_a
 def function_digest(function: str, root: Path) -> str | None:
     """Digest of the code of a user's component, metric or method: 16 hex digits; None for a function of this package.
 
-    A module in the study's folder counts as a file does, with the packages that it is in. An installed module counts
-    by the content of the Python files of its whole top-level package, because a package may import its modules by
-    texts. Neither place nor time counts.
-
-    Raises
-    ------
-    StudyError
-        There is no such file or module, or a file is not Python.
+    A module in the study's folder counts as a file does, with the packages that it is in. An installed module counts by
+    the content of the Python files of its whole top-level package, because a package may import its modules by texts.
+    Neither place nor time counts. Raises StudyError if there is no such file or module, or if a file is not Python.
     """
     if not in_a_file(function):
         return None
@@ -55,20 +50,9 @@ def _package_digest(package: Path) -> str:
 def file_digest(path: Path, root: Path) -> str:
     """Digest of a user's Python file and of the files that it imports, at any depth: 16 hex digits.
 
-    Installed packages do not count, except this package: a reward may build on its grading.
-
-    Parameters
-    ----------
-    path : Path
-        The user's file.
-    root : Path
-        Folder in which Python looks for imports first. It looks in the file's own folder last, after installed
-        packages.
-
-    Raises
-    ------
-    StudyError
-        One of the files is not Python.
+    Installed packages do not count, except this package: a reward may build on its grading. Python looks for imports in
+    `root` first, then in installed packages, and last in the file's own folder. Raises StudyError if one of the files
+    is not Python.
     """
     return _digest({"": path, **imports_of_file(path, root)})
 
@@ -88,12 +72,8 @@ def _digest(files: dict[str, Path]) -> str:
 def imports_of_file(path: Path, root: Path) -> dict[str, Path]:
     """Files that a user's Python file imports, at any depth, by module.
 
-    These are files below the root, in the file's own folder, and in this package.
-
-    Raises
-    ------
-    StudyError
-        One of the files is not Python.
+    These are files below the root, in the file's own folder, and in this package. Raises StudyError if one of the files
+    is not Python.
     """
     with _errors_in_one_line(path):
         names = set(imported_names(path, "", messages=True))

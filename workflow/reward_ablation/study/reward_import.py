@@ -116,19 +116,8 @@ def _signature(function: str, root: Path) -> Callable:
 def check_imports(requests: Mapping[str, Request], root: Path, patience: float = PATIENCE) -> None:
     """Refuse users' files that cannot be imported, or whose functions have other arguments than planning has read.
 
-    Parameters
-    ----------
-    requests : mapping of Request
-        The functions, by their key in the config, such as `components.brevity`.
-    root : Path
-        The study's folder.
-    patience : float
-        Seconds that all imports together may take.
-
-    Raises
-    ------
-    StudyError
-        One line for the first function that is refused.
+    `requests` has the functions by their key in the config, such as `components.brevity`. All imports together may take
+    `patience` seconds. Raises StudyError with one line, for the first function that is refused.
     """
     every = list(requests.values())
     for (key, request), imported in zip(requests.items(), _ask(every, root, patience), strict=False):
@@ -170,15 +159,8 @@ def _shown(value: Any) -> str:
 def check_calls(requests: Mapping[str, Request], root: Path, patience: float = PATIENCE) -> list[str]:
     """Call reward functions once, each with its request's trial; for the parameters see `check_imports`.
 
-    Returns
-    -------
-    list of str
-        A line for each function that failed, where this machine or a made-up problem may be the reason.
-
-    Raises
-    ------
-    StudyError
-        One line for the first function that failed for another reason.
+    Returns a line for each function that failed where this machine or a made-up problem may be the reason. Raises
+    StudyError with one line, for the first function that failed for another reason.
     """
     told = []
     for key, error in zip(requests, _ask([*requests.values()], root, patience), strict=False):

@@ -67,18 +67,9 @@ class _Unbound(Exception):
 def signature_in_file(reference: str, root: Path) -> Callable:
     """A function with the name, the signature and the type hints of a user's function. It cannot be called.
 
-    Parameters
-    ----------
-    reference : str
-        ``path/to/file.py:function``, relative to `root`, or ``package.module:function``.
-    root : Path
-        The study's folder.
-
-    Raises
-    ------
-    StudyError
-        The reference has another form, the file is missing or is not Python, or it has no such function. `NotInTree`
-        if it has the name, but not the arguments.
+    `reference` is ``path/to/file.py:function``, relative to `root`, or ``package.module:function``. Raises StudyError
+    if the reference has another form, if the file is missing or is not Python, or if it has no such function. Raises
+    `NotInTree` if the file has the name, but not the arguments.
     """
     where = f"components: {reference}"
     with _errors_in_one_line(reference):

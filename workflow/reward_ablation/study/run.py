@@ -21,36 +21,16 @@ def run_code(functions: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True)
 class Run:
-    """One arm with one seed: the unit that is trained.
+    """One arm with one seed: the unit that is trained."""
 
-    Attributes
-    ----------
-    arm : str
-        The first of the arms that have the run's spec.
-    key : str
-        Key of the arm's spec.
-    seed : int
-        The run's seed.
-    spec : str
-        The run's spec as canonical JSON: the rule's param.
-    arm_spec : ArmSpec
-        The spec without the seed.
-    folder : str
-        `{arm}-{key}`. The arm is a different one if the runs of this spec were trained under that arm's name.
-    launch : Launch
-        The run's processes and resources.
-    code : str
-        Digest of the code that decides the run's numbers: of the core, and of the components that score the run.
-    """
-
-    arm: str
-    key: str
+    arm: str  # the first of the arms that have the run's spec
+    key: str  # key of the arm's spec
     seed: int
-    spec: str
-    arm_spec: ArmSpec
-    folder: str
+    spec: str  # as canonical JSON: the rule's param
+    arm_spec: ArmSpec  # the spec without the seed
+    folder: str  # `{arm}-{key}`, with an earlier arm's name if the runs of this spec were trained under it
     launch: Launch
-    code: str
+    code: str  # digest of the code that decides the run's numbers: of the core, and of the components that score it
 
     @property
     def name(self) -> str:
@@ -61,16 +41,9 @@ class Run:
 def folders_of(keys: dict[str, str], present: Iterable[str]) -> dict[str, str]:
     """Folder below `runs/` of each key. All arms with the same spec share a folder.
 
-    The first choice is a folder that the workflow itself creates, so that a job on another machine gets the same
-    result.
-
-    Parameters
-    ----------
-    keys : dict of str to str
-        Key of each arm's spec.
-    present : iterable of str
-        Names of the existing folders. If the only folders of a key are named after other arms, the first of these is
-        taken: an arm was renamed, and its runs need no training.
+    `keys` has the key of each arm's spec, and `present` has the names of the existing folders. The first choice is a
+    folder that the workflow itself creates, so that a job on another machine gets the same result. If the only folders
+    of a key are named after other arms, the first of these is taken: an arm was renamed, and its runs need no training.
     """
     named: dict[str, list[str]] = {key: [] for key in keys.values()}
     for arm, key in keys.items():

@@ -17,23 +17,11 @@ _WHOLE_PATH = re.compile(r"(?P<path>/[^\n:]*/[^\n/:]+)(?P<rest>:\w+)?")
 
 
 def shown_path(path: str, root: Path, with_digest: bool = True) -> str:
-    """A path as others may see it.
+    """A path of the config as others may see it.
 
-    Parameters
-    ----------
-    path : str
-        Path as in the config.
-    root : Path
-        Folder of the study, from which relative paths start.
-    with_digest : bool
-        Whether the name of a file or of a model outside the folder is followed by a digest of the content.
-
-    Returns
-    -------
-    str
-        A relative path as it is, and an absolute one below the study's folder as a relative one. Of any other path the
-        name, such as `train.jsonl (sha256 25b98fadd458ea63)`. The digest of a model's folder is that of the runs' keys
-        (`content`).
+    A relative path stays as it is, and an absolute one below the study's folder (`root`) becomes a relative one. Of any
+    other path only the name is shown, such as `train.jsonl (sha256 25b98fadd458ea63)`, with a digest of the content
+    unless `with_digest` is False. The digest of a model's folder is that of the runs' keys (`content`).
     """
     if not os.path.isabs(path):
         return path

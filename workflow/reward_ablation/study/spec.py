@@ -62,18 +62,8 @@ def arm_spec(
 ) -> ArmSpec:
     """The study's spec with one arm's weights, overrides and processes, but without a seed.
 
-    Parameters
-    ----------
-    shared : StudySpec
-        The part that all arms share.
-    arm : Arm
-        Weights and overrides.
-    launch : Launch
-        How the arm's runs are launched.
-    scored : collection of str
-        Names of the components that score the arm's completions. Other components are not part of its spec.
-    combine : CombineSpec, optional
-        The arm's method of combination; None where TRL combines the components.
+    `shared` is the part that all arms share. Only the components in `scored`, which score the arm's completions, are
+    part of the arm's spec. `combine` is None where TRL combines the components.
     """
     own = {
         "training": {**shared.training, **normalised(without_tracking(arm.training))},

@@ -22,23 +22,13 @@ DECLARATIONS = "declarations"
 
 
 class Since(BaseModel):
-    """When something was first recorded in the study's folder, and how many runs had begun there by then.
-
-    Attributes
-    ----------
-    declared : str or None
-        Time in UTC, ISO 8601. None in a `study.json` of an earlier version, which declared nothing.
-    runs_then : int or None
-        0 if no run had begun. None if that is not known.
-    in_runs : bool
-        Whether runs that began later must have it in their own records. False in a file of an earlier version.
-    """
+    """When something was first recorded in the study's folder, and how many runs had begun there by then."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
-    declared: str | None = None
-    runs_then: int | None = 0
-    in_runs: bool = False
+    declared: str | None = None  # UTC, ISO 8601; None in a `study.json` of an earlier version, which declared nothing
+    runs_then: int | None = 0  # 0 if no run had begun; None if that is not known
+    in_runs: bool = False  # whether the records of later runs must have it; False in files of earlier versions
 
     @property
     def since(self) -> dict[str, Any]:
@@ -119,14 +109,8 @@ def recovered(kind: str, key: str, began: Sequence[Standing | None]) -> Since | 
 def as_runs_say(statement: Statement, kind: str, key: str, began: Sequence[Standing | None]) -> Statement:
     """A statement of `study.json`, with the number of runs that had begun before it as these runs' own records have it.
 
-    Parameters
-    ----------
-    statement : Since
-        A question, a claim or a plan of looks.
-    kind, key : str
-        Where records of runs have it.
-    began : sequence of Standing or None
-        For each run that has begun, what stood declared then; None if its record does not say.
+    The statement is a question, a claim or a plan of looks. Records of runs have it at `kind` and `key`. `began` has,
+    for each run that has begun, what stood declared then, or None if its record does not say.
     """
     if statement.declared is None:
         return statement

@@ -84,47 +84,20 @@ class Study:
 
     The methods that take Snakemake's wildcards are params of rules, and each returns one string. They are methods
     because Snakemake would expand the braces in a plain string of JSON.
-
-    Attributes
-    ----------
-    config : StudyConfig
-        The validated config.
-    root : Path
-        Folder that relative paths in the config start from.
-    arms : dict of str to Arm
-        Arms by name, one weight per component each.
-    keys : dict of str to str
-        Key of each arm's spec.
-    folders : dict of str to str
-        Folder of each key's runs.
-    runs : dict of str to Run
-        Runs by name, each once: arms with the same spec share their runs.
-    question : Question
-        What the study was made to find out.
-    looks : LooksPlan or None
-        The plan of looks of a sequential study; None if the config has a list of seeds.
-    claims : list of Claim
-        The claims that the finished study judges; often none.
-    described : dict
-        Content of the present `study.json`, without the runs; empty if there is no such file.
-    warnings : list of str
-        What a user should know before paying for the runs.
-    diverged : dict of str to int
-        Step at which each diverged run did so, by the run's name.
     """
 
     config: StudyConfig
-    root: Path
-    arms: dict[str, Arm]
-    keys: dict[str, str]
-    folders: dict[str, str]
-    runs: dict[str, Run]
-    question: Question
-    looks: LooksPlan | None
-    claims: list[Claim]
-    described: dict[str, Any]
-    warnings: list[str]
-    diverged: dict[str, int] = field(default_factory=dict)
+    root: Path  # relative paths in the config start from this folder
+    arms: dict[str, Arm]  # by name, one weight per component each
+    keys: dict[str, str]  # key of each arm's spec
+    folders: dict[str, str]  # folder of each key's runs
+    runs: dict[str, Run]  # by name, each once: arms with the same spec share their runs
+    question: Question  # what the study was made to find out
+    looks: LooksPlan | None  # None if the config has a list of seeds
+    claims: list[Claim]  # what the finished study judges; often none
+    described: dict[str, Any]  # content of the present `study.json`, without the runs; empty if there is no such file
+    warnings: list[str]  # what a user should know before paying for the runs
+    diverged: dict[str, int] = field(default_factory=dict)  # step at which each run diverged, by the run's name
 
     @cached_property
     def sound_runs(self) -> list[str]:

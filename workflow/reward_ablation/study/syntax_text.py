@@ -20,17 +20,13 @@ _IMPORTS = {ast.Import, ast.ImportFrom}
 
 
 class Source(NamedTuple):
-    """A file.
+    """A Python file.
 
-    Attributes
-    ----------
-    text : str
-        Its syntax tree, the same in each version of Python.
-    imports : list of tuple
-        (module, level, names) of each import statement, including those in functions. `import a` has no names.
+    `imports` has (module, level, names) of each import statement, including those in functions. `import a` has no
+    names.
     """
 
-    text: str
+    text: str  # its syntax tree, the same in each version of Python
     imports: list[tuple[str, int, list[str]]]
 
 
@@ -44,19 +40,9 @@ def content(path: Path) -> str:
 def source(path: Path, messages: bool) -> Source:
     """The `Source` of a file, which is parsed only once.
 
-    The tree is not kept, because Python's garbage collector would visit its objects again and again.
-
-    Parameters
-    ----------
-    path : Path
-        The Python file.
-    messages : bool
-        Whether the text includes the messages of errors and the arguments of `print`.
-
-    Raises
-    ------
-    SyntaxError
-        The file is not Python.
+    The tree is not kept, because Python's garbage collector would visit its objects again and again. `messages` says
+    whether the text includes the messages of errors and the arguments of `print`. Raises SyntaxError if the file is not
+    Python.
     """
     imports: list[tuple[str, int, list[str]]] = []
     return Source(_text(ast.parse(content(path), filename=str(path)), messages, imports), imports)

@@ -27,18 +27,9 @@ def compared(
 ) -> str:
     """Markdown table of estimates with their intervals and tests.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        Numbered rows of a table of estimates.
-    labels : list of str
-        Columns that name a row.
-    kind : str
-        Heading of the estimate's column.
-    margin : float, optional
-        The study's margin of equivalence. With a margin, the table has the p-value of the test of equivalence.
-    more : sequence of str
-        Further columns.
+    `rows` are numbered rows of a table of estimates, and `labels` the columns that name a row. `kind` is the heading of
+    the estimate's column, and `more` are further columns. With the study's margin of equivalence, the table has the
+    p-value of the test of equivalence.
     """
     cells, limits = [], metrics_of_study(study)
     for _, row in rows.iterrows():

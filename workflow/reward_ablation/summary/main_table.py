@@ -49,12 +49,8 @@ class MainTable(NamedTuple):
 def main_table(study: StudyFile, evaluation: pd.DataFrame, differences: pd.DataFrame) -> MainTable:
     """Make the main table, with a row for the base model and a row for each arm.
 
-    Columns are weights, seeds, metrics with intervals, difference to the baseline, and Holm's p-value.
-
-    Parameters
-    ----------
-    evaluation, differences : DataFrame
-        Tables `evaluation_by_arm` and `paired_differences`.
+    Columns are weights, seeds, metrics with intervals, difference to the baseline, and Holm's p-value. `evaluation` is
+    the table `evaluation_by_arm`, and `differences` the table `paired_differences`.
     """
     metrics = list(dict.fromkeys([study.primary.metric, *panels(study)]))
     of_arm = {(row["arm"], row["metric"]): row for row in _primary_rows(study, evaluation)}

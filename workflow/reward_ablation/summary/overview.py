@@ -57,14 +57,8 @@ div:has(> div > .prose main.overview) :is(svg, canvas) { max-width: 100% !import
 def overview(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFrame, picture: bytes) -> str:
     """The page as HTML.
 
-    Parameters
-    ----------
-    tables : dict of DataFrame
-        `evaluation_by_arm`, `evaluation_by_run`, `paired_differences` and `provenance`.
-    cost : DataFrame
-        The table `cost`.
-    picture : bytes
-        The figure of the primary contrasts as PNG.
+    `tables` has `evaluation_by_arm`, `evaluation_by_run`, `paired_differences` and `provenance`. `picture` is the
+    figure of the primary contrasts as PNG.
     """
     result, details = primary_result(study, tables["paired_differences"], tables["evaluation_by_arm"])
     uri = f"data:image/png;base64,{base64.b64encode(picture).decode()}"

@@ -58,12 +58,7 @@ FEW_SEEDS = 5
 def summary(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFrame) -> str:
     """The summary as Markdown.
 
-    Parameters
-    ----------
-    tables : dict of DataFrame
-        `TABLES` by name, and `CLAIMS` and `SIZES` if the study has them.
-    cost : DataFrame
-        The table `cost`.
+    `tables` has `TABLES` by name, and `CLAIMS` and `SIZES` if the study has them.
     """
     parts = [
         f"# {study.name}",

@@ -28,23 +28,9 @@ def digest_where_present(path: Path) -> str | None:
 def check_files(folder: Path, recorded: Mapping[str, str], names: Iterable[str], record: str, remedy: str) -> None:
     """Refuse files that are missing or have changed since their digests were recorded.
 
-    Parameters
-    ----------
-    folder : Path
-        Folder of the files.
-    recorded : mapping of str to str
-        SHA-256 by path below the folder.
-    names : iterable of str
-        Paths, below the folder, of the files to check.
-    record : str
-        Name of the file with the digests, for messages.
-    remedy : str
-        What the user should do, for messages.
-
-    Raises
-    ------
-    StudyError
-        A file is not in the record, is missing, or has changed.
+    `recorded` has the SHA-256 of files by their paths below the folder, and `names` are the paths of the files to
+    check. For messages, `record` is the name of the file with the digests, and `remedy` is what the user should do.
+    Raises StudyError if a file is not in the record, is missing, or has changed.
     """
     for name in names:
         path = folder / name
@@ -64,10 +50,7 @@ def check_files(folder: Path, recorded: Mapping[str, str], names: Iterable[str],
 def read_object(path: Path, remedy: str) -> dict[str, Any]:
     """The JSON object in a record's file.
 
-    Raises
-    ------
-    StudyError
-        The file is missing, truncated or changed. The message ends with the remedy.
+    Raises StudyError if the file is missing, truncated or changed. The message ends with the remedy.
     """
     try:
         record = load_json(path.read_text(encoding="utf-8"))
@@ -88,10 +71,7 @@ def folder_fingerprint(folder: Path) -> str:
     because to hash all weights at each start of the workflow would take minutes. Fine-tuning changes all weights, so
     that 256 blocks of 64 KiB show the change. `fetch` hashes all weights once and records the digests in model.json.
 
-    Raises
-    ------
-    StudyError
-        The folder has no config.json.
+    Raises StudyError if the folder has no config.json.
     """
     if not os.path.isfile(folder / "config.json"):
         raise StudyError(f"model.path: {folder}: no config.json; give a folder with a saved transformers model")

@@ -47,12 +47,8 @@ class StudyError(ValueError):
 class NotFinite(StudyError):
     """A number of a model or of its training is NaN or infinite: the model means nothing any more.
 
-    Parameters
-    ----------
-    what : str
-        What is not finite, such as "the gradient norm is nan".
-    step : int, optional
-        The step in which that was found; None: the step that is being made.
+    `what` says what is not finite, such as "the gradient norm is nan". `step` is the step in which that was found; None
+    means the step that is being made.
     """
 
     def __init__(self, what: str, step: int | None = None):
@@ -87,10 +83,7 @@ def one_line_errors() -> Iterator[None]:
 def storage_errors(writing: str | Path | None = None) -> Iterator[None]:
     """Turn an error of the file system into a StudyError, even if a library wraps the error.
 
-    Parameters
-    ----------
-    writing : str or Path, optional
-        The file or folder that is being written, for errors that name no file, as most errors of a full disk.
+    `writing` is the file or folder that is being written, for errors that name no file, as most errors of a full disk.
     """
     try:
         yield

@@ -80,23 +80,15 @@ def _http_status(error: BaseException) -> int | None:
 def is_permanent(status: int) -> bool:
     """Whether a command that ended with this status would end with it again.
 
-    Parameters
-    ----------
-    status : int
-        Exit status. For a signal, minus the signal's number, as in `subprocess`, or 128 plus it, as in a shell.
+    For a signal, the status is minus the signal's number, as in `subprocess`, or 128 plus it, as in a shell.
     """
     return status not in (0, GOES_ON) and _signal(status) is None
 
 
 def ended(what: str, status: int) -> str:
-    """How a process ended, in words. After SIGKILL also what to do.
+    """How a process, named by `what`, ended, in words. After SIGKILL also what to do.
 
-    Parameters
-    ----------
-    what : str
-        Name of the process, for the message.
-    status : int
-        Exit status, as for `is_permanent`.
+    The status is as for `is_permanent`.
     """
     number = _signal(status)
     if number is None or number not in list(signal.Signals):

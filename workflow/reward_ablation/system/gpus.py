@@ -59,10 +59,7 @@ def count_gpus() -> tuple[int, str]:
 def gpus_here() -> list[Gpu]:
     """GPUs on which runs may be started: all of this machine, or those that CUDA_VISIBLE_DEVICES names.
 
-    Raises
-    ------
-    StudyError
-        nvidia-smi fails, or CUDA_VISIBLE_DEVICES names a GPU that does not exist.
+    Raises StudyError if nvidia-smi fails, or if CUDA_VISIBLE_DEVICES names a GPU that does not exist.
     """
     if is_apple():
         return [APPLE_GPU]
@@ -84,28 +81,14 @@ def gpus_here() -> list[Gpu]:
 def claim_gpus(count: int, what: str, server: int = 0, share: float = 1.0) -> list[Lock]:
     """Claim GPUs that no other run uses, and hide all other GPUs from this process. Wait while too few are free.
 
-    With a share below 1, claim a part of one GPU. Other runs may use the rest of it.
+    A `share` below 1 (1/2 to 1/8) claims a part of one GPU. Other runs may use the rest of it. `what` names what waits,
+    such as `train`, for the line on stderr. `server` is how many of the GPUs are for the run's vLLM server.
 
     No claim is needed if the run takes all GPUs that Slurm gave the job, nor for Apple's GPU. A process that a launcher
     has started holds the claims of its run, too, in case the launcher dies first.
 
-    The locks hold until this process ends. They must be handed over to a program that replaces this process.
-
-    Parameters
-    ----------
-    count : int
-        Number of GPUs.
-    what : str
-        What waits, such as `train`, for the line on stderr.
-    server : int
-        How many of the GPUs are for the run's vLLM server.
-    share : float
-        1, or the part of a single GPU: 1/2 to 1/8.
-
-    Raises
-    ------
-    StudyError
-        This machine has fewer GPUs.
+    The locks hold until this process ends. They must be handed over to a program that replaces this process. Raises
+    StudyError if this machine has fewer GPUs.
     """
     if CLAIMED in os.environ:
         return [wait_for(path, what, shared=True) for path in os.environ[CLAIMED].split(os.pathsep)]

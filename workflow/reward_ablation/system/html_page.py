@@ -29,16 +29,9 @@ pre {{ white-space: pre-wrap; overflow-wrap: anywhere; background: #f6f6f6; padd
 
 
 def page(heading: str, sentence: str, *parts: str) -> str:
-    """An HTML page.
+    """An HTML page, from a heading and the sentence below it, both not yet escaped.
 
-    Parameters
-    ----------
-    heading : str
-        Heading, not escaped.
-    sentence : str
-        Sentence below the heading, not escaped, without its full stop.
-    parts : str
-        HTML of `section`, `text` and `table`.
+    The sentence has no full stop. `parts` are HTML of `section`, `text` and `table`.
     """
     return PAGE.format(heading=html.escape(heading), sentence=html.escape(sentence), table="\n".join(parts))
 

@@ -50,19 +50,8 @@ def within_limits(work: Callable[[], None], seconds: int, memory: int, what: str
     What the fork prints is lost, such as the lines of a Rust library that panics. On macOS, whose libraries do not work
     in forks, this process does the work without limits.
 
-    Parameters
-    ----------
-    work : callable
-        Returns nothing, or raises a StudyError.
-    seconds, memory : int
-        The limits.
-    what : str
-        What takes time and memory, for the messages.
-
-    Raises
-    ------
-    StudyError
-        The error of the work, or the work exceeds a limit or crashes.
+    `work` returns nothing, or raises a StudyError, which is passed on. `what` is what takes time and memory, for the
+    messages. Also raises StudyError if the work exceeds a limit or crashes.
     """
     if sys.platform != "linux":
         return work()

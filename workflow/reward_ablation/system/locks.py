@@ -87,10 +87,7 @@ class Lock:
 def hold_lock(path: str | Path, message: str) -> Lock:
     """Take a lock.
 
-    Raises
-    ------
-    StudyError
-        Another process has the lock. In the message, `{holder}` is replaced by that process.
+    Raises StudyError if another process has the lock. In the message, `{holder}` is replaced by that process.
     """
     try:
         return take(Path(path))
@@ -101,17 +98,9 @@ def hold_lock(path: str | Path, message: str) -> Lock:
 def wait_for(path: str | Path, what: str, shared: bool = False, tell_every: float = 60.0) -> Lock:
     """Take a lock. If another process has it, wait, and print to stderr again and again which process this is.
 
-    Parameters
-    ----------
-    path : str or Path
-        The lock's file, which is created if it does not exist.
-    what : str
-        What waits for the lock, such as `train`, for the line.
-    shared : bool
-        Take a shared lock, which several processes can hold, such as the processes of one run. A process that wants
-        the lock for itself waits for all of them.
-    tell_every : float
-        Seconds between two lines.
+    The lock's file is created if it does not exist. `what` names what waits for the lock, such as `train`, for the
+    line, and `tell_every` is the number of seconds between two lines. Several processes can hold a `shared` lock, such
+    as the processes of one run. A process that wants the lock for itself waits for all of them.
     """
 
     def line(holder: Held, by_now: str) -> str:
@@ -125,17 +114,12 @@ def run_when_free(
 ) -> T:
     """Call a function again and again until it no longer raises `Held`. Print to stderr which process we wait for.
 
-    Parameters
-    ----------
-    take : callable
-        Takes one lock or several. Its result is returned.
-    line : callable
-        Returns the line to print, from the `Held` that `take` raised and a text with the time waited so far.
-    tell_every : float
-        Seconds between two lines.
-    look_every : float
-        Largest number of seconds between two calls. The pauses are random, so that waiting processes do not call at
-        the same times: two processes that each got one of two locks would both have to release it, again and again.
+    `take` takes one lock or several, and its result is returned. `line` returns the line to print, from the `Held` that
+    `take` raised and a text with the time waited so far. `tell_every` is the number of seconds between two lines.
+
+    `look_every` is the largest number of seconds between two calls. The pauses are random, so that waiting processes do
+    not call at the same times: two processes that each got one of two locks would both have to release it, again and
+    again.
     """
     started = time.monotonic()
     last_line: float | None = None
@@ -154,14 +138,8 @@ def run_when_free(
 def take(path: Path, shared: bool = False, wait: bool = False) -> Lock:
     """Take a lock without waiting for its holder to end.
 
-    With `wait`, wait for a lock that others hold only for an instant.
-
-    Raises
-    ------
-    Held
-        Another process has the lock.
-    OSError
-        The lock's file cannot be written.
+    With `wait`, wait for a lock that others hold only for an instant. Raises `Held` if another process has the lock,
+    and OSError if the lock's file cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     while True:

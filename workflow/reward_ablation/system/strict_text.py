@@ -31,19 +31,9 @@ class DuplicateKey(ValueError):
 def load_json(text: str | bytes, line: int = 1) -> Any:
     """The value of a JSON text.
 
-    Parameters
-    ----------
-    text : str or bytes
-        The text.
-    line : int
-        Line of a file on which the text begins, for messages.
-
-    Raises
-    ------
-    DuplicateKey
-        `line N: key 'x' occurs twice, ...`.
-    ValueError
-        The text is not JSON, is nested too deep, or has a number with too many digits. A json.JSONDecodeError is one.
+    `line` is the line of a file on which the text begins, for messages. Raises DuplicateKey
+    (`line N: key 'x' occurs twice, ...`), or another ValueError if the text is not JSON, is nested too deep, or has a
+    number with too many digits. A json.JSONDecodeError is one.
     """
     try:
         return json.loads(text, object_pairs_hook=_distinct)
@@ -60,12 +50,8 @@ def load_json(text: str | bytes, line: int = 1) -> Any:
 def load_yaml(text: str) -> Any:
     """The value of a YAML text, checked by `check_values`. A key may replace one that `<<` merges.
 
-    Raises
-    ------
-    DuplicateKey
-        `line N: key 'x' occurs twice, ...`.
-    ValueError
-        `line N, column M: what is wrong; what to do`, or what `check_values` raises.
+    Raises DuplicateKey (`line N: key 'x' occurs twice, ...`), or another ValueError:
+    `line N, column M: what is wrong; what to do`, or what `check_values` raises.
     """
     try:
         depth = 0

@@ -38,10 +38,7 @@ def names_a_module(function: str) -> bool:
 def user_file(reference: str, root: Path, section: str = "components") -> Path:
     """The file of a user's function. Messages name the section.
 
-    Raises
-    ------
-    StudyError
-        The reference has another form, or there is no such file or module.
+    Raises StudyError if the reference has another form, or if there is no such file or module.
     """
     place, _, name = reference.rpartition(":")
     if not name.isidentifier() or not (place.endswith(".py") or names_a_module(reference)):
@@ -62,10 +59,7 @@ def folder_of_imports(reference: str, root: Path) -> Path:
 def user_module(reference: str, root: Path, section: str = "components") -> Module:
     """The module in `package.module:function`, as Python finds it with the study's folder first.
 
-    Raises
-    ------
-    StudyError
-        The module is Python's, this package's, or has no Python file.
+    Raises StudyError if the module is Python's, is this package's, or has no Python file.
     """
     module = reference.rpartition(":")[0]
     top = module.partition(".")[0]

@@ -50,14 +50,8 @@ def claims_table(study: StudyFile, root: Path, by_run: pd.DataFrame) -> pd.DataF
     """All claims of a study, in its order; Holm's correction is over all of them.
 
     Differences, intervals and variances are those of `paired_differences`: arms are paired by question, and by
-    seed where they have the same seeds.
-
-    Parameters
-    ----------
-    root : Path
-        The study's folder.
-    by_run : DataFrame
-        The table evaluation_by_run, which gives the seed means.
+    seed where they have the same seeds. `root` is the study's folder. `by_run` is the table evaluation_by_run, which
+    gives the seed means.
     """
     read, metrics = means_reader(study, root), metrics_of_study(study)
     records = read_runs(study, root)
@@ -84,12 +78,8 @@ def claim_row(
 ) -> pd.DataFrame:
     """One claim with its difference and its test, still without Holm's p-value and the verdict.
 
-    Parameters
-    ----------
-    own, other : Answered
-        Answers of the claim's arm, and of the arm that it is compared with.
-    means : SeedMeans
-        Seed means of all arms, in the claim's data set and mode.
+    `own` has the answers of the claim's arm, and `other` those of the arm that it is compared with. `means` are of all
+    arms, in the claim's data set and mode.
     """
     difference, flags = distribution_of_difference(own, other, claim.arm, claim.against, claim.dataset, means)
     row = own.metrics.index(claim.metric)

@@ -16,14 +16,8 @@ def verdict(claim: Claim, low: float, high: float, p_holm: float, confidence: fl
     """The verdict on a claim, from the interval of its difference and the test.
 
     A claim is decided where the interval lies wholly inside or wholly outside of what is claimed. This must also hold
-    after Holm's correction for the number of claims: `p_holm` must be below one minus the confidence.
-
-    Parameters
-    ----------
-    low, high : float
-        Ends of the interval, in the metric's units.
-    p_holm : float
-        Holm's p-value of `p_of_ends`.
+    after Holm's correction for the number of claims: `p_holm`, Holm's p-value of `p_of_ends`, must be below one minus
+    the confidence. `low` and `high` are in the metric's units.
     """
     if not p_holm < level_of(confidence):
         return "undecided"
@@ -50,13 +44,7 @@ def p_of_ends(claim: Claim, difference: Distribution, metric: int) -> float:
     This is the two-sided p-value of the hypothesis that the difference is at that end. Of two ends the larger p-value
     counts, which belongs to the nearer end. For a difference between the ends this is twice the p-value of two
     one-sided tests (Schuirmann 1987): here the interval at the full confidence must lie inside, there the shorter
-    interval at twice the level.
-
-    Parameters
-    ----------
-    difference : Distribution
-        Distribution of the difference, for all metrics.
-    metric : int
-        Number of the claim's metric among them.
+    interval at twice the level. `difference` is of all metrics, and `metric` is the place of the claim's metric among
+    them.
     """
     return max(float(p_values(difference, end)[metric]) for end in claimed(claim) if math.isfinite(end))

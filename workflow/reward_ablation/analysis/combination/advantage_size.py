@@ -25,12 +25,7 @@ def advantage_size(squares: Mapping[str, Mapping[int, pd.Series]], baseline: str
 
     Intervals are by Student's t over seeds, or over the steps of a single seed. The ratio is the geometric mean over
     the seeds that both arms have; its interval is computed for the logarithm. Completions without an advantage count
-    as 0.
-
-    Parameters
-    ----------
-    squares : mapping of str to mapping of int to Series
-        `mean_squares` by arm and seed.
+    as 0. `squares` has the `mean_squares` of each arm.
     """
     rows = []
     for arm, by_seed in squares.items():

@@ -19,14 +19,8 @@ def lag_cosine(folder: Path, spec: ArmSpec, log: pd.DataFrame) -> pd.Series:
     One value in [-1, 1] for each row of the log, the same for all components of a step. The lag makes no difference
     where the cosine is 1. NaN where no weights are logged, the step was not measured, or the method's Gram matrix does
     not lag. NaN too for runs with several generations a step, which cannot be replayed. The step's own matrix has the
-    noise of that step: a low cosine may be noise rather than change.
-
-    Parameters
-    ----------
-    folder : Path
-        Folder of the finished run.
-    log : DataFrame
-        The run's `weights.parquet`.
+    noise of that step: a low cosine may be noise rather than change. `folder` is that of a finished run, and
+    `log` is its `weights.parquet`.
     """
     unknown = pd.Series(np.nan, log.index)
     method = method_of_arm(spec)

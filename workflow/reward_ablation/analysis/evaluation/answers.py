@@ -26,27 +26,13 @@ from reward_ablation.analysis.study_file import StudyFile
 
 
 class Answered(NamedTuple):
-    """Results of one arm's models, one for each seed, on one data set in one mode.
-
-    Attributes
-    ----------
-    metrics : list of str
-        Names of the metrics.
-    seeds : list
-        Seeds of the models; None for the base model.
-    values : (metrics, seeds, questions) array
-        Means of questions over their samples.
-    by_seed : (resamples, metrics, seeds) array
-        Means over resampled questions, the same resamples for every arm.
-    limits : list of Limits
-        Limits of each metric.
-    """
+    """Results of one arm's models, one for each seed, on one data set in one mode."""
 
     metrics: list[str]
-    seeds: list[int | None]
-    values: np.ndarray
-    by_seed: np.ndarray
-    limits: list[Limits]
+    seeds: list[int | None]  # None for the base model
+    values: np.ndarray  # (metrics, seeds, questions), means over samples
+    by_seed: np.ndarray  # (resamples, metrics, seeds), means over resampled questions, the same resamples for every arm
+    limits: list[Limits]  # of each metric
 
 
 def answered(

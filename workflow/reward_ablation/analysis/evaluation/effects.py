@@ -63,14 +63,8 @@ def seeds_of(study: StudyFile, allowed: list[Effect]) -> list[int]:
 class EffectSums:
     """Sums of the arms' answers times coefficients, one for each effect, added up while the arms are read.
 
-    There can be as many contrasts of lack of fit as arms; products of matrices add them for many arms at once.
-
-    Parameters
-    ----------
-    effects : list of Effect
-        Effects with the coefficients of the sums.
-    seeds : list of int
-        Seeds that count, which all arms with a part in an effect have.
+    There can be as many contrasts of lack of fit as arms; products of matrices add them for many arms at once. Only the
+    answers of `seeds` count, which all arms with a part in an effect have.
     """
 
     def __init__(self, effects: list[Effect], seeds: list[int]):

@@ -32,18 +32,10 @@ MOST_PANELS = 3
 
 @dataclass(frozen=True)
 class Metrics:
-    """The metrics of a study.
+    """The metrics of a study."""
 
-    Attributes
-    ----------
-    mathematics : bool
-        Whether answers are judged as mathematics.
-    own : dict of str to Limits
-        Limits of the study's own metrics, by name.
-    """
-
-    mathematics: bool = True
-    own: dict[str, Limits] = field(default_factory=dict)
+    mathematics: bool = True  # whether answers are judged as mathematics
+    own: dict[str, Limits] = field(default_factory=dict)  # limits of the study's own metrics
 
     @property
     def verdicts(self) -> list[str]:

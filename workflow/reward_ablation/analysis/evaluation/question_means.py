@@ -19,24 +19,12 @@ DEFAULT = Metrics()
 
 
 class ModeMeans(NamedTuple):
-    """Results of one model on one data set in one mode.
+    """Results of one model on one data set in one mode."""
 
-    Attributes
-    ----------
-    metrics : list of str
-        Names of the metrics; those of several samples, pass@k and maj@n, only in the mode "sampled".
-    values : (metrics, questions) array
-        Means of questions over their samples.
-    problems : (questions,) array of str
-        The questions' identifiers, in ascending order.
-    answers : (questions,) array of int
-        Number of answers to each question.
-    """
-
-    metrics: list[str]
-    values: np.ndarray
-    problems: np.ndarray
-    answers: np.ndarray
+    metrics: list[str]  # those of several samples, pass@k and maj@n, only in the mode "sampled"
+    values: np.ndarray  # (metrics, questions), means over samples
+    problems: np.ndarray  # (questions,) identifiers, in ascending order
+    answers: np.ndarray  # (questions,) numbers of answers
 
     def of(self, metric: str) -> np.ndarray:
         """Values of a metric by question."""
@@ -140,20 +128,11 @@ def majority_right(question: np.ndarray, written: np.ndarray, right: np.ndarray)
 
     All right answers count as the same answer, however they are written; wrong answers count as the same where they are
     written the same. A sample without an answer has no vote. Where answers tie, each has an equal share of the
-    question.
+    question. So the result is a (questions,) array in [0, 1], with 0 where no sample has an answer.
 
-    Parameters
-    ----------
-    question : array of int
-        Number of each sample's question, from 0.
-    written : array of int
-        Numbers of the extracted answers, equal where answers are written the same; -1 where there was none.
-    right : array of bool
-        Whether each sample is right.
-
-    Returns
-    -------
-    (questions,) array in [0, 1]; 0 where no sample has an answer.
+    `question` has the number of each sample's question, from 0. `written` numbers the extracted answers, with equal
+    numbers for answers that are written the same, and -1 where there was none. `right` says whether each sample is
+    right.
     """
     questions = int(question.max()) + 1
     kind = np.where(right, 0, written + 1)

@@ -31,11 +31,8 @@ def over_questions(means: QuestionMeans) -> OverQuestions:
 def seed_means(rows: pd.DataFrame, study: StudyFile) -> SeedMeansByMode:
     """Seed means of all arms by mode.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        Rows of `evaluation_of_runs` for the runs of one data set, and of one step where there are several. Rows without
-        a seed, which are those of the base model, are left out.
+    `rows` are those of `evaluation_of_runs` for the runs of one data set, and of one step where there are several. Rows
+    without a seed, which are those of the base model, are left out.
     """
     trained = rows[rows["seed"].notna()]
     return {str(mode): _of_mode(of_mode, study) for mode, of_mode in trained.groupby("mode", sort=False)}

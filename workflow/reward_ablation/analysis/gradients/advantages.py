@@ -16,26 +16,15 @@ EPSILON = 1e-4
 def component_shares(
     scores: np.ndarray, weights: np.ndarray, num_generations: int, scale_rewards: str, aggregation: str
 ) -> np.ndarray:
-    """Part of each completion's advantage that each component contributes.
+    """Part of each completion's advantage that each component contributes: (N, K), for raw `scores` of the same shape.
 
-    Parameters
-    ----------
-    scores : (N, K) array
-        Raw scores, NaN where a component gave none; groups of `num_generations` consecutive rows.
-    weights : (K,) array
-        Weight of each component.
-    num_generations : int
-        Group size; N is a multiple of it. With 1 the weighted score is the advantage.
-    scale_rewards : {"group", "batch", "none"}
-        Whose standard deviation the advantages are divided by, as TRL's setting.
-    aggregation : {"sum_then_normalize", "normalize_then_sum"}
-        GRPO (arXiv 2402.03300) or GDPO (arXiv 2601.05242), as TRL's setting `multi_objective_aggregation`.
+    Rows sum to the advantage that is trained on. A component of weight 0 has share 0, and so has a completion that no
+    weighted component could score. A score is NaN where a component gave none. Each `num_generations` consecutive rows
+    are a group, and N is a multiple of this number. With groups of one the weighted score is the advantage.
 
-    Returns
-    -------
-    (N, K) array
-        Rows sum to the advantage that is trained on. A component of weight 0 has share 0, and so has a completion
-        that no weighted component could score.
+    `scale_rewards` is "group", "batch" or "none", as TRL's setting: whose standard deviation the advantages are divided
+    by. `aggregation` is TRL's `multi_objective_aggregation`: "sum_then_normalize" is GRPO (arXiv 2402.03300), and
+    "normalize_then_sum" is GDPO (arXiv 2601.05242).
     """
     weighted = weights != 0
     shares = np.zeros(scores.shape)

@@ -14,27 +14,13 @@ from reward_ablation.system.errors import StudyError
 
 @dataclass(frozen=True)
 class StepProducts:
-    """A measured step, prepared for questions about any weights.
-
-    Parameters
-    ----------
-    measured : MeasuredStep
-        The step as it is stored.
-    blocks : list of Block
-        Gram matrices by layer with the `alone` gradients of the K components as vectors.
-    summed : list of (R, R) array
-        The Gram matrices summed over layers.
-    scores : list of (K, R) array
-        Coefficients of the gradients of the components' expected scores.
-    prompts : (G,) int array
-        All prompts of the step.
-    """
+    """A measured step, prepared for questions about any weights."""
 
     measured: MeasuredStep
-    blocks: list[Block]
-    summed: list[np.ndarray]
-    scores: list[np.ndarray]
-    prompts: np.ndarray
+    blocks: list[Block]  # Gram matrices by layer; the vectors are the `alone` gradients of the K components
+    summed: list[np.ndarray]  # by block: (R, R) Gram matrices summed over layers
+    scores: list[np.ndarray]  # by block: (K, R) coefficients of the gradients of the components' expected scores
+    prompts: np.ndarray  # (G,) numbers of all prompts of the step
 
 
 def step_products(measured: MeasuredStep) -> StepProducts:
@@ -53,15 +39,7 @@ def step_products(measured: MeasuredStep) -> StepProducts:
 def read_products(run: MeasuredRun, step: int, components: list[str]) -> StepProducts | str:
     """Read a step of a run and prepare it, or return the reason why nothing can be said about other weights.
 
-    Parameters
-    ----------
-    components : list of str
-        The run's components, in the order that the results should have.
-
-    Raises
-    ------
-    StudyError
-        A file is damaged.
+    The results have the order of `components`, which are those of the run. A damaged file raises a StudyError.
     """
     try:
         measured = run.step(step)
@@ -83,14 +61,8 @@ def effects_on_other_prompts(products: StepProducts, shares: list[np.ndarray]) -
     different prompts only, divided by their share of all pairs. It estimates the effect of the expected step without
     bias; `per_length` of `what_if` also contains completions' effect on themselves and on their own prompt.
 
-    Parameters
-    ----------
-    shares : list of (N, K) arrays
-        `measured.shares` under each of P weight vectors.
-
-    Returns
-    -------
-    (P, K) array; NaN where the weights make no step, or where no two prompts' completions are compared.
+    `shares` has the (N, K) `measured.shares` under each of P weight vectors. The result is (P, K), with NaN where the
+    weights make no step, or where no two prompts' completions are compared.
     """
     totals = np.array([of_weights.sum(axis=1) for of_weights in shares])  # (P, N)
     effects = np.zeros((len(totals), len(products.measured.components)))

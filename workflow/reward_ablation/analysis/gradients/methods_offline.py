@@ -38,35 +38,20 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class OfflineComparison:
-    """Answers of M methods at T measured steps of S runs with K components.
+    """Answers of M methods at T measured steps of S runs with K components; NaN where a step is not known.
 
-    Parameters
-    ----------
-    methods, components : list of str
-        Labels of the methods, and names of the components.
-    steps : list of int
-        Measured steps that any run has.
-    products : (S, T, M + 1, M + 1) array
-        Inner products of the methods' steps; last the step that was trained. NaN where a step is not known.
-    effects : (S, T, M + 1, K) array
-        Effect of a step on each component's expected score on other prompts, per unit of the step's length
-        (`effects_on_other_prompts`); NaN where a method makes no step.
-    weights : (S, T, M, K) array
-        The methods' weights; NaN where a method has none.
-    left_out : Counter
-        Numbers of measured steps that nothing can be said about, by reason.
-    confidence : float
-        Confidence of the intervals.
+    `effects` are those of a step on each component's expected score on other prompts, per unit of the step's length
+    (`effects_on_other_prompts`). In `products` and `effects` the step that was trained comes last, after the methods'.
     """
 
-    methods: list[str]
+    methods: list[str]  # labels
     components: list[str]
-    steps: list[int]
-    products: np.ndarray
-    effects: np.ndarray
-    weights: np.ndarray
-    left_out: Counter[str]
-    confidence: float
+    steps: list[int]  # measured steps that any run has
+    products: np.ndarray  # (S, T, M + 1, M + 1) inner products of steps
+    effects: np.ndarray  # (S, T, M + 1, K); also NaN where a method makes no step
+    weights: np.ndarray  # (S, T, M, K); also NaN where a method has none
+    left_out: Counter[str]  # numbers of measured steps that nothing can be said about, by reason
+    confidence: float  # of the intervals
 
     @property
     def estimates(self) -> pd.DataFrame:
@@ -122,27 +107,14 @@ def methods_offline(
 ) -> OfflineComparison:
     """Compute the steps that methods would have taken at the measured steps of runs.
 
-    Parameters
-    ----------
-    folders : path or sequence of paths
-        Folders of finished runs of one arm, one a seed.
-    methods : sequence of str, or mapping, optional
-        Methods; or a mapping from any label to what an arm's `combine` may be: a method, or a mapping with `method`,
-        parameters and `gram`, which may also be `same_step`, the Gram matrix of the step itself. By default all methods
-        that need no parameters. A method's state goes from generation to generation as in training.
-    weights : mapping of str to float, optional
-        Weights of the components; by default those of the runs.
-    confidence : float
-        Confidence of the intervals.
-    most : int, optional
-        Most measured steps of a run, evenly spread; by default all.
-    root : Path
-        Folder that paths of a user's methods start from.
+    `folders` are those of finished runs of one arm, one a seed. `methods` are names, or a mapping from any label to
+    what an arm's `combine` may be: a method, or a mapping with `method`, parameters and `gram`. Here `gram` may also be
+    `same_step`, the Gram matrix of the step itself. By default they are all methods that need neither parameters nor a
+    range of scores that is not known. A method's state goes from generation to generation as in training.
 
-    Raises
-    ------
-    StudyError
-        A run or a method cannot be read or replayed, or the runs have different components.
+    `weights` are by component, and by default those of the runs. `confidence` is that of the intervals. `most` limits
+    the measured steps of a run to so many, evenly spread. Paths of a user's methods start from `root`. A StudyError is
+    raised where a run or a method cannot be read or replayed, and where the runs have different components.
     """
     histories = [read_history(folder) for folder in ([folders] if isinstance(folders, str | Path) else folders)]
     if not histories:

@@ -36,23 +36,13 @@ SAME: Source = "same_step"
 
 @dataclass(frozen=True)
 class MethodSettings:
-    """A method with the settings that an arm gives it; they are those of `CombinationOfRun`.
-
-    Parameters
-    ----------
-    weights : dict of str to float
-        Weights by component, of all components that take part.
-    gram : {"same_step", "previous", "averaged", "unbiased"}, optional
-        Gram matrix that the method uses; None where it uses none.
-    bounds : dict of str to (float, float)
-        Known ranges of the components' scores.
-    """
+    """A method with the settings that an arm gives it; they are those of `CombinationOfRun`."""
 
     method: str
-    weights: Mapping[str, float]
+    weights: Mapping[str, float]  # of all components that take part
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    gram: Source | None = None
-    bounds: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    gram: Source | None = None  # Gram matrix that the method uses; None where it uses none
+    bounds: Mapping[str, Sequence[float]] = field(default_factory=dict)  # known ranges of the components' scores
 
 
 def method_of_arm(spec: ArmSpec) -> MethodSettings:
@@ -70,27 +60,15 @@ def method_of_arm(spec: ArmSpec) -> MethodSettings:
 
 @dataclass(frozen=True)
 class History:
-    """Generations, gradients and learning rates of a finished run.
-
-    Parameters
-    ----------
-    scores : dict of int to (N, K) array
-        Raw scores of each generation by its step, group by group; NaN where a component gave none.
-    groups, tokens : dict of int to (N,) int array
-        Numbers of the completions' groups, and lengths.
-    gradients : dict of int to Table
-        Rows of `gradients.parquet` by measured step: inner products of the components' gradients over all layers.
-    rates : dict of int to float
-        Learning rate by step, where it is known.
-    """
+    """Generations, gradients and learning rates of a finished run, all by step."""
 
     folder: Path
     spec: ArmSpec
-    scores: dict[int, np.ndarray]
-    groups: dict[int, np.ndarray]
-    tokens: dict[int, np.ndarray]
-    gradients: dict[int, pa.Table]
-    rates: dict[int, float]
+    scores: dict[int, np.ndarray]  # (N, K), raw, group by group; NaN where a component gave none
+    groups: dict[int, np.ndarray]  # (N,) numbers of the completions' groups
+    tokens: dict[int, np.ndarray]  # (N,) lengths of the completions
+    gradients: dict[int, pa.Table]  # rows of `gradients.parquet` of measured steps: inner products over all layers
+    rates: dict[int, float]  # learning rates, where they are known
 
     @property
     def components(self) -> list[str]:
@@ -106,10 +84,8 @@ class History:
 def read_history(folder: str | Path) -> History:
     """Read a finished run.
 
-    Raises
-    ------
-    StudyError
-        The record is missing, or a step has several generations, which the log of rollouts does not tell apart.
+    A StudyError is raised where the record is missing, or a step has several generations, which the log of rollouts
+    does not tell apart. It is also raised where the groups of a step cannot be told apart.
     """
     folder = Path(folder)
     record = folder / "run.json"
@@ -168,10 +144,8 @@ class Replayed:
 def replay(history: History, asked: MethodSettings, root: Path = Path()) -> Replayed:
     """Let a method combine all generations of a run, in their order.
 
-    Raises
-    ------
-    StudyError
-        A component does not score the run's completions, or `call.call_method` refuses arguments or result.
+    A StudyError is raised where a component does not score the run's completions, and where `call.call_method` refuses
+    arguments or result.
     """
     unknown = [name for name in asked.weights if name not in history.components]
     if unknown:

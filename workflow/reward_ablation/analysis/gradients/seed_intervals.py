@@ -34,14 +34,9 @@ class Estimates(NamedTuple):
 def over_seeds(by_seed: np.ndarray, by_step: np.ndarray, confidence: float) -> Estimates:
     """Means over seeds with intervals by Student's t of S - 1 degrees of freedom, S being the seeds with a value.
 
-    With one seed, the interval is over its steps (`margin_over_steps`): it says nothing about other seeds.
-
-    Parameters
-    ----------
-    by_seed : (M, S) array
-        Value of each of M quantities in each seed; NaN where it is not known.
-    by_step : (M, S, T) array
-        Numbers by step, whose mean over steps varies as the value of the seed does; NaN where a step is not known.
+    With one seed, the interval is over its steps (`margin_over_steps`): it says nothing about other seeds. `by_seed`,
+    (M, S), has the value of each of M quantities in each seed, NaN where it is not known. `by_step`, (M, S, T), has
+    numbers whose mean over steps varies as the value of the seed does, NaN where a step is not known.
     """
     known = ~np.isnan(by_seed)
     seeds = known.sum(axis=1)

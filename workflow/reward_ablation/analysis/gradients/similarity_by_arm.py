@@ -23,10 +23,8 @@ def similarity_by_arm(similarities: pd.DataFrame, arm: str, confidence: float) -
     single steps' cosines would give a step with hardly any gradient as much weight as any other. `similarities` has the
     arm's rows of `similarity_by_step`.
 
-    Returns
-    -------
-    Rows (definition, component_a, component_b, layer, part), layers in the model's order. The estimate is null where a
-    gradient is zero at all steps. `steps` counts the measured steps, `seeds` the seeds that have a value.
+    Rows are (definition, component_a, component_b, layer, part), with layers in the model's order. The estimate is null
+    where a gradient is zero at all steps. `steps` counts the measured steps, `seeds` the seeds that have a value.
     `folding_error` is the largest of any single step; the error of the whole run is smaller.
     """
     if similarities.empty:
@@ -88,10 +86,9 @@ def products_and_squares(
 def ratios(products: np.ndarray, squares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Means of products divided by the root of the product of the mean squared norms.
 
-    Returns
-    -------
-    (..., layers, seeds) array, NaN where a norm is 0 at all steps, and (..., layers, seeds, steps) array of the steps'
-    influence on it: a mean over steps varies as the ratio does, to first order (the delta method).
+    `products` are (..., seeds, steps), and `squares` are (2, ..., seeds, steps) for the two norms. The first result,
+    (..., seeds), is NaN where a norm is 0 at all steps. The second, (..., seeds, steps), is the steps' influence on the
+    first: a mean over steps varies as the ratio does, to first order (the delta method).
     """
     known = ~np.isnan(squares[0])
     counts = np.where(known, 1.0, 0).sum(axis=-1)

@@ -36,22 +36,9 @@ def cross_prompt_products(
 ) -> np.ndarray:
     """Inner products of two sets of vectors over pairs of rows of different prompts, by the first row's prompt.
 
-    Up to a factor that all products share, their sum is the mean over all splits of the prompts in halves.
-
-    Parameters
-    ----------
-    grams : (..., R, R) array
-        Gram matrices of the rows.
-    first, second : (V, R) and (W, R) arrays
-        Coefficients of the vectors.
-    labels : (R,) array
-        Prompt of each row.
-    prompts : (G,) array
-        All prompts of the step.
-
-    Returns
-    -------
-    (..., G, V, W) array.
+    Up to a factor that all products share, their sum is the mean over all splits of the prompts in halves. `grams`,
+    (..., R, R), are Gram matrices of the rows. `first`, (V, R), and `second`, (W, R), are coefficients of the vectors.
+    `labels`, (R,), has each row's prompt, and `prompts`, (G,), all prompts of the step. The result is (..., G, V, W).
     """
     member = (labels == prompts[:, None]).astype(float)  # (G, R)
     inner = grams @ second.T  # (..., R, W)
@@ -65,22 +52,12 @@ def cross_prompt_products(
 
 
 def cosine_with_interval(total: np.ndarray, left_out: np.ndarray, confidence: float) -> tuple[np.ndarray, ...]:
-    """Noise-corrected cosines and jackknife intervals.
+    """Noise-corrected cosines and the ends of jackknife intervals: estimate, low and high, each (..., K, K).
 
-    A norm is resolved where its square is above 0 by more than its margin of error. The corrected square of a gradient
-    that is mostly noise may have any value, also below 0, and a cosine with such a norm says nothing.
-
-    Parameters
-    ----------
-    total : (..., K, K) array
-        Corrected inner products.
-    left_out : (..., G, K, K) array
-        The same without each of G independent steps.
-
-    Returns
-    -------
-    estimate, low, high : (..., K, K) arrays
-        Clipped to [-1, 1]; NaN where a norm is not resolved.
+    They are clipped to [-1, 1], and NaN where a norm is not resolved. A norm is resolved where its square is above 0 by
+    more than its margin of error. The corrected square of a gradient that is mostly noise may have any value, also
+    below 0, and a cosine with such a norm says nothing. `total`, (..., K, K), has the corrected inner products, and
+    `left_out`, (..., G, K, K), the same without each of G independent steps. All is NaN where G is below 3.
     """
     if left_out.shape[-3] < 3:
         return tuple(np.full(total.shape, np.nan) for _ in range(3))

@@ -50,33 +50,19 @@ COMPLETION = ["generation_step", "problem_id", "rollout"]
 class MeasuredStep:
     """The stored data of one measured step of one run.
 
-    Parameters
-    ----------
-    step : int
-        The measured step.
-    weights : dict of str to float
-        Weights of the run, for all its components.
-    scale_rewards, aggregation : str
-        How TRL made advantages of scores.
-    blocks : list of StoredBlock
-        Gram matrices of the step, one block for each micro-batch and process.
-    rollouts : DataFrame
-        The completions of every batch that the step took completions from, group by group: `COMPLETION`, and
-        score_<component> and advantage_<component> for each component.
-    method : str, optional
-        The arm's method of combination; None where TRL combined the scores.
-    places : sequence of (R,) int array
-        For each block, the row number in `rollouts` of each row's completion.
+    `scale_rewards` and `aggregation` say how TRL made advantages of scores. `rollouts` has the completions of every
+    batch that the step took completions from, group by group. Its columns are `COMPLETION`, and score_<component> and
+    advantage_<component> for each component.
     """
 
     step: int
-    weights: dict[str, float]
+    weights: dict[str, float]  # of the run, for all its components
     scale_rewards: str
     aggregation: str
-    blocks: list[StoredBlock]
+    blocks: list[StoredBlock]  # one for each micro-batch and process
     rollouts: pd.DataFrame
-    method: str | None = None
-    places: Sequence[np.ndarray] = ()
+    method: str | None = None  # method of combination; None where TRL combined the scores
+    places: Sequence[np.ndarray] = ()  # by block: (R,) row numbers in `rollouts` of the rows' completions
 
     @property
     def components(self) -> list[str]:
@@ -145,21 +131,16 @@ class MeasuredStep:
 class WhatIf:
     """Answers for one weight vector.
 
-    Parameters
-    ----------
-    similarity : DataFrame
-        Columns of `gradients.parquet`: the components' shares under the weights, and their sum, `total`.
-    effect : DataFrame
-        Rows (layer, component); columns:
+    `similarity` has the columns of `gradients.parquet`: the components' shares under the weights, and their sum,
+    `total`. `effect` has rows (layer, component) and these columns:
 
-        effect
-            Change of the component's expected score per unit of the learning rate of a step of plain gradient
-            descent, to first order: the inner product of the gradient of the expected score and the step.
-        self, same_prompt, cross_prompt
-            Parts of the effect: of completions on themselves, on others of their prompt, and on other prompts.
-        per_length, per_length_low, per_length_high
-            The effect per unit of the length of the step in all layers, with a 95 % interval (delete one prompt).
-            Comparable between weights; optimisers that rescale, such as Adam, decide the length themselves.
+    - effect: change of the component's expected score per unit of the learning rate of a step of plain gradient
+      descent, to first order. It is the inner product of the gradient of the expected score and the step.
+    - self, same_prompt, cross_prompt: parts of the effect, of completions on themselves, on others of their prompt, and
+      on other prompts.
+    - per_length, per_length_low, per_length_high: the effect per unit of the length of the step in all layers, with a
+      95 % interval (delete one prompt). Comparable between weights; optimisers that rescale, such as Adam, decide the
+      length themselves.
     """
 
     similarity: pd.DataFrame
@@ -169,12 +150,10 @@ class WhatIf:
 def read_measured_step(folder: str | Path, step: int) -> MeasuredStep:
     """Read what a run stored of one step in its folder.
 
-    Raises
-    ------
-    StudyError
-        The step was not measured, or the stored data do not say what other advantages would have done: there are
-        rows of other families than all_tokens (a placement on some tokens, clipped ratios), or advantages do not
-        follow from the scores.
+    A StudyError is raised where the step was not measured, or where the stored data do not say what other advantages
+    would have done. The latter is so where there are rows of other families than all_tokens (a placement on some
+    tokens, clipped ratios), and where advantages do not follow from the scores. It is also raised where completions of
+    the step are missing in rollouts.parquet, or their groups cannot be told apart.
     """
     return MeasuredRun(Path(folder), [step]).step(step)
 
@@ -290,15 +269,8 @@ def what_if(weights: Mapping[str, float], measured: MeasuredStep) -> WhatIf:
     Only `cross_prompt` says what completions of one prompt do to other prompts. A completion that the loss masks out
     has no gradient and does not count.
 
-    Parameters
-    ----------
-    weights : mapping of str to float
-        Weights by component; components that are not named have weight 0.
-
-    Raises
-    ------
-    StudyError
-        A component is unknown, or a weight is not a finite number.
+    Components that `weights` does not name have weight 0. A StudyError is raised for an unknown component, and for a
+    weight that is not a finite number.
     """
     check_weights(weights, measured.components)
     vector = np.array([float(weights.get(name, 0.0)) for name in measured.components])

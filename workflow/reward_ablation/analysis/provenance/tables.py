@@ -24,15 +24,9 @@ SCHEMAS = {
 def provenance(study: StudyFile, values: dict[str, Quantities]) -> pd.DataFrame:
     """One row per quantity and value, in the order of the runs.
 
-    Parameters
-    ----------
-    values : dict
-        The `quantities` of each run, by its folder.
-
-    Returns
-    -------
-    Columns: quantity, value; mixed: whether the study has several values of this quantity; runs: how many have this
-    value; split_runs: how many of these runs have a second value, because an interruption moved them; arms.
+    `values` has the `quantities` of each run, by its folder. Of the columns, `mixed` says whether the study has several
+    values of this quantity, and `runs` counts the runs with this value. `split_runs` counts those among them that have
+    a second value, because an interruption moved them.
     """
     names = list(dict.fromkeys(quantity for of_run in values.values() for quantity in of_run))
     rows = []
@@ -74,10 +68,7 @@ def check_not_mixed(table: pd.DataFrame) -> None:
 def write_digests(folders: Iterable[str], root: Path, path: Path) -> None:
     """Write the digest of each run's record for `sha256sum --check`; the file is in a folder of the results folder.
 
-    Parameters
-    ----------
-    folders : iterable of str
-        Folders of the runs, below the results folder `root`.
+    `folders` are those of the runs, below the results folder `root`.
     """
     lines = [f"{sha256(root / folder / RECORD)}  ../{folder}/{RECORD}" for folder in sorted(folders)]
     with atomic_path(path) as temporary:

@@ -105,12 +105,8 @@ def points(held_out: pd.DataFrame) -> Iterator[tuple[float, int, pd.DataFrame, p
 def reward_hacking(study: StudyFile, rewards_by_step: pd.DataFrame, held_out: pd.DataFrame) -> pd.DataFrame:
     """The table `reward_hacking`; no rows where no run has rewards.
 
-    Parameters
-    ----------
-    rewards_by_step : DataFrame
-        Columns arm, quantity, seed, step and mean of that table.
-    held_out : DataFrame
-        As `held_out.held_out` returns.
+    `rewards_by_step` has the columns arm, quantity, seed, step and mean of that table. `held_out` is as
+    `held_out.held_out` returns it.
     """
     confidence, better = study.confidence, 1 if study.primary_is_better_high else -1
     rewards = dict(iter(rewards_by_step.groupby("quantity", sort=False, observed=True)))

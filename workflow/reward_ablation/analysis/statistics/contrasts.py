@@ -45,16 +45,8 @@ class Effect(NamedTuple):
 def effects(arms: Weights, components: list[str], design: str, control: str | None = None) -> list[Effect]:
     """The effects of the components by the design's definition; empty where the arms do not allow any.
 
-    Parameters
-    ----------
-    arms : dict
-        Weights by component, by arm; the arms differ in nothing else.
-    components : list of str
-        In the study's order.
-    design : str
-        The study's design.
-    control : str, optional
-        Arm that was trained without information; it is not among `arms`.
+    `arms` has the weights by component of each arm; the arms differ in nothing else. `components` are in the study's
+    order. `control` is the arm that was trained without information, and is not among `arms`.
     """
     used = [name for name in components if any(weights.get(name, 0.0) for weights in arms.values())]
     of_methods = {

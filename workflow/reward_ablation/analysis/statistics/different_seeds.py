@@ -35,21 +35,11 @@ LEVEL = 0.975
 
 
 class Sample(NamedTuple):
-    """One arm's answers.
+    """One arm's answers."""
 
-    Attributes
-    ----------
-    values : (metrics, seeds, questions) array
-        Means of questions over their samples.
-    by_seed : (resamples, metrics, seeds) array
-        `resampled_seeds` of the values, with the label of the questions.
-    seed_variance : SeedVariance or None
-        Variance between the arm's seeds; None for the variance of the values alone.
-    """
-
-    values: np.ndarray
-    by_seed: np.ndarray
-    seed_variance: SeedVariance | None = None
+    values: np.ndarray  # (metrics, seeds, questions), means over samples
+    by_seed: np.ndarray  # (resamples, metrics, seeds), `resampled_seeds` of the values, with the label of the questions
+    seed_variance: SeedVariance | None = None  # between the arm's seeds; None for the variance of the values alone
 
 
 def distribution_of_unpaired_difference(
@@ -57,19 +47,9 @@ def distribution_of_unpaired_difference(
 ) -> Distribution:
     """Distribution of the means of one arm minus those of another, each over all of its seeds.
 
-    Parameters
-    ----------
-    own, other : Sample
-        The two arms; their questions are the same, and so are the resamples.
-    label : str
-        Name of the set of questions, with which `by_seed` was resampled.
-    limits : two (metrics,) arrays
-        Lowest and highest value that each metric's difference can have.
-
-    Returns
-    -------
-    Distribution
-        `seeds` is the smaller of the two numbers of seeds.
+    Both arms answered the same questions, and have the same resamples. `label` names this set of questions, and
+    `by_seed` was resampled with it. `limits` are the lowest and the highest value, (metrics,) each, that the metrics'
+    differences can have. `seeds` of the result is the smaller of the two numbers of seeds.
     """
     estimate = own.values.mean(axis=(1, 2)) - other.values.mean(axis=(1, 2))
     means = resampled_means(own.by_seed, label) - resampled_means(other.by_seed, label, "other arm")

@@ -35,53 +35,28 @@ FURTHEST = 3.0
 class Spread(NamedTuple):
     """How a mean over seeds and questions varies between studies: (metrics,) arrays.
 
-    Attributes
-    ----------
-    of_seeds, of_questions : array
-        Standard errors from the choice of seeds, and from the choice of questions; independent of each other. For two
-        arms with different seeds, `of_seeds` is a (2, metrics) array.
-    degrees : array
-        Degrees of freedom of `of_seeds`, of the same shape.
-    question_degrees : array
-        Degrees of freedom of `of_questions`.
-    least : array
-        Smallest standard error that is assumed, whatever the seeds.
-    skewness : array
-        Skewness of the mean that comes from the choice of questions, in [-1, 1].
+    `of_seeds` and `of_questions` are standard errors from the choice of seeds and from that of questions, independent
+    of each other. For two arms with different seeds, `of_seeds` and `degrees` are (2, metrics).
     """
 
     of_seeds: np.ndarray
     of_questions: np.ndarray
-    degrees: np.ndarray
-    question_degrees: np.ndarray
-    least: np.ndarray
-    skewness: np.ndarray
+    degrees: np.ndarray  # of freedom of `of_seeds`
+    question_degrees: np.ndarray  # of freedom of `of_questions`
+    least: np.ndarray  # smallest standard error that is assumed, whatever the seeds
+    skewness: np.ndarray  # of the mean, from the choice of questions, in [-1, 1]
 
 
 class Distribution(NamedTuple):
-    """A mean and how it is distributed.
+    """A mean and how it is distributed."""
 
-    Attributes
-    ----------
-    estimate : (metrics,) array
-        The means.
-    spread : Spread
-        Their standard errors.
-    deviations : (resamples, metrics) array
-        Resampled means, centred and divided by their standard deviation, in ascending order.
-    low, high : (metrics,) arrays
-        Range of the metric.
-    seeds, questions : int
-        Numbers of seeds and questions that the means are over.
-    """
-
-    estimate: np.ndarray
+    estimate: np.ndarray  # (metrics,)
     spread: Spread
-    deviations: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    seeds: int
-    questions: int
+    deviations: np.ndarray  # (resamples, metrics): means, centred, over their standard deviation, in ascending order
+    low: np.ndarray  # (metrics,), lowest value that the metric can have
+    high: np.ndarray  # (metrics,), highest value
+    seeds: int  # number that the means are over
+    questions: int  # number that the means are over
 
     def margin(self, factor: Callable[[np.ndarray | float], np.ndarray]) -> np.ndarray:
         """Distance from the mean to an end of its interval.
@@ -199,13 +174,9 @@ def _shares(resamples: int, size: int, *labels: str) -> np.ndarray:
 def resampled_seeds(values: np.ndarray, label: str, resamples: int) -> np.ndarray:
     """(resamples, metrics, seeds) means of each seed over resampled questions, which are the same for all seeds.
 
-    Parameters
-    ----------
-    values : (metrics, seeds, questions) array
-        Means of questions over their samples.
-    label : str
-        Name of the set of questions, which decides the random numbers. So all arms have the same resamples, and the
-        resampled means of a difference are the difference of the arms' resampled means.
+    `values`, (metrics, seeds, questions), are means of questions over their samples. `label` names the set of
+    questions, which decides the random numbers. So all arms have the same resamples, and the resampled means of a
+    difference are the difference of the arms' resampled means.
     """
     metrics, seeds, questions = values.shape
     flat = values.reshape(metrics * seeds, questions).astype(np.float32)
@@ -230,18 +201,9 @@ def distribution(
 ) -> Distribution:
     """How the means of metrics over seeds and questions are distributed.
 
-    Parameters
-    ----------
-    values : (metrics, seeds, questions) array
-        Means of questions over their samples.
-    by_seed : (resamples, metrics, seeds) array
-        `resampled_seeds` of the values.
-    label : str
-        The label that `by_seed` was resampled with.
-    limits : two (metrics,) arrays
-        Lowest and highest value that each metric can have.
-    seed_variance : SeedVariance, optional
-        Variance between seeds; by default the variance of the values alone.
+    `values`, (metrics, seeds, questions), are means of questions over their samples. `by_seed` has the
+    `resampled_seeds` of the values, with the same label. `limits` are the lowest and the highest value, (metrics,)
+    each, that the metrics can have. Without a `seed_variance`, the variance between seeds is that of the values alone.
     """
     _, seeds, questions = values.shape
     means = resampled_means(by_seed, label)

@@ -44,47 +44,26 @@ def most_borrowed(seeds: int) -> float:
 
 
 class SeedVariance(NamedTuple):
-    """Variance between seeds of a contrast: (metrics,) arrays.
+    """Variance between seeds of a contrast: (metrics,) arrays."""
 
-    Attributes
-    ----------
-    variance : array
-        Variance of the contrast's value in one seed, in squared units of the metric.
-    degrees : array
-        Degrees of freedom of the variance, own and borrowed.
-    """
-
-    variance: np.ndarray
-    degrees: np.ndarray
+    variance: np.ndarray  # of the contrast's value in one seed, in squared units of the metric
+    degrees: np.ndarray  # of freedom of the variance, own and borrowed
 
 
 @dataclass(frozen=True)
 class SeedMeans:
     """Means over questions of each arm and seed, of one data set and mode.
 
-    Attributes
-    ----------
-    arms : list of str
-        Names of the arms in the study's order.
-    seeds : list of int
-        Seeds that any arm has.
-    values : (metrics, arms, seeds) array
-        The means; NaN where an arm has no such seed.
-    limits : list of Limits
-        Limits of each metric, which decide the scale of comparison: a metric with two limits is compared as the share
-        of its range, a count by its logarithm, and a metric without limits as it is.
-    questions : int
-        Number of questions that each mean is over.
-    lends : bool
-        Whether contrasts borrow from the other arms.
+    `limits` decide the scale of comparison: a metric with two limits is compared as the share of its range, a count by
+    its logarithm, and a metric without limits as it is.
     """
 
-    arms: list[str]
-    seeds: list[int]
-    values: np.ndarray
-    limits: list[Limits]
-    questions: int
-    lends: bool = True
+    arms: list[str]  # in the study's order
+    seeds: list[int]  # that any arm has
+    values: np.ndarray  # (metrics, arms, seeds); NaN where an arm has no such seed
+    limits: list[Limits]  # of each metric
+    questions: int  # number of questions that each mean is over
+    lends: bool = True  # whether contrasts borrow from the other arms
 
     @cached_property
     def known(self) -> np.ndarray:
@@ -225,19 +204,10 @@ def _prior(centred: np.ndarray, weights: np.ndarray, lending: np.ndarray) -> tup
     the arms, and U follows from the part of that mean which is orthogonal to w. Degrees of freedom are Satterthwaite's
     (Biometrics Bulletin 1946), less the part that u gives to both the contrast and this mean, which is not new.
 
-    Parameters
-    ----------
-    centred : (metrics, arms, seeds) array
-        Deviations from each arm's mean on the scale of comparison; 0 for arms that do not lend.
-    weights : (metrics, arms) array
-        Coefficients of the contrast on that scale, in units of the metric.
-    lending : (metrics, arms) array of bool
-        Arms that lend, and the contrast's own.
-
-    Returns
-    -------
-    two (metrics,) arrays
-        Variance in squared units of the metric; degrees of freedom, 0 where there is nothing to borrow from.
+    `centred`, (metrics, arms, seeds), are deviations from each arm's mean on the scale of comparison, with 0 for arms
+    that do not lend. `weights`, (metrics, arms), are the contrast's coefficients on that scale, in units of the metric.
+    `lending`, (metrics, arms), marks the arms that lend, and the contrast's own. Both results are (metrics,): the
+    variance is in squared units of the metric, and the degrees of freedom are 0 where there is nothing to borrow from.
     """
     seeds = centred.shape[2]
     length = np.sqrt((weights**2).sum(axis=1))

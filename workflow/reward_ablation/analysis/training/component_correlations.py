@@ -23,16 +23,9 @@ SUMS = ["ab", "aa", "bb"]
 def pair_sums(rollouts: pd.DataFrame, components: list[str], single: bool = False) -> pd.DataFrame:
     """Sums over a step's completions of products of deviations from the group's mean, by pair of components.
 
-    Parameters
-    ----------
-    rollouts : DataFrame
-        step, problem_id and score_<component>. A completion counts for a pair where both components have scored it.
-    single : bool
-        Whether the run has one rollout a problem: the completions of a step are then the group.
-
-    Returns
-    -------
-    A row per step; columns (component_a, component_b, one of `SUMS`).
+    `rollouts` has the columns step, problem_id and score_<component>. A completion counts for a pair where both
+    components have scored it. `single` says that a problem has one rollout: the completions of a step are then the
+    group. The result has a row per step and columns (component_a, component_b, one of `SUMS`).
     """
     values, step = np.unique(rollouts["step"].to_numpy(), return_inverse=True)
     group = groups_of(rollouts, step, single)

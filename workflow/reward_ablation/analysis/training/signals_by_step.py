@@ -49,28 +49,17 @@ def step_signals(
       that component k contributes (so that components that cancel each other count, too);
     - tokens_correct, tokens_wrong: the mean lengths of right and of wrong completions.
 
-    Parameters
-    ----------
-    rollouts : DataFrame
-        step, problem_id, tokens, total, advantage, score_<component> and advantage_<component>.
-    weights : dict of str to float
-        The run's weights of all components.
-    aggregation : str
-        TRL's `multi_objective_aggregation`. Under `normalize_then_sum` a group is without signal where the scores of
-        every component of non-zero weight are alike, else where the weighted totals are.
-    correctness : (str, float), optional
-        The component that scores correctness, and the lowest score of a right completion.
-    single : bool
-        Whether the run has one rollout a problem.
-    fixed_weights : bool
-        Whether TRL combines the scores by the weights. Else the total is not what is trained on: its variance and the
-        covariances with it are NaN, and a group is without signal where all its advantages are 0 but for rounding.
+    `rollouts` has step, problem_id, tokens, total, advantage, score_<component> and advantage_<component>. `weights`
+    are the run's, of all components. `correctness` is the component that scores correctness, with the lowest score of a
+    right completion. `single` says that the run has one rollout a problem.
 
-    Returns
-    -------
-    DataFrame
-        A row per step in ascending order; columns (quantity, component), component "" for all components. NaN where
-        nothing is known: no group with two scores, no advantage, no right completion.
+    `aggregation` is TRL's `multi_objective_aggregation`. Under `normalize_then_sum` a group is without signal where the
+    scores of every component of non-zero weight are alike, else where the weighted totals are. `fixed_weights` says
+    that TRL combines the scores by the weights. Else the total is not what is trained on: its variance and the
+    covariances with it are NaN, and a group is without signal where all its advantages are 0 but for rounding.
+
+    The result has a row per step in ascending order, and columns (quantity, component), where component is "" for all
+    components. NaN where nothing is known: no group with two scores, no advantage, no right completion.
     """
     places = CompletionGroups.of(rollouts, single)
     scores = {name: rollouts[f"score_{name}"].to_numpy(dtype=float) for name in weights}
@@ -154,22 +143,12 @@ def signals_of_component(
 
 @dataclass(frozen=True)
 class CompletionGroups:
-    """The step and the group of each of a run's N completions, in T steps and G groups.
+    """The step and the group of each of a run's N completions, in T steps and G groups."""
 
-    Attributes
-    ----------
-    steps : (T,) array
-        Steps in ascending order.
-    step, group : (N,) arrays of int
-        Index of each completion's step in `steps`, and number of its group.
-    step_of_group : (G,) array of int
-        Index of each group's step in `steps`.
-    """
-
-    steps: np.ndarray
-    step: np.ndarray
-    group: np.ndarray
-    step_of_group: np.ndarray
+    steps: np.ndarray  # (T,) steps in ascending order
+    step: np.ndarray  # (N,) index of each completion's step in `steps`
+    group: np.ndarray  # (N,) number of each completion's group
+    step_of_group: np.ndarray  # (G,) index of each group's step in `steps`
 
     @classmethod
     def of(cls, rollouts: pd.DataFrame, single: bool) -> CompletionGroups:

@@ -99,14 +99,8 @@ def read_rollouts(runs: list[StudyRun], root: Path, names: list[str]) -> tuple[p
 def rewards_by_step(rollouts: pd.DataFrame, components: list[str]) -> pd.DataFrame:
     """Mean and standard deviation of rewards and lengths over the rollouts of each step.
 
-    Parameters
-    ----------
-    rollouts : DataFrame
-        step, total, tokens, truncated, and score_<component> for each component.
-
-    Returns
-    -------
-    Rows (step, quantity) in the order components, total, tokens, truncated. `rollouts` counts the rollouts that have a
+    `rollouts` has step, total, tokens, truncated, and score_<component> for each component. Rows of the result are
+    (step, quantity) in the order components, total, tokens, truncated. There `rollouts` counts the rollouts that have a
     value, and `unscored` those whose score is None. `mean` is null without any value, and `std` with fewer than two.
     """
     sources = {component: f"score_{component}" for component in components}

@@ -31,15 +31,8 @@ REFERENCE: dict[str, Any] = {"color": "#606060", "linestyle": "dotted", "linewid
 def power(table: pd.DataFrame, own: Design, study: StudyFile) -> Figure:
     """Draw interval length against seeds, and in a panel for each effect the power against seeds.
 
-    Parameters
-    ----------
-    table : DataFrame
-        The table that `design.power.Plan.table` returns. Its rows with twice the study's questions become hollow
-        points.
-    own : Design
-        The study's own size. A dotted line marks its seeds.
-    study : StudyFile
-        The study, whose arms have the same looks as in all figures.
+    `table` is from `design.power.Plan.table`. Its rows with twice the study's questions become hollow points. A dotted
+    line marks the seeds of `own`, the study's own size.
     """
     effects = list(dict.fromkeys(table["effect"]))
     longest = table[table["seeds"] == own.seeds].groupby(["arm", "against"], sort=False)["length"].max()

@@ -56,19 +56,9 @@ def curve_panels(
 ) -> tuple[Figure, list[Row]]:
     """Make a figure with panels for each quantity: one panel for each group of arms.
 
-    Parameters
-    ----------
-    titles : list of str
-        Name of each quantity.
-    labels : str or list of str
-        Label of the y axis: one label for all quantities, or one label each.
-    height : float
-        Height of a row in inches.
-
-    Returns
-    -------
-    The figure, and the panels of each quantity. With several groups there is a row per quantity, whose panels share
-    their y axis. With one group there are at most three quantities in a row.
+    `titles` are the names of the quantities. `labels` of the y axes are one for all quantities, or one each. `height`
+    is that of a row in inches. Returns the figure, and the panels of each quantity. With several groups there is a row
+    per quantity, whose panels share their y axis. With one group there are at most three quantities in a row.
     """
     groups, quantities = arm_groups(study), len(titles)
     if len(groups) > 1:
@@ -115,9 +105,7 @@ def steps_per_point(steps: pd.Series, most_points: int) -> int:
 def thinned(table: pd.DataFrame, value: str, most_points: int = MOST_POINTS) -> pd.DataFrame:
     """Average neighbouring steps of each arm and seed, so that no curve has more than `most_points` points.
 
-    Returns
-    -------
-    Columns arm, seed, step and `value`. The step of a point is the mean of its averaged steps.
+    The result has the columns arm, seed, step and `value`. The step of a point is the mean of its averaged steps.
     """
     steps = np.sort(table["step"].unique())
     width = steps_per_point(table["step"], most_points)
@@ -137,16 +125,8 @@ def draw_steps(
 ) -> None:
     """Draw curves over steps: a line for the mean over seeds, and a thin line for each seed.
 
-    Parameters
-    ----------
-    row : iterable of (Axes, list of str)
-        Panels, each with the arms that it shows.
-    table : DataFrame
-        Columns arm, seed, step and `value`. The line has a gap where `value` is null in every seed.
-    value : str
-        Column to draw.
-    steps : Series
-        All steps of the study, which are the range of the x axis.
+    `row` has panels, each with the arms that it shows. `table` has the columns arm, seed, step and `value`. The line
+    has a gap where `value` is null in every seed. `steps` are all steps of the study, the range of the x axis.
     """
     of_seeds = thinned(table, value, most_points).rename(columns={"step": "x", value: "mean"})
     curves = of_seeds.groupby(["arm", "x"])["mean"].mean().reset_index()
@@ -161,10 +141,7 @@ def draw_steps(
 def draw_curves(axes: Axes, curves: pd.DataFrame, study: StudyFile, arms: list[str]) -> None:
     """Draw a line for each of `arms`. A line has about ten markers, which are shifted from arm to arm.
 
-    Parameters
-    ----------
-    curves : DataFrame
-        Columns arm, x and mean. An arm without rows has no curve.
+    `curves` has the columns arm, x and mean. An arm without rows has no curve.
     """
     look = arm_looks(study)
     few = len(arms) <= 4

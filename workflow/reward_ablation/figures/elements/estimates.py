@@ -173,12 +173,8 @@ def interval_note(
 ) -> str:
     """Say what the means and the intervals of a figure are over.
 
-    Parameters
-    ----------
-    means, intervals : str
-        Marks that show them, such as Points and Bars.
-    of_all, detail : str
-        Additions on means and on intervals, if the study has several seeds.
+    `means` and `intervals` name the marks that show them. `of_all` and `detail` are additions on means and on
+    intervals, if the study has several seeds.
     """
     fewest, most = study.seed_counts
     level = f"{100 * study.confidence:g} % intervals"

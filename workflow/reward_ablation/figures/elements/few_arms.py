@@ -69,12 +69,8 @@ def with_others(study: StudyFile, arms: list[str]) -> list[str]:
 def others_note(study: StudyFile, by: str | None = None, dots: bool = False) -> str:
     """Say which arms are shown and what the grey means; empty if all arms are shown.
 
-    Parameters
-    ----------
-    by : str, optional
-        Order of the arms, if it is not by the primary question, such as `most expensive and the 8 cheapest`.
-    dots : bool
-        Whether the figure draws the other arms as dots.
+    `by` is the order of the arms, if it is not by the primary question, such as `most expensive and the 8 cheapest`.
+    `dots` says whether the figure draws the other arms as dots.
     """
     if not count_of_others(study):
         return ""

@@ -60,20 +60,10 @@ def forest_panels(
 ) -> Figure:
     """Make a figure with a row of panels per data set and mode, and a column of panels per metric.
 
-    Parameters
-    ----------
-    table : DataFrame
-        Columns dataset, mode, metric, key, questions, flagged_arms, and the `NUMBERS` of each effect.
-    rows : sequence of Row
-        Rows of each panel, from top to bottom.
-    label : str
-        Words before the metric's name in the label of an x axis, such as `effect on`.
-    family : str
-        Tests that Holm's correction is over, in words.
-    before : str
-        Beginning of the legend's note.
-    primary : tuple of str, optional
-        Data set, mode and metric of the primary question. Their panel is named primary.
+    `table` has the columns dataset, mode, metric, key, questions, flagged_arms, and the `NUMBERS` of each effect.
+    `rows` are those of each panel, from top to bottom. `label` precedes the metric's name in the label of an x axis,
+    such as `effect on`. `family` says in words which tests Holm's correction is over, and `before` begins the legend's
+    note. `primary` has the data set, mode and metric of the primary question, whose panel is named primary.
     """
     names = [row.label for row in rows]
     of_kinds = datasets_and_modes(table, study)

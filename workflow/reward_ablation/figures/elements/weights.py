@@ -30,16 +30,9 @@ MANY_POINTS = 100
 
 
 def positions(weights: np.ndarray) -> np.ndarray:
-    """Positions of arms in the triangle.
+    """Positions of arms in the triangle: (arms, 2), x and y.
 
-    Parameters
-    ----------
-    weights : (arms, 3) array
-        Weights of at least 0. Only their shares matter.
-
-    Returns
-    -------
-    (arms, 2) array of x and y.
+    `weights`, (arms, 3), are at least 0. Only their shares matter.
     """
     return weights / weights.sum(axis=1, keepdims=True) @ CORNERS
 
@@ -63,11 +56,8 @@ def draw_triangle(axes: Axes, components: list[str]) -> None:
 def simplex_map(axes: Axes, rows: pd.DataFrame, study: StudyFile) -> PathCollection:
     """Draw the estimate of each arm, from its row of `rows`, as a colour at the arm's weights.
 
-    The control and arms with a method of combination have no position in the triangle.
-
-    Returns
-    -------
-    The points, for a colour bar.
+    The control and arms with a method of combination have no position in the triangle. Returns the points, for a
+    colour bar.
     """
     draw_triangle(axes, study.factors)
     arms = [arm for arm in study.arms if arm.name != study.control and arm.has_fixed_weights]

@@ -63,9 +63,7 @@ def pair_panels(
 ) -> tuple[Figure, list[tuple[Row, pd.DataFrame]]]:
     """Make a figure with panels for each pair of components that some run has.
 
-    Returns
-    -------
-    The figure, and for each pair its panels and its rows of the table.
+    Returns the figure, and for each pair its panels and its rows of the table.
     """
     pairs = study.pairs
     figure, rows = curve_panels(study, [" · ".join(pair) for pair in pairs], label, height)

@@ -36,21 +36,12 @@ PACKAGES = ("torch", "transformers", "trl", "accelerate", "peft", "datasets", "t
 class Attempt(TrainerCallback):
     """Keeps the record of this attempt up to date. If the attempt is killed, only its last seconds are missing.
 
-    All processes of a run make an `Attempt`; the first process writes the record. Durations do not depend on the
-    system clock, because somebody may set that clock.
+    All processes of a run make an `Attempt`; the first process writes the record. Durations do not depend on the system
+    clock, because somebody may set that clock.
 
-    Parameters
-    ----------
-    work : Path
-        The run's work folder.
-    from_step : int
-        Number of optimiser steps that earlier attempts finished.
-    started : float
-        `time.perf_counter()` at the start of the process.
-    layout : Layout
-        The run's processes, GPUs and packages.
-    gpu_share : float
-        The run's share of its GPU; less than 1 if other runs use the rest.
+    `work` is the run's work folder, and `from_step` the number of optimiser steps that earlier attempts finished.
+    `started` is `time.perf_counter()` at the start of the process. `gpu_share` is the run's share of its GPU, less than
+    1 if other runs use the rest.
     """
 
     def __init__(self, work: Path, from_step: int, started: float, layout: Layout, gpu_share: float = 1.0):
@@ -137,20 +128,13 @@ def _record(from_step: int, gpus: list[str], launched_with: Sequence[str] = ()) 
 def slurm_job(environment: Mapping[str, str], began: float) -> dict[str, Any] | None:
     """What Slurm allocated to the job of this process; None outside of Slurm.
 
-    Parameters
-    ----------
-    environment : mapping
-        Environment of a batch step, or of a step that `srun` began.
-    began : float
-        Time at which this process began, in seconds since 1970.
+    `environment` is that of a batch step, or of a step that `srun` began. This process began at the time `began`, in
+    seconds since 1970.
 
-    Returns
-    -------
-    dict
-        `id`, `name`, `cluster` and `partition`, as Slurm writes them; `restarts`; the numbers of `nodes`, `gpus` and
-        `cpus` of the whole job; `start` of the job, in seconds since 1970; `seconds_before`, from the start until the
-        process began. A value is None where Slurm did not give it. `parts` are in a job that does more than this
-        training.
+    `id`, `name`, `cluster` and `partition` are as Slurm writes them. `nodes`, `gpus` and `cpus` are numbers of the
+    whole job. `start` is that of the job, in seconds since 1970, and `seconds_before` runs from there until the process
+    began. A value is None where Slurm did not give it. `restarts` is 0 then. Only a job that does more than this
+    training has `parts`.
     """
     if "SLURM_JOB_ID" not in environment:
         return None

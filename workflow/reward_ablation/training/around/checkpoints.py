@@ -31,20 +31,10 @@ KEPT_CHECKPOINTS = 2
 def claim(work: Path, owner: dict[str, Any], modules: dict[str, str]) -> None:
     """Assign the work folder to this run. The work of a different run is removed: it would lead to another result.
 
-    Parameters
-    ----------
-    work : Path
-        Work folder, with `checkpoint-N` folders and the parts of the run's tables.
-    owner : dict
-        Everything that decides the result: the run's `spec` with its seed, the digest of the training `code`, and the
-        digests of `inputs`.
-    modules : dict of str to str
-        Digests of the code's modules, for the record.
-
-    Raises
-    ------
-    StudyError
-        There are checkpoints, and the file that says which run they belong to cannot be read.
+    `work` has `checkpoint-N` folders and the parts of the run's tables. `owner` is everything that decides the result:
+    the run's `spec` with its seed, the digest of the training `code`, and the digests of `inputs`. `modules` are
+    digests of the code's modules, for the record. Raises StudyError if there are checkpoints, and the file that says
+    which run they belong to cannot be read.
     """
     record = read_json(work / OWNER)
     if record is None and checkpoints(work):
@@ -85,16 +75,9 @@ def step_of(checkpoint: Path | None) -> int:
 def seal(folder: Path, step: int, parts: Path, known: dict[str, str]) -> None:
     """Flush a folder's files and the parts up to its step to disk, then write the folder's checksums.
 
-    Parameters
-    ----------
-    folder : Path
-        A checkpoint, or the final folder.
-    step : int
-        Number of finished optimiser steps.
-    parts : Path
-        Folder of the parts of the run's tables.
-    known : dict of str to str
-        Digests, by path below `parts`, of the parts that are already flushed to disk. Newly flushed parts are added.
+    `folder` is a checkpoint, or the final folder, and `step` its number of finished optimiser steps. `parts` is the
+    folder of the parts of the run's tables. `known` has the digests, by path below `parts`, of the parts that are
+    already flushed to disk. Newly flushed parts are added to it.
     """
     inside = sorted(folder.rglob("*"))
     files = [path for path in inside if path.is_file() and path.name != SEAL]

@@ -46,10 +46,8 @@ class StopAtDivergence(TrainerCallback):
 def recorded_divergence(trainer: Trainer, run_dir: Path) -> Iterator[None]:
     """Record a divergence in the run's folder, and report it as an error of the user.
 
-    Raises
-    ------
-    StudyError
-        The run diverged: step, what is not finite, the last finite gradient norm, and what to try.
+    If the run diverged, raises a StudyError that says the step, what is not finite, the last finite gradient norm, and
+    what to try.
     """
     try:
         yield

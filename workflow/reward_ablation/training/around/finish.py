@@ -163,18 +163,10 @@ def run_record(
 ) -> dict[str, Any]:
     """Content of a finished run's `run.json`: spec, code, inputs, times, hardware and files.
 
-    Parameters
-    ----------
-    owner : dict
-        The spec with the seed, digests of the code and of its modules, and digests of the inputs, as the run began.
-    attempts : list of dict
-        Records of the attempts, in order.
-    steps : int
-        Number of optimiser steps.
-    folder : Path
-        The run's folder. Its files are listed with their digests and their sizes in bytes.
-    requests : dict, optional
-        Requests to endpoints by the model that answers. Left out of the record if there are none.
+    `owner` has the spec with the seed, digests of the code and of its modules, and digests of the inputs, as the run
+    began. `attempts` are the attempts' records, in order, and `steps` is the number of optimiser steps. The files of
+    the run's `folder` are listed with their digests and their sizes in bytes. `requests` counts requests to endpoints
+    by the model that answers, and is left out of the record if there are none.
     """
     spec = dict(owner["spec"])
     gpu_seconds = sum(attempt["wall_seconds"] * gpus_of(attempt) for attempt in attempts)

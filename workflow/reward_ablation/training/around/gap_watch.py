@@ -26,11 +26,8 @@ SAME_DISTRIBUTION: dict[str, tuple] = {
 class GapWatch:
     """Stops a run if several generations in a row were not sampled from the present weights.
 
-    Parameters
-    ----------
-    settings : mapping
-        Settings of TRL's config. With some settings, vLLM cuts off improbable tokens and TRL does not. The two
-        distributions then differ even if the weights are equal, and no gap stops the run.
+    With some settings of TRL's config, vLLM cuts off improbable tokens and TRL does not. The two distributions then
+    differ even if the weights are equal, and no gap stops the run.
     """
 
     def __init__(self, settings: Mapping[str, Any]):
@@ -38,19 +35,10 @@ class GapWatch:
         self.in_a_row = 0
 
     def see(self, mean: float, step: int) -> None:
-        """Check the gap of a generation.
+        """Check the gap of the generation for an optimiser step.
 
-        Parameters
-        ----------
-        mean : float
-            Mean absolute difference of log-probabilities over all tokens of the batch and all processes, in nats.
-        step : int
-            Optimiser step that the generation is for.
-
-        Raises
-        ------
-        StudyError
-            The gap was too large for `IN_A_ROW` generations in a row.
+        `mean` is the mean absolute difference of log-probabilities over all tokens of the batch and all processes, in
+        nats. Raises StudyError if the gap was too large for `IN_A_ROW` generations in a row.
         """
         self.in_a_row = 0 if mean <= LARGEST_GAP or self.apart else self.in_a_row + 1
         if self.in_a_row == IN_A_ROW:

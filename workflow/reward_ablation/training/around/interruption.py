@@ -32,16 +32,11 @@ class Interruption(TrainerCallback):
     """Saves a checkpoint and stops at the end of the step in which a reason to stop came up.
 
     All processes of a run stop at the same step, although a signal may reach them at different times, or only one.
-
-    Attributes
-    ----------
-    reason : str or None
-        One of `REASONS`; None while there is no reason to stop.
     """
 
     def __init__(self, environment: Mapping[str, str] = os.environ):
         self.end = end_of_job(environment)
-        self.reason: str | None = None
+        self.reason: str | None = None  # one of `REASONS`; None while there is no reason to stop
         self._longest = 0.0  # seconds of a step, its checkpoint included
         self._last = time.time()
 

@@ -81,40 +81,19 @@ def train_run(
 ) -> None:
     """Train one run, or resume it where an attempt of the same spec and code was interrupted.
 
-    Parameters
-    ----------
-    spec : str
-        Canonical JSON of everything that decides the run, including its seed.
-    code : str
-        Digest of the training code.
-    model : Path
-        Folder of the base model.
-    problems : Path
-        Prepared training set.
-    run_dir : Path
-        Folder for rollouts.parquet, gradients.parquet, metrics.parquet, model/, models that are kept during training as
-        model-stepN/ and, written last, run.json.
-    started : float, optional
-        `time.perf_counter()` at the start of the process, for the record of its wall time.
-    callbacks : tuple of TrainerCallback
-        Additional callbacks for the trainer.
-    engine : Engine
-        How vLLM runs beside the training, if the spec has vLLM.
-    tracking : dict, optional
-        TRL's settings of experiment trackers by name, and `group`. Empty or None without a tracker.
-    reward_models : mapping of str to Path, optional
-        Folder of each fetched reward model, by the name that the components use for the model.
-    parameters : mapping of str to dict, optional
-        By component, the parameters that are not part of the spec, such as the path of a file.
+    `spec` is canonical JSON of everything that decides the run, including its seed, and `code` the digest of the
+    training code. `problems` is the prepared training set. `run_dir` gets rollouts.parquet, gradients.parquet,
+    metrics.parquet, model/, models that are kept during training as model-stepN/ and, written last, run.json.
 
-    Raises
-    ------
-    Stopped
-        A signal or the end of the Slurm job stopped the run after it saved a checkpoint, or a GPU ran out of memory.
-    PassingError
-        The run needs a GPU, and this machine shows none.
-    StudyError
-        The run cannot be trained as its spec says.
+    `started` is `time.perf_counter()` at the start of the process, for the record of its wall time. `engine` says how
+    vLLM runs beside the training, if the spec has vLLM. `tracking` has TRL's settings of experiment trackers by name,
+    and `group`. It is empty or None without a tracker. `reward_models` has the folder of each fetched reward model, by
+    the name that the components use for it. `parameters` are those that are not part of the spec, such as the path of a
+    file, by component.
+
+    Raises Stopped if a signal or the end of the Slurm job stopped the run after it saved a checkpoint, or if a GPU ran
+    out of memory. Raises PassingError if the run needs a GPU and this machine shows none, and StudyError if the run
+    cannot be trained as its spec says.
     """
     started = time.perf_counter() if started is None else started
     os.environ.setdefault("TENSORBOARD_LOGGING_DIR", str(run_dir / "tensorboard"))
@@ -229,20 +208,9 @@ def halvings(work: Path) -> int:
 def halve(work: Path, settings: dict[str, Any], times: int) -> int:
     """Let the next attempt halve the micro batch once more; return the micro batch of that attempt.
 
-    Parameters
-    ----------
-    work : Path
-        The run's work folder.
-    settings : dict
-        The run's training settings.
-    times : int
-        How often the micro batch is halved in this attempt. The file may already say more, if another process of the
-        run has run out of memory, too.
-
-    Raises
-    ------
-    StudyError
-        The micro batch of this attempt cannot be halved, or half the micro batch would change the training.
+    `work` is the run's work folder, and `settings` are its training settings. `times` says how often the micro batch is
+    halved in this attempt. The file may already say more, if another process of the run has run out of memory, too.
+    Raises StudyError if the micro batch of this attempt cannot be halved, or if half of it would change the training.
     """
     if settings.get("loss_type") == "bnpo" or settings.get("top_entropy_quantile", 1.0) < 1:
         raise StudyError(
@@ -297,29 +265,10 @@ def build_trainer(
 ) -> SavingTrainer:
     """The trainer of one run, ready to train.
 
-    Parameters
-    ----------
-    spec : RunSpec
-        The run's spec.
-    model : Path
-        Folder of the base model.
-    problems : Path
-        Prepared training set.
-    work : Path
-        Folder for checkpoints and parts.
-    trackers : dict, optional
-        TRL's settings of experiment trackers.
-    engine : Engine
-        How vLLM runs beside the training, if the spec has vLLM.
-    parameters : mapping of str to dict
-        By component, the parameters that are not part of the spec.
-    reward_models : RewardModels
-        Models of components that score by a reward model.
-
-    Raises
-    ------
-    StudyError
-        The trainer would not train as the run's spec says.
+    `problems` is the prepared training set, and `work` the folder for checkpoints and parts. `trackers` are TRL's
+    settings of experiment trackers. `engine` says how vLLM runs beside the training, if the spec has vLLM. `parameters`
+    are those that are not part of the spec, by component. `reward_models` are the models of components that score by
+    one. Raises StudyError if the trainer would not train as the run's spec says.
     """
     components = {}
     further = further_columns_of(problems)

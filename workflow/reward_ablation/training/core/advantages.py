@@ -29,26 +29,16 @@ def beyond_range(scores: Tensor, size: int) -> tuple[int, int] | None:
 def component_shares(
     scores: Tensor, weights: Tensor, num_generations: int, scale_rewards: str, aggregation: str
 ) -> Tensor:
-    """Part of each completion's advantage that each component contributes.
+    """Part of each completion's advantage that each component contributes, (N, K).
 
-    Parameters
-    ----------
-    scores : (N, K) tensor
-        Raw scores, NaN where a component gave none. The rows of a group are contiguous.
-    weights : (K,) tensor
-        Weights of the components.
-    num_generations : int
-        Size of the groups. With 1 nothing is centred or scaled.
-    scale_rewards : {"group", "batch", "none"}
-        Which standard deviation the advantages are divided by, as TRL's setting of this name.
-    aggregation : {"sum_then_normalize", "normalize_then_sum"}
-        GRPO (arXiv 2402.03300) or GDPO (arXiv 2601.05242), as TRL's `multi_objective_aggregation`.
+    `scores`, (N, K), are raw, with NaN where a component gave none. The rows of a group are contiguous. `weights`,
+    (K,), are those of the components. With groups of one (`num_generations` 1) nothing is centred or scaled.
+    `scale_rewards` ("group", "batch" or "none") says which standard deviation the advantages are divided by, as TRL's
+    setting of this name. `aggregation` is TRL's `multi_objective_aggregation`: "sum_then_normalize" is GRPO (arXiv
+    2402.03300), and "normalize_then_sum" is GDPO (arXiv 2601.05242).
 
-    Returns
-    -------
-    (N, K) tensor
-        Each row sums to TRL's advantage or, in groups of one, to the weighted score. A component of weight 0 has share
-        0 and changes no other share, bit for bit. A completion without a score of any weighted component has shares 0.
+    Each row sums to TRL's advantage or, in groups of one, to the weighted score. A component of weight 0 has share 0
+    and changes no other share, bit for bit. A completion without a score of any weighted component has shares 0.
     """
     weighted = weights != 0
     shares = torch.zeros_like(scores)

@@ -32,21 +32,9 @@ Trainer = TypeVar("Trainer", bound=AblationTrainer)
 def build_config(spec: RunSettings, output_dir: Path, surroundings: dict[str, Any], halvings: int = 0) -> GRPOConfig:
     """TRL's config of a run.
 
-    Parameters
-    ----------
-    spec : RunSettings
-        The run's spec.
-    output_dir : Path
-        Folder of the checkpoints.
-    surroundings : dict
-        Settings that change no number, by TRL's names. The spec's settings take precedence.
-    halvings : int
-        How many times the micro batch is halved, after the GPU's memory ran out.
-
-    Raises
-    ------
-    StudyError
-        TRL refuses a value, or a combination of values.
+    `surroundings` are settings that change no number, by TRL's names. The spec's settings take precedence over them.
+    `halvings` says how many times the micro batch is halved, after the GPU's memory ran out. Raises StudyError if TRL
+    refuses a value, or a combination of values.
     """
     settings = halved({**surroundings, **spec.training}, halvings)
     return grpo_config(settings, output_dir, spec.seed, on_cpu=spec.gpus == 0, vllm=spec.vllm)
@@ -96,33 +84,12 @@ def build_trainer(
     callbacks: Sequence[TrainerCallback] = (),
     combination: Combination | None = None,
 ) -> Trainer:
-    """The trainer of a run, ready to train.
+    """The trainer of a run, ready to train. `kind` is its class.
 
-    Parameters
-    ----------
-    kind : type
-        Class of the trainer.
-    spec : RunSettings
-        The run's spec, with components in alphabetical order, as in canonical JSON.
-    components : dict of str to callable
-        The spec's components by name, in the same order.
-    model : Path
-        Folder of the base model.
-    problems : Path
-        Prepared training set: Parquet with the problem schema.
-    config : GRPOConfig
-        TRL's config of the run.
-    sink : Sink
-        Receives the run's measurements.
-    callbacks : sequence of TrainerCallback
-        Callbacks of transformers' trainer.
-    combination : Combination, optional
-        Method that combines the components. Without one, TRL combines them.
-
-    Raises
-    ------
-    StudyError
-        The tokenizer is missing or cannot render the prompts, or prompts are too long for the model.
+    The spec has its components in alphabetical order, as in canonical JSON, and `components` has their functions in the
+    same order. `problems` is the prepared training set: Parquet with the problem schema. `sink` receives the run's
+    measurements. `combination` is a method that combines the components. Without one, TRL combines them. Raises
+    StudyError if the tokenizer is missing or cannot render the prompts, or if prompts are too long for the model.
     """
     tokenizer = load_tokenizer(model)
     rows, _ = training_problems(spec, model, tokenizer, problems, config.max_completion_length or 0)

@@ -39,23 +39,11 @@ class Combination(Protocol):
     def shares(
         self, scores: np.ndarray, groups: np.ndarray, tokens: np.ndarray, step: int, learning_rate: float
     ) -> np.ndarray:
-        """Parts of a generation batch's advantages by component.
+        """Parts of a generation batch's advantages by component, (N, K). Each row sums to a completion's advantage.
 
-        Parameters
-        ----------
-        scores : (N, K) float64 array
-            Raw scores of all processes' completions, NaN where a component gave none.
-        groups, tokens : (N,) int arrays
-            Group number and length, in tokens, of each completion.
-        step : int
-            Number of finished optimiser steps.
-        learning_rate : float
-            Learning rate of the coming step.
-
-        Returns
-        -------
-        (N, K) array
-            Each row sums to the completion's advantage.
+        `scores`, (N, K) in float64, are raw scores of all processes' completions, with NaN where a component gave none.
+        `groups` and `tokens`, (N,), are group number and length, in tokens, of each completion. `step` is the number of
+        finished optimiser steps, and `learning_rate` that of the coming step.
         """
 
     def see(self, gradients: pa.Table) -> None:

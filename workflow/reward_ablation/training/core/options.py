@@ -17,14 +17,8 @@ OF_ALL_STRATEGIES = ["--mixed_precision", "no", "--dynamo_backend", "no"]
 def server_options(gpus: int, tensor_parallel_size: int, model_impl: str | None = None) -> dict[str, str | int]:
     """Options of a vLLM server, including the options that TRL's trainer requires of a server.
 
-    Parameters
-    ----------
-    gpus : int
-        Number of the server's GPUs.
-    tensor_parallel_size : int
-        How many GPUs share one copy of the model.
-    model_impl : str, optional
-        Which of vLLM's implementations of the model to use.
+    `gpus` is the number of the server's GPUs, of which `tensor_parallel_size` share one copy of the model. `model_impl`
+    is which of vLLM's implementations of the model to use.
     """
     options: dict[str, str | int] = {
         "tensor-parallel-size": tensor_parallel_size,

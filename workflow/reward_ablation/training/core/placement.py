@@ -71,23 +71,14 @@ def answer_tokens(ids: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> lis
 def token_weights(
     placement: str, completion_ids: Sequence[Sequence[int]], width: int, tokenizer: PreTrainedTokenizerBase
 ) -> Tensor:
-    """Factor by which a completion's advantage is multiplied on each of its tokens.
+    """Factor by which a completion's advantage is multiplied on each of its tokens, (B, width).
 
-    Parameters
-    ----------
-    placement : {"all_tokens", "last_token", "answer_span"}
-        Which tokens get the advantage.
-    completion_ids : sequence of B sequences of int
-        Completions of T_i tokens, with the end token if there is one, without the padding.
-    width : int
-        Length of the padded completions.
-    tokenizer : PreTrainedTokenizerBase
-        Decodes the tokens to find the answer.
+    `placement` ("all_tokens", "last_token" or "answer_span") says which tokens get the advantage. `completion_ids` are
+    B completions of T_i tokens, with the end token if there is one, without the padding. `width` is the length of the
+    padded completions. The tokenizer decodes the tokens to find the answer.
 
-    Returns
-    -------
-    (B, width) tensor
-        T_i / |S_i| on the tokens S_i of the placement, 0 elsewhere. The mean over a completion's tokens is always 1.
+    The factor is T_i / |S_i| on the tokens S_i of the placement, 0 elsewhere. The mean over a completion's tokens is
+    always 1.
     """
     weights = torch.zeros(len(completion_ids), width)
     for row, ids in zip(weights, completion_ids, strict=True):

@@ -19,10 +19,8 @@ def training_problems(
 ) -> tuple[list[dict[str, Any]], int]:
     """Rows of prepared problems for TRL: `prompt`, `problem_id` and other columns; and the longest prompt's length.
 
-    Raises
-    ------
-    StudyError
-        The tokenizer cannot render the prompts, a prompt is empty or too long for the model, or none is left.
+    Lengths are in tokens, and `completion` is that of a completion of full length. Raises StudyError if the tokenizer
+    cannot render the prompts, a prompt is empty or too long for the model, or none is left.
     """
     rows = pq.read_table(problems).to_pylist()
     prompts = [render_prompt(row["question"], spec.prompt) for row in rows]

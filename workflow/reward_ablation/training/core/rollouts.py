@@ -47,15 +47,9 @@ def rollout_table(
 ) -> pa.Table:
     """One row per completion. A score is null where the component gave none.
 
-    Parameters
-    ----------
-    columns : dict of str to list
-        All columns that are not derived from other columns and belong to no component. The columns of `sampling_gap`
-        may be missing, and so may `EXTRA`.
-    scores, shares : dict of str to list of float
-        Raw scores, and parts of the advantage, by component.
-    weights : dict of str to float
-        Weights by component. `total` is null where no component with a weight gave a score.
+    `columns` are all columns that are not derived from other columns and belong to no component. The columns of
+    `sampling_gap` may be missing, and so may `EXTRA`. `scores` are raw, and `shares` are parts of the advantage, both
+    by component, as are the weights. `total` is null where no component with a weight gave a score.
     """
     none = [None] * len(columns["completion"])
     rows = {
@@ -90,22 +84,13 @@ def sampling_gap(
     efficient RL framework secretly brings you off-policy RL training"). If new weights did not reach vLLM, the gap is
     far larger.
 
-    Parameters
-    ----------
-    trainer, sampler : (B, T) tensor
-        Log-probabilities by the trainer, and by vLLM, with NaN where vLLM gave none.
-    mask : (B, T) tensor
-        Which tokens count.
-    ratio : (B, T) or (B, 1) tensor
-        Importance ratios that the loss is multiplied by.
-    by_sequence : bool
-        Whether each ratio belongs to a completion, not to a token.
+    `trainer` and `sampler`, (B, T), are log-probabilities by the trainer, and by vLLM, with NaN where vLLM gave none.
+    `mask`, (B, T), says which tokens count. `ratio`, (B, T) or (B, 1), has the importance ratios that the loss is
+    multiplied by. With `by_sequence`, each ratio belongs to a completion, not to a token.
 
-    Returns
-    -------
-    dict of str to list of float
-        Columns of the rollout log: `sampling_gap` is the mean absolute difference in nats, `sampling_corrected` the
-        share in [0, 1] of tokens whose ratio was cut off or set to zero. NaN where TRL masks all tokens.
+    The result has two columns of the rollout log. `sampling_gap` is the mean absolute difference in nats, and
+    `sampling_corrected` the share in [0, 1] of tokens whose ratio was cut off or set to zero. NaN where TRL masks all
+    tokens.
     """
     difference = ((trainer - sampler) * mask).nan_to_num(nan=0.0)
     tokens = torch.where(mask.any(1), mask.sum(1), torch.nan)  # NaN where TRL leaves a truncated completion out

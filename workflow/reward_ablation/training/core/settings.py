@@ -63,23 +63,9 @@ def grpo_config(
 ) -> GRPOConfig:
     """TRL's config of one run.
 
-    Parameters
-    ----------
-    training : dict
-        The study's settings, the arm's overrides, and settings that change no number, by TRL's names.
-    output_dir : Path
-        Folder of the checkpoints.
-    seed : int
-        Decides data order, initialisation and sampling.
-    on_cpu : bool
-        Whether the run trains on a CPU.
-    vllm : Vllm, optional
-        The run's vLLM settings; None where transformers generates the rollouts.
-
-    Raises
-    ------
-    StudyError
-        TRL refuses a value, or a combination of values.
+    `training` has the study's settings, the arm's overrides, and settings that change no number, by TRL's names. `seed`
+    decides data order, initialisation and sampling. `vllm` is None where transformers generates the rollouts. Raises
+    StudyError if TRL refuses a value, or a combination of values.
     """
     settings = {**defaults(on_cpu), **(vllm_settings(vllm) if vllm else {}), **training}
     single = settings.get("num_generations") == 1
@@ -96,25 +82,9 @@ def trl_config(
 ) -> Config:
     """A config object of TRL's that logs one line per step.
 
-    Parameters
-    ----------
-    kind : type
-        TRL's class of the config.
-    section : str
-        Section of the study's config that the settings come from, for the message of an error.
-    settings : dict
-        Settings by TRL's names.
-    output_dir : Path
-        Folder of the checkpoints.
-    seed : int
-        Seed of the run.
-    on_cpu : bool
-        Whether the run trains on a CPU.
-
-    Raises
-    ------
-    StudyError
-        TRL refuses a value, or a combination of values.
+    `kind` is TRL's class of the config, and `settings` are by TRL's names. `section` is the section of the study's
+    config that the settings come from, for the message of an error. Raises StudyError if TRL refuses a value, or a
+    combination of values.
     """
     try:
         return kind(
@@ -135,12 +105,7 @@ def trl_config(
 def completions_at_once(training: dict[str, Any]) -> int:
     """Number of completions that all processes generate at once.
 
-    TRL accepts this number as `num_generations`.
-
-    Raises
-    ------
-    StudyError
-        Only one completion would be generated at a time.
+    TRL accepts this number as `num_generations`. Raises StudyError if only one completion would be generated at a time.
     """
     micro_batches = training.get("steps_per_generation") or training.get("gradient_accumulation_steps", 1)
     of_process = training.get("per_device_train_batch_size", 8) * micro_batches

@@ -36,18 +36,10 @@ from reward_ablation.training.core.watched_trainer import WatchedTrainer
 class AblationTrainer(WatchedTrainer):
     """GRPO on weighted components. All components are scored, logged and measured.
 
-    Parameters
-    ----------
-    components : dict of str to callable
-        All components of the study by name: functions with TRL's reward signature.
-    weights : dict of str to float
-        One weight per component. A component of weight 0 is only tracked, unless it takes part in the combination.
-    date : str
-        The date that the chat template gets as today's.
-    combination : Combination, optional
-        Method that combines the components. Without one, TRL combines them.
-    **kwargs
-        Arguments of `WatchedTrainer`. The dataset needs the columns `prompt` and `problem_id`.
+    `components` are all components of the study by name: functions with TRL's reward signature. Each has one weight. A
+    component of weight 0 is only tracked, unless it takes part in the combination. `combination` is a method that
+    combines the components. Without one, TRL combines them. `date` is the date that the chat template gets as today's.
+    The other arguments are those of `WatchedTrainer`. The dataset needs the columns `prompt` and `problem_id`.
     """
 
     def __init__(

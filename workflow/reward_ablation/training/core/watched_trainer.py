@@ -50,29 +50,14 @@ class WatchedTrainer(GRPOTrainer):
     The measurement reads additional columns of TRL's batch: `alone` and `shares`, (B, K) advantages; `row`, (B,)
     numbers, the keys of `_completions`; `placement_<name>`, (B, T) weights of tokens.
 
-    Parameters
-    ----------
-    components : sequence of str
-        Names of all components.
-    trained : collection of str
-        Names of the components that the advantage is made of. The other components are tracked.
-    placements : dict of str to str
-        One placement per component: the tokens that its advantage acts on.
-    sink : Sink
-        Receives the rollout log, the tables of gradients and the whole gradients.
-    measure_every : int
-        Measure the components' gradients at every n-th step; 0 for never.
-    whole_at : sequence of int
-        Steps at which the components' whole gradients are also written.
-    by_completion : bool
-        False for TRL's own backward pass, with no layer watched and nothing measured.
-    **kwargs
-        Arguments of `GRPOTrainer`.
+    Of all `components`, the advantage is made of those in `trained`, and the others are tracked. `placements` says, by
+    component, which tokens its advantage acts on. `sink` receives the rollout log, the tables of gradients and the
+    whole gradients. The components' gradients are measured at every n-th step (`measure_every`, 0 for never), and at
+    the steps `whole_at` they are also written whole. Without `by_completion`, TRL's own backward pass is used, no layer
+    is watched and nothing is measured. The other arguments are those of `GRPOTrainer`.
 
-    Raises
-    ------
-    StudyError
-        The run measures gradients, and a layer of the model cannot be watched. Or completions would have several turns.
+    Raises StudyError if the run measures gradients and a layer of the model cannot be watched, or if completions would
+    have several turns.
     """
 
     def __init__(

@@ -54,27 +54,13 @@ def train_beside_server(
 ) -> int:
     """Start a server, then the training. Return the exit status of the training.
 
-    If the server ends first, the training is ended.
+    If the server ends first, the training is ended. `trainer` is the command of the training process, or of the
+    training's launcher. Server and training get `environment`, and the server gets the last of the GPUs that it makes
+    visible. `gpus` is the number of the training's GPUs, 0 if everything runs on the CPU. `keep` has the descriptors of
+    the run's locks.
 
-    Parameters
-    ----------
-    plan : ServerPlan
-        How to start the server.
-    trainer : sequence of str
-        Command of the training process, or of the training's launcher.
-    environment : mapping
-        Environment variables of server and training. The server gets the last of the GPUs that they make visible.
-    gpus : int
-        Number of the training's GPUs; 0 if everything runs on the CPU.
-    keep : sequence of int
-        Descriptors of the run's locks.
-
-    Raises
-    ------
-    StudyError
-        The server did not start.
-    PassingError
-        The server ended before the training, or a signal ended the training.
+    Raises StudyError if the server did not start, and PassingError if the server ended before the training or a signal
+    ended the training.
     """
     shown = environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if gpus else []
     signals = Signals()

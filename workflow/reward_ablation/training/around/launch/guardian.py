@@ -36,24 +36,12 @@ def guarded(
 ) -> Iterator[subprocess.Popen]:
     """Run a command as long as the block lasts. After the block, all processes that the command started have ended.
 
-    Parameters
-    ----------
-    command : sequence of str
-        Program and arguments.
-    patience : float
-        Seconds between SIGTERM and SIGKILL at the end of the block.
-    environment : mapping
-        Environment variables of the command.
-    output : file, optional
-        File for the command's output; default: the output of this process.
-    keep : sequence of int
-        Descriptors of locks. They stay open until the command has ended, even if this process is killed.
+    `patience` is the number of seconds between SIGTERM and SIGKILL at the end of the block. The command writes to
+    `output`, or by default to the output of this process. `keep` has descriptors of locks. They stay open until the
+    command has ended, even if this process is killed.
 
-    Yields
-    ------
-    Popen
-        The guardian. It passes SIGTERM and SIGINT on to the command and ends with it. Its exit status is the command's,
-        or 128 plus the number of the signal that ended the command.
+    Yields the guardian. It passes SIGTERM and SIGINT on to the command and ends with it. Its exit status is the
+    command's, or 128 plus the number of the signal that ended the command.
     """
     process = subprocess.Popen(
         [sys.executable, "-m", __name__, str(patience), *command],

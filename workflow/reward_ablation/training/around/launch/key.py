@@ -38,10 +38,7 @@ def header(key: str) -> dict[str, str]:
 class RequireKey:
     """ASGI middleware that answers requests without the key with status 401.
 
-    Raises
-    ------
-    KeyError
-        The process was started without a key. The server must not start without one.
+    Raises KeyError if the process was started without a key, because the server must not start without one.
     """
 
     def __init__(self, app: Application):

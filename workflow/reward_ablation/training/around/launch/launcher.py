@@ -35,18 +35,9 @@ def accelerate_options(
     Ranks follow the order of the job's nodes, so that results do not depend on which node connects first. There are no
     options for DeepSpeed's batch, accumulation and clipping: transformers sets these from the run's settings.
 
-    Parameters
-    ----------
-    processes : int
-        Number of the run's processes on all its nodes.
-    nodes : int
-        Number of the run's nodes.
-    port : int
-        Port of the first node at which all processes connect; 0 for any free port.
-    strategy : str
-        A key of `STRATEGIES`.
-    environment : mapping
-        Slurm's environment variables, needed on several nodes.
+    `processes` is the number of the run's processes on all its nodes. They connect at this port of the first node, 0
+    for any free port. `strategy` is a key of `STRATEGIES`. `environment` has Slurm's variables, needed on several
+    nodes.
     """
     options = STRATEGIES[strategy]
     options = [*options, "--num_processes", str(processes), "--num_machines", str(nodes), "--gpu_ids", "all"]
@@ -63,12 +54,8 @@ def status_of(statuses: Mapping[int, int], first: int) -> int:
     Later failures follow from the first: these processes lost their peer, or the launcher ended them. If a signal ended
     a process, a line on stderr says so.
 
-    Parameters
-    ----------
-    statuses : mapping
-        Exit statuses of the processes that failed, by rank.
-    first : int
-        Rank of the process that was the first to fail.
+    `statuses` are the exit statuses of the processes that failed, by rank, and `first` is the rank of the process that
+    was the first to fail.
     """
     if is_permanent(statuses[first]):
         return 1

@@ -32,33 +32,15 @@ def lay_out_processes(
     This function returns only in a process that has to train: the run's only process, or one of its workers. If the run
     has several processes, a launcher replaces this process and starts them. If a vLLM server serves the run, this
     process stays: it starts the server, then the training, and ends with them. On several nodes, this process stays
-    too: it starts a launcher on each node by srun.
+    too: it starts a launcher on each node by srun. It must then run in the batch script of a Slurm job.
 
     A run sees only its own GPUs, because TRL would spread one process's model over all visible GPUs. No other run uses
     them unless the runs share a GPU. The locks on the run and on its GPUs are held until all processes of the run have
     ended.
 
-    Parameters
-    ----------
-    spec : RunSpec
-        The run's spec.
-    nodes : int
-        Number of the run's nodes. If there are several, this process must run in the batch script of a Slurm job.
-    locks : list of Lock
-        Locks on the run.
-    model : Path
-        Folder of the base model.
-    problems : Path
-        Prepared training set.
-    run_dir : Path
-        The run's folder.
-    engine : Engine
-        How vLLM runs beside the training, if the spec has vLLM.
-
-    Raises
-    ------
-    StudyError
-        The Slurm job has fewer nodes, a package is not installed, or the server does not start or ends too early.
+    `locks` are locks on the run, and `problems` is the prepared training set. `engine` says how vLLM runs beside the
+    training, if the spec has vLLM. Raises StudyError if this process is not in such a batch script, the Slurm job has
+    fewer nodes, a package is not installed, or the server does not start or ends too early.
     """
     check_installed(spec)
     serves = spec.has_server and not is_worker()
@@ -124,10 +106,7 @@ def check_installed(layout: Layout) -> None:
 def srun_command(nodes: int, environment: Mapping[str, str] = os.environ) -> list[str]:
     """Start of a command line that runs a command on each node of a Slurm job, and ends all if one fails.
 
-    Raises
-    ------
-    StudyError
-        This process is not in the batch script of a Slurm job, or the job has fewer nodes.
+    Raises StudyError if this process is not in the batch script of a Slurm job, or if the job has fewer nodes.
     """
     job = environment.get("SLURM_JOB_ID")
     if job is None or "SLURMD_NODENAME" not in environment:  # salloc's shell may run outside the job's nodes

@@ -135,23 +135,12 @@ def serving(
 ) -> Iterator[tuple[Popen, Server]]:
     """Run a server as long as the block lasts. Yields the server's guardian, and its address for the training.
 
-    Parameters
-    ----------
-    plan : ServerPlan
-        How to start the server.
-    environment : dict of str to str
-        Environment variables of the server. Variables that vLLM needs are added.
-    keep : sequence of int
-        Descriptors of locks that are held until the server has ended.
-    check_stop : function
-        Called while the server starts. Raises an exception to give up the start.
+    Variables that vLLM needs are added to the server's `environment`. `keep` has descriptors of locks that are held
+    until the server has ended. `check_stop` is called while the server starts, and raises an exception to give up the
+    start.
 
-    Raises
-    ------
-    StudyError
-        The server ended before it served the model, or serves another model.
-    PassingError
-        The server did not start in time, or all its ports were taken.
+    Raises StudyError if the server ended before it served the model, or serves another model. Raises PassingError if
+    the server did not start in time, or all its ports were taken.
     """
     environment = {
         **environment,
@@ -229,11 +218,8 @@ def longest_text(spec: RunSpec, model: Path, problems: Path) -> int:
     It is the number of the settings, or the longest prompt's and a completion's of full length. Without a number, vLLM
     reserves memory for the longest text that the model can read.
 
-    Raises
-    ------
-    StudyError
-        The settings or the model have no room for the longest prompt and a completion of full length. vLLM would cut
-        completions of long prompts short.
+    Raises StudyError if the settings or the model have no room for the longest prompt and a completion of full length.
+    vLLM would cut completions of long prompts short.
     """
     from reward_ablation.sampling.tokenizer import load_tokenizer  # imports transformers
     from reward_ablation.training.core.problems import training_problems

@@ -58,12 +58,8 @@ def own_draws(model: Any, config: GenerationConfig, seeds: list[int], whole: boo
     warpers are added here, because transformers would apply its own only after the processors that it is given.
 
     Rows that have ended leave the batch, unless it has to stay whole. The model's own generation config counts for
-    nothing. Dropout stays as active as it is, as in TRL.
-
-    Raises
-    ------
-    NotFinite
-        Tokens were drawn from logits that give no distribution.
+    nothing. Dropout stays as active as it is, as in TRL. Raises NotFinite if tokens were drawn from logits that give no
+    distribution.
     """
     numbers = np.stack([uniforms(seed, config.max_new_tokens) for seed in seeds])
     watch = WatchLogits()

@@ -39,13 +39,8 @@ class MixedCompletions(StudyError):
 def watch(model: PreTrainedModel, recorder: Recorder) -> None:
     """Replace the forward pass of every layer with trained parameters by one that reports to the recorder.
 
-    The head is excepted: `lm_head` watches it.
-
-    Raises
-    ------
-    StudyError
-        The layer of a trained parameter is of a kind whose gradient cannot be separated by completion, or several
-        layers share the parameter. The model is then unchanged.
+    The head is excepted: `lm_head` watches it. Raises StudyError if the layer of a trained parameter is of a kind whose
+    gradient cannot be separated by completion, or if several layers share the parameter. The model is then unchanged.
     """
     names = {id(parameter): name for name, parameter in model.named_parameters() if parameter.requires_grad}
 

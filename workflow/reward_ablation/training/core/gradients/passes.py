@@ -58,14 +58,8 @@ def watch_log_probs(model: nn.Module, recorder: Recorder) -> None:
 def measuring_pass(model: nn.Module, log_probs: Tensor, seeds: Tensor) -> None:
     """A backward pass that leaves no gradients and can be repeated.
 
-    Parameters
-    ----------
-    model : Module
-        The model whose layers are watched.
-    log_probs : (B, L - 1) tensor
-        Log-probabilities that `watch_log_probs` kept; the pass starts from them.
-    seeds : (B, T) tensor
-        Derivatives of a loss by the last T log-probabilities of each row.
+    It starts from `log_probs`, (B, L - 1), the log-probabilities that `watch_log_probs` kept. `seeds`, (B, T), are the
+    derivatives of a loss by the last T log-probabilities of each row.
     """
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     completions = log_probs[:, -seeds.size(1) :]

@@ -85,16 +85,9 @@ class Measurement:
     def add(self, parameter: str, size: int, rows: Tensor, place: int | Tensor) -> None:
         """Add the rows' gradients with respect to a part of a parameter.
 
-        Parameters
-        ----------
-        parameter : str
-            Name of the parameter.
-        size : int
-            How many numbers the whole parameter has.
-        rows : (R, n) or (R, U, H) tensor
-            Gradients with respect to n contiguous numbers, or to U rows of a matrix.
-        place : int or (U,) tensor of int
-            Index of the first of the n numbers, or the numbers of the U rows.
+        `size` is how many numbers the whole parameter has. The gradients `rows` are (R, n), with respect to n
+        contiguous numbers, or (R, U, H), with respect to U rows of a matrix. `place` is the index of the first of the n
+        numbers, or a tensor, (U,), with the numbers of the U rows.
         """
         self.seen.add(parameter)
         flat = rows.flatten(1)
@@ -174,12 +167,8 @@ class Recorder:
         """Check that the passes covered every trained parameter exactly once.
 
         The advantages enter the training gradient in these passes only. A layer that is called twice, compiled or
-        replaced would train on a wrong gradient.
-
-        Raises
-        ------
-        StudyError
-            A trained parameter was not measured, or its training gradient was not added up by completion exactly once.
+        replaced would train on a wrong gradient. Raises StudyError if a trained parameter was not measured, or if its
+        training gradient was not added up by completion exactly once.
         """
         if measurement is not None and not self.expected.keys() <= measurement.seen:
             name = min(self.expected.keys() - measurement.seen)

@@ -70,18 +70,10 @@ def policy_families(
 ) -> list[Family]:
     """The families from which the gradients of all components are made.
 
-    The families that clip as the training does come last.
-
-    Parameters
-    ----------
-    own : (B, T) tensor
-        Derivatives for advantages of 1, clipped as for advantages with these signs.
-    other : (B, T) tensor, optional
-        The derivatives clipped as for the opposite signs; None if they equal `own`.
-    signs : (B,) or (B, T) tensor
-        Signs of the advantages that the run trains on.
-    placements : dict of str to (B, T) tensor or None
-        By placement, the factors of the tokens' advantages; None for factors of 1.
+    The families that clip as the training does come last. `own`, (B, T), are the derivatives for advantages of 1,
+    clipped as for advantages with these `signs`: those of the advantages that the run trains on, (B,) or (B, T).
+    `other`, (B, T), are the derivatives clipped as for the opposite signs, or None if they equal `own`. `placements`
+    has, by placement, the factors of the tokens' advantages, (B, T), or None for factors of 1.
     """
     if other is None:
         return [Family.for_all(name, seeds) for name, seeds in _placed(own, placements)]
@@ -111,21 +103,10 @@ def _placed(seeds: Tensor, placements: dict[str, Tensor | None]) -> list[tuple[s
 def coefficients(advantages: Tensor, clips: Tensor, placements: Sequence[str], families: Sequence[Family]) -> Tensor:
     """Coefficients by which the V gradients are made from the rows: one row per family and completion.
 
-    Parameters
-    ----------
-    advantages : (B, V) tensor
-        Advantages of each completion in each gradient.
-    clips : (B, V) tensor of int
-        How these advantages clip: `NEGATIVE`, `POSITIVE` or `TRAINED`.
-    placements : sequence of V str
-        Name of the families from which each gradient is made.
-    families : sequence of F Family
-        The backward passes, each with B rows.
-
-    Returns
-    -------
-    (V, F * B) tensor
-        Columns in the order of the families.
+    `advantages`, (B, V), are those of each completion in each gradient. `clips`, (B, V), says how they clip:
+    `NEGATIVE`, `POSITIVE` or `TRAINED`. `placements` names, for each gradient, the families from which it is made.
+    `families` are the F backward passes, each with B rows. The result is (V, F * B), with columns in the order of the
+    families.
     """
     columns = []
     for family in families:

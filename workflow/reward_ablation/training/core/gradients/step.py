@@ -31,14 +31,8 @@ class Completion:
 class StepMeasurement:
     """Measurements of one optimiser step on one process: one block per micro-batch.
 
-    Parameters
-    ----------
-    model : Module
-        Its trained parameters give the layers and their order.
-    vectors : list of V (str, str)
-        Definition (`alone` or `share`) and component of each gradient.
-    processes : int
-        Number of processes. The optimiser takes the mean of their gradients.
+    The model's trained parameters give the layers and their order. `vectors` gives definition (`alone` or `share`) and
+    component of each of the V gradients. The optimiser takes the mean of the gradients of all `processes`.
     """
 
     def __init__(self, model: nn.Module, vectors: list[tuple[str, str]], processes: int):
@@ -64,21 +58,12 @@ class StepMeasurement:
         mask: Tensor,
         ratio: Tensor | None = None,
     ) -> None:
-        """Add a block.
+        """Add the block of a micro-batch.
 
-        Parameters
-        ----------
-        measurement : Measurement
-            The micro-batch's measurement.
-        families : list of Family
-            The families in the order of the measurement's rows.
-        completions : list of B Completion
-            The micro-batch's completions.
-        mask : (B, T) tensor of bool
-            Tokens of the micro-batch's completions.
-        ratio : (B, T) or (B, 1) tensor, optional
-            Importance ratios of vLLM's samples. The rows contain them. The rows' labels and weights leave them out,
-            because an arm with any other weights would train on the same ratios.
+        The families are in the order of the measurement's rows. `completions` are the micro-batch's B completions, and
+        `mask`, (B, T), marks their tokens. `ratio`, (B, T) or (B, 1), has importance ratios of vLLM's samples. The rows
+        contain them. The rows' labels and weights leave them out, because an arm with any other weights would train on
+        the same ratios.
         """
         if ratio is not None:
             mask = mask & (ratio > 0)
@@ -110,14 +95,7 @@ class StepMeasurement:
     ) -> dict[str, pa.Table]:
         """Tables of the step by the names of their files. Clears the measurement for the next step.
 
-        Parameters
-        ----------
-        step : int
-            Number of the optimiser step.
-        reduce : callable
-            Gives the mean of a tensor over the processes.
-        gather : callable
-            Joins the lists of all processes.
+        `reduce` gives the mean of a tensor over the processes, and `gather` joins the lists of all processes.
         """
         blocks, rows = zip(*gather(self.blocks), strict=True)
         across = variance = None
