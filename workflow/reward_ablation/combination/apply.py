@@ -31,14 +31,9 @@ def combine(
 ) -> Combined:
     """Combine scores by a method; for the arguments and errors see `call.call_method`.
 
-    Parameters
-    ----------
-    method : str
-        A name from `method_names`, or ``path/to/file.py:function`` relative to `root`, or ``package.module:function``.
-    root : Path
-        The study's folder.
-    **context
-        `names`, and those of the other values of `interface.CONTEXT` that are known.
+    `method` is a name from `method_names`, or ``path/to/file.py:function`` relative to `root`, the study's folder, or
+    ``package.module:function``. `context` has `names`, and those of the other values of `interface.CONTEXT` that are
+    known.
     """
     return call_method(load_method(method, Path(root)), method, parameters, scores, groups, weights, state, **context)
 
@@ -61,25 +56,9 @@ def check(
     A method of the workflow is called twice with a few made-up completions, the second time with its own state. A
     user's file is read but not run.
 
-    Parameters
-    ----------
-    method : str
-        As in `combine`.
-    parameters : mapping
-        The method's parameters in the config.
-    names : sequence of K str
-        Names of the components.
-    weights : sequence of K float
-        The arm's weights.
-    bounds : (K, 2) array, optional
-        Lowest and highest score of each component; NaN where a bound is not documented.
-    root : Path
-        The study's folder.
-
-    Raises
-    ------
-    StudyError
-        The method is unknown or has no such parameters, or its call fails.
+    `method` and `root` are as in `combine`. `names` and `weights` have one entry for each of the K components.
+    `bounds`, (K, 2), has the lowest and highest score of each; NaN where a bound is not documented. StudyError if the
+    method is unknown or has no such parameters, or if its call fails.
     """
     check_names(method, parameters, root)
     if parameters.get(RESCALE) not in (None, True, False):

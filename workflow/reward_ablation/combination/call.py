@@ -42,39 +42,23 @@ def call_method(
 ) -> Combined:
     """Call a method with the arguments that it asks for, and check its result.
 
-    The method sees a component without a weight only if a parameter names this component. The method gets the size of
-    a negative weight, and the scores, the bounds and the Gram matrix with the opposite sign. The weights of the result
+    The method sees a component without a weight only if a parameter names this component. The method gets the size of a
+    negative weight, and the scores, the bounds and the Gram matrix with the opposite sign. The weights of the result
     get the signs of the arm's weights again; the advantages need no change.
 
-    Parameters
-    ----------
-    method : callable
-        ``(scores, groups, weights, state, *, ...)``; returns a Combined, or (N, K) or (N,) advantages, alone or
-        followed by the state, the weights and the conflicts. (N,) advantages are divided equally among the weighted
-        components.
-    label : str
-        Name of the method in messages.
-    parameters : mapping
-        The method's parameters in the config. `rescale` says whether advantages and weights are multiplied so that the
-        sizes of the weights sum to the same as the arm's; the default is yes for methods that take `gram` and report
-        weights.
-    scores : (N, K) float array
-        Scores by completion and component; NaN where a component gave no score.
-    groups : (N,) int array
-        Number of each completion's group. Rows of a group are adjacent, all groups have the same size, and no two have
-        the same number.
-    weights : (K,) float array
-        The arm's weights; may be negative.
-    state : mapping
-        The state that the method returned at the last generation; empty at first.
-    names, gram, step, bounds, tokens, learning_rate, epsilon
-        See `interface.CONTEXT`.
+    The method returns a Combined, or (N, K) or (N,) advantages, alone or followed by the state, the weights and the
+    conflicts. (N,) advantages are divided equally among the weighted components. The parameter `rescale` says whether
+    advantages and weights are multiplied so that the sizes of the weights sum to the same as the arm's. The default is
+    yes for methods that take `gram` and report weights.
 
-    Raises
-    ------
-    StudyError
-        Scores, weights, the Gram matrix or the result are not finite, the result has a wrong shape, or a parameter is
-        wrong.
+    `scores`, (N, K), are NaN where a component gave no score. `groups`, (N,), has the number of each completion's
+    group: rows of a group are adjacent, all groups have the same size, and no two have the same number. `weights`,
+    (K,), are the arm's and may be negative. `state` is what the method returned at the last generation, empty at first.
+    For the keywords see `interface.CONTEXT`. `label` names the method in messages.
+
+    StudyError if a score other than NaN, a weight, the Gram matrix or the result is not finite, if a score or a weight
+    is beyond `LARGEST`, if the result has a wrong shape, or if a parameter is wrong. ValueError if the shapes of the
+    input do not fit together or the groups are not as described.
     """
     scores, groups, weights = (np.asarray(scores, float), np.asarray(groups), np.asarray(weights, float))
     names = tuple(names)

@@ -27,20 +27,10 @@ def combined_by_gram(
 ) -> Combined:
     """``A_i = sum_k l_k z_ik``, with the multipliers l that a rule computes from the Gram matrix; see `multipliers`.
 
-    The Gram matrix is that of the gradients at z-scores, so that the gradient of the loss is the weighted sum of the
-    components' gradients as long as no ratio is clipped. `conflicts` is the share of pairs of components whose
-    gradients have a negative inner product.
-
-    Parameters
-    ----------
-    rule : callable
-        Computes the multipliers.
-    scores, groups, weights
-        As in `call.call_method`.
-    gram : (K, K) array or None
-        Inner products of the components' gradients.
-    epsilon : float
-        Added to standard deviations.
+    The Gram matrix, (K, K) inner products, is that of the gradients at z-scores, so that the gradient of the loss is
+    the weighted sum of the components' gradients as long as no ratio is clipped. `conflicts` is the share of pairs of
+    components whose gradients have a negative inner product. `epsilon` is added to standard deviations. The other
+    arguments are as in `call.call_method`.
     """
     found = multipliers(rule, gram, weights)
     return Combined(z_scores(scores, groups, epsilon) * found, {}, found, conflicting_pairs(gram, weights))

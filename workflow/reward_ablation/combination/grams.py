@@ -35,18 +35,9 @@ NOTHING = 1e-9
 def products(gradients: pa.Table, names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
     """Inner products of a step's component gradients: over all pairs of completions, and over different prompts alone.
 
-    Parameters
-    ----------
-    gradients : Table
-        Rows of `gradients.parquet` of one step, with the definition `alone` of all named components.
-    names : tuple of K str
-        Names of the components.
-
-    Returns
-    -------
-    two (K, K) float64 arrays
-        Both are symmetric and have the scale of the whole gradients. The rows of components without a gradient are
-        zero.
+    `gradients` has the rows of `gradients.parquet` of one step, with the definition `alone` of all named components.
+    Both results are symmetric (K, K) float64 arrays in the scale of the whole gradients. The rows of components without
+    a gradient are zero.
     """
     places = {name: place for place, name in enumerate(names)}
     total, across = np.zeros((2, len(names), len(names)))
@@ -66,27 +57,13 @@ def products(gradients: pa.Table, names: tuple[str, ...]) -> tuple[np.ndarray, n
 def with_step(
     state: dict[str, Any], step: int, total: np.ndarray, across: np.ndarray, source: Source
 ) -> dict[str, Any]:
-    """The state after a measured step.
+    """The state after a measured step, from the state after the last one, which is empty at first.
 
     The average is exponential. Each matrix is first divided by the mean squared length of the step's gradients, so that
     steps with large gradients do not dominate.
 
-    Parameters
-    ----------
-    state : dict
-        The state after the last measured step; empty at first.
-    step : int
-        The measured step.
-    total, across : (K, K) arrays
-        The results of `products`.
-    source : str
-        Which Gram matrix the method gets, one of `SOURCES`.
-
-    Returns
-    -------
-    dict
-        JSON values: `matrix`, the number `steps` of steps in the average, and `step`, the last measured step. A step
-        without any gradient changes nothing.
+    `total` and `across`, each (K, K), are the results of `products`. The state has JSON values: `matrix`, the number
+    `steps` of steps in the average, and `step`, the last measured step. A step without any gradient changes nothing.
     """
     scale = np.trace(total) / len(total)
     if not scale > 0:

@@ -28,15 +28,10 @@ def method_names() -> list[str]:
 
 @cache
 def load_method(method: str, root: Path = Path()) -> Method:
-    """The function of a method.
+    """The function of a method, by its name in the config.
 
-    Parameters
-    ----------
-    method : str
-        A name from `method_names`, or ``path/to/file.py:function`` relative to `root`, or ``package.module:function``.
-        An error of a user's function becomes a StudyError with the line of the file.
-    root : Path
-        The study's folder.
+    This is a name from `method_names`, or ``path/to/file.py:function`` relative to `root`, the study's folder, or
+    ``package.module:function``. An error of a user's function becomes a StudyError with the line of the file.
     """
     if in_a_file(method):
         return _reported(method, function_in_file(method, root, _SECTION), root)
@@ -46,24 +41,12 @@ def load_method(method: str, root: Path = Path()) -> Method:
 
 @dataclass(frozen=True)
 class MethodArguments:
-    """Keyword-only arguments of a method, sorted by who sets them.
+    """Keyword-only arguments of a method, sorted by who sets them."""
 
-    Attributes
-    ----------
-    context : tuple of str
-        Arguments of `interface.CONTEXT`, which the workflow sets.
-    parameters : tuple of str
-        Arguments that the config sets.
-    required : tuple of str
-        Parameters without a default.
-    any_parameter : bool
-        Whether the method takes further parameters (``**components``).
-    """
-
-    context: tuple[str, ...]
-    parameters: tuple[str, ...]
-    required: tuple[str, ...]
-    any_parameter: bool
+    context: tuple[str, ...]  # arguments of `interface.CONTEXT`, which the workflow sets
+    parameters: tuple[str, ...]  # arguments that the config sets
+    required: tuple[str, ...]  # parameters without a default
+    any_parameter: bool  # whether the method takes further parameters (``**components``)
 
 
 def arguments_of_method(method: str, root: Path = Path()) -> MethodArguments:

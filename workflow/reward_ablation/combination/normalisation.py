@@ -68,16 +68,9 @@ def unscorable(scores: np.ndarray, weights: np.ndarray) -> np.ndarray:
 def batch_standardised(parts: np.ndarray, groups: np.ndarray, kept: np.ndarray, epsilon: float) -> np.ndarray:
     """Parts of each completion's value, centred, and divided by the standard deviation of the values in the batch.
 
-    Parameters
-    ----------
-    parts : (N, K) float array
-        Parts of the values. A row sums to the value of a completion.
-    groups : (N,) int array
-        Number of each completion's group. In groups of one completion the parts stay unchanged.
-    kept : (N,) bool array
-        Completions that enter the statistics. The others get 0.
-    epsilon : float
-        Added to the standard deviation.
+    A row of `parts`, (N, K), sums to the value of a completion. `groups`, (N,), has the number of each completion's
+    group. In groups of one completion the parts stay unchanged. `kept`, (N,), says which completions enter the
+    statistics; the others get 0. `epsilon` is added to the standard deviation.
     """
     if group_size(groups) == 1:
         return np.where(kept[:, None], parts, 0.0)
@@ -94,29 +87,16 @@ def shares(
     aggregation: str = SUM_THEN_NORMALIZE,
     scale_rewards: str = "group",
 ) -> np.ndarray:
-    """Part of each completion's advantage that each component contributes, by either of TRL's aggregations.
+    """Part of each completion's advantage that each component contributes, (N, K), by either of TRL's aggregations.
 
-    The result is that of the trainer's `component_shares`, in double precision.
+    The result is that of the trainer's `component_shares`, in double precision. A completion that no weighted component
+    could score has advantage 0.
 
-    Parameters
-    ----------
-    scores : (N, K) float array
-        NaN where a component gave no score. `sum_then_normalize` takes such a score as 0; `normalize_then_sum` leaves
-        it out of the statistics.
-    groups : (N,) int array
-        Number of each completion's group.
-    weights : (K,) float array
-        Weights of the components. A component of weight 0 changes no advantage.
-    epsilon : float
-        Added to standard deviations.
-    aggregation : {"sum_then_normalize", "normalize_then_sum"}
-        Whether the weighted sum or the z-scores come first.
-    scale_rewards : {"group", "batch", "none"}
-        Which standard deviation the weighted sum is divided by. Only `sum_then_normalize` uses this.
-
-    Returns
-    -------
-    (N, K) array. A completion that no weighted component could score has advantage 0.
+    `scores`, (N, K), are NaN where a component gave no score. `sum_then_normalize` takes such a score as 0, and
+    `normalize_then_sum` leaves it out of the statistics. The names say whether the weighted sum or the z-scores come
+    first. `groups`, (N,), has the number of each completion's group. A component of weight 0 changes no advantage.
+    `epsilon` is added to standard deviations. `scale_rewards` is "group", "batch" or "none": the standard deviation by
+    which `sum_then_normalize` divides the weighted sum. `normalize_then_sum` does not use it.
     """
     missing = unscorable(scores, weights)
     if aggregation == NORMALIZE_THEN_SUM:

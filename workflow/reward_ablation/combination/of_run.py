@@ -51,14 +51,8 @@ class CombineSettings(Protocol):
 class CombinationOfRun:
     """Combines the scores of each generation. This is the trainer's `Combination`.
 
-    Parameters
-    ----------
-    method : callable
-        The function of the method.
-    settings : CombineSettings
-        The combination in the run's spec.
-    weights : dict of str to float
-        Weights of the K components that take part, in the order of the study's components.
+    `settings` is the combination in the run's spec. `weights` has the K components that take part, in the order of the
+    study's components.
     """
 
     def __init__(self, method: Method, settings: CombineSettings, weights: Mapping[str, float]):

@@ -68,20 +68,10 @@ def only_keys(name: str, value: Mapping[Any, Any], allowed: Collection[str]) -> 
 def by_component(
     name: str, value: Any, names: Sequence[str], default: float, low: float = -math.inf, high: float = math.inf
 ) -> np.ndarray:
-    """(K,) numbers, from one number for all components or from a mapping.
+    """(K,) numbers, from one number for all components or from a mapping ``{component: number}``.
 
-    Parameters
-    ----------
-    name : str
-        Name of the parameter, for messages.
-    value : number or mapping
-        One number for all components, or ``{component: number}``.
-    names : sequence of str
-        Names of the components.
-    default : float
-        Number of the components that a mapping does not name.
-    low, high : float
-        Range of the numbers; StudyError outside it.
+    `default` is the number of the components that a mapping does not name. `name` is the parameter's, for messages.
+    StudyError for a number that is not from `low` to `high`.
     """
     if not isinstance(value, Mapping):
         return np.full(len(names), number(name, value, low, high))
@@ -96,23 +86,12 @@ def ranges_of(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Lowest and highest score of each component, each (K,), in the sign of the scores.
 
-    Parameters
-    ----------
-    ranges : mapping or None
-        ``{component: [lowest, highest]}`` of the config. It takes precedence over the documented bounds.
-    bounds : (K, 2) array
-        Documented bounds; NaN where a bound is not documented.
-    names : sequence of str
-        Names of the components.
-    signs : (K,) array
-        1 or -1, by which the scores and the bounds are multiplied.
-    needed : (K,) bool array
-        Components whose range must be known.
+    `ranges` is ``{component: [lowest, highest]}`` of the config, or None. It takes precedence over `bounds`, (K, 2),
+    the documented bounds, which are NaN where a bound is not documented and are already multiplied by `signs`, (K,),
+    each 1 or -1. `needed`, (K,), says whose range must be known.
 
-    Raises
-    ------
-    StudyError
-        A range of the config is not a pair of numbers in order, or the range of a needed component is not known.
+    StudyError if a range of the config is not a pair of numbers in order, or if the range of a needed component is not
+    known.
     """
     low, high = bounds.astype(float).T
     for key, pair in mapping("ranges", ranges, "ranges: {length: [0, 1]}").items() if ranges else ():

@@ -18,27 +18,13 @@ OF_PROBLEMS = ("problem_id", "question", "answer", "solution", "source", "split"
 
 @dataclass(frozen=True)
 class Arguments:
-    """The arguments of a reward function, sorted into columns and parameters.
+    """The arguments of a reward function, sorted into columns and parameters, which the config may set."""
 
-    Attributes
-    ----------
-    columns : tuple of str
-        Columns that the function names as arguments.
-    parameters : tuple of str
-        Arguments that the config may set.
-    required : tuple of str
-        Parameters without a default.
-    any_column : bool
-        Whether the function also takes columns that it does not name (`**columns`).
-    named : tuple of str
-        The column that the parameter `column` names, if there is one.
-    """
-
-    columns: tuple[str, ...]
+    columns: tuple[str, ...]  # columns that the function names as arguments
     parameters: tuple[str, ...]
-    required: tuple[str, ...]
-    any_column: bool
-    named: tuple[str, ...] = ()
+    required: tuple[str, ...]  # parameters without a default
+    any_column: bool  # whether the function also takes columns that it does not name (`**columns`)
+    named: tuple[str, ...] = ()  # the column that the parameter `column` names, if there is one
 
     @property
     def asked(self) -> tuple[str, ...]:
@@ -65,22 +51,9 @@ def arguments_of(
     have two exceptions: such an argument is a parameter if the config sets it, or if it stands after `*` and has a
     default. The value of a parameter `column` also counts as a column that the function asks for.
 
-    Parameters
-    ----------
-    reference : str
-        The function as the config names it, for messages.
-    function : callable
-        The reward function.
-    parameters : dict
-        The parameters that the config sets.
-    further : sequence of str
-        Columns that the data has in addition to `OF_PROBLEMS`.
-
-    Raises
-    ------
-    StudyError
-        The function asks for an unknown column, its parameter `column` names an unknown column, or it takes an
-        argument by position only.
+    `further` names the columns that the data has in addition to `OF_PROBLEMS`. Messages name the function by
+    `reference`. StudyError if the function or its parameter `column` asks for an unknown column, or if an argument is
+    by position only.
     """
     of_data = (*OF_PROBLEMS, *further)
     columns, settable, required, named = [], [], [], []

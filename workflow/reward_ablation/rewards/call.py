@@ -89,27 +89,12 @@ def scored(
 ) -> Scores:
     """Call the reward function of a component, as `output_of` does, and check its scores.
 
-    Parameters
-    ----------
-    name : str
-        The component with its section, as in `components.length`.
-    function : callable
-        The component's reward function.
-    arguments : Arguments
-        The function's arguments, from `arguments_of`.
-    parameters : dict
-        Values of the function's parameters.
-    columns : dict
-        All columns of the batch. Messages take the step and the problem from them.
-    hide : callable
-        Takes secrets out of a text.
+    `name` is the component with its section, as in `components.length`. Messages take the step and the problem from the
+    columns, and `hide` takes secrets out of texts.
 
-    Raises
-    ------
-    StudyError
-        The function failed or wants to exit: one line with the component, the line of the function, the error and the
-        step. Or it changed the state of the process. Or a score is missing or is not a finite number. A full disk and a
-        GPU without memory keep their own exceptions, because training handles these.
+    A StudyError is raised if the function fails, wants to exit or changes the state of the process, or if a score is
+    missing or is not a finite number. For a failure, it is one line with the component, the line of the function, the
+    error and the step. A full disk and a GPU without memory keep their own exceptions, because training handles these.
     """
     if log := columns.get("log_extra"):
         columns = {**columns, "log_extra": _checked_log(log, len(columns["completions"]), hide)}

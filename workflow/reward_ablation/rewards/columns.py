@@ -29,15 +29,8 @@ def decoded(texts: list[str | None]) -> list[Any]:
 def with_values(function: Callable, columns: Collection[str]) -> Callable:
     """Wrap a reward function, so that its columns of JSON texts are decoded at each call.
 
-    No two calls share a value: a function that changes its arguments changes nothing for other functions. Without
-    `columns` the function is returned unchanged.
-
-    Parameters
-    ----------
-    function : callable
-        The reward function, asynchronous or not.
-    columns : collection of str
-        Names of the columns that hold JSON texts.
+    No two calls share a value: a function that changes its arguments changes nothing for other functions. The function
+    may be asynchronous. Without `columns` it is returned unchanged.
     """
     if not columns:
         return function

@@ -21,22 +21,15 @@ from collections.abc import Mapping
 class KillableProcess:
     """A process that runs a script, for all threads of this process. A forked child starts another.
 
-    Attributes
-    ----------
-    pid : int or None
-        Process id; None before the first start and after a kill.
-    lock : Lock
-        Held by the thread that uses the process.
-    socket : socket
-        The socket to the script, which has the other end as its standard input and should end when it is closed.
+    The script has the other end of `socket` as its standard input, and should end when it is closed.
     """
 
     #: Seconds in which the script may end by itself once its socket is closed.
     patience = 0.0
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.pid: int | None = None
+        self.lock = threading.Lock()  # held by the thread that uses the process
+        self.pid: int | None = None  # None before the first start and after a kill
         os.register_at_fork(after_in_child=self._forget)
         atexit.register(self.close)
 

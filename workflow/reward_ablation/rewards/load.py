@@ -47,29 +47,12 @@ def load_component(
 ) -> RewardFunction:
     """Reward function of a component with its parameters set: ``(completions, **columns) -> list[float | None]``.
 
-    Parameters
-    ----------
-    function : str
-        A name from `component_names`, or ``path/to/file.py:function`` relative to `root`, or
-        ``package.module:function``.
-    parameters : dict
-        Keyword arguments; names are checked against the signature, values against the type hints. A value
-        ``{env: NAME}`` is read from the variable NAME of `environment`.
-    root : Path
-        The study's folder.
-    name : str, optional
-        The component's name, by which TRL names a metric; default the function's own name.
-    environment : mapping
-        Environment variables.
-    section : str
-        Section of the config that names the component. Messages name it.
-    further : sequence of str
-        Columns that the data has in addition to those of every problem.
+    `function` is a name from `component_names`, or ``path/to/file.py:function`` relative to `root`, the study's folder,
+    or ``package.module:function``. A parameter ``{env: NAME}`` is read from the variable NAME of `environment`. TRL
+    names a metric by `name`, which defaults to the function's own name. `section` is the section of the config that
+    messages name. `further` names the columns that the data has in addition to those of every problem.
 
-    Raises
-    ------
-    StudyError
-        `check_component` refuses the component, or an environment variable is not set.
+    StudyError if `check_component` refuses the component, or if an environment variable is not set.
     """
     found, arguments = check_component(function, parameters, root, environment, further)
     if missing := missing_variables([*parameters.values()], environment):
@@ -95,15 +78,14 @@ def check_component(
     environment: Mapping[str, str] = os.environ,
     further: Sequence[str] = (),
 ) -> tuple[Callable, Arguments]:
-    """Find a component's function, and check its arguments; for the parameters see `load_component`.
+    """Find a component's function, and check its arguments as `load_component` describes them.
 
-    A parameter whose environment variable is not set is not checked against its type hint.
+    Names of parameters are checked against the signature, values against the type hints. A parameter whose environment
+    variable is not set is not checked against its type hint.
 
-    Raises
-    ------
-    StudyError
-        One line: an unknown name, a missing file or function, a file that cannot be loaded, a column that the data
-        does not have, or a parameter that is unknown, missing, of a wrong type, or in conflict with another parameter.
+    A StudyError of one line is raised for an unknown name, a missing file or function, a file that cannot be loaded, a
+    column that the data does not have, or a parameter that is unknown, missing, of a wrong type, or in conflict with
+    another parameter.
     """
     found = function_in_file(function, root) if in_a_file(function) else _by_name(function)
     if inspect.iscoroutinefunction(found):
@@ -151,20 +133,11 @@ def _by_name(name: str) -> RewardFunction:
 def function_in_file(reference: str, root: Path, section: str = "components") -> Callable:
     """Load a function from a user's file, or import it from a module.
 
-    Parameters
-    ----------
-    reference : str
-        ``path/to/file.py:function``, relative to `root`, or ``package.module:function``.
-    root : Path
-        The study's folder.
-    section : str
-        Section of the config that names the function. Messages name it.
+    `reference` is ``path/to/file.py:function``, relative to `root`, the study's folder, or ``package.module:function``.
+    `section` is the section of the config that messages name.
 
-    Raises
-    ------
-    StudyError
-        The reference has another form, the file is missing, does not load or changes the state of the process, it
-        has no such function, or Python imports another file than `user_file`.
+    StudyError if the reference has another form, if the file is missing, does not load or changes the state of the
+    process, if it has no such function, or if Python imports another file than `user_file`.
     """
     path = user_file(reference, root, section)
     file, _, name = reference.rpartition(":")

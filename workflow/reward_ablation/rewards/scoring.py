@@ -87,10 +87,7 @@ def listed(output: Any) -> list | None:
 def score_of(value: Any) -> float | None:
     """A score as a float: None stays None, and a number that is too large becomes infinite.
 
-    Raises
-    ------
-    ValueError
-        The score is not a number.
+    ValueError if the score is not a number.
     """
     if value is None:
         return None

@@ -37,44 +37,20 @@ Reader = Callable[[str], float]
 
 @dataclass
 class Asked:
-    """Scores of a batch of requests.
+    """Scores of a batch of requests."""
 
-    Attributes
-    ----------
-    scores : list of float or None
-        Score of each request; None where there is no answer.
-    reasons : Counter
-        How many requests had no answer, by reason.
-    counts : Counter
-        Counts of `usage.COUNTS`.
-    unreachable : int
-        Number of requests to which the server gave no response, or said that it was busy.
-    """
-
-    scores: list[float | None] = field(default_factory=list)
-    reasons: Counter[str] = field(default_factory=Counter)
-    counts: Counter[str] = field(default_factory=Counter)
-    unreachable: int = 0
+    scores: list[float | None] = field(default_factory=list)  # by request; None where there is no answer
+    reasons: Counter[str] = field(default_factory=Counter)  # how many requests had no answer, by reason
+    counts: Counter[str] = field(default_factory=Counter)  # counts of `usage.COUNTS`
+    unreachable: int = 0  # requests to which the server gave no response, or said that it was busy
 
 
 def ask_all(bodies: list[dict[str, Any]], endpoint: Endpoint, read: Reader, judge: str) -> Asked:
     """Ask an endpoint for scores, except for scores that are kept from earlier requests.
 
-    Parameters
-    ----------
-    bodies : list of dict
-        Requests to one model. Equal requests are sent once.
-    endpoint : Endpoint
-        Where the requests go.
-    read : callable
-        Reads the score from the text of an answer.
-    judge : str
-        Digest of everything that the requests share and that decides their scores. It names the folder of kept answers.
-
-    Raises
-    ------
-    PassingError
-        No request of the batch has a score, because the endpoint answered none.
+    All requests are to one model, and equal requests are sent once. `judge` is a digest of everything that the requests
+    share and that decides their scores; it names the folder of kept answers. A PassingError is raised if no request of
+    the batch has a score, because the endpoint answered none.
     """
     asked = Asked()
     if not bodies:
@@ -180,13 +156,7 @@ def pause_before(retry: int, asked: float | None) -> float:
     """Seconds before a retry: what the server asks for within a limit, else an exponential pause with jitter.
 
     The pause is drawn between 0 and twice its mean, so that requests that failed together are not sent again together.
-
-    Parameters
-    ----------
-    retry : int
-        Number of the retry, from 0.
-    asked : float or None
-        Seconds that the server asks for.
+    Retries are numbered from 0. `asked` is what the server asks for, in seconds.
     """
     if asked is not None:
         return min(asked, LONGEST_ASKED) + _random.uniform(0.0, FIRST_PAUSE)

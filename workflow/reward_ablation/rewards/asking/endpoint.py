@@ -31,16 +31,10 @@ REFUSED = (400, 413, 422)
 
 
 class Failure(Exception):
-    """A request has no answer.
+    """A request has no answer. The message says why.
 
-    Parameters
-    ----------
-    reason : str
-        Why there is no answer.
-    again : bool
-        Whether another attempt may get an answer.
-    after : float, optional
-        Seconds after which the server asks to try again.
+    `again` says whether another attempt may get an answer, and `after` is the number of seconds after which the server
+    asks to try again.
     """
 
     def __init__(self, reason: str, again: bool = True, after: float | None = None):
@@ -54,27 +48,13 @@ class Unreachable(Failure):
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where requests go, and with which limits.
+    """Where requests go, and with which limits."""
 
-    Attributes
-    ----------
-    url : str
-        URL of the requests, which ends in /chat/completions.
-    key : str or None
-        The API key.
-    concurrency : int
-        Number of requests in flight, at most.
-    retries : int
-        Number of further attempts after a failed request.
-    seconds : float
-        Time limit of one request.
-    """
-
-    url: str
+    url: str  # of the requests; ends in /chat/completions
     key: str | None = field(repr=False)
-    concurrency: int
-    retries: int
-    seconds: float
+    concurrency: int  # number of requests in flight, at most
+    retries: int  # number of further attempts after a failed request
+    seconds: float  # time limit of one request
 
     @classmethod
     def checked(cls, url: str, key: str | None, concurrency: int, retries: int, seconds: float) -> Endpoint:
@@ -129,12 +109,9 @@ def new_client(endpoint: Endpoint) -> httpx.AsyncClient:
 async def send(client: httpx.AsyncClient, endpoint: Endpoint, body: dict[str, Any]) -> bytes:
     """Send one request and return the body of the response.
 
-    Raises
-    ------
-    Failure
-        There is no response, or it is an error, too large or too late.
-    StudyError
-        The endpoint refuses the key, the model or the path, or redirects requests. Another attempt would not help.
+    A Failure is raised if there is no response, or if it is an error, too large, too late or compressed. A StudyError
+    is raised if the endpoint refuses the key, the model or the path, or redirects requests: another attempt would not
+    help.
     """
     import httpx
 

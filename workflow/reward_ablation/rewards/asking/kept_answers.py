@@ -18,10 +18,7 @@ from pathlib import Path
 class KeptAnswers:
     """Scores by the digest of their request, kept in a folder.
 
-    Parameters
-    ----------
-    folder : Path
-        Folder for the requests to one judge. It need not exist yet.
+    The folder holds the requests to one judge. It need not exist yet.
     """
 
     def __init__(self, folder: Path):

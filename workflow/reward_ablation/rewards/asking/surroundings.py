@@ -18,12 +18,8 @@ class _Here:
 def asking(answers: Path | None, counts: Path | None) -> Iterator[None]:
     """Keep answers and count requests in these folders for the length of a `with` block.
 
-    Parameters
-    ----------
-    answers : Path, optional
-        Folder that all programs of a study share, so that no request is sent twice. None keeps no answers.
-    counts : Path, optional
-        Folder of one run or one scoring, which `usage.counted` reads. None counts nothing.
+    All programs of a study share the folder of answers, so that no request is sent twice. The folder of counts is that
+    of one run or one scoring, and `usage.counted` reads it. None keeps no answers, or counts nothing.
     """
     before = _Here.answers, _Here.counts
     _Here.answers, _Here.counts = answers, counts

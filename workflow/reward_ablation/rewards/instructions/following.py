@@ -48,19 +48,9 @@ def share_followed(text: str, instructions: Any, strict: bool) -> float | None:
     None if there are no instructions, or if one of them has an id that is not in `CHECKS`. An empty text follows no
     instruction.
 
-    Parameters
-    ----------
-    text : str
-        The completion.
-    instructions : list of dict
-        Each `{"id": ..., "kwargs": {...}}`. Keywords that are None count as left out.
-    strict : bool
-        Whether the text itself must follow an instruction. Otherwise any of its `variants` may follow it.
-
-    Raises
-    ------
-    StudyError
-        `instructions` is not such a list, or the function of an instruction does not take its keywords.
+    Each instruction is `{"id": ..., "kwargs": {...}}`, where keywords that are None count as left out. With `strict`,
+    the text itself must follow an instruction. Otherwise any of its `variants` may follow it. StudyError if
+    `instructions` is not a list of these, or if the function of an instruction does not take its keywords.
     """
     known = [_known(instruction) for instruction in _listed(instructions)]
     if not known or None in known:

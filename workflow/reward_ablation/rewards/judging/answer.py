@@ -16,20 +16,8 @@ def request_body(
 ) -> dict[str, Any]:
     """Body of a request to `/chat/completions`: one message, and a JSON schema for the answer.
 
-    Parameters
-    ----------
-    model : str
-        Name of the judge at the endpoint.
-    prompt : str
-        Text of the one message.
-    low, high : float
-        Range of the score, in the schema.
-    max_tokens : int
-        Largest number of tokens in the answer.
-    temperature : float
-        Sampling temperature.
-    extra_body : dict
-        Further fields of the request. They cannot replace the fields that this function sets.
+    The schema has the range of the score, from `low` to `high`. `extra_body` has further fields of the request, which
+    cannot replace the fields that this function sets.
     """
     schema = {
         "type": "object",
@@ -50,10 +38,7 @@ def request_body(
 def content_of(response: bytes) -> tuple[str, int, int]:
     """Text of a chat completion, with the numbers of tokens of the prompt and of the answer.
 
-    Raises
-    ------
-    NoScore
-        The response is not a chat completion with a text.
+    NoScore if the response is not a chat completion with a text. A number that the server does not report is 0.
     """
     written = _parsed(response)
     try:
@@ -70,10 +55,7 @@ def content_of(response: bytes) -> tuple[str, int, int]:
 def score_in(content: str, low: float, high: float) -> float:
     """The score of an answer `{"score": number}`.
 
-    Raises
-    ------
-    NoScore
-        The answer is not JSON, has anything but one score, or the score is not a number in [low, high].
+    NoScore if the answer is not JSON, has anything but one score, or the score is not a number in [low, high].
     """
     answer = _parsed(content)
     if not isinstance(answer, dict) or list(answer) != ["score"]:

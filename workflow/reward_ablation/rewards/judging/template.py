@@ -38,10 +38,8 @@ def read_template(path: str) -> str:
 def fields_of(template: str) -> list[str]:
     """Names of a template's fields, each once, in the order of their first appearance.
 
-    Raises
-    ------
-    StudyError
-        A field is not a name, such as `{question.x}`; a brace has no partner; or there is no field `{completion}`.
+    StudyError if a field is not a name, such as `{question.x}`, if a brace has no partner, or if there is no field
+    `{completion}`.
     """
     fields: dict[str, None] = {}
     for part in _PART.finditer(template):

@@ -12,20 +12,11 @@ _PYTHON = frozenset({"python", "py", "python3"})
 
 
 def extract_code(text: str) -> str:
-    """The program in a completion.
+    """The program in a completion: the last block of Markdown that is marked as Python, with its indentation.
 
-    Parameters
-    ----------
-    text : str
-        Any text; time is linear in its length. Only the text after the last ``</think>`` counts, up to a ``<think>``
-        that is never closed.
-
-    Returns
-    -------
-    str
-        The last block of Markdown that is marked as Python, else the last block without a language, else the whole
-        text. A block that is never closed goes to the end of the text, because its closing line may be a stop sequence.
-        Indentation is kept.
+    Without such a block it is the last block without a language, else the whole text. A block that is never closed goes
+    to the end of the text, because its closing line may be a stop sequence. Only the text after the last ``</think>``
+    counts, up to a ``<think>`` that is never closed. Time is linear in the length of the text.
     """
     text = after_thinking(text)
     blocks: dict[bool, str] = {}  # the last block that is marked as Python, and the last without a language

@@ -101,22 +101,8 @@ def enter_namespaces(paths: Iterable[str]) -> int:
     """Go on as the first process of new namespaces, in which only `paths` and `SYSTEM_PATHS` are visible.
 
     The calling process only waits for the new process and ends with its exit status. When the new process ends, the
-    kernel ends all other processes of its namespace.
-
-    Parameters
-    ----------
-    paths : iterable of str
-        Folders that programs may read.
-
-    Returns
-    -------
-    int
-        Flags of the namespaces that each program needs for itself.
-
-    Raises
-    ------
-    OSError
-        The kernel or its settings do not allow this.
+    kernel ends all other processes of its namespace. Returns the flags of the namespaces that each program needs for
+    itself. OSError if the kernel or its settings do not allow this.
     """
     user, group = os.getuid(), os.getgid()
     ready, go = os.pipe()

@@ -15,22 +15,15 @@ Status = Literal["passed", "failed", "timeout", "error"]
 
 @dataclass(frozen=True)
 class Task:
-    """A program and its tests.
+    """A program that a model wrote, which is hostile input, and its tests.
 
-    Attributes
-    ----------
-    program : str
-        The program that a model wrote; hostile input.
-    tests : any value of a column
-        A list of texts, each with any number of asserts; or a list of {"input": text, "output": text}. With anything
-        else the program gets no verdict.
-    code_before : str
-        Code that the program continues, such as the head of a function.
+    `tests` is a list of texts, each with any number of asserts, or a list of {"input": text, "output": text}. With
+    anything else the program gets no verdict.
     """
 
     program: str
     tests: Any
-    code_before: str = ""
+    code_before: str = ""  # code that the program continues, such as the head of a function
 
 
 @dataclass(frozen=True)
@@ -60,27 +53,13 @@ def judge(
 ) -> list[Verdict]:
     """Verdicts on programs, in the order of the tasks.
 
-    Parameters
-    ----------
-    tasks : sequence of Task
-        Programs with their tests.
-    seconds : int
-        CPU time of a program for all its asserts, or for one input.
-    memory_mb : int
-        Address space of a program in MiB. Python itself takes about 30 of them.
-    all_tests : bool
-        Whether to go on after the first failed test, to know the share of tests that pass.
-    workers : int, optional
-        Number of programs that run at once; default the number of CPUs, at most 4. The verdicts do not depend on it.
-    runner : Sandbox
-        The sandbox that runs the programs.
+    `seconds` is the CPU time of a program for all its asserts, or for one input. `memory_mb` is the address space of a
+    program in MiB, of which Python itself takes about 30. With `all_tests`, tests go on after the first failed one, to
+    know the share of tests that pass. `workers` is the number of programs that run at once, by default the number of
+    CPUs but at most 4. The verdicts do not depend on it.
 
-    Raises
-    ------
-    StudyError
-        The machine has no means to isolate programs.
-    RuntimeError
-        The server of the sandbox cannot start or fork.
+    StudyError if the machine has no means to isolate programs. RuntimeError if the server of the sandbox cannot start
+    or fork.
     """
     at_once = workers or min(4, len(os.sched_getaffinity(0)))
     found: dict[int, Verdict] = {}

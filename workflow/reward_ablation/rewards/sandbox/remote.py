@@ -57,14 +57,9 @@ class Ended(ConnectionError):
 class Link:
     """One side of the socket.
 
-    Parameters
-    ----------
-    descriptor : int
-        File descriptor of the socket.
-    may_serve : callable (operation, target, arguments) -> bool, optional
-        Whether this side, the tests', serves an operation on one of its objects. The program's side serves any.
-    output : text stream in memory, optional
-        What this side, the program's, prints. The tests' side prints it again.
+    `may_serve` takes the operation, the target and the arguments, and says whether this side, the tests', serves an
+    operation on one of its objects. Without it, this is the program's side, which serves any. `output` is a text stream
+    in memory with what this side, the program's, prints. The tests' side prints it again.
     """
 
     def __init__(

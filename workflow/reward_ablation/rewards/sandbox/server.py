@@ -36,16 +36,9 @@ _FOR_THE_STARTER = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1
 class Server:
     """Starts and ends jobs, and keeps the processes and the folder of each job by its id.
 
-    Parameters
-    ----------
-    control : socket
-        The socket to the supervisor.
-    isolation : module
-        The module `isolation`.
-    paths : list of str
-        Folders that programs may read.
-    where : int or str
-        Flags of the namespaces of a program; under Landlock, the folder that holds the programs' folders.
+    `control` is the socket to the supervisor, `isolation` the module of this name, and `paths` the folders that
+    programs may read. `where` has the flags of a program's namespaces or, under Landlock, the folder that holds the
+    programs' folders.
     """
 
     def __init__(self, control: socket.socket, isolation: Any, paths: list[str], where: int | str) -> None:

@@ -58,45 +58,26 @@ class Job:
 class Outcome:
     """The result of a job.
 
-    Attributes
-    ----------
-    output : bytes
-        The result of the tests, or the text that the script has printed.
-    is_late : bool
-        Whether the limit on wall time ended the job.
-    killed : tuple of bool
-        Whether SIGKILL ended the process of the script, or the processes of the tests and of the program. Unless the
-        process was idle, SIGKILL means that it reached the limit on CPU time.
-    is_too_long : bool
-        Whether the script printed more than OUTPUT_BYTES.
+    `output` is the result of the tests, or the text that the script has printed. `killed` says whether SIGKILL ended
+    the process of the script, or the processes of the tests and of the program. Unless the process was idle, SIGKILL
+    means that it reached the limit on CPU time.
     """
 
     output: bytes
-    is_late: bool = False
+    is_late: bool = False  # whether the limit on wall time ended the job
     killed: tuple[bool, ...] = (False, False)
-    is_too_long: bool = False
+    is_too_long: bool = False  # whether the script printed more than OUTPUT_BYTES
 
 
 class Sandbox(KillableProcess):
-    """The server process.
-
-    Parameters
-    ----------
-    modes : sequence of str
-        Ways of isolation, in the order in which they are tried.
-
-    Attributes
-    ----------
-    mode : str or None
-        How the running server isolates programs; None without a server.
-    """
+    """The server process. The ways of isolation, `modes`, are tried in their order."""
 
     patience = REPLY_SECONDS  # to end all programs
 
     def __init__(self, modes: Sequence[str] = MODES) -> None:
         super().__init__()
         self._modes = modes
-        self.mode: str | None = None
+        self.mode: str | None = None  # how the running server isolates programs; None without a server
         self._folder = ""
 
     def run(self, jobs: Sequence[Job], at_once: int) -> list[Outcome]:
@@ -104,12 +85,8 @@ class Sandbox(KillableProcess):
 
         A program that ends the server has an empty outcome. Only Landlock, the weaker isolation, lets a program try.
 
-        Raises
-        ------
-        StudyError
-            The machine has no means to isolate programs.
-        RuntimeError
-            The server cannot start, or cannot fork: every outcome would be false.
+        StudyError if the machine has no means to isolate programs. RuntimeError if the server cannot start, or cannot
+        fork: every outcome would be false.
         """
         with self.lock:
             found = self._run(dict(enumerate(jobs)), at_once)
@@ -267,14 +244,8 @@ def _run_jobs(runner: Sandbox, jobs: dict[int, Job], at_once: int, found: dict[i
 def described(mode: str, landlock: int, is_root: bool) -> str:
     """One line that says what programs can reach on this machine and what they cannot.
 
-    Parameters
-    ----------
-    mode : str
-        Way of isolation, one of `MODES`.
-    landlock : int
-        Version of Landlock's interface.
-    is_root : bool
-        Whether root starts the server. Programs then run as another user.
+    `landlock` is the version of Landlock's interface. `is_root` says whether root starts the server. Programs then run
+    as another user.
     """
     if mode == "namespaces":
         return "programs run in namespaces of their own: no file, no network and no process of this machine"

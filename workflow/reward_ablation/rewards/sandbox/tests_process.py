@@ -23,16 +23,8 @@ _MODULES = {name: name for name in (*SHARED_MODULES, "numpy")} | {"np": "numpy"}
 def run_tests(tests: list[str], code_before: str, descriptor: int, all_of_them: bool) -> dict[str, Any]:
     """Whether each test passes: {"passed": [true, false], "program_ended": false}; or {"unreadable": reason}.
 
-    Parameters
-    ----------
-    tests : list of str
-        Python code with asserts.
-    code_before : str
-        Code that the program continues.
-    descriptor : int
-        Socket to the process of the program.
-    all_of_them : bool
-        Whether to go on after the first failure. Otherwise the later tests are not run and count as failed.
+    Each test is Python code with asserts. The program continues `code_before`, and `descriptor` is the socket to its
+    process. Without `all_of_them`, the tests after the first failure are not run and count as failed.
     """
     try:
         code = [compile(test, "test.py", "exec") for test in tests]

@@ -80,19 +80,10 @@ _SMALL: dict[type, Callable[[Any], Any]] = {
 
 
 def decode(written: Any, resolve: Callable[[str, Any], Any]) -> Any:
-    """The value of a JSON.
+    """The value of a JSON from `encode`, or of anything else that a hostile sender wrote.
 
-    Parameters
-    ----------
-    written : any JSON value
-        From `encode`, or anything else that a hostile sender wrote.
-    resolve : callable (kind, content) -> object
-        Gives an object that is not plain data.
-
-    Raises
-    ------
-    Exception
-        `written` is not a value. The exception may be of any class.
+    `resolve` takes the kind and the content of an object that is not plain data, and gives the object. If `written` is
+    not a value, an exception of any class is raised.
     """
     if not isinstance(written, list):
         if isinstance(written, dict):
