@@ -19,6 +19,7 @@ from reward_ablation.figures.elements.curves import MOST_POINTS, thinned
 from reward_ablation.figures.elements.style import COLOURS, STYLE, arm_looks, wrapped
 from reward_ablation.figures.evaluation.arms import arms
 from reward_ablation.figures.evaluation.evaluation import evaluation
+from reward_ablation.figures.evaluation.primary import primary
 from reward_ablation.figures.front import title_page
 from reward_ablation.figures.gradients.similarity_parts import similarity_parts
 from reward_ablation.figures.gradients.similarity_steps import similarity_steps
@@ -427,3 +428,23 @@ def test_figures_leave_matplotlibs_settings_alone(made_up):
     drawn_with(made_up("four arms"), "rewards")
     drawn_with(made_up("four arms"), "evaluation")
     assert dict(matplotlib.rcParams) == before
+
+
+def test_an_interval_far_longer_than_the_others_ends_in_an_arrow(made_up):
+    given = made_up("four arms")
+    table = given.tables["paired_differences"].copy()
+    first, *others = table.index[table["family"] == "primary"]
+    table.loc[others, ["estimate", "low", "high"]] = (0.0, -0.01, 0.01)
+    table.loc[first, ["estimate", "low", "high"]] = (0.02, -0.9, 0.9)
+    figure = primary(table, given.tables["evaluation_by_arm"], given.study)
+    panel = figure.axes[0]
+    low, high = panel.get_xlim()
+    assert -0.1 < low < -0.01
+    assert 0.02 < high < 0.1
+    arrows = {drawn.get_marker(): drawn.get_xdata()[0] for drawn in panel.get_lines() if drawn.get_marker() in "<>"}
+    assert arrows == {"<": low, ">": high}
+    assert "Arrows: the interval goes on." in figure.legends[0].get_title().get_text().replace("\n", " ")
+    table.loc[first, ["low", "high"]] = (-0.05, 0.06)
+    assert (
+        "Arrows" not in primary(table, given.tables["evaluation_by_arm"], given.study).legends[0].get_title().get_text()
+    )

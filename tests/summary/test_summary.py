@@ -101,6 +101,16 @@ def test_the_summary_begins_with_the_primary_question(study, tables, cost):
     assert len(told) == len(set(told)) == 6
 
 
+def test_the_pooled_intervals_are_named_as_a_check(study, tables, cost):
+    table = tables["paired_differences"].assign(family="exploratory")
+    first = table.index[0]
+    table.loc[first, ["family", "pooled_low", "pooled_high"]] = ("primary", -0.25, 0.5)
+    words = summary(study, tables | {"paired_differences": table}, cost)
+    row = table.loc[first]
+    assert f"the intervals would be {row['arm']} against {row['baseline']} [−0.250, 0.500]" in words
+    assert "A check, and not the answer" not in summary(study, tables, cost)
+
+
 AN_EARLIER = Declared(
     dataset="test", mode="greedy", metric="format", contrasts=[], declared="2026-01-31T11:00:00Z", digest="1"
 )
