@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -182,6 +183,16 @@ def test_a_missing_file_is_named(tmp_path, missing, told):
     with pytest.raises(StudyError, match=told) as error:
         all_tables(read_study(tmp_path / "study.json"), tmp_path)
     assert str(error.value).startswith(str(tmp_path / missing))
+
+
+@pytest.mark.parametrize("mode", ["greedy", "sampled"])
+def test_answers_without_a_mode_of_the_base_models_are_refused(tmp_path, mode):
+    MadeUpStudy(arms={"first": {"a": 1.0}}).write(tmp_path)
+    path = tmp_path / "evaluation/first-00000000/seed0/gsm8k_test.parquet"
+    answers = pq.read_table(path)
+    pq.write_table(answers.filter(pc.not_equal(answers["mode"].cast("string"), mode)), path)
+    with pytest.raises(StudyError, match="answers other questions than the base model did"):
+        all_tables(read_study(tmp_path / "study.json"), tmp_path)
 
 
 def test_other_questions_than_the_base_models_are_refused(tmp_path):

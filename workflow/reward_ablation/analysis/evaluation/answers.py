@@ -26,7 +26,7 @@ from reward_ablation.analysis.study_file import StudyFile
 
 
 class Answered(NamedTuple):
-    """Results of one arm's models, one for each seed, on one data set in one mode."""
+    """Results of an arm's models, a model a seed, on a data set in a mode."""
 
     metrics: list[str]
     seeds: list[int | None]  # None for the base model
@@ -156,37 +156,37 @@ def difference_rows(
         other = answers[against][mode]
         mean, flags = distribution_of_difference(of_arm, other, arm, against, dataset, means.get(mode))
         columns = tested_columns(mean, of_arm, study.confidence, study.equivalence_margin)
-        columns |= {"pooled_low": np.nan, "pooled_high": np.nan}
-        if is_primary(study, arm, against, dataset, mode) and mode in means and mean.seeds > 1:
-            columns |= pooled_columns(mean, of_arm, other, {arm: 1.0, against: -1.0}, means[mode], study)
+        declared = are_declared(study, arm, against, dataset, mode, of_arm.metrics)
+        columns |= {"family": np.where(declared, "primary", "exploratory"), "pooled_low": np.nan, "pooled_high": np.nan}
+        if declared.any() and mode in means and mean.seeds > 1 and paired_by_seed(of_arm, other):
+            low, high = pooled_ends(mean, of_arm, {arm: 1.0, against: -1.0}, means[mode], study.confidence)
+            columns |= {"pooled_low": np.where(declared, low, np.nan), "pooled_high": np.where(declared, high, np.nan)}
         parts.append(columns | {"mode": mode, "flagged_arms": flags})
     return rows_of_parts(parts, arm=arm, baseline=against, dataset=dataset)
 
 
-def is_primary(study: StudyFile, arm: str, against: str, dataset: str, mode: str) -> bool:
-    """Whether the study declared this comparison."""
+def are_declared(
+    study: StudyFile, arm: str, against: str, dataset: str, mode: str, metrics: Sequence[str]
+) -> np.ndarray:
+    """Whether the study declared the comparison of two arms, by metric."""
     primary = study.primary
     pairs = [(contrast.arm, contrast.against) for contrast in primary.contrasts]
-    return (primary.dataset, primary.mode) == (dataset, mode) and (arm, against) in pairs
+    is_pair = (primary.dataset, primary.mode) == (dataset, mode) and (arm, against) in pairs
+    return is_pair & (np.array(metrics) == primary.metric)
 
 
-def pooled_columns(
-    mean: Distribution,
-    own: Answered,
-    other: Answered,
-    contrast: Mapping[str, float],
-    means: SeedMeans,
-    study: StudyFile,
-) -> Columns:
-    """Ends of the interval of the primary metric if the seeds of all arms differ alike: a check, not the answer."""
-    if not paired_by_seed(own, other) or not means.lends:
-        return {}
-    variance = means.of_contrast(
-        contrast, [seed for seed in own.seeds if seed is not None and seed in other.seeds], pooled=True
-    )
-    ends = intervals(mean._replace(spread=moderated(mean.spread, mean.seeds, variance)), study.confidence)
-    primary = np.array(own.metrics) == study.primary.metric
-    return {f"pooled_{name}": np.where(primary, end, np.nan) for name, end in zip(("low", "high"), ends, strict=True)}
+def pooled_ends(
+    mean: Distribution, own: Answered, contrast: Mapping[str, float], means: SeedMeans, confidence: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Ends of the intervals of a paired difference if the seeds of all arms differ alike: a check, not the answer.
+
+    NaN where the study's arms do not lend each other a variance.
+    """
+    if not means.lends:
+        return np.full_like(mean.estimate, np.nan), np.full_like(mean.estimate, np.nan)
+    seeds = [seed for seed in own.seeds if seed is not None]
+    variance = means.of_contrast(contrast, seeds, pooled=True)
+    return intervals(mean._replace(spread=moderated(mean.spread, mean.seeds, variance)), confidence)
 
 
 def distribution_of_difference(

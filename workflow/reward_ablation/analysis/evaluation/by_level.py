@@ -61,10 +61,7 @@ def differences_by_level(study: StudyFile, root: Path, read: Reader) -> list[pd.
     if not any(groups.values()):
         return []
     arms: dict[str, dict[int | None, np.ndarray]] = {
-        arm: {
-            seed: means[primary.mode].of(primary.metric)
-            for seed, means in sorted(read(primary.dataset, arm).items(), key=lambda of: str(of[0]))
-        }
+        arm: {seed: means[primary.mode].of(primary.metric) for seed, means in read(primary.dataset, arm).items()}
         for arm in study.arm_names
     }
     contrasts = [contrast for contrast in primary.contrasts if {contrast.arm, contrast.against} <= arms.keys()]
@@ -99,7 +96,7 @@ def of_group(
     of_contrast = Limits(limits.low - limits.high, limits.high - limits.low) if limits.finite else UNLIMITED
     inside = {name: {seed: of[group.inside] for seed, of in seeds.items()} for name, seeds in arms.items()}
     apart = {name: minus_rest(seeds, group.inside) for name, seeds in arms.items()}
-    lent = seed_means(inside, limits, study), seed_means(apart, of_contrast, study)
+    lent = lending(inside, limits, study), lending(apart, of_contrast, study)
     label, rows = f"{primary.dataset}, {group.by} {group.name}", []
     for contrast in contrasts:
         own = difference(inside, contrast, label, limits, lent[0], study)
@@ -125,7 +122,7 @@ def minus_rest(seeds: Mapping[int | None, np.ndarray], inside: np.ndarray) -> di
     return dict(zip(seeds, change + share * (values - middle), strict=True))
 
 
-def seed_means(arms: dict[str, dict[int | None, np.ndarray]], limits: Limits, study: StudyFile) -> SeedMeans:
+def lending(arms: dict[str, dict[int | None, np.ndarray]], limits: Limits, study: StudyFile) -> SeedMeans:
     """Means of all arms by seed, from which a contrast borrows a variance."""
     every = sorted({seed for seeds in arms.values() for seed in seeds if seed is not None})
     means = [[seeds[seed].mean() if seed in seeds else np.nan for seed in every] for seeds in arms.values()]

@@ -27,13 +27,13 @@ def learning_curves(study: StudyFile, root: Path, last_steps: dict[str, int]) ->
     for dataset in study.datasets if study.keep_models else []:
         base = means_of_answers(study, root, dataset, BASE)
         at_0 = over_questions(base)
+        steps, models = [], []
         for run in study.runs:
             by_step = means_by_step(study, run, dataset, root, last_steps[run.folder], base)
             curve = {0: at_0} | {step: over_questions(means) for step, means in by_step.items()}
-            parts += [
-                evaluation_of_runs([(run.arm, run.seed, means)], dataset).assign(step=step)
-                for step, means in curve.items()
-            ]
+            steps += [step for step, means in curve.items() for _ in means]
+            models += [(run.arm, run.seed, means) for means in curve.values()]
+        parts.append(evaluation_of_runs(models, dataset).assign(step=steps))
     return parts
 
 

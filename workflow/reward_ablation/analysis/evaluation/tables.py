@@ -94,8 +94,9 @@ def read_question_means(
 ) -> QuestionMeans:
     """Question means of one evaluated model, which must have answered the questions of the base model."""
     path, means = root / study.answers_file(dataset, model), means_of_answers(study, root, dataset, model)
-    as_often = base is None or all(np.array_equal(means[mode].answers, base[mode].answers) for mode in base)
-    if base is not None and not (same_questions(means, base) and as_often):
+    if base is not None and not (
+        same_questions(means, base) and all(np.array_equal(means[mode].answers, base[mode].answers) for mode in base)
+    ):
         raise StudyError(
             f"{path}: answers other questions than the base model did, or not as often; "
             "delete it and run the workflow again"
@@ -253,20 +254,14 @@ def in_order(parts: dict[str, list[pd.DataFrame]], study: StudyFile) -> list[pd.
 
 
 def with_holm(table: pd.DataFrame, study: StudyFile) -> pd.DataFrame:
-    """Differences of one data set, sorted by reference arm, each with its family and Holm's p-value within the family.
+    """Differences of one data set, sorted by reference arm, each with Holm's p-value within its family.
 
     The primary family is what the study declared. All other rows are exploratory: Holm's p-values hold for all arms of
     one mode and metric that are compared with the same arm, and not for everything that is looked at.
     """
     against = list(dict.fromkeys(name for _, name in pairs_of(study)))
     table = table.iloc[table["baseline"].map(against.index).argsort(kind="stable")]
-    primary = study.primary
-    pairs = {(contrast.arm, contrast.against) for contrast in primary.contrasts}
-    declared = np.array([pair in pairs for pair in zip(table["arm"], table["baseline"], strict=True)])
-    for column in ("dataset", "mode", "metric"):
-        declared &= (table[column] == getattr(primary, column)).to_numpy()
-    table = table.assign(family=np.where(declared, "primary", "exploratory"))
-    groups = [np.where(declared, "", table["baseline"]), "mode", "metric", "family"]
+    groups = [np.where(table["family"] == "primary", "", table["baseline"]), "mode", "metric", "family"]
     return table.assign(p_holm=table.groupby(groups)["p"].transform(lambda p: holm(p.to_numpy())))
 
 

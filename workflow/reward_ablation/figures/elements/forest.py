@@ -32,7 +32,7 @@ MOST_LENGTHS = 10
 ARROWS = " Arrows: the interval goes on."
 
 #: Columns of an effect that are drawn.
-NUMBERS = ["estimate", "low", "high", "p_holm"]
+NUMBERS = ["estimate", "low", "high"]
 
 
 class Row(NamedTuple):
@@ -60,7 +60,7 @@ def forest_panels(
 ) -> Figure:
     """Make a figure with a row of panels per data set and mode, and a column of panels per metric.
 
-    `table` has the columns dataset, mode, metric, key, questions, flagged_arms, and the `NUMBERS` of each effect.
+    `table` has the columns dataset, mode, metric, key, questions, flagged_arms, p_holm and the `NUMBERS` of each.
     `rows` are those of each panel, from top to bottom. `label` precedes the metric's name in the label of an x axis,
     such as `effect on`. `family` says in words which tests Holm's correction is over, and `before` begins the legend's
     note. `primary` has the data set, mode and metric of the primary question, whose panel is named primary.
@@ -75,7 +75,8 @@ def forest_panels(
         of_kind = table[(table["dataset"] == dataset) & (table["mode"] == mode)]
         for panel, (metric, name) in zip(panels, metrics.items(), strict=True):
             panel.set_xlim(limits(table[table["metric"] == metric]))
-            forest(panel, rows, of_kind[of_kind["metric"] == metric].set_index("key"), level)
+            effects = of_kind[of_kind["metric"] == metric].set_index("key")
+            forest(panel, rows, effects, effects["p_holm"] < level)
             panel.set_xlabel(f"{label}\n{name}" + (" (primary)" if primary == (dataset, mode, metric) else ""))
             panel.tick_params(axis="x", labelbottom=True)
             panel.tick_params(axis="y", length=0)
@@ -107,11 +108,11 @@ def limits(effects: pd.DataFrame) -> tuple[float, float]:
     return float(low - room), float(high + room)
 
 
-def forest(axes: Axes, rows: Sequence[Row], effects: pd.DataFrame, level: float) -> None:
-    """Draw one effect per row, with a filled point if the effect is significant after Holm's correction.
+def forest(axes: Axes, rows: Sequence[Row], effects: pd.DataFrame, filled: pd.Series) -> None:
+    """Draw one effect per row, with a filled point where `filled` says so, and otherwise with a hollow one.
 
-    The axis has its limits before. `effects` are indexed by the rows' keys. A row without an estimate says so. An
-    effect is significant if its corrected p-value is below `level`.
+    The axis has its limits before. `effects` and `filled` are indexed by the rows' keys. A row without an estimate says
+    so.
     """
     zero_line(axes, vertical=True)
     flagged = set(effects.index[effects["flagged_arms"].notna()])
@@ -121,7 +122,7 @@ def forest(axes: Axes, rows: Sequence[Row], effects: pd.DataFrame, level: float)
             draw_others_in_row(axes, effects["estimate"].reindex(row.others), row_number)
         if row.look is None:
             continue
-        estimate, low, high, p = numbers.get(row.key, [np.nan] * len(NUMBERS))
+        estimate, low, high = numbers.get(row.key, [np.nan] * len(NUMBERS))
         if np.isnan(estimate):
             beside: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": 7, "color": "#808080"}
             axes.annotate("no estimate", (0, row_number), (4, 0), **beside)
@@ -130,7 +131,7 @@ def forest(axes: Axes, rows: Sequence[Row], effects: pd.DataFrame, level: float)
         for end, inside, arrow in zip((low, high), ends or (), "<>", strict=False):
             if end != inside:  # the interval goes on beyond the axis
                 axes.plot(inside, row_number, arrow, color=row.look.colour, markersize=4, clip_on=False)
-        draw_points(axes, row.look, estimate, row_number, across=ends, hollow=not p < level, **POINT)
+        draw_points(axes, row.look, estimate, row_number, across=ends, hollow=not filled[row.key], **POINT)
         if row.key in flagged:
             draw_flag(axes, estimate, row_number)
     axes.set_ylim(len(rows) - 0.5, -0.5)

@@ -32,6 +32,9 @@ ONE_COLUMN = 3.3
 #: Widths in a legend, in inches: a character of a wide name, a character of running text, the line beside a name.
 NAME_CHARACTER, TEXT_CHARACTER, SAMPLE = 0.062, 0.053, 0.65
 
+#: Height of a line of a legend, in inches.
+LEGEND_LINE = 0.16
+
 #: Settings of every figure. Font type 42 embeds fonts as TrueType, so that text stays text. The salt makes the names
 #: inside the files the same each time.
 STYLE: Any = {
@@ -174,7 +177,7 @@ def legend_below(figure: Figure, handles: list[Artist], note: str, most_columns:
     columns = max(1, min(len(handles), most_columns, int((width - 0.2) / (SAMPLE + NAME_CHARACTER * longest))))
     heading = textwrap.fill(note, int((width - 0.3) / TEXT_CHARACTER))
     lines = ceil(len(handles) / columns) + heading.count("\n") + 1
-    figure.set_figheight(figure.get_figheight() + 0.16 * lines + 0.1)
+    figure.set_figheight(figure.get_figheight() + LEGEND_LINE * lines + 0.1)
     legend = figure.legend(
         handles=handles,
         loc="outside lower left",
@@ -199,7 +202,7 @@ def take_caption(figure: Figure) -> str:
     for legend in figure.legends:
         note = legend.get_title().get_text()
         parts.append(" ".join(note.split("\n")))
-        figure.set_figheight(figure.get_figheight() - 0.16 * (note.count("\n") + 1))
+        figure.set_figheight(figure.get_figheight() - LEGEND_LINE * (note.count("\n") + 1))
         legend.set_title("")
         if not legend.get_texts():
             legend.remove()

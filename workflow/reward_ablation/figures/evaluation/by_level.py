@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -31,19 +30,16 @@ def by_level(table: pd.DataFrame, study: StudyFile) -> Figure:
     names = [row.label for row in rows]
     figure = Figure(figsize=(WIDTH, row_height(names) * len(names) + 1.0))
     panels = figure.subplots(1, 2, sharey=True)
-    leaves_out_0 = (table["low"] > 0) | (table["high"] < 0)
-    own = table.assign(p_holm=np.where(leaves_out_0, 0.0, 1.0)).set_index("key")
-    rest = table.drop(columns=["estimate", "low", "high"]).rename(
-        columns={"from_rest": "estimate", "from_rest_low": "low", "from_rest_high": "high"}
-    )
+    own = table.set_index("key")
+    rest = own.assign(estimate=own["from_rest"], low=own["from_rest_low"], high=own["from_rest_high"])
     level = round(1 - study.confidence, 9)
     metric = name_of(study.primary.metric)
-    for panel, effects, label in (
-        (panels[0], own, f"difference in {metric}"),
-        (panels[1], rest.set_index("key"), "minus that at all other questions"),
+    for panel, effects, filled, label in (
+        (panels[0], own, (own["low"] > 0) | (own["high"] < 0), f"difference in {metric}"),
+        (panels[1], rest, rest["p_holm"] < level, "minus that at all other questions"),
     ):
         panel.set_xlim(limits(effects))
-        forest(panel, rows, effects, level)
+        forest(panel, rows, effects, filled)
         panel.set_xlabel(label)
     name_rows(panels[0], names)
     for text, row in zip(panels[0].get_yticklabels(), rows, strict=True):

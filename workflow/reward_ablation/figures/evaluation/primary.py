@@ -51,7 +51,8 @@ def primary(paired_differences: pd.DataFrame, evaluation_by_arm: pd.DataFrame, s
         return figure
     level = round(1 - study.confidence, 9)
     panel.set_xlim(limits(table))
-    forest(panel, rows, table.set_index("key"), level)
+    effects = table.set_index("key")
+    forest(panel, rows, effects, effects["p_holm"] < level)
     panel.set_xlabel(f"difference in {name_of(question.metric)}")
     note = interval_note(study, of_all=" and all questions", detail=", uncorrected")
     if len(labels) > len(rows):
