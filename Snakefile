@@ -3,6 +3,7 @@
 import gc
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 from snakemake.utils import min_version
@@ -15,22 +16,18 @@ from reward_ablation.figures.catalogue import (
     tables_of,
 )
 from reward_ablation.config.base import NAME_PATTERN
+from reward_ablation.start.config_files import check_contents, refuse_command
 from reward_ablation.start.before_jobs import (
     check_before_training,
     check_reward_files,
     check_training_settings,
     share_gpus,
 )
-from reward_ablation.start.command_keys import take_command_keys
-from reward_ablation.start.commands import Commands
 from reward_ablation.start.data_files import check_data_files
 from reward_ablation.start.diverged import with_diverged
 from reward_ablation.start.forks import Forks
-from reward_ablation.start.job_commands import (
-    check_contents,
-    shell_prefix,
-    shorten_failed_commands,
-)
+from reward_ablation.start.handed_config import apply_overrides
+from reward_ablation.start.job_commands import shell_prefix, shorten_failed_commands
 from reward_ablation.system.errors import one_line_errors
 from reward_ablation.start.internals import (
     any_time,
@@ -41,7 +38,6 @@ from reward_ablation.start.internals import (
     watch_failures,
 )
 from reward_ablation.start.looks import describe_study
-from reward_ablation.start.overrides import apply_overrides
 from reward_ablation.start.primary_question import record_question
 from reward_ablation.start.report_pages import ReportPages
 from reward_ablation.start.report_policy import guard_report
@@ -72,7 +68,6 @@ if is_dry_run(workflow):
     os.environ.update(PYTHONDONTWRITEBYTECODE="1")
 with one_line_errors():
     settled = apply_overrides(config, workflow, os.environ, logger.info)
-    command_keys = take_command_keys(config, workflow)
     study = with_diverged(resolve(config, settled.source, Path.cwd()))
     check_working_folder(Path.cwd())
     if is_main(workflow):
@@ -85,7 +80,6 @@ reruns = Reruns(workflow, study)
 with one_line_errors():
     watch_failures(reruns.failed)
 order = Order(study)
-commands = Commands(workflow, study, reruns, results_folder, command_keys)
 pages = ReportPages(config, study, Path(workflow.basedir))
 forks = Forks()
 guard_report()
@@ -133,20 +127,13 @@ report: "workflow/report/workflow.rst"
 localrules:
     all,
     all_figures,
-    budget,
     describe,
     fetch,
     fetch_reward_model,
-    plan,
-    power,
     prepare_evaluation,
     prepare_train,
-    preview,
-    prune,
     report_pages,
-    status,
     summary,
-    verify,
 
 
 include: "workflow/rules/fetch.smk"
@@ -172,12 +159,22 @@ include: "workflow/rules/tables.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/report_pages.smk"
 include: "workflow/rules/report.smk"
-include: "workflow/rules/commands.smk"
 
 
 if study.config.exports:
 
     include: "workflow/rules/export.smk"
+
+
+# These were targets before they became commands of their own.
+for command in ("plan", "status", "preview", "power", "budget", "verify", "prune"):
+
+    rule:
+        name:
+            command
+        input:
+            partial(refuse_command, command, workflow.configfiles),
+        localrule: True
 
 
 rule all:
@@ -208,7 +205,6 @@ onstart:
     # so that nobody waits for it.
     with one_line_errors():
         settled.check(workflow)
-        command_keys.check_start()
         check_variables(
             study.config, os.environ, reruns.trains, reruns.scorings() > 0
         )
@@ -223,4 +219,4 @@ onstart:
         results_folder.claim()
         if changes_files(workflow):
             record_question(study, reruns.trains, reruns.describes, logger.info)
-    commands.announce(logger.info)
+        reruns.announce(logger.info)

@@ -1,4 +1,4 @@
-"""The widest primary interval by `snakemake budget`, beside equal seeds for all arms, in random studies.
+"""The widest primary interval by `reward-ablation budget`, beside equal seeds for all arms, in random studies.
 
     python benchmarks/budget.py --json FILE [--studies 200]
 

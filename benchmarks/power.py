@@ -1,4 +1,4 @@
-"""Power and interval lengths: the forecast of `snakemake power` against simulated studies.
+"""Power and interval lengths: the forecast of `reward-ablation power` against simulated studies.
 
     python benchmarks/power.py --json FILE [--studies 1600]
 

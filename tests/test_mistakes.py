@@ -12,7 +12,7 @@ import pytest
 from configs import CONFIG, changed
 from reward_ablation.data.problems import PrepareSpec, prepare
 from reward_ablation.rewards.load import load_component
-from reward_ablation.start.job_commands import check_config_files
+from reward_ablation.start.config_files import check_config_files
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.exit_status import may_pass
@@ -200,7 +200,7 @@ def test_in_the_text_of_a_config(tmp_path, text, line):
     path = tmp_path / "study.yaml"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(StudyError) as error:
-        check_config_files(["snakemake", "plan", "--configfile", str(path)])
+        check_config_files(["snakemake", "--configfile", str(path)])
     assert str(error.value).startswith(f"{path}: {line}")
 
 

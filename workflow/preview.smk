@@ -1,4 +1,4 @@
-"""The tables, figures and summary of the finished part of a study. Only `snakemake preview` starts this workflow.
+"""The tables, figures and summary of the finished part of a study. Only `reward-ablation preview` starts this workflow.
 
 It works in the folder `.work` of the preview, where `rules.json` says what is finished.
 """

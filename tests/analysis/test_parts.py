@@ -1,4 +1,4 @@
-"""The commands of all tables and of the summary accept parts of a study, as in `snakemake preview`."""
+"""The commands of all tables and of the summary accept parts of a study, as in `reward-ablation preview`."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The integer program of `snakemake budget`, against all choices of small studies and calculations by hand."""
+"""The integer program of `reward-ablation budget`, against all choices of small studies and calculations by hand."""
 
 from itertools import product
 from math import sqrt

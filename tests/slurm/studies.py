@@ -129,6 +129,11 @@ class ClusterStudy:
         command += ["--profile", str(ROOT / "profiles" / "slurm"), "--latency-wait", "5"]
         return [*command, "--slurm-study-site", "site.yaml", "--slurm-study-poll", "1", *arguments]
 
+    def status(self) -> subprocess.CompletedProcess[str]:
+        """What `reward-ablation status` says."""
+        command = [sys.executable, "-m", "reward_ablation.start.command_line", "status", "config.yaml"]
+        return subprocess.run(command, cwd=self.folder, env=self.environment, capture_output=True, text=True)
+
     def start(self, *arguments: str, log: str = "start.log") -> subprocess.Popen:
         """Start Snakemake and go on; what it prints goes to a file in the folder."""
         with (self.folder / log).open("w") as file:

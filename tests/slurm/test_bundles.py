@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 
 import pytest
 
@@ -172,8 +171,6 @@ def test_a_run_knows_that_its_job_goes_on(evaluated: ClusterStudy, undisturbed: 
 
 
 def test_status_of_a_bundled_study(evaluated: ClusterStudy):
-    result = subprocess.run(
-        evaluated.command("status"), cwd=evaluated.folder, env=evaluated.environment, capture_output=True, text=True
-    )
+    result = evaluated.status()
     assert result.returncode == 0, result.stdout + result.stderr
     assert "2 runs: 2 done\n" in result.stdout

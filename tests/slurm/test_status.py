@@ -1,9 +1,8 @@
-"""`snakemake status` of a study with running and waiting runs on a real cluster."""
+"""`reward-ablation status` of a study with running and waiting runs on a real cluster."""
 
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -16,9 +15,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 def status_of(study: ClusterStudy) -> str:
     """What the command prints."""
-    result = subprocess.run(
-        study.command("status"), cwd=study.folder, env=study.environment, capture_output=True, text=True
-    )
+    result = study.status()
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout
 

@@ -1,4 +1,4 @@
-"""`snakemake budget` without Snakemake: its output, its file, and refused values."""
+"""`reward-ablation budget` without Snakemake: its output, its file, and refused values."""
 
 import pytest
 import yaml
@@ -78,16 +78,16 @@ def test_without_a_word_on_seeds_a_default_is_named(three_arms, tmp_path):
 @pytest.mark.parametrize(
     ("keys", "says"),
     [
-        ({"hours": "many"}, "hours: 'many' is not a number above 0"),
+        ({"hours": 0.0}, "--hours: 0.0 is not a number above 0"),
         ({"hours": 3}, "hours: 3 hours do not pay for two seeds of each arm that is needed; the least is 4"),
-        ({"gpu_hours": 3}, "gpu_hours: the study has no GPU: launch.gpus is 0; state --config hours=40"),
-        ({"run_hours": -1}, "run_hours: -1 is not a number above 0"),
+        ({"gpu_hours": 3}, "--gpu-hours: the study has no GPU: launch.gpus is 0; state --hours 40"),
+        ({"run_hours": -1}, "--run-hours: -1 is not a number above 0"),
         ({"weights": 3}, "weights: write a number for each arm"),
         ({"weights": {"a": 3}}, "weights: 'a' is not an arm of a primary contrast; arms: b, c"),
         ({"weights": {"b": 0}}, "weights: 0 is not a number above 0"),
         ({"write": "../budget.yaml"}, "write: .* is not a YAML file below this folder"),
-        ({"write": "study.yaml"}, "write: study.yaml exists and was not written by `snakemake budget`"),
-        ({"seed_sd": 0}, "seed_sd: 0 is not a number above 0"),
+        ({"write": "study.yaml"}, "--write: study.yaml exists, and this command did not write it"),
+        ({"seed_sd": 0}, "--seed-sd: 0 is not a number above 0"),
     ],
 )
 def test_bad_values_are_refused_in_a_line(three_arms, tmp_path, keys, says):

@@ -7,10 +7,9 @@ import shutil
 import pytest
 
 from reward_ablation.start.damage import NAMELESS, Damage
-from reward_ablation.start.history import read_history
-from reward_ablation.start.plan import DAMAGED, PUT_BACK, plan_of
+from reward_ablation.start.decide import DAMAGED, PUT_BACK, Decisions
+from reward_ablation.start.plan import plan_of
 from reward_ablation.start.plan_text import DAMAGED_RESULTS, plan_text, summary
-from reward_ablation.start.stale import PresentInputs
 from reward_ablation.start.status import State, read_status
 from reward_ablation.start.status_text import status_text
 from reward_ablation.study.answers_record import FORM, NAMING
@@ -43,9 +42,8 @@ def run(left):
     return left.runs[0]
 
 
-def plan_for(left, **kept):
-    history = read_history(left.root / "runs", left.study.runs)
-    return plan_of(left.study, history, PresentInputs(left.study), **kept)
+def plan_for(left, evaluations=(), **kept):
+    return plan_of(Decisions(left.study, **kept), evaluations=evaluations, scorings=0)
 
 
 def of_run(left, run):
@@ -181,7 +179,7 @@ def test_answers_of_an_earlier_training_are_made_again(left, run):
     folder = f"{left.study.answers_folder}/{run.name}"
     files = [f"{folder}/{dataset}.parquet", f"{folder}/{dataset}.steps.parquet"]
     assert Damage(left.study).all_answers() == dict.fromkeys(files, "is of an earlier training of the run")
-    status = status_text(read_status(left.study, PresentInputs(left.study), [], now=NOW))
+    status = status_text(read_status(Decisions(left.study), [], now=NOW))
     assert "evaluations: 7 of 9 done" in status
     line = f"damaged: results/study/{files[0]} is of an earlier training of the run; the answers are made again"
     assert line in status.splitlines()
@@ -213,7 +211,7 @@ def test_plan_and_status_say_what_is_damaged_in_a_line_each(left, run):
     assert line in plan_text(plan).splitlines()
     assert summary(plan).startswith("study study: 1 run to train (its files are damaged); about ")
 
-    status = read_status(left.study, PresentInputs(left.study), [], now=NOW)
+    status = read_status(Decisions(left.study), [], now=NOW)
     assert status.runs[0].state is State.DAMAGED
     text = status_text(status).splitlines()
     assert text[0] == "study study, 4 runs: 3 done, 1 damaged"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reward_ablation.start.plan import differences
+from reward_ablation.start.differences import differences
 
 SPEC = {
     "model": {"source": "hub", "id": "a/b", "revision": "7ae557604adf67be50417f59c2c2f167def9a775"},

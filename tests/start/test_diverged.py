@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from reward_ablation.start.decide import Decisions
 from reward_ablation.start.diverged import with_diverged
-from reward_ablation.start.history import read_history
 from reward_ablation.start.plan import plan_of
 from reward_ablation.start.plan_text import plan_text
-from reward_ablation.start.stale import PresentInputs
 from reward_ablation.start.status import State, read_status
 from reward_ablation.start.status_text import status_text
 from reward_ablation.study.diverged import record_divergence
@@ -41,11 +40,10 @@ def test_a_run_that_diverged_is_left_out_and_named(study):
     assert found.warnings[-1].endswith(f"left out of evaluations, tables and figures: {first} at step 2")
     assert not any(first in file for file in [*found.scores, *found.exports])
     assert found.digest != study.digest  # so that study.json is written again
-    history, present = read_history(study.root / study.config.root / "runs", found.runs), PresentInputs(found)
-    plan = plan_of(found, history, present)
+    plan = plan_of(Decisions(found))
     assert [planned.run.name for planned in plan.training] == others
     assert "no training, 1 run: diverged at step 2, left out; to train it again, delete its folder" in plan_text(plan)
-    status = read_status(found, present, [])
+    status = read_status(Decisions(found), [])
     assert status.runs[0].state is State.DIVERGED
     assert "1 diverged, " in status_text(status)
 

@@ -2,11 +2,10 @@
 
 import pytest
 
+from reward_ablation.start.decide import Decisions
 from reward_ablation.start.evaluations import BASE, FINAL, KEPT, Evaluation, evaluation_of
-from reward_ablation.start.history import read_history
 from reward_ablation.start.plan import plan_of
 from reward_ablation.start.plan_text import plan_text, summary
-from reward_ablation.start.stale import PresentInputs
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.files import write_json
 
@@ -31,8 +30,7 @@ def plan_for(config, root, *asked, **settings):
         model = "base" if kind == BASE else names[number]
         ending = ".steps" if kind == KEPT else ""
         evaluations.append(evaluation_of(f"{folder}/{model}/{dataset}{ending}.parquet", model))
-    history = read_history(root / study.config.root / "runs", study.runs)
-    return plan_of(study, history, PresentInputs(study), evaluations=evaluations)
+    return plan_of(Decisions(study), evaluations=evaluations)
 
 
 def record(config, root, model, seconds, models=1, kind="", **changes):
@@ -129,11 +127,10 @@ def test_files_that_metrics_score_are_told(config, tmp_path):
     left = LeftBehind(study)
     for run in left.runs:
         left.finish(run, attempt(10))
-    history = read_history(tmp_path / study.config.root / "runs", study.runs)
-    plan = plan_of(study, history, PresentInputs(study), scorings=5)
+    plan = plan_of(Decisions(study), evaluations=(), scorings=5)
     line = "5 files of answers to score, by the metrics flat, form"
     assert plan_text(plan).splitlines()[0] == "study study: 0 of 4 runs to train, 5 files of answers to score"
     assert plan_text(plan).splitlines()[-2:] == ["", line]
     assert summary(plan) == f"study study: {line}"
-    one = plan_of(study, history, PresentInputs(study), scorings=1)
+    one = plan_of(Decisions(study), evaluations=(), scorings=1)
     assert "to train, 1 file of answers to score\n" in plan_text(one)

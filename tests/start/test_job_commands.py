@@ -11,11 +11,8 @@ from pathlib import Path
 import pytest
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from reward_ablation.start.job_commands import (
-    check_config_files,
-    shell_prefix,
-    shorten_failed_commands,
-)
+from reward_ablation.start.config_files import check_config_files
+from reward_ablation.start.job_commands import shell_prefix, shorten_failed_commands
 from reward_ablation.system.errors import StudyError
 
 HOSTILE = 'a b/it\'s "$(touch PWNED)" `touch PWNED` {wildcards} \\ *'

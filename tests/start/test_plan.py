@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reward_ablation.start.history import read_history
+from reward_ablation.start.decide import Decisions
 from reward_ablation.start.plan import plan_of
 from reward_ablation.start.plan_text import plan_text, seeds, summary
 from reward_ablation.start.stale import PresentInputs
@@ -19,7 +19,7 @@ QUESTION = "primary question: accuracy_strict on test (greedy): b against a"
 
 def plan_for(config, root, **kept):
     study = resolve(config, "study.yaml", root)
-    return plan_of(study, read_history(root / study.config.root / "runs", study.runs), PresentInputs(study), **kept)
+    return plan_of(Decisions(study, **kept), evaluations=(), scorings=0)
 
 
 def finish(config, root, *names, seconds=20.0, name="run.json", **changes):
@@ -84,7 +84,7 @@ def test_reasons_are_told_once_with_their_arms_and_seeds(config, tmp_path):
         "primary question: accuracy_strict on test (greedy): b, c against a; to be declared at the next",
         "    start, after 4 runs were there",
         "",
-        "2 finished runs of other configs here; `snakemake prune` lists what is not needed",
+        "2 finished runs of other configs here; `reward-ablation prune` lists what is not needed",
         "",
         # 7 runs of 10 steps, an hour for 10 steps, 2 GPUs: 7 x 1 x 2.
         "about 14 GPU hours: 70 steps of 360 s on 2 GPUs, from 4 finished runs",

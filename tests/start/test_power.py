@@ -1,4 +1,4 @@
-"""`snakemake power` without Snakemake: refused values, its output, and its file."""
+"""`reward-ablation power` without Snakemake: refused values, its output, and its file."""
 
 import pandas as pd
 import pytest
@@ -54,16 +54,14 @@ def test_nothing_reaches_the_terminal_raw(config, tmp_path):
 @pytest.mark.parametrize(
     ("keys", "says"),
     [
-        ({}, "no arm has two finished seeds.*add --config pilot=FOLDER"),
-        ({"seed_sd": "much"}, "seed_sd: 'much' is not a number above 0"),
-        ({"seed_sd": True}, "seed_sd: True is not a number above 0"),
-        ({"seed_sd": float("nan")}, "seed_sd: nan is not a number above 0"),
+        ({}, "no arm has two finished seeds.*add --pilot FOLDER"),
+        ({"seed_sd": -0.1}, "--seed-sd: -0.1 is not a number above 0; state a number, such as --seed-sd 0.02"),
+        ({"seed_sd": float("nan")}, "--seed-sd: nan is not a number above 0"),
         ({"seed_sd": 0.02, "effect": []}, "effect: state one to three effects"),
-        ({"seed_sd": 0.02, "effect": 1.0}, "effect: state one to three effects, each below 1"),
-        ({"seed_sd": 0.02, "effect": {"a": 1}}, "effect: .* is not a number above 0"),
+        ({"seed_sd": 0.02, "effect": [1.0]}, "--effect: state one to three effects, each below 1"),
+        ({"seed_sd": 0.02, "effect": [0.1, 0.0]}, "--effect: 0.0 is not a number above 0"),
         ({"seed_sd": 0.02, "mean": 1.2}, "mean: state a mean of the metric between 0 and 1"),
         ({"seed_sd": 0.02, "questions": 1.5}, r"questions: 1\.5 is not a number of questions"),
-        ({"pilot": 3}, "pilot: 3 is not a folder"),
         ({"pilot": "nowhere"}, "pilot: nowhere: not a study's results folder"),
     ],
 )
@@ -94,8 +92,8 @@ def test_the_size_of_a_data_set_is_stated_prepared_or_configured(study, config, 
 def test_effects_that_are_looked_for():
     assert effects_of(None, SHARE, None) == [0.05, 0.1]
     assert effects_of(None, SHARE, 0.03) == [0.03]
-    assert effects_of("1e-2", SHARE, None) == [0.01]
+    assert effects_of([1e-2], SHARE, None) == [0.01]
     assert effects_of([5, 10], COUNT, None) == [5, 10]
     with pytest.raises(StudyError, match="this metric has no limits"):
         effects_of(None, COUNT, None)
-    assert positive("seed_sd", "2e-2") == 0.02
+    assert positive("seed_sd", 2e-2) == 0.02

@@ -10,7 +10,6 @@ import pytest
 
 from reward_ablation.start import prune
 from reward_ablation.start.prune import (
-    asked_for,
     delete,
     in_trash,
     prune_text,
@@ -21,7 +20,6 @@ from reward_ablation.start.prune import (
 )
 from reward_ablation.study.resolve import resolve
 from reward_ablation.study.run_folder import PRUNED, UNFINISHED
-from reward_ablation.system.errors import StudyError
 from reward_ablation.system.locks import take
 
 OLD = time.time() - 86400
@@ -322,7 +320,7 @@ def test_the_list_has_a_line_for_each_arm_and_kind(config, tmp_path, root):
     assert lines[0] == "study study does not need:"
     [runs] = [line for line in lines if "results/study/runs/b-" in line]
     assert runs.endswith(": 2 × finished run of another config, unknown hours, to the trash")
-    deletes = "`snakemake prune --config delete=yes` deletes it, but moves what cost more than 1 hour"
+    deletes = "`reward-ablation prune --delete` deletes it, but moves what cost more than 1 hour"
     assert lines[-1].endswith(f" in all; {deletes} to results/study/trash")
 
 
@@ -366,7 +364,7 @@ def test_what_cost_more_than_an_hour_goes_to_the_trash_with_all_of_its_run(confi
         str(PurePath(file).parent) for file in moved if file.startswith("evaluation") and ".unfinished" not in file
     }
     if to_trash:
-        assert "until `snakemake prune --config empty_trash=yes` deletes it for good" in prune_text(
+        assert "until `reward-ablation prune --empty-trash` deletes it for good" in prune_text(
             study, [], in_trash(study)
         )
     remove(study, in_trash(study), to_trash=False, tell=told.append)
@@ -424,34 +422,6 @@ def test_a_trash_that_is_a_link_is_left_alone(config, tmp_path, root):
     remove(study, unneeded(study), to_trash=True, tell=lambda line: None)
     assert (run / "run.json").is_file()
     assert files_of(tmp_path / "other") == {str(other.relative_to(tmp_path / "other"))}
-
-
-@pytest.mark.parametrize(
-    ("keys", "asked"),
-    [
-        ({}, None),
-        ({"delete": True}, "delete"),
-        ({"delete": "yes"}, "delete"),
-        ({"delete": False}, None),
-        ({"delete": "no", "empty_trash": "yes"}, "empty_trash"),
-    ],
-)
-def test_a_change_is_asked_for_by_a_key(keys, asked):
-    assert asked_for(keys) == asked
-
-
-@pytest.mark.parametrize(
-    ("keys", "says"),
-    [
-        ({"delete": "all"}, "delete: 'all' is not yes or no; write --config delete=yes"),
-        ({"empty_trash": 1.5}, "empty_trash: 1.5 is not yes or no"),
-        ({"delete": [1]}, "delete: .1. is not yes or no"),
-        ({"delete": True, "empty_trash": True}, "delete and empty_trash at once; run one after the other"),
-    ],
-)
-def test_no_other_word_deletes(keys, says):
-    with pytest.raises(StudyError, match=says):
-        asked_for(keys)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,8 @@ from reward_ablation.study.core_digest import deciding_digest
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.files import sha256
 
+from .left_behind import LeftBehind
+
 #: What is asked of Snakemake's workflow in a job.
 IN_A_JOB = SimpleNamespace(
     is_main_process=False, dag_settings=SimpleNamespace(rerun_triggers=["params"]), execution_settings=SimpleNamespace()
@@ -115,17 +117,20 @@ class Wildcards(SimpleNamespace):
 
 def workflow_with(**more):
     """What is asked of Snakemake's workflow while it plans."""
-    persistence = SimpleNamespace(input_changed=lambda job, file=None: ["changed"])
-    return SimpleNamespace(**vars(IN_A_JOB), persistence=persistence, **more)
+    compared = ("params_changed", "input_changed", "code_changed", "software_stack_changed")
+    persistence = SimpleNamespace(**{name: lambda job, file=None: ["changed"] for name in compared})
+    dag = SimpleNamespace(forcefiles=set())
+    return SimpleNamespace(**{**vars(IN_A_JOB), "is_main_process": True}, persistence=persistence, dag=dag, **more)
 
 
 @pytest.mark.parametrize("of_run", [False, True])
 def test_inputs_of_answers_are_ancient_once_these_are_there(evaluated, tmp_path, of_run):
     study, dataset, files, _ = evaluated
     run = next(iter(study.runs))
-    reruns = Reruns(workflow_with(), study)
     paths = {name: [str(path.relative_to(tmp_path))] for name, path in files.items()}
+    LeftBehind(study).finish(study.runs[run])
     for there in (False, True):
+        reruns = Reruns(workflow_with(), study)
         inputs = reruns.inputs_of_answers(Wildcards(run=run) if of_run else Wildcards())
         if of_run:
             assert inputs.pop("run") == f"{study.config.root}/runs/{run}/run.json"
@@ -134,17 +139,17 @@ def test_inputs_of_answers_are_ancient_once_these_are_there(evaluated, tmp_path,
         assert is_flagged(inputs["model"][0], "ancient") == (there or of_run)  # a run's own record stands for it
         answers = tmp_path / study.config.root / study.answers_folder / (run if of_run else "base")
         answers.mkdir(parents=True, exist_ok=True)
-        (answers / f"{dataset}.parquet").touch()
+        (answers / f"{dataset}.parquet").write_text("answers")
 
 
-def test_another_set_of_inputs_is_no_reason_to_evaluate(evaluated):
-    """All evaluation sets are inputs of one job: one that is taken out must not have every run evaluated."""
+def test_snakemakes_own_record_is_no_reason_to_evaluate(evaluated):
+    """Such as another set of inputs: an evaluation set that is taken out must not have every run evaluated."""
     workflow = workflow_with()
     Reruns(workflow, evaluated[0]).inputs_of_answers(Wildcards())
-    changed = workflow.persistence.input_changed
     evaluation, other = (SimpleNamespace(rule=SimpleNamespace(name=name)) for name in ("evaluate", "tables_training"))
-    assert (changed(evaluation), changed(evaluation, file="a")) == ([], False)
-    assert changed(other) == ["changed"]
+    for changed in vars(workflow.persistence).values():
+        assert (changed(evaluation), changed(evaluation, file="a")) == ([], False)
+        assert changed(other) == ["changed"]
 
 
 @pytest.mark.parametrize(
@@ -154,7 +159,7 @@ def test_another_set_of_inputs_is_no_reason_to_evaluate(evaluated):
         (3, 5, 1, True),
         (None, 3, 1, False),
         (1, None, 1, False),
-        (5, 3, None, False),  # the base model is fetched, and may be another one
+        (5, 3, None, True),  # the base model is fetched; the next start compares it with the answers'
     ],
 )
 def test_scores_stay_beside_their_answers(evaluated, tmp_path, answers, scores, model, stays):
@@ -169,7 +174,7 @@ def test_scores_stay_beside_their_answers(evaluated, tmp_path, answers, scores, 
     for file, time in times.items():
         path = tmp_path / study.config.root / file
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
+        path.write_text("written")
         os.utime(path, (time or 0, time or 0))
         if time is None:
             path.unlink()

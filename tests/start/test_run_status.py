@@ -11,9 +11,9 @@ import pytest
 
 from reward_ablation.cluster.job_names import job_name, prefix
 from reward_ablation.cluster.slurm import SlurmJob
+from reward_ablation.start.decide import Decisions
 from reward_ablation.start.history import is_held
 from reward_ablation.start.signs import BRIEF, Signs
-from reward_ablation.start.stale import PresentInputs
 from reward_ablation.start.status import SILENT, State, read_status
 from reward_ablation.study.core_digest import training_modules
 from reward_ablation.study.heartbeat import STARTING, TRAINING
@@ -43,7 +43,7 @@ def run(left):
 
 def look(left, *jobs, **kept):
     """The status of the first run."""
-    status = read_status(left.study, PresentInputs(left.study), list(jobs), now=NOW, **kept)
+    status = read_status(Decisions(left.study, **kept), list(jobs), now=NOW)
     assert [each.state for each in status.runs[1:]] == [State.NOT_STARTED] * 3
     return status.runs[0]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from reward_ablation.start.stale import PresentInputs
+from reward_ablation.start.decide import Decisions
 from reward_ablation.start.status import State, ask_slurm, read_status
 from reward_ablation.start.status_text import status_text
 from reward_ablation.study.resolve import resolve
@@ -33,7 +33,7 @@ def left(config, tmp_path):
 
 
 def status_of(left):
-    return read_status(left.study, PresentInputs(left.study), [], now=NOW)
+    return read_status(Decisions(left.study), [], now=NOW)
 
 
 def test_answers_are_counted_and_those_of_runs_that_are_to_be_trained_are_not(left):
@@ -162,7 +162,8 @@ class Small:
         return [*command, "--directory", str(self.folder), "--cores", "1", "--configfile", "config.yaml"]
 
     def status(self, *arguments: str) -> str:
-        result = subprocess.run(self.command("status", *arguments), cwd=self.folder, capture_output=True, text=True)
+        command = [sys.executable, "-m", "reward_ablation.start.command_line", "status", "config.yaml", *arguments]
+        result = subprocess.run(command, cwd=self.folder, capture_output=True, text=True)
         assert result.returncode == 0, result.stdout + result.stderr
         return result.stdout
 
@@ -222,12 +223,3 @@ def test_a_study_is_asked_before_while_and_after_it_is_trained(tmp_path):
     assert text.startswith("study small, 2 runs: 1 failed, 1 done\n")
     assert f"    error: no luck\n    log: {log.relative_to(tmp_path)}\n" in text
     assert State.FAILED in text
-
-
-@pytest.mark.slow
-def test_nothing_else_is_made_beside_the_status(tmp_path):
-    small = Small(tmp_path)
-    result = subprocess.run(small.command("status", "fetch"), cwd=tmp_path, capture_output=True, text=True)
-    assert result.returncode == 1
-    assert "error: status: cannot be combined with the target fetch; run one after the other" in result.stderr
-    assert not (tmp_path / "results").exists()

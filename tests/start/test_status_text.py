@@ -6,7 +6,7 @@ import pytest
 
 from reward_ablation.cluster.job_names import job_name, prefix
 from reward_ablation.cluster.slurm import SlurmJob
-from reward_ablation.start.stale import PresentInputs
+from reward_ablation.start.decide import Decisions
 from reward_ablation.start.status import SILENT, read_status
 from reward_ablation.start.status_text import WIDTH, status_text
 from reward_ablation.study.heartbeat import SAVING
@@ -39,7 +39,7 @@ def jobs_of(left, **states):
 
 
 def text_of(left, *jobs):
-    return status_text(read_status(left.study, PresentInputs(left.study), list(jobs), now=NOW))
+    return status_text(read_status(Decisions(left.study), list(jobs), now=NOW))
 
 
 def rows_of(text):
@@ -166,5 +166,5 @@ def test_arms_by_the_thousand_are_not_all_told(config, tmp_path):
 
 def test_what_slurm_does_not_say_is_told(config, tmp_path):
     left = LeftBehind(resolve(config, "study.yaml", tmp_path))
-    text = status_text(read_status(left.study, PresentInputs(left.study), []), "squeue: no answer within 10 s")
+    text = status_text(read_status(Decisions(left.study), []), "squeue: no answer within 10 s")
     assert "which runs wait at Slurm is not known: squeue: no answer within 10 s" in text.splitlines()

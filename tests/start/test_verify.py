@@ -1,4 +1,4 @@
-"""`snakemake verify` reads every recorded file: it finds damage of any kind, and whole results pass."""
+"""`reward-ablation verify` reads every recorded file: it finds damage of any kind, and whole results pass."""
 
 import shutil
 

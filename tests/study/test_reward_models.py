@@ -18,7 +18,7 @@ from reward_ablation.system.errors import StudyError
 
 COMMIT = "a" * 40
 PLACE = '{"taste":{"model":"models/rm"}}'
-IN_A_JOB = SimpleNamespace(is_main_process=False)
+IN_A_JOB = SimpleNamespace(is_main_process=False, dag_settings=SimpleNamespace(rerun_triggers=["params"]))
 
 
 @pytest.fixture

@@ -9,13 +9,12 @@ import pytest
 from configs import changed
 from reward_ablation.analysis.claims.words import withdrawn
 from reward_ablation.analysis.study_file import as_its_runs_say, read_study
-from reward_ablation.start.history import read_history
+from reward_ablation.start.decide import Decisions
 from reward_ablation.start.looks import looks_line
 from reward_ablation.start.plan import plan_of
 from reward_ablation.start.primary_question import claims_line, primary_line, record_question
 from reward_ablation.start.prune import in_trash, remove, unneeded
 from reward_ablation.start.report_pages import ReportPages
-from reward_ablation.start.stale import PresentInputs
 from reward_ablation.study.declarations import declarations
 from reward_ablation.study.looks import LooksPlan, read_recorded_looks
 from reward_ablation.study.resolve import resolve
@@ -275,7 +274,7 @@ def test_runs_that_are_put_aside_for_a_declaration(folder, recorded):
     (folder.root / "aside").rename(folder.path / "runs")
     assert folder.primary[1] == (4 if recorded else None)
     study = folder.study
-    planned = plan_of(study, read_history(folder.path / "runs", study.runs), PresentInputs(study), True)
+    planned = plan_of(Decisions(study))
     words = "after 4 runs were there" if recorded else "not known whether before the first run"
     assert planned.primary.endswith(f", {words}")
     pages = {name: folder.root / f"{name}.html" for name in ("config", "arms", "environment", "commands")}

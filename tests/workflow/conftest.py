@@ -18,7 +18,7 @@ import yaml
 from reward_ablation.system.locks import wait_for
 
 from .browser import Browser, missing_programs
-from .starting import snakemake
+from .starting import command_line, snakemake
 
 ROOT = Path(__file__).parents[2]
 
@@ -77,6 +77,12 @@ class Study:
         options = ["--snakefile", str(ROOT / "Snakefile"), "--directory", str(self.folder), "--cores", "2"]
         options += ["--configfile", config, *arguments]
         return snakemake(options, self.folder, ROOT / "workflow", os.environ)
+
+    def command(self, name: str, *options: str) -> subprocess.CompletedProcess:
+        """What `reward-ablation NAME config.yaml OPTIONS` does in the folder."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / "config.yaml").write_text(yaml.safe_dump(self.config, sort_keys=False))
+        return command_line(self.folder, ROOT / "workflow", os.environ, name, "config.yaml", *options)
 
     def planned(self, *targets: str) -> dict[str, int]:
         """Jobs of a dry run, by rule."""

@@ -1,4 +1,4 @@
-"""A tiny study with its own code, for tests that edit it and see what `snakemake plan` says and what is trained."""
+"""A tiny study with its own code, for tests that edit it and see what the plan says and what is trained."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import yaml
 from reward_ablation.data.word_problems import generate
 
 from .conftest import ROOT, TINY, Study
-from .starting import snakemake
+from .starting import command_line, snakemake
 
 REWARDS = '''
 """A user's reward, which imports a file of the user's."""
@@ -129,11 +129,22 @@ class Bench:
         """Start Snakemake; what it prints."""
         result = self.start(*arguments)
         assert result.returncode == 0, result.stdout + result.stderr
-        return result.stdout if arguments[0] in ("plan", "prune") else result.stdout + result.stderr
+        return result.stdout + result.stderr
 
-    def refused(self, *arguments: str) -> str:
-        """Start Snakemake, which must end with one line; the line."""
-        result = self.start(*arguments)
+    def ask(self, name: str, *options: str) -> subprocess.CompletedProcess[str]:
+        """What `reward-ablation NAME config.yaml OPTIONS` does."""
+        (self.folder / "config.yaml").write_text(yaml.safe_dump(self.config, sort_keys=False))
+        return command_line(self.folder, self.code / "workflow", self.environment, name, "config.yaml", *options)
+
+    def told(self, name: str, *options: str) -> str:
+        """What a command prints that ends well."""
+        result = self.ask(name, *options)
+        assert result.returncode == 0, result.stdout + result.stderr
+        return result.stdout
+
+    def refused(self, name: str, *options: str) -> str:
+        """The one line with which a command ends that is refused."""
+        result = self.ask(name, *options)
         assert result.returncode == 1, result.stdout + result.stderr
         assert "Traceback" not in result.stderr
         [line] = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
@@ -157,11 +168,11 @@ class Bench:
             process.wait()
 
     def plan(self, *arguments: str) -> str:
-        """What `snakemake plan` prints."""
-        return self.snakemake("plan", *arguments)
+        """What `reward-ablation plan` prints."""
+        return self.told("plan", *arguments)
 
     def planned(self, *arguments: str) -> int:
-        """Number of runs to train, by `snakemake plan`."""
+        """Number of runs to train, by `reward-ablation plan`."""
         found = re.search(r"^study \w+: (\d+) of \d+ runs? to train\b", self.plan(*arguments), re.MULTILINE)
         return int(found[1])
 

@@ -51,6 +51,15 @@ def snakemake(
     return subprocess.CompletedProcess(["snakemake", *arguments], process.exitcode, *told)
 
 
+def command_line(
+    folder: Path, library: Path, environment: Mapping[str, str], *words: str
+) -> subprocess.CompletedProcess[str]:
+    """What `reward-ablation WORDS` does in a folder, with the library in the folder `library`."""
+    command = [sys.executable, "-m", "reward_ablation.start.command_line", *words]
+    variables = {**environment, "PYTHONPATH": str(library)}
+    return subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True)
+
+
 def _start(arguments: list[str], folder: str, library: str, environment: dict[str, str], outputs: list[str]) -> None:
     """Be `python -m snakemake` with these arguments."""
     for number, file in enumerate(outputs, start=1):

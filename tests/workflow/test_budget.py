@@ -1,4 +1,4 @@
-"""`snakemake budget` in Snakemake itself: its file makes the chosen study."""
+"""`reward-ablation budget`: its file makes the chosen study."""
 
 import re
 
@@ -9,7 +9,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_the_written_file_beside_the_studys_makes_the_chosen_study(study):
-    result = study.snakemake("--config", "hours=9", "run_hours=1", "questions=100", "write=b.yaml", "--", "budget")
+    result = study.command("budget", *["--hours", "9", "--run-hours", "1", "--questions", "100", "--write", "b.yaml"])
     assert result.returncode == 0, result.stderr
     seeds = yaml.safe_load((study.folder / "b.yaml").read_text())["arms"]["seeds"]
     runs = sum(map(len, seeds.values()))

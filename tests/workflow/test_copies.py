@@ -1,7 +1,7 @@
 """A table of copies, moves, renames and edits of a finished study: what the plan says, a start does.
 
-Each row changes a study that is finished, and says what is trained, evaluated and scored. `snakemake plan` and a dry
-run must both say so. `make test-all` also starts the rows marked `really`.
+Each row changes a study that is finished, and says what is trained, evaluated and scored. `reward-ablation plan` and a
+dry run must both say so. `make test-all` also starts the rows marked `really`.
 """
 
 from __future__ import annotations
@@ -376,8 +376,8 @@ def without_key(model: str) -> str:
 
 
 def planned(study: Copied) -> tuple[int, int, int]:
-    """How many runs are trained, and how many files are evaluated and scored, by `snakemake plan`."""
-    result = study.snakemake("--", "plan")
+    """How many runs are trained, and how many files are evaluated and scored, by `reward-ablation plan`."""
+    result = study.command("plan")
     assert result.returncode == 0, result.stdout + result.stderr
     first = result.stdout.splitlines()[0]
     patterns = (r": (\d+) of", r"(\d+) evaluations? to make", r"(\d+) files? of answers to score")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import hashlib
 import os
-import re
 import shutil
 from pathlib import Path
 
@@ -13,20 +12,11 @@ import pytest
 import yaml
 
 from .conftest import FOLDER, ROOT, TINY
-from .starting import snakemake
+from .starting import command_line, snakemake
 
 pytestmark = pytest.mark.slow
 
-COMMANDS = re.findall(r"^rule (\w+):", (ROOT / "workflow" / "rules" / "commands.smk").read_text(), re.MULTILINE)
-
-#: What a command needs of --config to go as far as it can.
-KEYS = {
-    "budget": ["hours=9", "run_hours=1", "questions=100", "write=plans/budget.yaml"],
-    "power": ["seed_sd=0.05", "questions=100"],
-    "prune": ["delete=yes"],
-}
-
-#: Other targets, each with its options.
+#: Targets, each with its options.
 TARGETS = {
     "all": [],
     "all_figures": [],
@@ -109,46 +99,27 @@ def unchanged_by(folder: Path, *arguments: str) -> str:
     return result.stdout + result.stderr
 
 
-@pytest.mark.parametrize("option", ["-n", "--dry-run"])
-@pytest.mark.parametrize("command", COMMANDS)
-def test_no_command_changes_a_finished_study_in_a_dry_run(pruned, command, option):
-    keys = KEYS.get(command, [])
-    printed = unchanged_by(pruned, command, option, *(["--config", *keys] if keys else []))
-    if command in ("budget", "power", "preview"):
-        assert "would be written: " in printed
-    if command == "prune":
-        assert "finished run of a seed that the study does not have" in printed
-        assert "nothing is deleted: this start changes no file" in printed
-
-
 @pytest.mark.parametrize("target", [*TARGETS])
 def test_no_target_changes_a_finished_study_in_a_dry_run(pruned, target):
     unchanged_by(pruned, *([] if " " in target or target == "deleting" else [target]), "-n", *TARGETS[target])
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, "all"])
-def test_a_dry_run_leaves_a_fresh_folder_as_it_is(fresh, command):
-    keys = KEYS.get(command, [])
+def test_a_dry_run_leaves_a_fresh_folder_as_it_is(fresh):
     before = tree(fresh)
-    started(fresh, command, "--dry-run", *(["--config", *keys] if keys else []))
+    started(fresh, "all", "--dry-run")
     assert tree(fresh) == before  # no `results`, and no `__pycache__` beside the user's file
     for path in (fresh / ".snakemake").rglob("*"):
         assert path.relative_to(fresh / ".snakemake").as_posix() in OF_SNAKEMAKE
 
 
-def test_a_profile_may_ask_for_the_dry_run(pruned, tmp_path):
-    (tmp_path / "config.yaml").write_text("dry-run: true\n")
-    asked = ("--profile", str(tmp_path), "--config", "delete=yes")
-    assert "nothing is deleted" in unchanged_by(pruned, "prune", *asked)
-
-
-@pytest.mark.parametrize("option", ["--summary", "--dag", "--rulegraph", "--list-input-changes", "--touch", "--lint"])
-@pytest.mark.parametrize("command", ["prune", "preview"])
-def test_a_start_that_only_lists_draws_or_touches_runs_no_command(pruned, command, option):
-    keys = KEYS.get(command, [])
-    before = tree(pruned / "results")
-    started(pruned, command, option, *(["--config", *keys] if keys else []))
-    assert tree(pruned / "results") == before
+@pytest.mark.parametrize("command", ["plan", "status", "verify", "prune"])
+def test_a_command_that_only_looks_changes_nothing(pruned, fresh, command):
+    """Of a finished study, and of a folder where nothing was started; not even `.snakemake` is made there."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    for folder in (pruned, fresh):
+        before = tree(folder)
+        result = command_line(folder, ROOT / "workflow", environment, command, "config.yaml")
+        assert (result.returncode, tree(folder)) == (0, before), result.stdout + result.stderr
 
 
 def test_a_refused_dry_run_leaves_nothing(tmp_path):

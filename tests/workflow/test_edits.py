@@ -1,7 +1,7 @@
 """A table of edits, and the runs that each edit trains: the real DAG, a model of demo size, one step per run.
 
-An edit that trains is checked by a dry run with Snakemake's records and by `snakemake plan` without them. An edit that
-trains nothing is checked by `snakemake plan` and by a real start. Edits of a weight and of the library's code are
+An edit that trains is checked by a dry run with Snakemake's records and by the plan without them. An edit that trains
+nothing is checked by the plan and by a real start. Edits of a weight and of the library's code are
 really trained, in tests of their own. `make test-all` also trains one edit of each kind: weight, arm, code, a user's
 code, data.
 """
@@ -321,9 +321,9 @@ def test_only_the_stale_runs_that_are_asked_for_are_trained(stale):
 
 def test_stale_runs_are_kept_where_params_are_no_reason_to_run_again(stale):
     assert stale.dry_run("--until", "train", "--rerun-triggers", "mtime", "input") == {}
-    plan = stale.plan("--rerun-triggers", "mtime", "input")
+    plan = stale.plan("--any-code")
     assert "0 of 4 runs to train" in plan
-    assert "training code changed: sampling/prompts.py; kept, as --rerun-triggers says" in plan
+    assert "training code changed: sampling/prompts.py; kept, as --any-code says" in plan
 
 
 @pytest.mark.parametrize(
@@ -348,18 +348,18 @@ def test_an_interrupted_run_goes_on(trained, tmp_path):
             time.sleep(0.1)
         assert re.search(r"is being trained now, at step \d+ of 4000", bench.plan())
         before = bench.models()
-        assert "works there; wait until it is done or stop it" in bench.refused("prune", "--config", "delete=yes")
+        assert "works there; wait until it is done or stop it" in bench.refused("prune", "--delete")
         assert bench.models() == before
     plan = bench.plan()
     assert re.search(r"interrupted at step \d+ of 4000, goes on from there", plan)
     assert re.search(r"about [\d.]+ CPU hours: 3\d\d\d steps of", plan)
 
 
-def test_commands_are_asked_for_alone(trained):
-    assert "error: plan: cannot be combined with the target fetch" in trained.refused("plan", "fetch")
-    assert "error: delete: is no target; `snakemake prune --config delete=yes` deletes" in trained.refused(
-        "prune", "delete"
-    )
+@pytest.mark.parametrize("command", ["plan", "status", "preview", "power", "budget", "verify", "prune"])
+def test_a_target_of_earlier_versions_says_what_to_type(trained, command):
+    result = trained.start(command)
+    assert result.returncode == 1
+    assert f"error: {command}: is a command of its own; type: reward-ablation {command} config.yaml\n" in result.stderr
 
 
 def test_pruning_leaves_what_the_study_needs(trained, tmp_path):
@@ -368,15 +368,15 @@ def test_pruning_leaves_what_the_study_needs(trained, tmp_path):
     bench.set("arms.arms.mixed.weights.format", 0.6)
     bench.train()
     before = {path for path in bench.results.rglob("*") if path.is_file()}
-    listed = bench.snakemake("prune")
+    listed = bench.told("prune")
     assert "finished run of another config" in listed
     assert "finished run of a seed that the study does not have" in listed
     assert {path for path in bench.results.rglob("*") if path.is_file()} == before
-    bench.snakemake("prune", "--config", "delete=yes")
+    bench.told("prune", "--delete")
     kept = {path.relative_to(bench.results / "runs").parent.name for path in bench.results.glob("runs/*/*/run.json")}
     assert kept == {"seed1"}
     assert len(list(bench.results.glob("runs/*"))) == 2
-    assert "nothing in results/tiny that the study does not need" in bench.snakemake("prune")
+    assert "nothing in results/tiny that the study does not need" in bench.told("prune")
     assert bench.dry_run("--until", "train") == {}
 
 
@@ -388,28 +388,28 @@ def test_a_dear_run_goes_to_the_trash_and_comes_back_by_mv(trained, tmp_path):
         (dear / name).write_text(file + "\n")
     inside = {path.relative_to(dear): path.stat().st_size for path in dear.rglob("*") if path.name != ".lock"}
     bench.set("seeds", [1])
-    assert "finished run of a seed that the study does not have, 30 GPU hours, to the trash" in bench.snakemake("prune")
-    bench.snakemake("prune", "--config", "delete=yes")
+    assert "finished run of a seed that the study does not have, 30 GPU hours, to the trash" in bench.told("prune")
+    bench.told("prune", "--delete")
     trash = bench.results / "trash" / "runs" / dear.parent.name / "seed0"
     assert {path.relative_to(trash): path.stat().st_size for path in trash.rglob("*") if path.name != ".lock"} == inside
     assert not list(bench.results.glob("runs/*/seed0"))
-    listed = bench.snakemake("prune", "--config", "delete=yes")  # by arrow-up: nothing more happens
+    listed = bench.told("prune", "--delete")  # by arrow-up: nothing more happens
     assert "nothing in results/tiny that the study does not need" in listed
-    assert "in the trash (results/tiny/trash), until `snakemake prune --config empty_trash=yes` deletes it" in listed
+    assert "in the trash (results/tiny/trash), until `reward-ablation prune --empty-trash` deletes it" in listed
     assert trash.is_dir()
     bench.set("seeds", [0, 1])
     assert bench.planned() == 2  # a run in the trash is no finished run
-    assert re.search(r"trash/runs/mixed-\w+: needed by the study, and kept", bench.snakemake("prune"))
-    told = bench.snakemake("plan")
+    assert re.search(r"trash/runs/mixed-\w+: needed by the study, and kept", bench.told("prune"))
+    told = bench.told("plan")
     assert "1 of these runs is finished in the trash: `cp -a results/tiny/trash/. results/tiny/` brings back" in told
-    bench.snakemake("prune", "--config", "empty_trash=yes")
+    bench.told("prune", "--empty-trash")
     assert trash.is_dir()
     trash.rename(dear)
     assert bench.planned() == 1  # only that of the other arm, which cost little
     trash.parent.mkdir(exist_ok=True)
     dear.rename(trash)
     bench.set("seeds", [1])
-    assert "study tiny: deleted" in bench.snakemake("prune", "--config", "empty_trash=yes")
+    assert "study tiny: deleted" in bench.told("prune", "--empty-trash")
     assert not (bench.results / "trash").exists()
     bench.set("seeds", [0, 1])
     assert bench.planned() == 2

@@ -46,17 +46,18 @@ CONFIG["evaluation"]["metrics"] = {"even": {"function": "mine.py:even"}}
 
 #: Every command and every option that looks at a study, with what a finished study needs for it.
 LOOKS = [
-    *(["--", command] for command in ("plan", "status", "verify", "prune")),
-    ["--config", "effect=0.5", "--", "power"],
-    ["--config", "hours=4", "run_hours=1", "questions=100", "--", "budget"],
-    *(["--dry-run", "--", command] for command in ("plan", "status", "verify", "prune", "preview")),
     ["-n"],
     ["--dry-run", "--forceall"],
     *([option] for option in ("--summary", "--detailed-summary", "--dag", "--rulegraph", "--filegraph", "--d3dag")),
     *([option] for option in ("--list-rules", "--list-target-rules", "--list-input-changes", "--print-compilation")),
     ["--report", "report.html"],
     ["--unlock"],
-    ["--", "preview"],
+]
+#: Every command, likewise.
+COMMANDS = [
+    *([command] for command in ("plan", "status", "verify", "prune", "preview")),
+    ["power", "--effect", "0.5"],
+    ["budget", "--hours", "4", "--run-hours", "1", "--questions", "100"],
 ]
 
 
@@ -85,9 +86,9 @@ def done(tmp_path_factory):
     return Study(made_once(tmp_path_factory, "hostile_reward", make), CONFIG)
 
 
-@pytest.mark.parametrize("arguments", LOOKS, ids=" ".join)
-def test_looking_at_a_study_imports_no_reward_file(done, arguments):
-    result = done.snakemake(*arguments)
+@pytest.mark.parametrize("words", [*LOOKS, *COMMANDS], ids=" ".join)
+def test_looking_at_a_study_imports_no_reward_file(done, words):
+    result = (done.command if words in COMMANDS else done.snakemake)(*words)
     assert processes_of_imports(done) == []
     assert errors_of(result) == []
     assert result.returncode == 0, result.stdout + result.stderr
@@ -101,19 +102,19 @@ def test_a_preview_imports_no_module_from_its_own_folder(done, tmp_path):
     work.mkdir(parents=True)
     for module in ("numpy", "pandas", "pyarrow", "reward_ablation"):
         (work / f"{module}.py").write_text(f"open({str(study.folder / 'MARKER')!r}, 'w').write('imported')\n")
-    result = study.snakemake("--", "preview")
+    result = study.command("preview")
     assert processes_of_imports(study) == []
     assert result.returncode == 0, result.stdout + result.stderr
 
 
-@pytest.mark.parametrize("arguments", [["--", "plan"], ["--", "status"], ["--", "prune"]], ids=" ".join)
-def test_looking_at_a_new_study_says_the_same_as_with_the_file_imported(tmp_path, arguments, monkeypatch):
+@pytest.mark.parametrize("command", ["plan", "status", "prune"])
+def test_looking_at_a_new_study_says_the_same_as_with_the_file_imported(tmp_path, command, monkeypatch):
     study = with_files(Study(tmp_path, CONFIG))
-    looked = study.snakemake(*arguments)
+    looked = study.command(command)
     assert (looked.returncode, processes_of_imports(study)) == (0, []), looked.stderr
     monkeypatch.setenv("HARMLESS", "1")
     monkeypatch.setenv("REWARD_ABLATION_RUN_CODE", "yes")
-    imported = study.snakemake(*arguments)
+    imported = study.command(command)
     assert imported.stdout == looked.stdout
 
 
@@ -180,7 +181,7 @@ def test_a_method_of_combination_is_imported_at_the_start_only(tmp_path):
     study = with_files(Study(tmp_path, CONFIG))
     study.config["components"]["brevity"] = {"function": "token_length", "parameters": {"target": 12, "width": 12}}
     study.config["arms"]["arms"]["mixed"]["combine"] = {"method": "mine.py:own_sum"}
-    assert study.snakemake("--", "plan").returncode == 0
+    assert study.command("plan").returncode == 0
     assert processes_of_imports(study) == []
     [error] = errors_of(study.snakemake("--until", "train"))
     assert error.startswith("error: arms.mixed.combine: mine.py:own_sum: mine.py ends the process that imports it")

@@ -50,7 +50,7 @@ def seeds_by_arm(study):
 def test_a_decided_contrast_gets_no_further_seeds(tmp_path):
     study = Study(tmp_path, CONFIG)
     (tmp_path / "own.py").write_text(OWN)
-    plan = study.snakemake("--", "plan").stdout
+    plan = study.command("plan").stdout
     assert "next is look 1 of 2, with 2 seeds; open: idle against still, moved against still" in " ".join(plan.split())
 
     # What was trained before a look is interrupted counts as no look.
@@ -75,7 +75,7 @@ def test_a_decided_contrast_gets_no_further_seeds(tmp_path):
     assert "**Not the sequential answers:" in (study.results / "tables" / "summary.md").read_text()
     assert described(study)["sequential"]["taken"] == [look]
 
-    status = " ".join(study.snakemake("--", "status").stdout.split())
+    status = " ".join(study.command("status").stdout.split())
     assert "next is look 2 of 2, with 3 seeds; open: moved against still; idle against still: equivalent" in status
     second = study.snakemake("--", "results/tiny/tables/summary.md", "results/tiny/figures/all.pdf")
     assert second.returncode == 0, second.stdout + second.stderr

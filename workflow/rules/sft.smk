@@ -30,7 +30,7 @@ rule sft:
     The contents of the model and the demonstrations count, not their file times.
     """
     input:
-        unpack(reruns.inputs_of_start),
+        unpack(reruns.inputs_of_sft),
     output:
         model=f"<results>/{study.model_file}",
     log:

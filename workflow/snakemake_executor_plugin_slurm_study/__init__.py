@@ -44,6 +44,7 @@ from reward_ablation.cluster.submission import (
     submission_limit,
     verdict,
 )
+from reward_ablation.start.config_files import check_config_files
 from reward_ablation.start.internals import (
     followers,
     jobs_to_submit,
@@ -54,7 +55,6 @@ from reward_ablation.start.internals import (
     snakefile_global,
     waits_only_for,
 )
-from reward_ablation.start.job_commands import check_config_files
 from reward_ablation.system.errors import StudyError, one_line_errors
 from reward_ablation.system.exit_status import is_permanent
 

@@ -1,4 +1,4 @@
-"""`snakemake budget`: the seeds and the evaluation size that make the primary contrasts most precise in given hours."""
+"""`reward-ablation budget`: seeds and evaluation size that make primary contrasts most precise in given hours."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ PARTS, FEWEST_QUESTIONS = (1, 2, 4), 50
 WORTH = 1.05
 
 #: First line of a file that the command writes. Only a file with this line is replaced.
-HEADER = "# Written by `snakemake budget`."
+HEADER = "# Written by `reward-ablation budget`."
+#: The beginning of such a file, also of one that an earlier version wrote.
+WRITTEN_BY = ("# Written by `reward-ablation budget`.", HEADER)
 
 #: Pattern of the paths that the command may write to.
 FILE = r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*\.ya?ml"
@@ -84,8 +86,8 @@ class Choice:
 class Budget:
     """A study whose numbers of seeds are to be chosen.
 
-    To count, a finished run must have been trained with the code and inputs of `present`. `keys` are the command's own
-    keys of --config. Raises StudyError if a key has an invalid value, if costs or variances are not known, or if there
+    To count, a finished run must have been trained with the code and inputs of `present`. `keys` are the values of the
+    command's options. Raises StudyError if a key has an invalid value, if costs or variances are not known, or if there
     is no contrast of two arms that differ.
     """
 
@@ -196,10 +198,14 @@ def limit_of(study: Study, keys: Mapping[str, Any]) -> float:
     unit, other = ("gpu_hours", "hours") if study.config.launch.gpus else ("hours", "gpu_hours")
     if other in keys:
         why = "has GPUs" if unit == "gpu_hours" else "has no GPU: launch.gpus is 0"
-        raise StudyError(f"{other}: the study {why}; state --config {unit}=40")
+        raise StudyError(f"{_option(other)}: the study {why}; state {_option(unit)} 40")
     if unit not in keys:
-        raise StudyError(f"budget: no limit is stated; add --config {unit}=40")
+        raise StudyError(f"budget: no limit is stated; add {_option(unit)} 40")
     return positive(unit, keys[unit])
+
+
+def _option(key: str) -> str:
+    return f"--{key.replace('_', '-')}"
 
 
 def weights_of(written: Any, pairs: list[Pair]) -> dict[Pair, float] | None:
@@ -207,15 +213,15 @@ def weights_of(written: Any, pairs: list[Pair]) -> dict[Pair, float] | None:
     if written is None:
         return None
     if not isinstance(written, dict):
-        raise StudyError("weights: write a number for each arm, such as --config 'weights={no_format: 2}'")
+        raise StudyError("--weights: write a number for each arm, such as --weights '{no_format: 2}'")
     arms = [pair[0] for pair in pairs]
     if unknown := [str(arm) for arm in written if arm not in arms]:
-        raise StudyError(f"weights: {unknown[0]!r} is not an arm of a primary contrast; arms: {', '.join(arms)}")
+        raise StudyError(f"--weights: {unknown[0]!r} is not an arm of a primary contrast; arms: {', '.join(arms)}")
     return {pair: positive("weights", written.get(pair[0], 1)) for pair in pairs}
 
 
 def components_or_usual(study: Study, file: StudyFile, keys: Mapping[str, Any], pairs: list[Pair]) -> Components:
-    """Variance components as in `snakemake power`; where nothing says how much seeds differ, with a usual value."""
+    """Variance components as for power; where nothing says how much seeds differ, with a usual value."""
     limits = metrics_of_study(file).limits(study.question.metric)
     runs = finished_runs(file, study.root / study.config.root, study.question.dataset)
     known = "pilot" in keys or "seed_sd" in keys or len(runs) > len({run.arm for run in runs})
@@ -223,7 +229,7 @@ def components_or_usual(study: Study, file: StudyFile, keys: Mapping[str, Any], 
         return components_of(study, file, keys, limits, pairs)
     usual = USUAL_SEED_SD * (limits.high - limits.low)
     components = components_of(study, file, {**keys, "seed_sd": usual}, limits, pairs)
-    why = "seed_sd is a default, since nothing says how much seeds differ; state seed_sd or a pilot"
+    why = "seed_sd is a default, since nothing says how much seeds differ; state --seed-sd or --pilot"
     return replace(components, source=f"{components.source}: {why}")
 
 
@@ -281,7 +287,7 @@ def costs_of(study: Study, keys: Mapping[str, Any], arms: list[str]) -> Costs:
         if estimate.unknown:
             raise StudyError(
                 f"run_hours: no finished run says how long a run of arm {arm} takes; state the hours of a run with its "
-                "evaluations, such as --config run_hours=1.5"
+                "evaluations, such as --run-hours 1.5"
             )
         training[arm] = estimate.device_hours if study.config.launch.gpus else estimate.hours
     name, of_a_run = run_of(study, arms[0]).name, (FINAL, KEPT) if study.config.keep_models else (FINAL,)
@@ -303,15 +309,15 @@ def overlay_file(written: Any, root: Path) -> Path:
     """The file for the chosen study, in the project's folder `root` or below.
 
     `written` is the value of the key `write`: the file's path, relative to `root`. Raises StudyError if it is not such
-    a path, or if the file exists and `snakemake budget` did not write it.
+    a path, or if the file exists and `reward-ablation budget` did not write it.
     """
     if not isinstance(written, str) or not re.fullmatch(FILE, written):
         raise StudyError(
-            f"write: {written!r} is not a YAML file below this folder; name one, such as --config write=budget.yaml"
+            f"--write: {written!r} is not a YAML file below this folder; name one, such as --write budget.yaml"
         )
     path = root / written
-    if path.exists() and not (path.is_file() and path.read_text(errors="replace").startswith(HEADER)):
-        raise StudyError(f"write: {written} exists and was not written by `snakemake budget`; name another file")
+    if path.exists() and not (path.is_file() and path.read_text(errors="replace").startswith(WRITTEN_BY)):
+        raise StudyError(f"--write: {written} exists, and this command did not write it; name another file")
     return path
 
 

@@ -1,4 +1,4 @@
-"""The choice of `snakemake budget` as text for a terminal."""
+"""The choice of `reward-ablation budget` as text for a terminal."""
 
 from __future__ import annotations
 
@@ -16,11 +16,8 @@ from reward_ablation.study.study import Study
 NEXT = 10.0
 
 
-def budget(study: Study, present: PresentInputs, keys: Mapping[str, Any], writes: bool = True) -> str:
-    """Choose seeds and sizes within the stated hours, write them to the file of `write`, and return the text.
-
-    Without `writes`, as in a dry run, the text names the file, and the file is not written.
-    """
+def budget(study: Study, present: PresentInputs, keys: Mapping[str, Any]) -> str:
+    """Choose seeds and sizes within the stated hours, write them to the file of `write`, and return the text."""
     problem = Budget(study, present, keys)
     choice = problem.best(problem.limit)
     unit = "GPU hours" if study.config.launch.gpus else "hours"
@@ -40,10 +37,8 @@ def budget(study: Study, present: PresentInputs, keys: Mapping[str, Any], writes
     ]
     if "write" in keys:
         path, file = overlay_file(keys["write"], study.root), keys["write"]
-        if writes:
-            write_overlay(overlay, path)
-        done = "written" if writes else "would be written"
-        lines += ["", f"{done}: {file}; name it behind the study's file: --configfile STUDY.yaml {file}"]
+        write_overlay(overlay, path)
+        lines += ["", f"written: {file}; name it behind the study's file: reward-ablation run STUDY.yaml {file}"]
     return "\n".join(lines)
 
 

@@ -2,7 +2,7 @@
 
 Answers of an earlier training of their run count as damaged, too: Snakemake keeps them when an evaluation fails.
 
-`snakemake verify` (module `verify`) also reads the files.
+`reward-ablation verify` (module `verify`) also reads the files.
 """
 
 from __future__ import annotations

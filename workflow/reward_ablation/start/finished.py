@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from reward_ablation.start.history import read_history
-from reward_ablation.start.plan import plan_of
-from reward_ablation.start.reruns import Reruns
+from reward_ablation.start.decide import Decisions
 from reward_ablation.study.run_folder import RECORD
 from reward_ablation.study.study import Study
 
@@ -24,24 +22,20 @@ class FinishedPart:
     trained: list[str]  # names of all trained runs
 
 
-def finished_part(study: Study, reruns: Reruns) -> FinishedPart:
+def finished_part(decisions: Decisions) -> FinishedPart:
     """The finished part of a study, by the files on disk.
 
     Runs and answers that the next start would make again are left out. The workflow moves a file into place once the
     file is complete, so every file that exists can be read.
     """
-    root = study.root / study.config.root
-    history = read_history(root / "runs", study.runs)
-    planned = plan_of(study, history, reruns.present, reruns.code_counts).runs
+    study, records = decisions.study, decisions.history.records
     trained = [
-        each.run.name
-        for each in planned
-        if not each.trains and history.records.get(each.run.name) and each.run.name not in study.diverged
+        name for name, each in decisions.runs.items() if not each.trains and not each.diverged and records.get(name)
     ]
     evaluated = {}
     for dataset in study.datasets:
-        models = {model for model in ("base", *trained) if _is_evaluated(study, model, dataset, reruns)}
-        if "base" in models and len(models) > 1 and (root / "data" / "evaluation" / f"{dataset}.parquet").is_file():
+        models = {model for model in ("base", *trained) if _is_evaluated(decisions, model, dataset)}
+        if "base" in models and len(models) > 1 and decisions.exists(f"data/evaluation/{dataset}.parquet"):
             evaluated[dataset] = models - {"base"}
     names = dict(zip(study.datasets, study.dataset_names, strict=True))
     shown, runs = _largest_part(evaluated, [data for data in evaluated if names[data] == study.question.dataset])
@@ -49,12 +43,13 @@ def finished_part(study: Study, reruns: Reruns) -> FinishedPart:
     return FinishedPart([run for run in trained if run in runs], ordered, trained)
 
 
-def _is_evaluated(study: Study, model: str, dataset: str, reruns: Reruns) -> bool:
+def _is_evaluated(decisions: Decisions, model: str, dataset: str) -> bool:
     """Whether a model's answers to an evaluation set exist, with their scores, and need not be made again."""
     record = [f"runs/{model}/{RECORD}"] if model != "base" else []
     return all(
-        answers not in reruns.answers_again and not reruns.missing([answers, *record, *([scores] if scores else [])])
-        for answers, scores in _files(study, model, dataset)
+        answers not in decisions.answers_again
+        and all(decisions.exists(file) for file in [answers, *record, *([scores] if scores else [])])
+        for answers, scores in _files(decisions.study, model, dataset)
     )
 
 

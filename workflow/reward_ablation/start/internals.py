@@ -40,11 +40,6 @@ def per_job(function: Callable[..., Any]) -> Callable[..., Any]:
     return same
 
 
-def targets(workflow: Any) -> set[str]:
-    """Rules and files that the command line names as targets."""
-    return set(_part(workflow, "dag_settings", "targets"))
-
-
 def makes_files(workflow: Any) -> bool:
     """Whether this start makes files or is a dry run. False for a list, a report and a drawing of the rules."""
     return getattr(workflow, "execution_settings", None) is not None
@@ -75,26 +70,22 @@ def needed_jobs(workflow: Any) -> list[Any]:
     return list(_part(workflow, "dag", "needrun_jobs")())
 
 
-def once_planned(workflow: Any, function: Callable[[], None]) -> None:
-    """Call a function once all jobs are planned, instead of taking Snakemake's lock and starting them.
-
-    The function must end the process. To be called while the jobs are made, as by input functions.
-    """
-    _part(workflow, "persistence", "lock")
-    workflow.persistence.lock = function
-
-
-def compare_no_input_sets(workflow: Any, rules: Collection[str]) -> None:
-    """Do not run a job of these rules because its set of input files changed; to be called while jobs are made."""
+def compare_no_records(workflow: Any, rules: Collection[str]) -> None:
+    """Run no job of these rules because Snakemake's own record of it differs; to be called while jobs are made."""
     persistence = _part(workflow, "persistence")
-    compare = _part(persistence, "input_changed", of="workflow.persistence")
+    for name in ("params_changed", "input_changed", "code_changed", "software_stack_changed"):
+        setattr(persistence, name, _except_for(rules, _part(persistence, name, of="workflow.persistence")))
 
-    def input_changed(job: Any, file: Any = None) -> Any:
+
+def _except_for(rules: Collection[str], compare: Callable[..., Any]) -> Callable[..., Any]:
+    """A comparison with a record that finds no difference for jobs of some rules."""
+
+    def compared(job: Any, file: Any = None) -> Any:
         if job.rule.name in rules:
             return [] if file is None else False
-        return compare(job, file=file)
+        return compare(job) if file is None else compare(job, file=file)
 
-    persistence.input_changed = input_changed
+    return compared
 
 
 def any_time(paths: Any) -> Any:
@@ -115,11 +106,6 @@ def ignore_marked_times() -> None:
         return False if is_flagged(file, _ANY_TIME) else await is_newer(file, time)
 
     _IOFile.is_newer = is_newer_unless_marked
-
-
-def rule_inputs(workflow: Any, rule: str) -> list[str]:
-    """Input files of a rule without wildcards."""
-    return list(_part(workflow, "get_rule")(rule).input)
 
 
 def jobs_to_submit(workflow: Any) -> list[Any]:

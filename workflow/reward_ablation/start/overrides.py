@@ -1,29 +1,19 @@
-"""Applies overrides to the config: the environment wins over the file, and --config wins over the environment.
+"""Overrides of a config: the environment wins over the file, and --config wins over the environment.
 
 REWARD_ABLATION__TRAINING__MAX_STEPS=50 in the environment sets training.max_steps to 50.
-
-All jobs of a start use the same config. The processes of jobs, also on other nodes, read the Snakefile again, and
-Snakemake passes --config on to them. The main process passes its environment's overrides on in the same way, because
-batch systems need not pass on the environment, and a node's environment may have other values. All of this is encoded
-in letters that need no quotes, because Snakemake's own quotes would let a shell run text inside a value.
 """
 
 from __future__ import annotations
 
-import base64
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any, NamedTuple
 
-from snakemake.utils import update_config
-
 from reward_ablation.config.secrets import without_secrets
 from reward_ablation.config.study_config import StudyConfig
-from reward_ablation.start.internals import given_config, hand_to_jobs, is_main, submits_jobs
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.gpus import count_gpus
 from reward_ablation.system.plain_values import printable
@@ -32,32 +22,11 @@ from reward_ablation.system.strict_text import load_yaml
 #: Start of the variables' names. The parts of a key's path follow, joined by two underscores.
 PREFIX = "REWARD_ABLATION__"
 
-#: The key of --config by which a start passes its overrides on to its jobs.
-JOB_OVERRIDES = "reward_ablation_overrides"
-
 #: Path of the key that may be `auto`.
 GPUS = ("launch", "gpus")
 
 #: A number such as 1e-3, which YAML 1.1 takes for text.
 _EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
-
-
-@dataclass(frozen=True)
-class ConfigSource:
-    """Facts on the config after all overrides."""
-
-    #: The files and variables that the config is from, for messages.
-    source: str
-    #: Whether `launch.gpus` was `auto`, so that its number is that of this machine's GPUs.
-    auto: bool
-
-    def check(self, workflow: Any) -> None:
-        """Refuse to submit jobs with this machine's number of GPUs; to be called in `onstart`."""
-        if self.auto and submits_jobs(workflow):
-            raise StudyError(
-                "launch.gpus: auto means this machine's GPUs, but jobs are submitted to other machines; write how many "
-                "GPUs a run takes (0 is the CPU)"
-            )
 
 
 class Setting(NamedTuple):
@@ -68,44 +37,58 @@ class Setting(NamedTuple):
     value: Any
 
 
-def apply_overrides(
-    config: dict[str, Any], workflow: Any, environment: Mapping[str, str], tell: Callable[[str], None]
-) -> ConfigSource:
-    """Apply the overrides of the environment and of --config to a config, in place, and count the GPUs for `auto`.
+def overridden(
+    config: dict[str, Any], variables: Mapping[str, str], given: Mapping[str, Any], tell: Callable[[str], None]
+) -> None:
+    """Apply the variables of the environment and then the values of --config to a config, in place.
 
-    `config` is as Snakemake has read it: the file with --config. The jobs of `workflow` will get the same overrides, so
-    a job uses the variables of its start instead of those in `environment`. `tell` gets a line for each override, and
-    one on `auto`. Raises StudyError if a variable cannot be applied, or if the GPUs cannot be counted.
+    `tell` gets a line for each variable.
     """
-    handed = config.pop(JOB_OVERRIDES, None)
-    given = dict(given_config(workflow))
-    start = _decoded(handed) if handed else {"variables": variables_in(environment), "given": given}
-    settings = override(config, start["variables"])
-    update_config(config, start["given"])
-    auto = value_at(config, GPUS) == "auto"
-    if auto and not handed:
-        start["gpus"], device = count_gpus()
-        tell(f"launch.gpus: auto is {start['gpus']} here: {device}")
-    if auto:
-        config["launch"]["gpus"] = start["gpus"]
-    if is_main(workflow):
-        hand_to_jobs(workflow, f"{JOB_OVERRIDES}={_encoded(start)}")
-        for variable, path, value in settings:
-            overruled = path != GPUS and value_at(config, path) != value
-            note = "; --config has another value, which wins" if overruled else ""
-            nested = reduce(lambda below, key: {key: below}, reversed(path), value)
-            shown = value_at(without_secrets(nested), path)
-            tell(printable(f"{'.'.join(path)}: {json.dumps(shown, default=str)}, by {variable}{note}"))
-    return ConfigSource(" + ".join([*map(str, workflow.configfiles), *start["variables"]]), auto)
+    settings = override(config, variables)
+    merge(config, given)
+    for variable, path, value in settings:
+        overruled = path != GPUS and value_at(config, path) != value
+        note = "; --config has another value, which wins" if overruled else ""
+        nested = reduce(lambda below, key: {key: below}, reversed(path), value)
+        shown = value_at(without_secrets(nested), path)
+        tell(printable(f"{'.'.join(path)}: {json.dumps(shown, default=str)}, by {variable}{note}"))
 
 
-def _encoded(values: Any) -> str:
-    """Values as JSON, encoded in letters that neither a shell nor Snakemake changes."""
-    return base64.urlsafe_b64encode(json.dumps(values).encode()).decode()
+def with_counted_gpus(config: dict[str, Any], tell: Callable[[str], None]) -> int | None:
+    """Replace `launch.gpus: auto` by this machine's number of GPUs, in place; the number, or None without `auto`."""
+    if value_at(config, GPUS) != "auto":
+        return None
+    number, device = count_gpus()
+    tell(f"launch.gpus: auto is {number} here: {device}")
+    config["launch"]["gpus"] = number
+    return number
 
 
-def _decoded(text: str) -> Any:
-    return json.loads(base64.urlsafe_b64decode(text))
+def values_given(words: Iterable[str]) -> dict[str, Any]:
+    """The values of `KEY=VALUE` words, each a YAML value, as Snakemake reads those of --config."""
+    given: dict[str, Any] = {}
+    for word in words:
+        key, equals, text = word.partition("=")
+        if not (equals and key.isidentifier()):
+            raise StudyError(f"--config {word}: is not KEY=VALUE; write such as --config seeds=[0,1]")
+        if key in given:
+            raise StudyError(f"--config {key}: is given twice; take one of the two out")
+        given[key] = value_of(f"--config {key}", text)
+    return given
+
+
+def value_of(name: str, text: str) -> Any:
+    """The value of a YAML text that the option or variable `name` has."""
+    return _read(name, text)
+
+
+def merge(config: dict[str, Any], given: Mapping[str, Any]) -> None:
+    """Change the keys of a config that are given, in place. Mappings are merged, as by Snakemake's --config."""
+    for key, value in given.items():
+        if isinstance(value, Mapping) and isinstance(config.get(key), dict):
+            merge(config[key], value)
+        else:
+            config[key] = deepcopy(value)
 
 
 def variables_in(environment: Mapping[str, str]) -> dict[str, str]:

@@ -6,8 +6,9 @@ import textwrap
 from collections.abc import Sequence
 from itertools import groupby
 
+from reward_ablation.start.decide import PlannedRun
 from reward_ablation.start.evaluations import KINDS
-from reward_ablation.start.plan import Plan, PlannedRun
+from reward_ablation.start.plan import Plan
 from reward_ablation.start.stale import CODE_CHANGED
 
 WIDTH = 100
@@ -24,7 +25,7 @@ def plan_text(plan: Plan) -> str:
     lines = [f"study {plan.name}: {len(plan.training)} of {_counted(plan.runs)} to train{evaluations}", ""]
     lines += _reasons(plan.runs)
     if any(planned.why.startswith(CODE_CHANGED) for planned in plan.training):
-        lines += ["", "to keep runs of other training code: start with --rerun-triggers mtime input"]
+        lines += ["", "to keep runs of other training code: add --any-code"]
     if damaged := damage_lines(plan):
         lines += ["", *damaged]
     if plan.primary:
@@ -37,7 +38,7 @@ def plan_text(plan: Plan) -> str:
         lines += ["", *first_lines(plan.notes, REASONS, "more arms like these")]
     if plan.unneeded:
         others = f"{plural(plan.unneeded, 'finished run')} of other configs here"
-        lines += ["", f"{others}; `snakemake prune` lists what is not needed"]
+        lines += ["", f"{others}; `reward-ablation prune` lists what is not needed"]
     if plan.training:
         lines += ["", estimate_text(plan)]
     judging = [*([evaluations_text(plan)] if plan.evaluations.total else []), *scorings_lines(plan)]

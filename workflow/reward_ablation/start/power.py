@@ -1,4 +1,4 @@
-"""`snakemake power`: which effects a study of this design would find. It works before the first run and after."""
+"""`reward-ablation power`: which effects a study of this design would find. It works before the first run and after."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from reward_ablation.design.power import STUDIES, Analysis, Design, Plan
 from reward_ablation.design.variances import Components, Pair, Stated, components_from_stated, override_components
 from reward_ablation.figures.design.power import power as power_figure
 from reward_ablation.figures.elements.style import save_pdf, save_png
-from reward_ablation.start.command_keys import STATED
 from reward_ablation.start.power_text import power_text
 from reward_ablation.study.description import described_runs
 from reward_ablation.study.study import Study
@@ -35,16 +34,19 @@ SEEDS = (2, 3, 4, 5, 6, 8, 10)
 #: Effects that are examined where the user states none, as parts of the metric's range.
 EFFECTS = (0.05, 0.1)
 
+#: Options for stated variances, which several commands take.
+STATED = ("seed_sd", "question_sd", "answer_sd", "mean")
+
 #: Advice for a user who has to state how much seeds differ.
-ADVICE = "add --config pilot=FOLDER for the results folder of another study, or --config seed_sd=NUMBER"
+ADVICE = "add --pilot FOLDER for the results folder of another study, or --seed-sd NUMBER"
 
 
-def power(study: Study, keys: Mapping[str, Any], studies: int = STUDIES, writes: bool = True) -> str:
+def power(study: Study, keys: Mapping[str, Any], studies: int = STUDIES) -> str:
     """Write the table and the figure of a study's power, and return in words what they show.
 
-    `keys` are the command's own keys of --config, and `studies` is the number of simulated studies for each design. A
-    dry run (`writes` is False) writes no files, and names them. Raises StudyError if a key has an invalid value, if
-    nothing says how much seeds differ, or if the study has no primary contrast.
+    `keys` are the values of the command's options, and `studies` is the number of simulated studies for each design.
+    Raises StudyError if an option has an invalid value, if nothing says how much seeds differ, or if the study has no
+    primary contrast.
     """
     file = described(study)
     pairs = [(contrast.arm, contrast.against) for contrast in study.question.contrasts]
@@ -58,10 +60,8 @@ def power(study: Study, keys: Mapping[str, Any], studies: int = STUDIES, writes:
     plan = Plan(components, Analysis(pairs, file.confidence, file.seed_variance == "moderated"), studies)
     table = plan.table(designs(design, components), effects)
     paths = [study.root / study.config.root / FOLDER / f"power.{kind}" for kind in ("csv", "pdf", "png")]
-    if writes:
-        write(table, design, paths, file)
-    done = "written" if writes else "would be written"
-    files = [f"{done}: {path.relative_to(study.root)}" for path in paths]
+    write(table, design, paths, file)
+    files = [f"written: {path.relative_to(study.root)}" for path in paths]
     return power_text(study.question, plan, design, effects, table, files)
 
 
@@ -84,11 +84,9 @@ def components_of(
     runs = finished_runs(file, folder, question.dataset)
     repeated = len(runs) > len({run.arm for run in runs})
     if "pilot" in keys:
-        if not isinstance(keys["pilot"], str):
-            raise StudyError(f"pilot: {keys['pilot']!r} is not a folder; name the results folder of a study")
         pilot = read_pilot(study.root / keys["pilot"], question, keys["pilot"])
         if pilot.limits != limits:
-            raise StudyError(f"pilot: {keys['pilot']}: its metric {question.metric} has another range; state seed_sd")
+            raise StudyError(f"--pilot {keys['pilot']}: {question.metric} has another range there; state --seed-sd")
     elif repeated:
         pilot = pilot_of(file, folder, question, f"{len(runs)} finished runs in {study.config.root}")
     elif values.seed_sd is None:
@@ -97,7 +95,7 @@ def components_of(
         all_from_seeds = question.mode == "greedy" or is_of_samples(question.metric)
         questions, samples = questions_of(study, keys), max(study.config.evaluation.samples, 1)
         if questions is None:
-            raise StudyError("questions: the data set is not prepared, so its size is not known; state questions")
+            raise StudyError("--questions: the data set is not prepared, so its size is not known; state --questions")
         return components_from_stated(values, limits, questions, samples, all_from_seeds, [*study.arms], pairs)
     return override_components(pilot.for_arms(study.arms, pairs), values)
 
@@ -107,7 +105,7 @@ def questions_of(study: Study, keys: Mapping[str, Any]) -> int | None:
     if "questions" in keys:
         number = positive("questions", keys["questions"])
         if number < 2 or number != int(number):
-            raise StudyError(f"questions: {number:g} is not a number of questions; state a whole number above 1")
+            raise StudyError(f"--questions: {number:g} is not a number of questions; state a whole number above 1")
         return int(number)
     name = study.question.dataset
     keyed = next(keyed for short, keyed in zip(study.dataset_names, study.datasets, strict=True) if short == name)
@@ -123,25 +121,22 @@ def questions_of(study: Study, keys: Mapping[str, Any]) -> int | None:
 def effects_of(written: Any, limits: Limits, margin: float | None) -> list[float]:
     """The effects to examine: as stated, else the equivalence margin, else usual effects for a metric with limits."""
     if written is not None:
-        effects = [positive("effect", value) for value in (written if isinstance(written, list) else [written])]
+        effects = [positive("effect", value) for value in written]
     elif not limits.finite:
-        raise StudyError("effect: this metric has no limits; state the effect to examine, such as --config effect=5")
+        raise StudyError("--effect: this metric has no limits; state the effect to examine, such as --effect 5")
     else:
         effects = [margin] if margin is not None else [(limits.high - limits.low) * each for each in EFFECTS]
     if not effects or len(effects) > 3 or max(effects) >= limits.high - limits.low:
-        raise StudyError(f"effect: state one to three effects, each below {limits.high - limits.low:g}")
+        raise StudyError(f"--effect: state one to three effects, each below {limits.high - limits.low:g}")
     return effects
 
 
 def positive(name: str, value: Any) -> float:
-    """A stated value as a number above 0. Text is converted, because YAML takes 1e-3 for text."""
-    try:
-        number = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not (math.isfinite(number) and number > 0):
-        raise StudyError(f"{name}: {value!r} is not a number above 0; state a number, such as --config {name}=0.02")
-    return number
+    """A stated value, which must be a number above 0."""
+    if not (isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0):
+        option = f"--{name.replace('_', '-')}"
+        raise StudyError(f"{option}: {value!r} is not a number above 0; state a number, such as {option} 0.02")
+    return float(value)
 
 
 def designs(own: Design, components: Components) -> list[Design]:

@@ -1,4 +1,4 @@
-"""`snakemake preview`: the tables, figures and summary of the finished part of a study, while the study goes on.
+"""`reward-ablation preview`: the tables, figures and summary of the finished part of a study, while the study goes on.
 
 The folder `preview` of the results gets a `study.json` with the finished runs alone, and links to the study's files. A
 second Snakemake, with its own folder and records, runs the rules of tables, figures and the summary there. It runs the
@@ -21,7 +21,6 @@ from types import SimpleNamespace
 from typing import Any
 
 from reward_ablation.start.finished import FinishedPart
-from reward_ablation.start.internals import changes_files, local_cores
 from reward_ablation.start.signs import read_log_end
 from reward_ablation.study.description import described_runs, diverged_runs
 from reward_ablation.study.partial import missing_lines, part_of
@@ -84,7 +83,10 @@ class Preview:
 
     study: Study
     finished: FinishedPart
-    workflow: Any
+    #: Folder of the Snakefile.
+    home: Path
+    #: How many cores the preview may use on this machine.
+    cores: int
 
     @property
     def folder(self) -> Path:
@@ -102,9 +104,6 @@ class Preview:
         for line in missing:
             tell(f"- {printable(line)}")
         tell(CAUTION)
-        if not changes_files(self.workflow):
-            tell(f"would be written: {self._shown()}/")
-            return 0
         with storage_errors(self.folder):
             self.folder.mkdir(exist_ok=True)
             with hold_lock(
@@ -155,8 +154,8 @@ class Preview:
 
     def _command(self, work: Path) -> list[str]:
         """Command line of the second Snakemake, which runs its jobs on this machine."""
-        snakefile = Path(self.workflow.basedir) / "workflow" / "preview.smk"
-        options = ["--cores", str(local_cores(self.workflow)), "--nolock", "--keep-going", "--rerun-incomplete"]
+        snakefile = self.home / "workflow" / "preview.smk"
+        options = ["--cores", str(self.cores), "--nolock", "--keep-going", "--rerun-incomplete"]
         options += ["--force-use-threads"]  # else Snakemake would start another Snakemake for each figure
         options += ["--workflow-profile", "none", "--rerun-triggers", "mtime", "params", "input"]
         return [

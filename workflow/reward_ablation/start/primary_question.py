@@ -1,4 +1,4 @@
-"""The primary question and the claims, which `snakemake plan` prints and a start records before its first run."""
+"""The primary question and the claims, which `reward-ablation plan` prints and a start records before its first run."""
 
 from __future__ import annotations
 

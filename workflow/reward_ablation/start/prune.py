@@ -1,4 +1,4 @@
-"""`snakemake prune`: the files of the results folder that the study does not need.
+"""`reward-ablation prune`: the files of the results folder that the study does not need.
 
 Runs that cost more than an hour are not deleted but moved to the folder `trash`, with all that belongs to them. The
 trash has the same folders as the results, so that `cp -a` brings them back. Only a command of its own empties it.
@@ -11,12 +11,11 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path, PurePath
-from typing import Any
 
 from reward_ablation.config.base import NAME_PATTERN
 from reward_ablation.start.history import read_record
@@ -38,7 +37,6 @@ from reward_ablation.study.run_folder import (
 )
 from reward_ablation.study.standing import is_begun
 from reward_ablation.study.study import FOLDERS, PREVIEW, Study
-from reward_ablation.system.errors import StudyError
 from reward_ablation.system.locks import Held, take
 from reward_ablation.system.strict_text import load_json
 
@@ -53,7 +51,7 @@ _EXPORT = r"(?:all_rewards\.json|gradients_step_[0-9]+\.npz|rollouts\.jsonl|eval
 #: are.
 _FOLDER_KINDS = {
     f"runs/{_RUN}": "run",
-    PREVIEW: "preview, which `snakemake preview` makes again",
+    PREVIEW: "preview, which `reward-ablation preview` makes again",
     rf"evaluation/{_KEY}/{_MODEL}/{re.escape(UNFINISHED)}": "unfinished answers that the study does not have",
     f"models/base-{_KEY}": "base model of another config",
     f"models/reward-{_KEY}": "reward model of another config",
@@ -91,7 +89,7 @@ _DEPTHS = {"runs": 2, "evaluation": 3, "scores": 3, "logs": 2, "benchmarks": 2}
 #: Most lines of the list.
 MOST = 60
 #: Commands that change the results folder, as the user types them.
-DELETE, EMPTY = (f"`snakemake prune --config {key}=yes`" for key in ("delete", "empty_trash"))
+DELETE, EMPTY = (f"`reward-ablation prune {option}`" for option in ("--delete", "--empty-trash"))
 #: What the trash has that the study needs. It stays there.
 NEEDED = "needed by the study, and kept"
 #: A run that cost more than this many hours of GPU time is moved to the trash; without a GPU, hours of CPU time.
@@ -236,17 +234,6 @@ def _is_a_fetched_model(folder: Path) -> bool:
 def foreign_in(run: Path) -> list[str]:
     """Names in a run's folder that training does not write."""
     return sorted(name for name in os.listdir(run) if not _OF_A_RUN.fullmatch(name))
-
-
-def asked_for(keys: Mapping[str, Any]) -> str | None:
-    """The key of --config that asks for a change, `delete` or `empty_trash`; None without one."""
-    for key, value in keys.items():
-        if value not in (True, False, "yes", "no"):
-            raise StudyError(f"{key}: {value!r} is not yes or no; write --config {key}=yes")
-    asked = [key for key, value in keys.items() if value in (True, "yes")]
-    if len(asked) > 1:
-        raise StudyError(f"prune: {' and '.join(asked)} at once; run one after the other")
-    return asked[0] if asked else None
 
 
 def remove(study: Study, leftovers: Sequence[Leftover], to_trash: bool, tell: Callable[[str], None]) -> None:

@@ -20,8 +20,9 @@ from reward_ablation.cluster.command import SlurmError
 from reward_ablation.cluster.job_names import job_name, prefix
 from reward_ablation.cluster.slurm import SlurmJob, my_jobs, run_jobs
 from reward_ablation.start.damage import Damage
-from reward_ablation.start.history import History, is_held, read_history
-from reward_ablation.start.plan import DONE, PlannedRun, goes_on, plan_of
+from reward_ablation.start.decide import DONE, Decisions, PlannedRun, goes_on
+from reward_ablation.start.history import History, is_held
+from reward_ablation.start.plan import plan_of
 from reward_ablation.start.signs import BRIEF, NO_SIGNS, Signs, read_attempts, read_log_end, read_signs
 from reward_ablation.start.stale import PresentInputs, stale_because
 from reward_ablation.study.reward_models import model_file
@@ -243,25 +244,20 @@ def ask_slurm() -> tuple[list[SlurmJob], str]:
         return [], str(error)
 
 
-def read_status(
-    study: Study, present: PresentInputs, jobs: list[SlurmJob], code_counts: bool = True, now: float | None = None
-) -> Status:
+def read_status(decisions: Decisions, jobs: list[SlurmJob], now: float | None = None) -> Status:
     """Read the status of a study.
 
-    `present` has the code and inputs that runs would be trained with today. `jobs` are the user's Slurm jobs, also
-    those of other studies. `code_counts` says whether runs of other code or inputs are trained again, as in `plan_of`.
-    `now` is in seconds since 1970, and None stands for the present time.
+    `jobs` are the user's Slurm jobs, also those of other studies. `now` is in seconds since 1970, and None stands for
+    the present time. The locks of runs are read before anything is decided.
     """
-    root = study.root / study.config.root
+    study, root = decisions.study, decisions.root
     held = {name: is_held(root / "runs" / name / LOCK) for name in study.runs}
-    history = read_history(root / "runs", study.runs)
-    reader = StatusReader(
-        root, held, history, present, time.time() if now is None else now, _jobs_of_runs(study, root, jobs)
-    )
-    plan = plan_of(study, history, present, code_counts)
+    now = time.time() if now is None else now
+    reader = StatusReader(root, held, decisions.history, decisions.present, now, _jobs_of_runs(study, root, jobs))
+    plan = plan_of(decisions, evaluations=(), scorings=0)
     runs = [reader.status(planned) for planned in plan.runs]
     trained = [each.run.name for each in runs if each.state is State.DONE]
-    damage = Damage(study)
+    damage = decisions.damage
     answers = [file for model in ("base", *trained) for file in damage.answer_files(model)]
     damaged = {file: what for model in ("base", *trained) for file, what in damage.of_answers(model).items()}
     return Status(

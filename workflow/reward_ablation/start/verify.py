@@ -1,4 +1,4 @@
-"""`snakemake verify`: reads every recorded file of a study again.
+"""`reward-ablation verify`: reads every recorded file of a study again.
 
 These are the files of the base model, the prepared data, finished runs, and answers. Tables, figures and exports have
 no digests, because Snakemake makes them from these files in minutes.

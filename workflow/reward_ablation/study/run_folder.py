@@ -7,8 +7,8 @@ from typing import Any
 
 #: A finished run's record, and a hidden copy. Snakemake does not know the copy, and so does not remove it.
 RECORD, HIDDEN_RECORD = "run.json", ".run.json"
-#: In the results folder: what `snakemake prune` set aside; and a file with a line for each run that it deleted, since
-#: such a run may have suggested a question, too.
+#: In the results folder: what `reward-ablation prune` set aside; and a file with a line for each run that it deleted,
+#: since such a run may have suggested a question, too.
 TRASH, PRUNED = "trash", ".pruned_runs"
 #: In the folder of a run that diverged: what the run was trained with, and at which step it diverged.
 DIVERGED = "diverged.json"

@@ -57,7 +57,7 @@ def begun_runs(runs: Path) -> list[Path]:
 
 
 def number_begun(runs: Path) -> int:
-    """How many runs have begun to train, with those that `snakemake prune` deleted."""
+    """How many runs have begun to train, with those that `reward-ablation prune` deleted."""
     names = ["/".join(run.parts[-2:]) for run in begun_runs(runs)]
     with suppress(OSError):
         names += runs.with_name(PRUNED).read_text().split()

@@ -1,1 +1,1 @@
-"""The figure of `snakemake power`, which is not part of all.pdf."""
+"""The figure of `reward-ablation power`, which is not part of all.pdf."""

@@ -1,0 +1,133 @@
+"""What a start makes and keeps, by the files alone: no Snakemake, and nothing is written."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from reward_ablation.start.decide import PUT_BACK, Decisions
+from reward_ablation.study.core_digest import deciding_digest
+from reward_ablation.study.resolve import resolve
+from reward_ablation.study.run_folder import HIDDEN_RECORD, RECORD
+from reward_ablation.system.files import sha256, write_json
+
+from .left_behind import LeftBehind
+
+MADE = ("data/evaluation/{dataset}.parquet", "{model}", "{problems}")
+
+
+@pytest.fixture
+def left(config, tmp_path):
+    """A finished study with a metric of its own: models, data, four runs, five files of answers, and their scores."""
+    config["evaluation"]["metrics"] = {"flat": {"function": "constant"}}
+    study = resolve(config, "study.yaml", tmp_path)
+    left = LeftBehind(study)
+    [dataset] = study.datasets
+    for name in MADE:
+        file = left.root / name.format(dataset=dataset, model=study.model_file, problems=study.problems_file)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(name)
+    present = Decisions(study).present
+    for run in left.runs:
+        left.finish_whole(run)
+    for model in ("base", *study.runs):
+        answers = left.root / study.answers_folder / model / f"{dataset}.parquet"
+        answers.parent.mkdir(parents=True)
+        answers.write_text("answers")
+        inputs = {"problems": present.evaluation_sets[dataset], "model": present.base}
+        if model != "base":
+            inputs = {**inputs, "run": sha256(left.root / "runs" / model / RECORD)}
+        record = {"code": deciding_digest("evaluation"), "inputs": inputs, "size": answers.stat().st_size}
+        write_json(record, answers.with_suffix(".json"))
+    for scores in study.scores:
+        (left.root / scores).parent.mkdir(parents=True)
+        (left.root / scores).write_text("scores")
+    return left
+
+
+def change(path, **changes):
+    write_json({**json.loads(path.read_text()), **changes}, path)
+
+
+def remove(left, pattern):
+    for path in list(left.root.glob(pattern)):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def first(left, pattern):
+    return min(left.root.glob(pattern))
+
+
+def cut(left, pattern):
+    first(left, pattern).write_text("cut")
+
+
+def as_stale(left, pattern, **changes):
+    for path in left.root.glob(pattern):
+        change(path, **changes)
+
+
+def set_aside(left):
+    record = first(left, f"runs/*/seed0/{RECORD}")
+    record.rename(record.with_name(HIDDEN_RECORD))
+
+
+#: What happened to the files; then the numbers of runs that are trained, of answers and of scores that are made; and
+#: the inputs of runs that are made.
+ROWS = {
+    "nothing": (lambda left: None, 0, 0, 0, set()),
+    "all is new": (lambda left: shutil.rmtree(left.root), 4, 5, 5, {"base model", "training set", "evaluation set"}),
+    "a record is gone": (lambda left: first(left, f"runs/*/*/{RECORD}").unlink(), 1, 1, 1, set()),
+    "a record is broken": (lambda left: first(left, f"runs/*/*/{RECORD}").write_text("{"), 1, 1, 1, set()),
+    "a record is set aside": (set_aside, 0, 0, 0, set()),
+    "a run is of other code": (lambda left: change(first(left, f"runs/*/*/{RECORD}"), code="old"), 1, 1, 1, set()),
+    "a run is of another base model": (
+        lambda left: change(first(left, f"runs/*/*/{RECORD}"), inputs={"model": "other"}),
+        *(1, 1, 1, set()),
+    ),
+    "a run's model is cut": (lambda left: cut(left, "runs/*/seed0/model/model.safetensors"), 1, 1, 1, set()),
+    "a run's model was deleted": (lambda left: remove(left, "runs/*/seed0/model"), 0, 0, 0, set()),
+    "answers are gone": (lambda left: remove(left, "evaluation/*/a-*/seed0/*.parquet"), 0, 1, 1, set()),
+    "answers are cut": (lambda left: cut(left, "evaluation/*/base/*.parquet"), 0, 1, 1, set()),
+    "answers are of other code": (lambda left: as_stale(left, "evaluation/*/base/*.json", code="old"), 0, 1, 1, set()),
+    "answers are of an earlier training": (
+        lambda left: as_stale(left, "evaluation/*/a-*/seed0/*.json", inputs={"run": "earlier"}),
+        *(0, 1, 1, set()),
+    ),
+    "problems changed": (lambda left: cut(left, "data/evaluation/*.parquet"), 0, 5, 5, set()),
+    "the base model changed": (lambda left: cut(left, "models/*/model.json"), 0, 1, 1, set()),
+    "the base model is gone": (lambda left: remove(left, "models"), 0, 0, 0, {"base model"}),
+    "the training set is gone": (lambda left: remove(left, "data/train-*"), 0, 0, 0, {"training set"}),
+    "scores are gone": (lambda left: remove(left, "scores/*/*"), 0, 0, 5, set()),
+}
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS.keys())
+def test_what_happened_to_files_decides_what_is_made(left, row):
+    happened, *numbers, inputs = row
+    happened(left)
+    before = {path: path.stat().st_mtime_ns for path in left.root.rglob("*")}
+    found = Decisions(left.study)
+    trained = [run for run in found.runs.values() if run.trains]
+    assert [len(trained), len(found.evaluations), len(found.scorings)] == numbers
+    assert {name.partition(" test")[0] for name in found.missing_inputs.values()} == inputs
+    assert {path: path.stat().st_mtime_ns for path in left.root.rglob("*")} == before
+
+
+def test_a_record_that_is_put_back_has_a_job_and_trains_nothing(left):
+    set_aside(left)
+    [put_back] = [run for run in Decisions(left.study).runs.values() if run.has_job]
+    assert (put_back.trains, put_back.why) == (False, PUT_BACK)
+
+
+def test_results_of_other_code_are_kept_on_request_and_damaged_ones_are_not(left):
+    for path in left.root.glob(f"runs/*/*/{RECORD}"):
+        change(path, code="old")
+    as_stale(left, "evaluation/*/base/*.json", code="old")
+    kept = Decisions(left.study, code_counts=False)
+    assert not any(run.trains for run in kept.runs.values())
+    assert {run.why.partition(":")[0].partition(";")[0] for run in kept.runs.values()} == {"training code changed"}
+    cut(left, "runs/*/seed0/model/model.safetensors")
+    assert sum(run.trains for run in Decisions(left.study, code_counts=False).runs.values()) == 1

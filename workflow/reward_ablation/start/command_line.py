@@ -1,0 +1,263 @@
+"""The command `reward-ablation`: what a study would do, how far it is, and what it found.
+
+Each command takes the study's YAML; further YAML files change it. `run` starts Snakemake. The other commands read the
+study and the records on disk, start no job, and work while the study runs.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from reward_ablation.system.errors import StudyError, one_line_errors
+
+if TYPE_CHECKING:  # loading these takes longer than to print the help
+    from reward_ablation.start.decide import Decisions
+    from reward_ablation.study.study import Study
+
+#: The folder of the Snakefile.
+HOME = Path(__file__).parents[3]
+#: The study of a command that names none, as Snakemake's.
+DEFAULT = Path("config/config.yaml")
+
+app = typer.Typer(
+    help="Ablate the rewards of language models trained with GRPO. Begin with `reward-ablation plan STUDY.yaml`.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+Files = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="[STUDY.yaml]...",
+        help=f"The study; further files change it.  [default: {DEFAULT}]",
+        show_default=False,
+    ),
+]
+Changes = Annotated[
+    list[str] | None,
+    typer.Option("--config", "-C", metavar="KEY=VALUE", help="Change a key of the study. May be given several times."),
+]
+AnyCode = Annotated[
+    bool, typer.Option("--any-code", help="Keep finished runs and answers that other code or other inputs made.")
+]
+Pilot = Annotated[str | None, typer.Option(metavar="FOLDER", help="Results of a study to take the variances from.")]
+Number = Annotated[float | None, typer.Option(metavar="NUMBER", show_default=False)]
+Questions = Annotated[float | None, typer.Option(metavar="NUMBER", help="Questions of the evaluation set.")]
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A study as its files, the environment and `--config` say."""
+
+    config: dict[str, Any]
+    study: Study
+    #: Whether `launch.gpus` was `auto`.
+    counts_gpus: bool
+
+    def decisions(self, any_code: bool = False) -> Decisions:
+        """What the next start makes and keeps."""
+        from reward_ablation.start.decide import Decisions
+
+        return Decisions(self.study, code_counts=not any_code)
+
+
+def opened(files: list[Path] | None, changes: list[str] | None) -> Opened:
+    """Read a study, and print its warnings to stderr."""
+    from reward_ablation.start.config_files import read_config
+    from reward_ablation.start.diverged import with_diverged
+    from reward_ablation.start.overrides import overridden, values_given, variables_in, with_counted_gpus
+    from reward_ablation.study.resolve import resolve
+
+    files, tell = files or [DEFAULT], partial(print, file=sys.stderr)
+    config, variables = read_config(files), variables_in(os.environ)
+    overridden(config, variables, values_given(changes or []), tell)
+    counted = with_counted_gpus(config, tell)
+    study = with_diverged(resolve(config, " + ".join([*map(str, files), *variables]), Path.cwd()))
+    for warning in study.warnings:
+        tell(f"warning: {warning}")
+    return Opened(config, study, counted is not None)
+
+
+@app.command()
+def plan(files: Files = None, config: Changes = None, any_code: AnyCode = False) -> None:
+    """Print what a start would train and evaluate, why, and for how long."""
+    from reward_ablation.start.plan import plan_of
+    from reward_ablation.start.plan_text import plan_text
+    from reward_ablation.start.prune import trash_lines
+
+    decisions = opened(files, config).decisions(any_code)
+    planned = plan_of(decisions)
+    print(plan_text(planned))
+    for line in trash_lines(decisions.study, [each.run.name for each in planned.training]):
+        print(line)
+
+
+@app.command()
+def run(
+    files: Files = None,
+    config: Changes = None,
+    any_code: AnyCode = False,
+    slurm: Annotated[bool, typer.Option("--slurm", help="Submit the jobs to Slurm, by profiles/slurm.")] = False,
+    cores: Annotated[str, typer.Option(metavar="NUMBER", help="Cores of this machine to use.")] = "all",
+    snakemake: Annotated[str, typer.Option(metavar="OPTIONS", help="Further options of Snakemake, in quotes.")] = "",
+) -> None:
+    """Make everything that is missing: train, evaluate, tabulate, draw. The same command goes on after a stop."""
+    place = ["--profile", str(HOME / "profiles" / "slurm")] if slurm else ["--cores", cores]
+    kept = ["--rerun-triggers", "mtime", "input"] if any_code else []
+    _snakemake(files, config, [*place, *kept, *_words(snakemake)])
+
+
+@app.command()
+def status(files: Files = None, config: Changes = None, any_code: AnyCode = False) -> None:
+    """Print where each run is: waiting, running, interrupted, failed or done."""
+    from reward_ablation.start.status import ask_slurm, read_status
+    from reward_ablation.start.status_text import status_text
+
+    decisions = opened(files, config).decisions(any_code)
+    jobs, slurm_silent = ask_slurm()
+    print(status_text(read_status(decisions, jobs), slurm_silent))
+
+
+@app.command()
+def report(files: Files = None, config: Changes = None) -> None:
+    """Write the report of a finished study, one HTML file in its results folder."""
+    study = opened(files, config).study
+    _snakemake(files, config, ["--report", f"{study.config.root}/report.html"])
+
+
+@app.command()
+def preview(
+    files: Files = None,
+    config: Changes = None,
+    any_code: AnyCode = False,
+    cores: Annotated[int, typer.Option(metavar="NUMBER", help="Cores of this machine to use.")] = 1,
+) -> None:
+    """Make the tables, figures and summary of the runs that are finished, in a folder of their own."""
+    from reward_ablation.start.finished import finished_part
+    from reward_ablation.start.preview import Preview
+
+    decisions = opened(files, config).decisions(any_code)
+    sys.exit(Preview(decisions.study, finished_part(decisions), HOME, cores).make(partial(print, flush=True)))
+
+
+@app.command()
+def power(
+    files: Files = None,
+    config: Changes = None,
+    effect: Annotated[list[float] | None, typer.Option(metavar="NUMBER", help="Effect to find. Up to three.")] = None,
+    pilot: Pilot = None,
+    questions: Questions = None,
+    seed_sd: Number = None,
+    question_sd: Number = None,
+    answer_sd: Number = None,
+    mean: Number = None,
+) -> None:
+    """Print which effects a study with more seeds, questions or samples would find."""
+    from reward_ablation.start.power import power as power_of
+
+    stated = {"seed_sd": seed_sd, "question_sd": question_sd, "answer_sd": answer_sd, "mean": mean}
+    keys = _given({"effect": effect or None, "pilot": pilot, "questions": questions, **stated})
+    print(power_of(opened(files, config).study, keys))
+
+
+@app.command()
+def budget(
+    files: Files = None,
+    config: Changes = None,
+    gpu_hours: Number = None,
+    hours: Number = None,
+    run_hours: Annotated[float | None, typer.Option(metavar="NUMBER", help="Hours of one run.")] = None,
+    weights: Annotated[str | None, typer.Option(metavar="YAML", help="Weights of contrasts: {ARM: NUMBER}.")] = None,
+    write: Annotated[str | None, typer.Option(metavar="FILE", help="YAML to write the chosen seeds to.")] = None,
+    pilot: Pilot = None,
+    questions: Questions = None,
+    seed_sd: Number = None,
+    question_sd: Number = None,
+    answer_sd: Number = None,
+    mean: Number = None,
+) -> None:
+    """Print which further seeds make the primary contrasts most precise in a given number of hours."""
+    from reward_ablation.start.budget_text import budget as budget_of
+    from reward_ablation.start.overrides import value_of
+
+    stated = {"seed_sd": seed_sd, "question_sd": question_sd, "answer_sd": answer_sd, "mean": mean}
+    limits = {"gpu_hours": gpu_hours, "hours": hours, "run_hours": run_hours}
+    of_contrasts = None if weights is None else value_of("--weights", weights)
+    others = {"weights": of_contrasts, "write": write, "pilot": pilot, "questions": questions}
+    decisions = opened(files, config).decisions()
+    print(budget_of(decisions.study, decisions.present, _given({**limits, **others, **stated})))
+
+
+@app.command()
+def verify(files: Files = None, config: Changes = None) -> None:
+    """Read every recorded file again, and print which files are damaged; exit status 1 where any is."""
+    from reward_ablation.start.verify import Verification
+
+    verification = Verification(opened(files, config).study)
+    verification.run(partial(print, flush=True), partial(print, file=sys.stderr, flush=True))
+    sys.exit(1 if verification.damaged else 0)
+
+
+@app.command()
+def prune(
+    files: Files = None,
+    config: Changes = None,
+    delete: Annotated[bool, typer.Option("--delete", help="Delete them; costly runs go to the trash.")] = False,
+    empty_trash: Annotated[bool, typer.Option("--empty-trash", help="Delete what is in the trash.")] = False,
+) -> None:
+    """Print what the study does not need in its results folder, and delete it on request."""
+    from reward_ablation.start.prune import in_trash, prune_text, remove, unneeded
+    from reward_ablation.start.results_folder import ResultsFolder
+
+    if delete and empty_trash:
+        raise StudyError("prune: --delete and --empty-trash at once; run one after the other")
+    study = opened(files, config).study
+    folder = ResultsFolder(study.root / study.config.root)
+    leftovers = in_trash(study) if empty_trash else unneeded(study)
+    if not leftovers or not (delete or empty_trash):
+        print(prune_text(study, unneeded(study), in_trash(study)))
+        return
+    with folder.claim(space=0):
+        remove(study, leftovers, to_trash=delete, tell=print)
+
+
+def _given(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _words(options: str) -> list[str]:
+    try:
+        return shlex.split(options)
+    except ValueError as error:
+        raise StudyError(f"--snakemake: {error}; write the options as in a shell") from None
+
+
+def _snakemake(files: list[Path] | None, changes: list[str] | None, options: list[str]) -> NoReturn:
+    """Become Snakemake, so that Ctrl-C and signals reach it."""
+    snakefile = HOME / "Snakefile"
+    if not snakefile.is_file():
+        raise StudyError(f"{snakefile}: no such file; install the project from a clone: pip install --editable CLONE")
+    given = ["--config", *changes] if changes else []
+    chosen = ["--configfile", *map(str, files or [DEFAULT])]
+    words = ["--snakefile", str(snakefile), *chosen, *given, *options]
+    sys.stdout.flush()
+    os.execv(sys.executable, [sys.executable, "-m", "snakemake", *words])
+
+
+def main() -> None:
+    """Run the command of the command line."""
+    with one_line_errors():
+        app(prog_name="reward-ablation")
+
+
+if __name__ == "__main__":
+    main()

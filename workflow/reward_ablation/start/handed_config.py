@@ -1,0 +1,76 @@
+"""The config of a Snakemake start: its overrides, which all of its jobs use.
+
+The processes of jobs, also on other nodes, read the Snakefile again, and Snakemake passes --config on to them. The main
+process passes its environment's overrides on in the same way, because batch systems need not pass on the environment,
+and a node's environment may have other values. All of this is encoded in letters that need no quotes, because
+Snakemake's own quotes would let a shell run text inside a value.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from reward_ablation.start.internals import given_config, hand_to_jobs, is_main, submits_jobs
+from reward_ablation.start.overrides import GPUS, overridden, value_at, variables_in, with_counted_gpus
+from reward_ablation.system.errors import StudyError
+
+#: The key of --config by which a start passes its overrides on to its jobs.
+JOB_OVERRIDES = "reward_ablation_overrides"
+
+
+@dataclass(frozen=True)
+class ConfigSource:
+    """Facts on the config after all overrides."""
+
+    #: The files and variables that the config is from, for messages.
+    source: str
+    #: Whether `launch.gpus` was `auto`, so that its number is that of this machine's GPUs.
+    auto: bool
+
+    def check(self, workflow: Any) -> None:
+        """Refuse to submit jobs with this machine's number of GPUs; to be called in `onstart`."""
+        if self.auto and submits_jobs(workflow):
+            raise StudyError(
+                "launch.gpus: auto means this machine's GPUs, but jobs are submitted to other machines; write how many "
+                "GPUs a run takes (0 is the CPU)"
+            )
+
+
+def apply_overrides(
+    config: dict[str, Any], workflow: Any, environment: Mapping[str, str], tell: Callable[[str], None]
+) -> ConfigSource:
+    """Apply the overrides of the environment and of --config to a config, in place, and count the GPUs for `auto`.
+
+    `config` is as Snakemake has read it: the file with --config. The jobs of `workflow` will get the same overrides, so
+    a job uses the variables of its start instead of those in `environment`. `tell` gets a line for each override, and
+    one on `auto`. Raises StudyError if a variable cannot be applied, or if the GPUs cannot be counted.
+    """
+    handed = config.pop(JOB_OVERRIDES, None)
+    given = dict(given_config(workflow))
+    start = _decoded(handed) if handed else {"variables": variables_in(environment), "given": given}
+    overridden(config, start["variables"], start["given"], tell if is_main(workflow) else _silent)
+    auto = value_at(config, GPUS) == "auto"
+    if auto and handed:
+        config["launch"]["gpus"] = start["gpus"]
+    elif auto:
+        start["gpus"] = with_counted_gpus(config, tell)
+    if is_main(workflow):
+        hand_to_jobs(workflow, f"{JOB_OVERRIDES}={_encoded(start)}")
+    return ConfigSource(" + ".join([*map(str, workflow.configfiles), *start["variables"]]), auto)
+
+
+def _silent(line: str) -> None:
+    """Tell nothing: the main process has told it."""
+
+
+def _encoded(values: Any) -> str:
+    """Values as JSON, encoded in letters that neither a shell nor Snakemake changes."""
+    return base64.urlsafe_b64encode(json.dumps(values).encode()).decode()
+
+
+def _decoded(text: str) -> Any:
+    return json.loads(base64.urlsafe_b64decode(text))
