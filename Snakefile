@@ -27,7 +27,12 @@ from reward_ablation.start.data_files import check_data_files
 from reward_ablation.start.diverged import with_diverged
 from reward_ablation.start.forks import Forks
 from reward_ablation.start.handed_config import apply_overrides
-from reward_ablation.start.job_commands import shell_prefix, shorten_failed_commands
+from reward_ablation.start.job_commands import (
+    FailedJobs,
+    end_at_second_interrupt,
+    shell_prefix,
+    shorten_failed_commands,
+)
 from reward_ablation.system.errors import one_line_errors
 from reward_ablation.start.internals import (
     any_time,
@@ -49,6 +54,8 @@ from reward_ablation.start.results_folder import ResultsFolder, check_working_fo
 
 min_version("9.27")
 logger.addFilter(shorten_failed_commands)
+if is_main(workflow):
+    logger.addFilter(FailedJobs())
 # Planning makes millions of objects that stay in memory. With Python's own threshold of 700 new objects, the garbage
 # collector would visit all of them again and again.
 gc.set_threshold(50_000)
@@ -220,3 +227,4 @@ onstart:
         if changes_files(workflow):
             record_question(study, reruns.trains, reruns.describes, logger.info)
         reruns.announce(logger.info)
+    end_at_second_interrupt()

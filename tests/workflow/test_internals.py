@@ -12,6 +12,7 @@ from snakemake.io import _IOFile
 
 from reward_ablation.start.internals import (
     by_priority,
+    compare_no_records,
     counts_params,
     force,
     given_config,
@@ -23,13 +24,9 @@ from reward_ablation.start.internals import (
     keep_updated,
     latency_wait,
     limit,
-    local_cores,
-    once_planned,
-    rule_inputs,
     runs_here,
     set_limit,
     submits_jobs,
-    targets,
     watch_failures,
     wildcards_to_run,
 )
@@ -41,32 +38,14 @@ import sys
 from reward_ablation.start.internals import (
     counts_params,
     force,
-    rule_inputs,
     is_main,
-    once_planned,
-    targets,
     wildcards_to_run,
 )
 
 
-def ask(wildcards):
-    once_planned(workflow, answer)
-    return rule_inputs(workflow, "all")
-
-
-def answer():
-    print("would run:", sorted(wildcards.number for wildcards in wildcards_to_run(workflow, "make")))
-    sys.exit(0)
-
-
-rule ask:
-    input:
-        ask,
-
-
 def again(wildcards):
     if is_main(workflow):
-        print("asked:", sorted(targets(workflow)), counts_params(workflow))
+        print("params count:", counts_params(workflow))
         if wildcards.number != "2":
             force(workflow, f"{wildcards.number}.txt")
     return []
@@ -102,15 +81,47 @@ def snakemake(folder, *arguments):
 
 def test_snakemake_has_what_the_workflow_uses(tmp_path):
     (tmp_path / "Snakefile").write_text(SNAKEFILE)
-    assert "would run: ['1', '2', '3']" in snakemake(tmp_path, "ask")
-    assert not (tmp_path / "1.txt").exists()
     assert "about to run: ['1', '2', '3']" in snakemake(tmp_path)
-    assert "asked: [] True" in snakemake(tmp_path, "-n")
+    assert "params count: True" in snakemake(tmp_path, "-n")
     printed = snakemake(tmp_path, "2.txt", "3.txt", "--rerun-triggers", "mtime", "input")
-    assert "asked: ['2.txt', '3.txt'] False" in printed
+    assert "params count: False" in printed
     assert "about to run: ['3']" in printed
     assert printed.count("Forced execution") == 1  # 3.txt: no target is added, and 2.txt is not forced
-    assert "would run: ['1', '3']" in snakemake(tmp_path, "ask")
+
+
+CHANGED = """
+from reward_ablation.start.internals import compare_no_records
+
+
+def nothing(wildcards):
+    if config.get("own"):
+        compare_no_records(workflow, ["make"])
+    return []
+
+
+rule all:
+    input:
+        "made.txt",
+
+
+rule make:
+    input:
+        nothing,
+    output:
+        "made.txt",
+    params:
+        value=config.get("value", 1),
+    shell:
+        "echo {params.value} > {output}"
+"""
+
+
+def test_own_records_may_stand_for_snakemakes(tmp_path):
+    """Params that changed make a result again, but for a rule whose results the caller decides on."""
+    (tmp_path / "Snakefile").write_text(CHANGED)
+    snakemake(tmp_path)
+    assert "Params have changed" in snakemake(tmp_path, "-n", "--config", "value=2")
+    assert "Nothing to be done" in snakemake(tmp_path, "-n", "--config", "value=2", "own=1")
 
 
 ORDERED = """
@@ -410,15 +421,12 @@ def test_a_snakemake_that_compares_times_elsewhere_is_one_line(monkeypatch):
 @pytest.mark.parametrize(
     ("use", "part"),
     [
-        (targets, "dag_settings.targets"),
         (counts_params, "dag_settings.rerun_triggers"),
         (is_main, "is_main_process"),
         (lambda workflow: wildcards_to_run(workflow, "train"), "dag.needrun_jobs"),
         (lambda workflow: force(workflow, "file"), "dag.forcefiles"),
-        (lambda workflow: once_planned(workflow, print), "persistence.lock"),
-        (lambda workflow: rule_inputs(workflow, "all"), "get_rule"),
+        (lambda workflow: compare_no_records(workflow, ["train"]), "persistence"),
         (is_dry_run, "output_settings.dryrun"),
-        (local_cores, "resource_settings"),
         (runs_here, "local_exec"),
         (submits_jobs, "local_exec"),
         (given_config, "config_settings.config"),

@@ -89,7 +89,7 @@ def opened(files: list[Path] | None, changes: list[str] | None) -> Opened:
 
 @app.command()
 def plan(files: Files = None, config: Changes = None, any_code: AnyCode = False) -> None:
-    """Print what a start would train and evaluate, why, and for how long."""
+    """Print what a start would do, why, and for how long."""
     from reward_ablation.start.plan import plan_of
     from reward_ablation.start.plan_text import plan_text
     from reward_ablation.start.prune import trash_lines
@@ -110,7 +110,10 @@ def run(
     cores: Annotated[str, typer.Option(metavar="NUMBER", help="Cores of this machine to use.")] = "all",
     snakemake: Annotated[str, typer.Option(metavar="OPTIONS", help="Further options of Snakemake, in quotes.")] = "",
 ) -> None:
-    """Make everything that is missing: train, evaluate, tabulate, draw. The same command goes on after a stop."""
+    """Make everything that is missing, from models to figures.
+
+    After a stop, the same command goes on.
+    """
     place = ["--profile", str(HOME / "profiles" / "slurm")] if slurm else ["--cores", cores]
     kept = ["--rerun-triggers", "mtime", "input"] if any_code else []
     _snakemake(files, config, [*place, *kept, *_words(snakemake)])
@@ -118,7 +121,7 @@ def run(
 
 @app.command()
 def status(files: Files = None, config: Changes = None, any_code: AnyCode = False) -> None:
-    """Print where each run is: waiting, running, interrupted, failed or done."""
+    """Print how far each run is, and what failed."""
     from reward_ablation.start.status import ask_slurm, read_status
     from reward_ablation.start.status_text import status_text
 
@@ -129,7 +132,7 @@ def status(files: Files = None, config: Changes = None, any_code: AnyCode = Fals
 
 @app.command()
 def report(files: Files = None, config: Changes = None) -> None:
-    """Write the report of a finished study, one HTML file in its results folder."""
+    """Write the report of a finished study, one HTML file."""
     study = opened(files, config).study
     _snakemake(files, config, ["--report", f"{study.config.root}/report.html"])
 
@@ -141,7 +144,10 @@ def preview(
     any_code: AnyCode = False,
     cores: Annotated[int, typer.Option(metavar="NUMBER", help="Cores of this machine to use.")] = 1,
 ) -> None:
-    """Make the tables, figures and summary of the runs that are finished, in a folder of their own."""
+    """Make tables and figures of the runs that are finished.
+
+    They lie in the folder `preview` of the results, and the study goes on meanwhile.
+    """
     from reward_ablation.start.finished import finished_part
     from reward_ablation.start.preview import Preview
 
@@ -161,7 +167,7 @@ def power(
     answer_sd: Number = None,
     mean: Number = None,
 ) -> None:
-    """Print which effects a study with more seeds, questions or samples would find."""
+    """Print which effects this study, or a larger one, would find."""
     from reward_ablation.start.power import power as power_of
 
     stated = {"seed_sd": seed_sd, "question_sd": question_sd, "answer_sd": answer_sd, "mean": mean}
@@ -185,7 +191,7 @@ def budget(
     answer_sd: Number = None,
     mean: Number = None,
 ) -> None:
-    """Print which further seeds make the primary contrasts most precise in a given number of hours."""
+    """Print which further seeds tell most in a number of hours."""
     from reward_ablation.start.budget_text import budget as budget_of
     from reward_ablation.start.overrides import value_of
 
@@ -199,7 +205,10 @@ def budget(
 
 @app.command()
 def verify(files: Files = None, config: Changes = None) -> None:
-    """Read every recorded file again, and print which files are damaged; exit status 1 where any is."""
+    """Read every recorded file again, and name damaged ones.
+
+    The exit status is 1 where a file is damaged.
+    """
     from reward_ablation.start.verify import Verification
 
     verification = Verification(opened(files, config).study)
@@ -214,7 +223,7 @@ def prune(
     delete: Annotated[bool, typer.Option("--delete", help="Delete them; costly runs go to the trash.")] = False,
     empty_trash: Annotated[bool, typer.Option("--empty-trash", help="Delete what is in the trash.")] = False,
 ) -> None:
-    """Print what the study does not need in its results folder, and delete it on request."""
+    """Print what the study does not need, or delete it."""
     from reward_ablation.start.prune import in_trash, prune_text, remove, unneeded
     from reward_ablation.start.results_folder import ResultsFolder
 

@@ -178,13 +178,6 @@ def changes_files(workflow: Any) -> bool:
     return makes_files(workflow) and not is_dry_run(workflow) and not _part(workflow, "touch")
 
 
-def local_cores(workflow: Any) -> int:
-    """Number of cores that this start may use on this machine, also where jobs are submitted to other machines."""
-    settings = _part(workflow, "resource_settings")
-    limits = [getattr(settings, name, None) for name in ("cores", "local_cores")]
-    return min((cores for cores in limits if cores), default=1)
-
-
 def limit(workflow: Any, resource: str) -> int | None:
     """How much of a resource all jobs together may use, by --resources; None where --resources does not say."""
     amount = _part(workflow, "global_resources").get(resource)
@@ -261,6 +254,12 @@ def _exit_status(error: BaseException | None) -> int:
 def last_attempt(job: Any) -> None:
     """Make a job's present attempt its last one."""
     job.attempt = job.restart_times + 1
+
+
+def start_no_more_jobs(workflow: Any) -> None:
+    """End this start once the jobs that run are done, as without --keep-going."""
+    _part(workflow, "scheduler", "keepgoing")
+    workflow.scheduler.keepgoing = False
 
 
 def snakefile_global(workflow: Any, name: str) -> Any:

@@ -27,6 +27,7 @@ from reward_ablation.start.internals import (
     is_main,
     last_attempt,
     makes_files,
+    start_no_more_jobs,
     wildcards_to_run,
 )
 from reward_ablation.start.plan import plan_of
@@ -41,6 +42,8 @@ from reward_ablation.system.exit_status import is_permanent
 RETRIES = 3
 #: Rules whose results Snakemake's own records say nothing about.
 DECIDED = ("train", "evaluate", "evaluate_base")
+#: Rules that prepare a start. If one fails, no further job is started.
+PREPARATIONS = ("fetch", "fetch_reward_model", "prepare_evaluation", "prepare_train", "prepare_sft", "sft")
 #: Rules that make the inputs of all runs, with the names of these inputs.
 INPUTS = {"fetch": "base model", "sft": "supervised start", "prepare_train": "training set"}
 
@@ -203,9 +206,14 @@ class Reruns:
         return RETRIES if self.is_main else 0
 
     def failed(self, job: Any, status: int) -> None:
-        """Do not start a failed job again whose exit status says that the error stays until the user corrects it."""
+        """Do not start a failed job again whose exit status says that the error stays until the user corrects it.
+
+        Without a model or a set of problems nothing else of this start is worth its hours, so the start ends.
+        """
         if is_permanent(status):
             last_attempt(job)
+        if job.rule.name in PREPARATIONS and job.attempt > job.restart_times:
+            start_no_more_jobs(self.workflow)
 
     @property
     def trains(self) -> bool:

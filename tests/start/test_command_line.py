@@ -1,0 +1,138 @@
+"""The command `reward-ablation`: its help, what it reads, and what it refuses in one line."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from reward_ablation.start import command_line
+from reward_ablation.start.command_line import app
+from reward_ablation.system.errors import StudyError
+
+COMMANDS = ("plan", "run", "status", "report", "preview", "power", "budget", "verify", "prune")
+
+
+@pytest.fixture
+def folder(config, tmp_path, monkeypatch):
+    """A working folder with a study, as `config/config.yaml` and as `study.yaml`."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config").mkdir()
+    for file in ("config/config.yaml", "study.yaml"):
+        (tmp_path / file).write_text(yaml.safe_dump(config))
+    return tmp_path
+
+
+def asked(*words):
+    result = CliRunner().invoke(app, [*words], catch_exceptions=True)
+    if isinstance(result.exception, StudyError):
+        raise result.exception
+    return result
+
+
+def test_help_names_every_command_in_one_line():
+    lines = asked("--help").output.splitlines()
+    told = {line.split()[0]: line for line in lines[lines.index("Commands:") + 1 :]}
+    assert tuple(told) == COMMANDS
+    assert not any(line.endswith("...") for line in told.values())
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command_has_help_that_names_its_study(command):
+    result = asked(command, "--help")
+    assert result.exit_code == 0
+    assert "[STUDY.yaml]..." in result.output
+
+
+def test_no_heavy_library_is_loaded_for_help_and_status(folder):
+    code = "import sys; from reward_ablation.start.command_line import app; app(standalone_mode=False); "
+    code += "print(sorted({'torch', 'transformers', 'pandas', 'snakemake', 'matplotlib'} & {*sys.modules}))"
+    for words in (["--help"], ["status", "study.yaml"]):
+        result = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True)
+        assert result.stdout.endswith("\n[]\n"), result.stdout + result.stderr
+
+
+def test_a_study_that_is_not_named_is_that_of_snakemake(folder):
+    assert asked("plan").output == asked("plan", "study.yaml").output
+    assert asked("plan").output.startswith("study study: 4 of 4 runs to train, 5 evaluations to make\n")
+
+
+def test_further_files_and_values_change_the_study(folder, monkeypatch):
+    (folder / "more.yaml").write_text("seeds: [0, 1, 2]\n")
+    assert asked("plan", "study.yaml", "more.yaml").output.startswith("study study: 6 of 6 runs")
+    assert asked("plan", "study.yaml", "more.yaml", "-C", "seeds=[7]").output.startswith("study study: 2 of 2 runs")
+    monkeypatch.setenv("REWARD_ABLATION__SEEDS", "[0]")
+    result = asked("plan", "study.yaml")
+    assert "study study: 2 of 2 runs" in result.output
+    assert "seeds: [0], by REWARD_ABLATION__SEEDS" in result.output
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["plan", "nowhere.yaml"], "nowhere.yaml: no such file; name a config, such as config/demo.yaml"),
+        (["plan", "list.yaml"], "list.yaml: is not a mapping; write the study's keys"),
+        (["plan", "twice.yaml"], "twice.yaml: line 2: key 'name' occurs twice"),
+        (["plan", "study.yaml", "-C", "seeds"], "--config seeds: is not KEY=VALUE; write such as --config seeds="),
+        (["plan", "study.yaml", "-C", "seeds=[0]", "-C", "seeds=[1]"], "--config seeds: is given twice"),
+        (["plan", "study.yaml", "-C", "sed=[0]"], "study.yaml: config: unknown key 'sed'; did you mean seeds?"),
+        (["prune", "study.yaml", "--delete", "--empty-trash"], "prune: --delete and --empty-trash at once"),
+        (["run", "study.yaml", "--snakemake", "'"], "--snakemake: No closing quotation"),
+        (["budget", "study.yaml"], "budget: no limit is stated; add --gpu-hours 40"),
+        (["power", "study.yaml"], "power: no arm has two finished seeds"),
+    ],
+)
+def test_what_is_refused_is_one_line(folder, words, line):
+    (folder / "list.yaml").write_text("[1]\n")
+    (folder / "twice.yaml").write_text("name: a\nname: b\n")
+    with pytest.raises(StudyError) as error:
+        asked(*words)
+    assert str(error.value).startswith(line)
+    assert not (folder / "results").exists()
+
+
+def test_an_error_is_one_line_with_status_1(folder):
+    command = [sys.executable, "-m", "reward_ablation.start.command_line", "plan", "nowhere.yaml"]
+    result = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr == "error: nowhere.yaml: no such file; name a config, such as config/demo.yaml\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "options"),
+    [
+        (["run"], ["--configfile", "config/config.yaml", "--cores", "all"]),
+        (["run", "a.yaml", "b.yaml", "--cores", "3"], ["--configfile", "a.yaml", "b.yaml", "--cores", "3"]),
+        (["run", "a.yaml", "-C", "x=1"], ["--configfile", "a.yaml", "--config", "x=1", "--cores", "all"]),
+        (["run", "a.yaml", "--slurm"], ["--configfile", "a.yaml", "--profile", "{home}/profiles/slurm"]),
+        (
+            ["run", "a.yaml", "--any-code", "--snakemake", "-n 'my file'"],
+            [
+                "--configfile",
+                "a.yaml",
+                "--cores",
+                "all",
+                "--rerun-triggers",
+                "mtime",
+                "input",
+                "-n",
+                "my file",
+            ],
+        ),
+        (
+            ["report", "study.yaml"],
+            ["--configfile", "study.yaml", "--report", "results/study/report.html"],
+        ),
+    ],
+)
+def test_run_and_report_become_snakemake(folder, monkeypatch, words, options):
+    started = []
+    monkeypatch.setattr(os, "execv", lambda program, command: started.append(command))
+    asked(*words)
+    home = str(command_line.HOME)
+    begin = [sys.executable, "-m", "snakemake", "--snakefile", f"{home}/Snakefile"]
+    assert started == [[*begin, *(option.format(home=home) for option in options)]]
