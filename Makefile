@@ -14,8 +14,14 @@ READY = $(VENV)/.ready-$(LOCK)
 
 .PHONY: help install demo test test-all test-fast lint format docs gallery schemas lock bench gpu-check clean
 
-help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+help: ## List the commands and the targets
+	@echo "A study, after make install and source $(BIN)/activate (reward-ablation --help lists all commands):"
+	@printf "  %-34s %s\n" "reward-ablation plan STUDY.yaml" "what a start would do, why, and for how long" \
+		"reward-ablation run STUDY.yaml" "make everything that is missing; --slurm submits the jobs" \
+		"reward-ablation status STUDY.yaml" "how far each run is" \
+		"reward-ablation report STUDY.yaml" "the report, one HTML file"
+	@echo "Targets:"
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(READY) ## Virtual environment with the locked packages
 
@@ -27,6 +33,8 @@ TORCH_cpu = $(LOCKED) $(addprefix --index-url=,$(TORCH_INDEX)) --requirement env
 TORCH_gpu = $(LOCKED) --requirement envs/torch-cuda.txt
 
 $(READY): envs/$(LOCK).txt envs/torch-cpu.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] not in [(3, 11), (3, 12)])' || { echo "error: \
+	$(PYTHON) is not Python 3.11 or 3.12; name one that is: make PYTHON=python3.12" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(LOCKED) --requirement envs/build.txt
 	@$(TORCH_$(LOCK))

@@ -80,7 +80,7 @@ with one_line_errors():
     if is_main(workflow):
         check_data_files(study)
 results_folder = ResultsFolder(Path(study.config.root))
-for warning in study.warnings:
+for warning in [*study.warnings, *results_folder.other_config(workflow.configfiles)]:
     logger.warning(f"warning: {warning}")
 # Runs of older code or inputs are trained again, even if Snakemake's own records of them are gone.
 reruns = Reruns(workflow, study)
@@ -224,6 +224,7 @@ onstart:
         check_before_training(study, reruns.code_counts)
         share_gpus(workflow, logger.info)
         results_folder.claim()
+        results_folder.record_config(workflow.configfiles)
         if changes_files(workflow):
             record_question(study, reruns.trains, reruns.describes, logger.info)
         reruns.announce(logger.info)

@@ -107,3 +107,18 @@ def test_a_working_folder_that_cannot_be_written_is_told(tmp_path):
         remount(disk, "ro")
         with pytest.raises(StudyError, match=r"\.snakemake: Read-only file system; Snakemake keeps its records in"):
             check_working_folder(disk)
+
+
+def test_two_configs_that_share_a_folder_are_told(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("first.yaml", "second.yaml", "changes.yaml"):
+        (tmp_path / name).touch()
+    folder = ResultsFolder(tmp_path / "results")
+    assert folder.other_config(["first.yaml"]) == []  # nothing was started here
+    folder.claim().release()
+    folder.record_config(["first.yaml"])
+    assert folder.other_config([tmp_path / "first.yaml", "changes.yaml"]) == []
+    [warning] = folder.other_config(["second.yaml"])
+    assert "results: the last start there was that of first.yaml; two studies in one folder" in warning
+    (tmp_path / "first.yaml").unlink()  # renamed
+    assert folder.other_config(["second.yaml"]) == []

@@ -11,7 +11,8 @@ from .conftest import ROOT
 
 
 def errors_of(result):
-    return [line for line in result.stderr.splitlines() if line.startswith("error: ")]
+    """The lines of errors, without those that tell them once more when the start ends."""
+    return [line for line in result.stderr.splitlines() if line.startswith("error: ") and "; log: " not in line]
 
 
 def test_a_bad_config_is_one_line_and_nothing_starts(study):

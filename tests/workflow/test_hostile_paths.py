@@ -43,4 +43,6 @@ def test_a_failed_job_shows_its_error_and_not_its_whole_spec(study):
     assert "The command returned non-zero exit status 1." in result.stderr
     assert "1 question occurs more than once" in errors_of(result)[0]
     assert file.name not in result.stderr  # it stands at the end of the spec
+    log = next(study.results.glob("logs/prepare/evaluation/*.log")).relative_to(study.folder)
+    assert result.stderr.splitlines()[-1] == f"{errors_of(result)[0]}; log: {log}"
     assert "localrules directive specifies" not in result.stderr

@@ -75,6 +75,7 @@ def opened(files: list[Path] | None, changes: list[str] | None) -> Opened:
     from reward_ablation.start.config_files import read_config
     from reward_ablation.start.diverged import with_diverged
     from reward_ablation.start.overrides import overridden, values_given, variables_in, with_counted_gpus
+    from reward_ablation.start.results_folder import ResultsFolder
     from reward_ablation.study.resolve import resolve
 
     files, tell = files or [DEFAULT], partial(print, file=sys.stderr)
@@ -82,7 +83,8 @@ def opened(files: list[Path] | None, changes: list[str] | None) -> Opened:
     overridden(config, variables, values_given(changes or []), tell)
     counted = with_counted_gpus(config, tell)
     study = with_diverged(resolve(config, " + ".join([*map(str, files), *variables]), Path.cwd()))
-    for warning in study.warnings:
+    folder = ResultsFolder(study.root / study.config.root)
+    for warning in [*study.warnings, *folder.other_config(files)]:
         tell(f"warning: {warning}")
     return Opened(config, study, counted is not None)
 

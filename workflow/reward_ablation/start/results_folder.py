@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from reward_ablation.system.errors import StudyError, storage_errors
 from reward_ablation.system.locks import Lock, hold_lock, last_change
+from reward_ablation.system.plain_values import printable
 
 #: The lock's file, in the results folder.
 LOCK = ".lock"
+
+#: File in the results folder with the path of the config of the last start, from the working folder.
+CONFIG = ".config"
 
 #: Bytes of free space that a start needs; a small study's tables need more.
 LEAST_SPACE = 1 << 20
@@ -28,6 +33,27 @@ class ResultsFolder:
     def __init__(self, folder: Path):
         self.folder = folder
         self._planned_at = last_change(folder / LOCK)
+
+    def other_config(self, files: Sequence[str | Path]) -> list[str]:
+        """A warning if the last start here was that of another config, which still exists; else none.
+
+        The first file is the study. Further files change it.
+        """
+        try:
+            other = (self.folder / CONFIG).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            return []
+        if not os.path.isfile(other) or os.path.samefile(other, files[0]):
+            return []
+        return [
+            f"{self.folder}: the last start there was that of {printable(other)}; two studies in one folder replace "
+            "each other's tables and figures: give one of them another name"
+        ]
+
+    def record_config(self, files: Sequence[str | Path]) -> None:
+        """Note the config of this start, for `other_config`."""
+        with storage_errors(self.folder):
+            (self.folder / CONFIG).write_text(os.path.relpath(files[0]), encoding="utf-8")
 
     def claim(self, space: int = LEAST_SPACE) -> Lock:
         """Lock the folder until this process ends.
