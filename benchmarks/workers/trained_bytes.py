@@ -2,8 +2,11 @@
 
 python trained_bytes.py make FOLDER
 python trained_bytes.py train FOLDER NUMBER
+python trained_bytes.py begin FOLDER NUMBER
+python trained_bytes.py finish FOLDER NUMBER
 
-`train` also runs the other stages: data, the demo model, a supervised start, evaluations.
+`train` also runs the other stages: data, the demo model, a supervised start, evaluations. `begin` interrupts the cases
+that are interrupted, and `finish` goes on with them, perhaps with other code.
 """
 
 from __future__ import annotations
@@ -82,6 +85,33 @@ def train_run() -> Callable[..., None]:
     return function
 
 
+def interrupt(name: str, inputs: tuple[Any, ...]) -> None:
+    """Train a case until it is interrupted."""
+    try:
+        train_run()(*inputs, callbacks=(StopInStep2(),))
+        raise AssertionError(f"{name}: the run was not interrupted")
+    except Exception as stopped:
+        if type(stopped).__name__ != "Stopped":
+            raise
+
+
+def in_two_parts(folder: Path, number: str, finishes: bool) -> None:
+    """Begin the cases that are interrupted, or finish them and write the digests of their files."""
+    digests = {}
+    for place, name in enumerate(json.loads((folder / "cases.json").read_text())["cases"]):
+        case, run = folder / f"case{place}", folder / f"runs{number}" / f"case{place}" / "seed0"
+        inputs = ((case / "spec.json").read_text(), "code", folder / "model", case / "train.parquet", run)
+        if name.endswith("interrupted") and not finishes:
+            interrupt(name, inputs)
+        elif name.endswith("interrupted"):
+            train_run()(*inputs)
+            record = json.loads((run / "run.json").read_text())
+            went_on = len(record["attempts"]) == 2
+            digests[name] = record["files"] if went_on else {"checkpoint": "was not used"}
+    if finishes:
+        (folder / f"digests{number}.json").write_text(json.dumps(digests))
+
+
 def train(folder: Path, number: str) -> None:
     """Train all cases, and write the digests of their files."""
     train_one = train_run()
@@ -90,12 +120,7 @@ def train(folder: Path, number: str) -> None:
         case, run = folder / f"case{place}", folder / f"runs{number}" / f"case{place}" / "seed0"
         inputs = ((case / "spec.json").read_text(), "code", folder / "model", case / "train.parquet", run)
         if name.endswith("interrupted"):
-            try:
-                train_one(*inputs, callbacks=(StopInStep2(),))
-                raise AssertionError(f"{name}: the run was not interrupted")
-            except Exception as stopped:
-                if type(stopped).__name__ != "Stopped":
-                    raise
+            interrupt(name, inputs)
         train_one(*inputs)
         digests[name] = json.loads((run / "run.json").read_text())["files"]
     runs = folder / f"runs{number}"
@@ -156,5 +181,7 @@ def stages(folder: Path, made: Path, runs: Path) -> dict[str, str]:
 if __name__ == "__main__":
     if sys.argv[1] == "make":
         make(Path(sys.argv[2]))
-    else:
+    elif sys.argv[1] == "train":
         train(Path(sys.argv[2]), sys.argv[3])
+    else:
+        in_two_parts(Path(sys.argv[2]), sys.argv[3], finishes=sys.argv[1] == "finish")

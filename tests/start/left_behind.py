@@ -7,8 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from reward_ablation.start.stale import PresentInputs
-from reward_ablation.study.core_digest import training_modules
+from reward_ablation.study.core_digest import command_modules, training_modules
 from reward_ablation.study.heartbeat import FILE as HEARTBEAT
 from reward_ablation.study.heartbeat import STOPPED, TRAINING, Heartbeat
 from reward_ablation.study.run import Run
@@ -113,7 +112,7 @@ class LeftBehind:
         """Unfinished work, with a sealed checkpoint."""
         work = self.folder(run) / WORK
         owner = {"spec": json.loads(run.spec), "code": run.code, "inputs": {}}
-        owner["modules"] = PresentInputs(self.study).checkpoint_modules(run)
+        owner["modules"] = command_modules(run.arm_spec.functions)
         write_json(owner | changes, work / OWNER)
         write_json(list(attempts), work / "attempts.json")
         if checkpoint:

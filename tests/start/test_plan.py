@@ -9,8 +9,7 @@ import pytest
 from reward_ablation.start.decide import Decisions
 from reward_ablation.start.plan import plan_of
 from reward_ablation.start.plan_text import plan_text, seeds, summary
-from reward_ablation.start.stale import PresentInputs
-from reward_ablation.study.core_digest import training_modules
+from reward_ablation.study.core_digest import command_modules, training_modules
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.locks import take
 
@@ -216,7 +215,7 @@ def test_an_interrupted_run_goes_on_from_its_last_whole_checkpoint_under_the_sam
         (work / f"checkpoint-{step}").mkdir(parents=True)
         if step < 10:  # that one was being written
             (work / f"checkpoint-{step}" / "checksums.json").write_text("{}")
-    modules = PresentInputs(study).checkpoint_modules(run)
+    modules = command_modules(run.arm_spec.functions)
     owner = {"spec": json.loads(run.spec), "code": run.code, "inputs": {}, "modules": modules}
     (work / "owner.json").write_text(json.dumps(owner))
     [first, second] = plan_for(config, tmp_path).training

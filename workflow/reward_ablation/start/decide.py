@@ -16,7 +16,7 @@ from reward_ablation.start.estimates import Pace
 from reward_ablation.start.evaluations import BASE_MODEL, Evaluation, evaluation_of
 from reward_ablation.start.history import History, Interrupted, read_history, read_record
 from reward_ablation.start.stale import PresentInputs, are_stale, stale_because
-from reward_ablation.study.core_digest import of_checkpoints
+from reward_ablation.study.core_digest import checkpoint_code
 from reward_ablation.study.run import Run
 from reward_ablation.study.study import Study
 
@@ -206,5 +206,5 @@ def goes_on(work: Interrupted, run: Run, present: PresentInputs) -> bool:
     """Whether unfinished work has this run's spec, code and data. Training deletes any other work and starts anew."""
     same_inputs = all(work.inputs.get(name) == digest for name, digest in present.inputs.items())
     same_spec = work.spec == {**run.arm_spec.content(), "seed": run.seed}
-    same_code = work.code == run.code and of_checkpoints(work.modules) == present.checkpoint_modules(run)
+    same_code = work.code == run.code and checkpoint_code(work.modules) == present.checkpoint_code(run)
     return same_spec and same_code and same_inputs

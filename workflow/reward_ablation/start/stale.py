@@ -10,9 +10,9 @@ from reward_ablation.start.history import read_record
 from reward_ablation.study.answers_record import made_otherwise
 from reward_ablation.study.canonical import key_of
 from reward_ablation.study.core_digest import (
+    checkpoint_code,
     command_modules,
     is_around,
-    of_checkpoints,
     training_modules,
 )
 from reward_ablation.study.places import deciding_inputs
@@ -39,9 +39,9 @@ class PresentInputs:
         """Digest of each of the modules that decide a run's numbers."""
         return _modules(tuple(run.arm_spec.functions))
 
-    def checkpoint_modules(self, run: Run) -> dict[str, str]:
-        """Digest of each of the modules that a run's checkpoints depend on."""
-        return _checkpoint_modules(tuple(run.arm_spec.functions))
+    def checkpoint_code(self, run: Run) -> str:
+        """Digest of the code that a run's checkpoints depend on."""
+        return checkpoint_code(_command_modules(tuple(run.arm_spec.functions)))
 
     @cached_property
     def inputs(self) -> dict[str, str]:
@@ -88,8 +88,8 @@ def _modules(functions: tuple[str, ...]) -> dict[str, str]:
 
 
 @cache
-def _checkpoint_modules(functions: tuple[str, ...]) -> dict[str, str]:
-    return of_checkpoints(command_modules(functions))
+def _command_modules(functions: tuple[str, ...]) -> dict[str, str]:
+    return command_modules(functions)
 
 
 def stale_because(record: dict[str, Any], run: Run, present: PresentInputs) -> str | None:

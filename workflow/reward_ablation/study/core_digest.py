@@ -53,6 +53,8 @@ _PARENTS = {PACKAGE, f"{PACKAGE}.training", f"{PACKAGE}.rewards"}
 _CHECKPOINT_MODULES = tuple(
     f"{PACKAGE}.training.around.{name}" for name in ("checkpoints", "parts", "resumed_state", "saving_trainer")
 )
+#: Name of the code that checkpoints depend on, in `equivalent_code.json`.
+CHECKPOINTS = "checkpoints"
 #: The package of the core. All its modules count.
 CORE = f"{PACKAGE}.training.core"
 #: Modules of each stage whose results cost GPU hours or decide what is trained on. The stage `models` has none, because
@@ -86,8 +88,10 @@ def present_digest(name: str) -> str:
     """Digest of the present code that decides some results, without regard to equivalent digests.
 
     A component's digest leaves out modules that the core imports, because the core's digest already covers them.
-    `name` is as in `deciding_digest`.
+    `name` is as in `deciding_digest`, or `checkpoints`.
     """
+    if name == CHECKPOINTS:
+        return _of_checkpoints(command_modules(()))
     if name == "core":
         return code_digest(*core_modules(), without=AROUND)
     if name.startswith(f"{_COMPONENTS}."):
@@ -159,9 +163,16 @@ def is_around(module: str) -> bool:
     return module not in _PARENTS and not _is_in(module, DECIDING)
 
 
-def of_checkpoints(modules: dict[str, str]) -> dict[str, str]:
-    """The digests of the modules that checkpoints depend on, among all modules of the training command."""
-    return {name: digest for name, digest in modules.items() if _is_in(name, (CORE, *_CHECKPOINT_MODULES))}
+def checkpoint_code(modules: dict[str, str]) -> str:
+    """Digest of the code that checkpoints depend on: the first digest of its class.
+
+    `modules` has the digests of all modules of a training command: of today's, or of the one that wrote a checkpoint.
+    """
+    return first_of_class(CHECKPOINTS, _of_checkpoints(modules))
+
+
+def _of_checkpoints(modules: dict[str, str]) -> str:
+    return _digest({name: digest for name, digest in modules.items() if _is_in(name, (CORE, *_CHECKPOINT_MODULES))})
 
 
 def _is_in(module: str, names: tuple[str, ...]) -> bool:

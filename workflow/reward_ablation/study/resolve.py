@@ -30,6 +30,7 @@ from reward_ablation.rewards.arguments import OF_TRAINER
 from reward_ablation.study.answers_record import read_record
 from reward_ablation.study.canonical import dump, key_of
 from reward_ablation.study.claim_checks import claims_of
+from reward_ablation.study.codes_on_record import codes_on_record
 from reward_ablation.study.combine_spec import combine_spec, estimate_warnings, with_trl_methods
 from reward_ablation.study.control import check_control, check_scored, control_warnings
 from reward_ablation.study.endpoint_requests import metric_warnings, request_warnings
@@ -93,10 +94,10 @@ def _resolved(study: StudyConfig, written: dict[str, Any], root: Path) -> Study:
     specs = {
         name: arm_spec(shared, arm, launches[name], study.scored_in(arm), combined[name]) for name, arm in arms.items()
     }
-    contents = contents_of(shared, specs)
+    runs_folder = root / study.root / "runs"
+    specs, contents = codes_on_record(specs, contents_of(shared, specs), _names_in(runs_folder), root)
     keys = {name: key_of(content) for name, content in contents.items()}
     question = question.with_keys(keys)
-    runs_folder = root / study.root / "runs"
     if study.primary.contrasts is None:
         declared = recorded_primary(described) or recovered_primary(question, runs_folder)
         question = without_added_arms(question, declared, runs_folder)

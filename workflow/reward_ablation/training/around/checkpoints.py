@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from reward_ablation.study.canonical import dump
-from reward_ablation.study.core_digest import of_checkpoints
+from reward_ablation.study.core_digest import checkpoint_code
 from reward_ablation.study.run_folder import OWNER, SEAL, step_of_checkpoint
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import flush_to_disk, sha256, write_json
@@ -56,7 +56,7 @@ def claim(work: Path, owner: dict[str, Any], modules: dict[str, str]) -> None:
 
 def _whose(record: dict[str, Any]) -> dict[str, Any]:
     """The part of an owner record that must be equal for an attempt to use an earlier attempt's checkpoints."""
-    return {**record, "modules": of_checkpoints(record["modules"])}
+    return {**record, "modules": checkpoint_code(record["modules"])}
 
 
 def read_json(path: Path) -> Any:

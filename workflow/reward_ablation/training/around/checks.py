@@ -13,7 +13,7 @@ from reward_ablation.config.batch_sizes import BatchSizes
 from reward_ablation.config.checks import second_pass_setting
 from reward_ablation.config.sections.launch import DDP
 from reward_ablation.study.component_spec import contents_without_models
-from reward_ablation.study.reward_files import function_digest
+from reward_ablation.study.reward_files import is_code_of
 from reward_ablation.study.spec_parts import ComponentSpec
 from reward_ablation.system.errors import StudyError
 from reward_ablation.training.around.launch.vllm_server import Engine
@@ -41,7 +41,7 @@ def check_unchanged(component: ComponentSpec, parameters: dict[str, Any]) -> Non
     for name, content in contents.items():
         if content != component.contents.get(name):
             raise StudyError(f"{name}: {parameters[name]} has changed since the workflow was started; start it again")
-    if component.code and function_digest(component.function, Path.cwd()) != component.code:
+    if component.code and not is_code_of(component.function, component.code, Path.cwd()):
         raise StudyError(
             f"{component.function.rpartition(':')[0]}: the file, or one that it imports, has changed since the "
             "workflow was started; start it again"
