@@ -25,7 +25,6 @@ from reward_ablation.start.command_keys import take_command_keys
 from reward_ablation.start.commands import Commands
 from reward_ablation.start.data_files import check_data_files
 from reward_ablation.start.diverged import with_diverged
-from reward_ablation.start.forks import Forks
 from reward_ablation.start.job_commands import (
     check_contents,
     shell_prefix,
@@ -87,7 +86,6 @@ with one_line_errors():
 order = Order(study)
 commands = Commands(workflow, study, reruns, results_folder, command_keys)
 pages = ReportPages(config, study, Path(workflow.basedir))
-forks = Forks()
 guard_report()
 
 
