@@ -25,7 +25,6 @@ from reward_ablation.start.before_jobs import (
 )
 from reward_ablation.start.data_files import check_data_files
 from reward_ablation.start.diverged import with_diverged
-from reward_ablation.start.forks import Forks
 from reward_ablation.start.handed_config import apply_overrides
 from reward_ablation.start.job_commands import (
     FailedJobs,
@@ -88,7 +87,6 @@ with one_line_errors():
     watch_failures(reruns.failed)
 order = Order(study)
 pages = ReportPages(config, study, Path(workflow.basedir))
-forks = Forks()
 guard_report()
 
 

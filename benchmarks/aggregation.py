@@ -4,8 +4,8 @@
 
 Simulated studies of 5 seeds, 1,319 questions with a greedy and 8 sampled answers each, 50 steps of 64 rollouts, and
 similarities of 3 components' gradients in 26 layers, with Gram matrices of single completions, at every tenth step; the
-smallest study also at each step. The rules of tables run one after the other. Then all figures are drawn, two at a
-time. Measured are CPU time (user and system), wall time, and the largest peak memory of one process.
+smallest study also at each step. The rules of tables run one after the other. Then one command draws all figures, two
+at a time. Measured are CPU time (user and system), wall time, and the largest peak memory of one process.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from analysis.made_up import MadeUpStudy  # noqa: E402
 from reward_ablation.analysis.registry import RULES  # noqa: E402
-from reward_ablation.figures.catalogue import FIGURES, module_of, tables_of  # noqa: E402
+from reward_ablation.figures.catalogue import FIGURES  # noqa: E402
 
 COMPONENTS = ["correctness", "format", "length"]
 
@@ -77,19 +76,10 @@ def one_size(arms: int, every: int) -> dict[str, Any]:
             for rule in RULES.values()
         ]
         costs = {"tables": {"wall": time.monotonic() - start, **total({str(n): cost for n, cost in enumerate(tables)})}}
-        figures = {
-            name: [
-                *("reward_ablation.figures", module_of(name), "--title", entry.title, *about),
-                *("--tables", *(f"{root}/tables/{file}" for file in tables_of(name)), "--output", f"{root}/{name}.pdf"),
-            ]
-            for name, entry in FIGURES.items()
-        }
-        start = time.monotonic()
-        with ThreadPoolExecutor(2) as pool:
-            costs |= dict(
-                zip(figures, pool.map(lambda draw: measured(draw, environment), figures.values()), strict=True)
-            )
-        wall = costs["tables"]["wall"] + time.monotonic() - start
+        folders = ["--tables", str(root / "tables"), "--output", str(root / "figures")]
+        figures = ["reward_ablation.figures", *FIGURES, *about, *folders, "--processes", "2"]
+        costs["figures"] = measured(figures, environment)
+        wall = costs["tables"]["wall"] + costs["figures"]["wall"]
         print(f"{arms} arms: {wall:.0f} s", flush=True)
     return {"arms": arms, "every": every, "wall": wall, "costs": costs}
 
@@ -111,8 +101,7 @@ def table(result: dict[str, Any]) -> str:
     ]
     first = None
     for size in result["sizes"]:
-        tables = size["costs"]["tables"]
-        figures = total({name: cost for name, cost in size["costs"].items() if name != "tables"})
+        tables, figures = size["costs"]["tables"], size["costs"]["figures"]
         both = total(size["costs"])
         first = first or both["cpu"]
         lines.append(

@@ -14,12 +14,10 @@ from reward_ablation.figures.catalogue import (
     pages_of,
     tables_of,
 )
-from reward_ablation.start.forks import Forks
 from reward_ablation.start.job_commands import shell_prefix
 from reward_ablation.start.preview import RULES, PreviewStudy
 
 study = PreviewStudy.read(Path(RULES))
-forks = Forks()
 
 
 pathvars:

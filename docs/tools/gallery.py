@@ -20,9 +20,9 @@ from figures.conftest import STUDIES
 from reward_ablation.analysis.problems.tables import problem_curves
 from reward_ablation.analysis.reading import read_table
 from reward_ablation.analysis.runs import read_runs
-from reward_ablation.analysis.study_file import StudyFile, read_study
+from reward_ablation.analysis.study_file import read_study
 from reward_ablation.figures.__main__ import draw
-from reward_ablation.figures.catalogue import FIGURES, module_of, tables_of
+from reward_ablation.figures.catalogue import FIGURES, tables_of
 from reward_ablation.figures.elements.style import STYLE
 
 FOLDER = Path(__file__).parents[1] / "images" / "gallery"
@@ -33,11 +33,6 @@ OF_PROBLEMS = "problem_curves"
 MOST_BYTES = 60_000
 RESOLUTIONS = (150, 130, 115, 100, 90, 80)
 COLOURS = (256, 64, 32)
-
-
-def drawn(figure: str, tables: list[pd.DataFrame], study: StudyFile) -> Figure:
-    """A figure of the catalogue."""
-    return draw(module_of(figure), FIGURES[figure].title, tables, study)
 
 
 def small_png(figure: Figure) -> bytes:
@@ -61,7 +56,7 @@ def problems_named(demo: Path) -> Figure:
     study = read_study(demo / "study.json").model_copy(update={"shown_problems": questions["id"].head(6).tolist()})
     runs = read_runs(study, demo, [])
     parts = problem_curves(study, demo, {folder: record.steps for folder, record in runs.items()})
-    return drawn(OF_PROBLEMS, [pd.concat(parts)], study)
+    return draw(OF_PROBLEMS, [pd.concat(parts)], study)
 
 
 def main(demo: Path) -> None:
@@ -73,9 +68,9 @@ def main(demo: Path) -> None:
         of_methods = all_tables(methods, Path(root))
     figures[OF_PROBLEMS] = problems_named(demo)
     for name in OF_METHODS:
-        figures[name] = drawn(name, [of_methods[table] for table in FIGURES[name].tables], methods)
+        figures[name] = draw(name, [of_methods[table] for table in FIGURES[name].tables], methods)
     for name in FIGURES.keys() - figures.keys():
-        figures[name] = drawn(name, [read_table(tables / file) for file in tables_of(name)], study)
+        figures[name] = draw(name, [read_table(tables / file) for file in tables_of(name)], study)
     FOLDER.mkdir(parents=True, exist_ok=True)
     for name in FIGURES:
         (FOLDER / f"{name}.png").write_bytes(small_png(figures[name]))

@@ -1,3 +1,10 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
 import pytest
 from pypdf import PdfReader, PdfWriter
 
@@ -6,7 +13,7 @@ from reward_ablation.figures.__main__ import draw as drawn
 from reward_ablation.figures.__main__ import main, reader_of
 from reward_ablation.figures.book import contents_of
 from reward_ablation.figures.book import main as bind
-from reward_ablation.figures.catalogue import APPENDIX, FIGURES, PAGES, module_of, tables_of
+from reward_ablation.figures.catalogue import APPENDIX, FIGURES, PAGES, tables_of
 from reward_ablation.figures.elements.style import ONE_COLUMN, WIDTH, save_pdf
 from reward_ablation.system.errors import StudyError
 from storage import fill, small_disk
@@ -18,11 +25,14 @@ def written(made_up, tmp_path_factory):
     return write(made_up("four arms").root, tmp_path_factory.mktemp("figures"))
 
 
-def draw(name, root, output):
-    """Draw a figure by its command."""
-    tables = [str(root / "tables" / file) for file in tables_of(name)]
-    study = ["--title", FIGURES[name].title, "--study", str(root / "study.json")]
-    main([module_of(name), *study, "--tables", *tables, "--output", str(output)])
+def draw(names, root, output, *options):
+    """Draw figures into a folder by their command."""
+    main([*names, *given_to(root, output), *options])
+
+
+def given_to(root, output):
+    """The options of the command that say where the study is and where the figures go."""
+    return ["--study", str(root / "study.json"), "--tables", str(root / "tables"), "--output", str(output)]
 
 
 #: Figures of the appendix that one of the files has.
@@ -37,8 +47,7 @@ def bind_all(root, figures, output, names=PAGES):
 
 
 def write(root, folder):
-    for name in FIGURES:
-        draw(name, root, folder / f"{name}.pdf")
+    draw(FIGURES, root, folder)
     bind_all(root, folder, folder / "all.pdf")
     bind_all(root, folder, folder / "with_appendix.pdf", [*PAGES, *SOME_OTHERS])
     return folder
@@ -69,7 +78,7 @@ READ_IN_PART = [
     (name, table)
     for name, entry in FIGURES.items()
     for table in entry.tables
-    if reader_of(module_of(name), table) is not read_table
+    if reader_of(name, table) is not read_table
 ]
 
 
@@ -77,12 +86,12 @@ READ_IN_PART = [
 @pytest.mark.parametrize(("name", "table"), READ_IN_PART)
 def test_a_table_that_is_read_in_part_gives_the_same_figure(made_up, tmp_path, name, table, study):
     given, entry = made_up(study), FIGURES[name]
-    draw(name, given.root, tmp_path / "in_part.pdf")
+    draw([name], given.root, tmp_path)
     tables = [read_table(given.root / "tables" / file) for file in tables_of(name)]
-    figure = drawn(module_of(name), entry.title, tables, given.study)
+    figure = drawn(name, tables, given.study)
     save_pdf(figure, tmp_path / "whole.pdf", f"{given.study.name}: {entry.title}")
-    assert (tmp_path / "pages" / "in_part.pdf").read_bytes() == (tmp_path / "whole.pdf").read_bytes()
-    whole, in_part = given.tables[table], reader_of(module_of(name), table)(given.root / f"tables/{table}.parquet")
+    assert (tmp_path / "pages" / f"{name}.pdf").read_bytes() == (tmp_path / "whole.pdf").read_bytes()
+    whole, in_part = given.tables[table], reader_of(name, table)(given.root / f"tables/{table}.parquet")
     assert {*in_part} <= {*whole}
     assert in_part.size < whole.size or whole.empty
 
@@ -156,11 +165,61 @@ def test_figures_have_the_width_of_one_or_two_columns(written, name):
 
 def test_figures_are_the_same_bytes_each_time(written, made_up, tmp_path):
     root = made_up("four arms").root
-    for name in ("rewards", "arms", "similarity_parts"):
-        draw(name, root, tmp_path / f"{name}.pdf")
+    draw(["rewards", "arms", "similarity_parts"], root, tmp_path)
     bind_all(root, written, tmp_path / "all.pdf")
     for path in (path for path in tmp_path.rglob("*") if path.is_file()):
         assert path.read_bytes() == (written / path.relative_to(tmp_path)).read_bytes(), path.name
+
+
+def test_two_processes_draw_the_same_bytes(written, made_up, tmp_path):
+    names = ["rewards", "arms", "cost"]
+    command = [sys.executable, "-m", "reward_ablation.figures", *names, *given_to(made_up("four arms").root, tmp_path)]
+    printed = subprocess.run([*command, "--processes", "2"], capture_output=True, text=True, check=True).stdout
+    assert sorted(printed.splitlines()) == sorted(f"draw {name}" for name in names)
+    made = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(made) == 4 * len(names)
+    for path in made:
+        assert path.read_bytes() == (written / path.relative_to(tmp_path)).read_bytes(), path.name
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_figures_that_cannot_be_drawn_are_named_and_the_others_are_drawn(
+    made_up, tmp_path, monkeypatch, capfd, processes
+):
+    tables, given = tmp_path / "tables", made_up("four arms").root
+    tables.mkdir()
+    for name in ("evaluation_by_arm", "component_effects", "rewards_by_step"):
+        (tables / f"{name}.parquet").write_bytes((given / "tables" / f"{name}.parquet").read_bytes())
+    os.truncate(tables / "component_effects.parquet", 300)
+    (tmp_path / "study.json").write_bytes((given / "study.json").read_bytes())
+    monkeypatch.setattr("reward_ablation.figures.training.rewards.rewards", lambda *_: 1 / 0)
+    for name in ("effects.pdf", "rewards.png"):
+        (tmp_path / name).write_text("of an earlier start")
+    with pytest.raises(StudyError) as error:
+        draw(["rewards", "arms", "effects"], tmp_path, tmp_path, "--processes", processes)
+    assert str(error.value).startswith(
+        "2 of 3 figures cannot be drawn: rewards: ZeroDivisionError: division by zero; "
+        f"effects: {tables / 'component_effects.parquet'}: truncated or changed"
+    )
+    assert "1 / 0" in capfd.readouterr().out
+    assert sorted(path.name for path in tmp_path.glob("*.*")) == ["arms.pdf", "arms.png", "arms.txt", "study.json"]
+    assert [path.name for path in (tmp_path / "pages").iterdir()] == ["arms.pdf"]
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="reads /proc")
+def test_no_process_is_left_when_the_first_one_is_killed(made_up, tmp_path):
+    options = [*given_to(made_up("four arms").root, tmp_path), "--processes", "2"]
+    command = [sys.executable, "-m", "reward_ablation.figures", *FIGURES, *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as drawing:
+        drawing.stdout.readline()
+        workers = Path(f"/proc/{drawing.pid}/task/{drawing.pid}/children").read_text().split()
+        assert len(workers) == 2
+        drawing.send_signal(signal.SIGKILL)
+        drawing.stdout.read()  # to the end of the last process that can write there
+    deadline = time.monotonic() + 60
+    while any(Path(f"/proc/{worker}").exists() for worker in workers):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 @pytest.mark.parametrize("name", ["rewards", "all"])
@@ -168,13 +227,13 @@ def test_a_full_disk_is_one_line_and_with_space_the_same_command_ends_well(writt
     root = made_up("four arms").root
 
     def make(output):
-        bind_all(root, written, output) if name == "all" else draw(name, root, output)
+        bind_all(root, written, output) if name == "all" else draw([name], root, output.parent)
 
     with small_disk(tmp_path / "disk", "4m") as disk:
         filler = fill(disk, leave=4096)
         with pytest.raises(StudyError) as error:
             make(disk / f"{name}.pdf")
-        assert str(error.value).startswith(f"{disk / f'{name}.pdf'}: No space left on device; what is done is kept")
+        assert f"{disk / f'{name}.pdf'}: No space left on device; what is done is kept" in str(error.value)
         assert [path.name for path in disk.rglob("*") if path.is_file()] == [filler.name]
         filler.unlink()
         make(disk / f"{name}.pdf")

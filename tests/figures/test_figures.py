@@ -14,7 +14,7 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
 from reward_ablation.figures.__main__ import draw as draw_from
-from reward_ablation.figures.catalogue import FIGURES, module_of
+from reward_ablation.figures.catalogue import FIGURES
 from reward_ablation.figures.elements.curves import MOST_POINTS, thinned
 from reward_ablation.figures.elements.style import COLOURS, STYLE, arm_looks, wrapped
 from reward_ablation.figures.evaluation.arms import arms
@@ -35,7 +35,7 @@ def draw(made_up, name: str, figure: str) -> Figure:
 def drawn_with(given, figure: str, **columns) -> Figure:
     """A figure of a study, with other values in some columns of its tables."""
     tables = [given.tables[name].assign(**columns) for name in FIGURES[figure].tables]
-    return draw_from(module_of(figure), FIGURES[figure].title, tables, given.study)
+    return draw_from(figure, tables, given.study)
 
 
 def tick_labels(figure: Figure, *, drawn: bool) -> set[int]:

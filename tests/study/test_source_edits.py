@@ -28,8 +28,7 @@ from reward_ablation.study.core_digest import STAGES, deciding_digest, training_
 codes = {name: deciding_digest(name) for name in STAGES}
 codes["train"] = training_digest(["correctness", "answer_format"])
 codes |= {f"tables_{name}": code_digest(f"reward_ablation.{rule.module}") for name, rule in RULES.items()}
-codes |= {f"figure_{name}": code_digest("reward_ablation.figures", f"reward_ablation.{module_of(name)}")
-          for name in FIGURES}
+codes["figures"] = code_digest("reward_ablation.figures", *(f"reward_ablation.{module_of(name)}" for name in FIGURES))
 print(json.dumps(codes))
 """
 
@@ -90,7 +89,7 @@ def made_again(folder: Path, file: str, edit) -> set[str]:
 
 #: Sets of rules. Tables and figures are cheap: seconds each.
 NOTHING = "nothing"
-CHEAP = r"(tables|figure)_\w+"
+CHEAP = r"tables_\w+|figures"
 SAMPLES = "train|evaluation|sft"
 
 
@@ -135,14 +134,14 @@ SAMPLES = "train|evaluation|sft"
         ("models/check.py", function, NOTHING),
         ("models/demo.py", constant, "demo_model"),
         ("evaluation/generate.py", function, "evaluation"),
-        # Tables and figures: each rule by its own code.
+        # Tables: each rule by its own code. Figures: one rule.
         ("analysis/gradients/what_if.py", function, "tables_(gradients|combination)"),
         ("analysis/evaluation/effects.py", function, "tables_(evaluation|claims)"),
         ("analysis/training/tables.py", function, "tables_training"),
         ("combination/methods/upgrad.py", function, NOTHING),  # not in use
         ("cost/tables.py", function, "tables_cost"),
-        ("figures/evaluation/arms.py", function, "figure_arms"),
-        ("figures/elements/style.py", function, r"figure_\w+"),
+        ("figures/evaluation/arms.py", function, "figures"),
+        ("figures/elements/style.py", function, "figures"),
     ],
 )
 def test_an_edit_makes_again_only_what_the_code_decides(tmp_path, file, edit, expected):

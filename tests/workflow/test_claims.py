@@ -19,8 +19,8 @@ CLAIMS = {
         **{"direction": "same", "margin": 0.9, "mode": "sampled"},
     },
 }
-#: What may run for the summary where claims change: all that reads study.json, and the figure that the summary shows.
-READERS = r"describe|tables_\w+|figure_primary|summary|total"
+#: What may run for the summary where claims change: all that reads study.json. The summary shows a figure.
+READERS = r"describe|tables_\w+|figures|summary|total"
 
 
 def test_claims_are_judged_on_a_finished_study(finished, tmp_path):

@@ -1,52 +1,51 @@
-for figure, entry in figures_of(study.asked_tables).items():
+FIGURES = figures_of(study.asked_tables)
 
-    rule:
-        """One figure from its tables: for a paper, with its caption as text, and as a page of all.pdf."""
-        name:
-            f"figure_{figure}"
-        input:
-            study="<results>/study.json",
-            tables=expand("<results>/tables/{file}", file=tables_of(figure)),
-        output:
-            pdf=report(
+
+rule figures:
+    """Every figure from its tables: for a paper, with its caption as text, and as a page of all.pdf.
+
+    All figures are drawn by one command, which imports Matplotlib and pandas once.
+    """
+    input:
+        study="<results>/study.json",
+        tables=expand(
+            "<results>/tables/{file}",
+            file=sorted({file for figure in FIGURES for file in tables_of(figure)}),
+        ),
+    output:
+        pdf=[
+            report(
                 f"<results>/figures/{figure}.pdf",
                 category=entry.category,
                 caption=f"../report/{figure}.rst",
                 labels={"title": entry.title, "format": "paper (PDF)"},
-            ),
-            caption=f"<results>/figures/{figure}.txt",
-            page=f"<results>/figures/pages/{figure}.pdf",
-            png=report(
+            )
+            for figure, entry in FIGURES.items()
+        ],
+        caption=expand("<results>/figures/{figure}.txt", figure=FIGURES),
+        page=expand("<results>/figures/pages/{figure}.pdf", figure=FIGURES),
+        png=[
+            report(
                 f"<results>/figures/{figure}.png",
                 category=entry.category,
                 caption=f"../report/{figure}.rst",
                 labels={"title": entry.title, "format": "image with caption (PNG)"},
-            ),
-        log:
-            f"<logs>/figures/{figure}.log",
-        localrule: True
-        params:
-            figure=figure,
-            module=module_of(figure),
-            title=entry.title,
-            code=study.code_of("figures", module_of(figure)),
-        message:
-            "draw {params.figure}"
-        run:
-            forks.run(
-                "reward_ablation.figures.__main__",
-                [
-                    *(
-                        params.module,
-                        "--title",
-                        params.title,
-                        "--study",
-                        input.study,
-                    ),
-                    *("--tables", *input.tables, "--output", output.pdf),
-                ],
-                log[0],
             )
+            for figure, entry in FIGURES.items()
+        ],
+    log:
+        "<logs>/figures/figures.log",
+    localrule: True
+    threads: 2
+    params:
+        figures=list(FIGURES),
+        code=study.code_of("figures", *map(module_of, FIGURES)),
+    message:
+        "draw all figures"
+    shell:
+        "exec python -m reward_ablation.figures {params.figures} --study {input.study:q}"
+        ' --tables "$(dirname {input.tables[0]:q})" --output "$(dirname {output.pdf[0]:q})"'
+        " --processes {threads} > {log:q} 2>&1"
 
 
 rule all_figures:
@@ -71,12 +70,7 @@ rule all_figures:
         code=study.code_of("figures.book"),
     message:
         "bind all figures into one file"
-    run:
-        forks.run(
-            "reward_ablation.figures.book",
-            [
-                *("--study", input.study, "--provenance", input.provenance),
-                *("--pages", *input.pages, "--output", output.pdf),
-            ],
-            log[0],
-        )
+    shell:
+        "exec python -m reward_ablation.figures.book --study {input.study:q}"
+        " --provenance {input.provenance:q} --pages {input.pages:q} --output {output.pdf:q}"
+        " > {log:q} 2>&1"

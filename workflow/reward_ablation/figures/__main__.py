@@ -1,15 +1,17 @@
-"""`python -m reward_ablation.figures MODULE ...`: draw one figure for a paper, and as a page with its caption.
-
-This module does not import the catalogue of figures. So a change of the catalogue does not draw every figure again: the
-code digest of a figure covers only the modules that draw it.
-"""
+"""`python -m reward_ablation.figures NAME ...`: draw figures, each for a paper and as a page with its caption."""
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
+import os
+import traceback
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from importlib import import_module
 from pathlib import Path
+from threading import Thread
 from types import ModuleType
 
 import pandas as pd
@@ -18,59 +20,96 @@ from matplotlib.figure import Figure
 
 from reward_ablation.analysis.reading import read_table
 from reward_ablation.analysis.study_file import StudyFile, read_study
+from reward_ablation.figures.catalogue import FIGURES, module_of, tables_of
 from reward_ablation.figures.elements.style import STYLE, save_pdf, save_png, take_caption, title
-from reward_ablation.system.errors import one_line_errors, storage_errors
+from reward_ablation.system.errors import StudyError, first_line, one_line_errors, storage_errors
 from reward_ablation.system.files import atomic_path
+from reward_ablation.system.masking import without_known_secrets
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Draw one figure."""
+    """Draw figures. If some cannot be drawn, all others are drawn, and one error names those that are missing."""
     parser = argparse.ArgumentParser(prog="python -m reward_ablation.figures", description=main.__doc__)
-    parser.add_argument("module", help="module that draws the figure, such as figures.training.rewards")
-    parser.add_argument("--title", required=True, help="title of the figure, on the page and in the PDF's metadata")
+    parser.add_argument("figures", metavar="NAME", nargs="+", choices=FIGURES, help="figures of the catalogue")
     parser.add_argument("--study", type=Path, required=True, help="study.json: the resolved study")
-    parser.add_argument("--tables", type=Path, nargs="+", required=True, help="files of the tables, in order")
-    parser.add_argument("--output", type=Path, required=True, help="the PDF for a paper, with NAME.txt and NAME.png")
+    parser.add_argument("--tables", type=Path, required=True, help="folder of the tables")
+    parser.add_argument("--output", type=Path, required=True, help="folder for NAME.pdf, .txt, .png and pages/NAME.pdf")
+    parser.add_argument("--processes", type=int, default=1, help="how many figures are drawn at once (default: 1)")
     options = parser.parse_args(arguments)
-    with storage_errors(options.output):
-        study = read_study(options.study)
-        tables = [reader_of(options.module, file.stem)(file) for file in options.tables]
-        figure = draw(options.module, options.title, tables, study)
-        name = f"{study.name}: {options.title}"
-        page = options.output.parent / "pages" / options.output.name
-        page.parent.mkdir(parents=True, exist_ok=True)
-        save_pdf(figure, page, name)
-        save_png(figure, options.output.with_suffix(".png"))
-        caption = take_caption(figure)
-        save_pdf(figure, options.output, name)
-        with atomic_path(options.output.with_suffix(".txt")) as temporary:
-            temporary.write_text(f"{caption}\n")
+    one = partial(error_of, study=read_study(options.study), tables=options.tables, output=options.output)
+    if options.processes == 1:
+        errors = list(map(one, options.figures))
+    else:
+        with ProcessPoolExecutor(options.processes, initializer=end_with_parent) as pool:
+            errors = list(pool.map(one, options.figures))
+    if any(errors):
+        failed = [f"{name}: {error}" for name, error in zip(options.figures, errors, strict=True) if error]
+        raise StudyError(f"{len(failed)} of {len(errors)} figures cannot be drawn: {'; '.join(failed)}")
 
 
-def reader_of(module: str, table: str) -> Callable[[Path], pd.DataFrame]:
+def end_with_parent() -> None:
+    """Let this process end when its parent is killed. Otherwise it would wait for work forever."""
+
+    def wait() -> None:
+        if parent := multiprocessing.parent_process():
+            parent.join()
+            os._exit(1)
+
+    Thread(target=wait, daemon=True).start()
+
+
+def error_of(name: str, study: StudyFile, tables: Path, output: Path) -> str:
+    """Draw a figure and write its files. Returns why that failed, in words; empty if it did not."""
+    print(f"draw {name}", flush=True)
+    try:
+        with storage_errors(output / f"{name}.pdf"):
+            read = [reader_of(name, file.stem)(file) for file in (tables / file for file in tables_of(name))]
+            save(draw(name, read, study), name, study, output)
+    except Exception as error:
+        for file in (f"{name}.pdf", f"{name}.png", f"{name}.txt", f"pages/{name}.pdf"):
+            (output / file).unlink(missing_ok=True)
+        if isinstance(error, StudyError):
+            return str(error)
+        print(without_known_secrets(traceback.format_exc()), end="", flush=True)
+        return f"{type(error).__name__}: {first_line(error)}"
+    return ""
+
+
+def save(figure: Figure, name: str, study: StudyFile, output: Path) -> None:
+    """Write a figure's page and PNG. Then take its caption out of it, and write the PDF for a paper and the caption."""
+    heading = f"{study.name}: {FIGURES[name].title}"
+    save_pdf(figure, output / "pages" / f"{name}.pdf", heading)
+    save_png(figure, output / f"{name}.png")
+    caption = take_caption(figure)
+    save_pdf(figure, output / f"{name}.pdf", heading)
+    with atomic_path(output / f"{name}.txt") as temporary:
+        temporary.write_text(f"{caption}\n")
+
+
+def reader_of(figure: str, table: str) -> Callable[[Path], pd.DataFrame]:
     """Function that reads a table for a figure: by default the whole table.
 
     A module that draws few rows or columns of a large table has a reader for this table in its dictionary `READERS`.
     """
-    readers: dict[str, Callable[[Path], pd.DataFrame]] = getattr(_module(module), "READERS", {})
+    readers: dict[str, Callable[[Path], pd.DataFrame]] = getattr(_module(figure), "READERS", {})
     return readers.get(table, read_table)
 
 
 @rc_context(STYLE)
-def draw(module: str, heading: str, tables: Sequence[pd.DataFrame], study: StudyFile) -> Figure:
-    """Draw a figure from its tables, in the style of all figures.
+def draw(name: str, tables: Sequence[pd.DataFrame], study: StudyFile) -> Figure:
+    """Draw a figure of the catalogue from its tables, in the style of all figures.
 
-    `module` is below the library, such as `figures.training.rewards`, and the function that draws the figure has the
-    module's name. Its parameters are the tables, in this order, and last the study.
+    The function that draws the figure has the figure's name. Its parameters are the tables in the catalogue's order,
+    and last the study.
     """
-    function: Callable[..., Figure] = getattr(_module(module), module.rpartition(".")[2])
+    function: Callable[..., Figure] = getattr(_module(name), name)
     figure = function(*tables, study)
-    title(figure, heading)
+    title(figure, FIGURES[name].title)
     return figure
 
 
-def _module(name: str) -> ModuleType:
-    return import_module(f"reward_ablation.{name}")
+def _module(figure: str) -> ModuleType:
+    return import_module(f"reward_ablation.{module_of(figure)}")
 
 
 if __name__ == "__main__":

@@ -156,7 +156,6 @@ class Preview:
         """Command line of the second Snakemake, which runs its jobs on this machine."""
         snakefile = self.home / "workflow" / "preview.smk"
         options = ["--cores", str(self.cores), "--nolock", "--keep-going", "--rerun-incomplete"]
-        options += ["--force-use-threads"]  # else Snakemake would start another Snakemake for each figure
         options += ["--workflow-profile", "none", "--rerun-triggers", "mtime", "params", "input"]
         return [
             *(sys.executable, "-m", "snakemake", "--snakefile", str(snakefile), "--directory", str(work)),
