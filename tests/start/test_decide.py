@@ -99,6 +99,10 @@ ROWS = {
     "problems changed": (lambda left: cut(left, "data/evaluation/*.parquet"), 0, 5, 5, set()),
     "the base model changed": (lambda left: cut(left, "models/*/model.json"), 0, 1, 1, set()),
     "the base model is gone": (lambda left: remove(left, "models"), 0, 0, 0, {"base model"}),
+    "another base model is to be fetched": (
+        lambda left: (as_stale(left, "evaluation/*/base/*.json", models=["base-00000000"]), remove(left, "models")),
+        *(0, 1, 1, {"base model"}),
+    ),
     "the training set is gone": (lambda left: remove(left, "data/train-*"), 0, 0, 0, {"training set"}),
     "scores are gone": (lambda left: remove(left, "scores/*/*"), 0, 0, 5, set()),
 }

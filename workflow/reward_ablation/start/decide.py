@@ -146,7 +146,11 @@ class Decisions:
         """Whether other code, problems or another base model than today's made a file of answers."""
         record = read_record(self.root, record_beside(file))
         of_base, dataset = f"/{BASE_MODEL}/" in file, os.path.basename(file).split(".")[0]
-        return bool(record) and are_stale(record or {}, of_base, dataset, self.present)
+        if not record or are_stale(record, of_base, dataset, self.present):
+            return bool(record)
+        # A model that is not fetched yet has no bytes to compare, but its folder's name has its content.
+        models = [os.path.basename(os.path.dirname(self.study.model_file))]
+        return of_base and not self.exists(self.study.model_file) and record.get("models", models) != models
 
 
 class _Planner:
