@@ -6,6 +6,7 @@ Snakemake, which imports this repository's executor.
 
 from __future__ import annotations
 
+import atexit
 import multiprocessing
 import os
 import subprocess
@@ -76,4 +77,7 @@ def _start(arguments: list[str], folder: str, library: str, environment: dict[st
 
     from snakemake.cli import main
 
-    main()
+    try:
+        main()
+    finally:
+        atexit._run_exitfuncs()  # which a fork leaves out
