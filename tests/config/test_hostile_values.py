@@ -306,10 +306,17 @@ def test_each_rule_quotes_each_of_its_paths_and_params(tmp_path, name):
     def words(folder: str) -> list[str]:
         kinds = ("input", "output", "params")
         given: dict[str, Any] = {kind: Fields(kind, folder) for kind in kinds}
-        for field in ("code", "module", "mixed", "answer_format", "options"):  # our own words, never a user's text
+        for field in (
+            "code",
+            "figures",
+            "module",
+            "mixed",
+            "answer_format",
+            "options",
+        ):  # our own words, never a user's text
             setattr(given["params"], field, " word" if field == "options" else "word")
         wildcards, resources = SimpleNamespace(dataset="test-0a1b2c3d"), SimpleNamespace(nodes=1)
-        told = format_command(command, **given, wildcards=wildcards, resources=resources)
+        told = format_command(command, **given, wildcards=wildcards, resources=resources, threads=2)
         return words_in_bash([told], tmp_path)[0]
 
     hostile = 'a b/it\'s "$(touch PWNED)" `touch PWNED` {wildcards} \\ *'

@@ -16,6 +16,7 @@ import yaml
 from pydantic_core import PydanticUndefined
 
 from reward_ablation.config.base import Section
+from reward_ablation.start.config_paths import from_working_folder
 from reward_ablation.study import run_spec, spec_parts
 from reward_ablation.study.resolve import resolve
 from reward_ablation.study.study import Study
@@ -28,6 +29,7 @@ FILE = Path(__file__).with_name("pinned_keys.json")
 def config_of(path: Path, root: Path) -> dict[str, Any]:
     """A shipped config with one GPU for `auto`. Stand-ins replace a model and data outside `root`."""
     config: dict[str, Any] = yaml.safe_load(path.read_text())
+    from_working_folder(config, root / path.relative_to(ROOT), print, root)
     if config.get("launch", {}).get("gpus") == "auto":
         config["launch"]["gpus"] = 1
     for source in (config["model"], config["data"]["train"], *config["data"]["evaluation"].values()):

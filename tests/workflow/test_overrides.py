@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from reward_ablation.start.overrides import ConfigSource
+from reward_ablation.start.handed_config import ConfigSource
 from reward_ablation.system.errors import StudyError
 from stand_in_gpus import Machine
 
@@ -20,7 +20,7 @@ from .test_config import errors_of
 #: A job of it reads the Snakefile again, in an environment that has changed since, as on another node.
 SNAKEFILE = """
 import json, os
-from reward_ablation.start.overrides import apply_overrides
+from reward_ablation.start.handed_config import apply_overrides
 
 configfile: "config.yaml"
 

@@ -79,7 +79,7 @@ def opened(files: list[Path] | None, changes: list[str] | None) -> Opened:
     from reward_ablation.study.resolve import resolve
 
     files, tell = files or [DEFAULT], partial(print, file=sys.stderr)
-    config, variables = read_config(files), variables_in(os.environ)
+    config, variables = read_config(files, tell), variables_in(os.environ)
     overridden(config, variables, values_given(changes or []), tell)
     counted = with_counted_gpus(config, tell)
     study = with_diverged(resolve(config, " + ".join([*map(str, files), *variables]), Path.cwd()))

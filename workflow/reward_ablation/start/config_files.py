@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from reward_ablation.start.config_paths import from_working_folder
 from reward_ablation.start.overrides import merge
 from reward_ablation.system.errors import StudyError, one_line_errors
 from reward_ablation.system.strict_text import DuplicateKey, load_json, load_yaml
@@ -91,8 +92,11 @@ def check_contents(files: Iterable[str | Path]) -> None:
         contents_of(file)
 
 
-def read_config(files: Iterable[Path]) -> dict[str, Any]:
-    """The config of one or more files, of which later ones change earlier ones."""
+def read_config(files: Iterable[Path], tell: Callable[[str], None]) -> dict[str, Any]:
+    """The config of one or more files, of which later ones change earlier ones. Its paths are from the working folder.
+
+    `tell` gets a line on a path that could mean two files.
+    """
     config: dict[str, Any] = {}
     for file in files:
         if not file.exists() or file.is_dir():
@@ -100,6 +104,7 @@ def read_config(files: Iterable[Path]) -> dict[str, Any]:
         content = contents_of(file)
         if not isinstance(content, dict):
             raise StudyError(f"{file}: is not a mapping; write the study's keys, as in config/demo.yaml")
+        from_working_folder(content, file, tell)
         merge(config, content)
     return config
 

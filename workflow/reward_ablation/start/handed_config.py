@@ -12,8 +12,10 @@ import base64
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from reward_ablation.start.config_files import read_config
 from reward_ablation.start.internals import given_config, hand_to_jobs, is_main, submits_jobs
 from reward_ablation.start.overrides import GPUS, overridden, value_at, variables_in, with_counted_gpus
 from reward_ablation.system.errors import StudyError
@@ -45,12 +47,17 @@ def apply_overrides(
 ) -> ConfigSource:
     """Apply the overrides of the environment and of --config to a config, in place, and count the GPUs for `auto`.
 
-    `config` is as Snakemake has read it: the file with --config. The jobs of `workflow` will get the same overrides, so
-    a job uses the variables of its start instead of those in `environment`. `tell` gets a line for each override, and
-    one on `auto`. Raises StudyError if a variable cannot be applied, or if the GPUs cannot be counted.
+    `config` is as Snakemake has read it: the files with --config. The files are read anew, because their paths start
+    from their folders. The jobs of `workflow` will get the same overrides, so a job uses the variables of its start
+    instead of those in `environment`. `tell` gets a line for each override, and one on `auto`. Raises StudyError if a
+    variable cannot be applied, or if the GPUs cannot be counted.
     """
     handed = config.pop(JOB_OVERRIDES, None)
     given = dict(given_config(workflow))
+    files = [Path(file) for file in workflow.configfiles]
+    if files and all(file.is_file() for file in files):  # a pipe can be read once only, and has no folder
+        config.clear()
+        config.update(read_config(files, tell if is_main(workflow) else _silent))
     start = _decoded(handed) if handed else {"variables": variables_in(environment), "given": given}
     overridden(config, start["variables"], start["given"], tell if is_main(workflow) else _silent)
     auto = value_at(config, GPUS) == "auto"
