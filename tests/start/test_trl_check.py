@@ -9,7 +9,7 @@ import pytest
 
 from reward_ablation.config import trl_settings
 from reward_ablation.start import before_jobs
-from reward_ablation.start.before_jobs import check_training_settings
+from reward_ablation.start.before_jobs import check_training_settings, remember_settings
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.errors import StudyError
 
@@ -24,8 +24,14 @@ def test_what_has_passed_is_not_checked_again(config, tmp_path, monkeypatch):
 
     def check():
         before = len(started)
-        check_training_settings(resolve(config, "study.yaml", tmp_path), tmp_path)
+        study = resolve(config, "study.yaml", tmp_path)
+        check_training_settings(study, tmp_path / "results")
+        remember_settings(study, tmp_path / "results")
         return len(started) - before
+
+    check_training_settings(resolve(config, "study.yaml", tmp_path), tmp_path / "results")
+    assert not (tmp_path / "results").exists()  # the check itself writes nothing
+    started.clear()
 
     assert check() == 1
     assert check() == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 from collections import Counter
@@ -197,14 +198,13 @@ def models_kept(spec: ArmSpec) -> int:
 def no_room(model: Path, results: Path, specs: Mapping[str, ArmSpec], at_once: int) -> str | None:
     """A message if runs need more room than the disk has; None if there is enough, or if nothing is known.
 
-    `model` and `results` are the folders of the base model and of the study's results. `specs` has the spec of each run
-    by its name, and `at_once` runs train at once. What the runs have already written counts as room, because runs that
-    go on write over it.
+    `model` and `results` are the folders of the base model, fetched or not, and of the study's results, which need not
+    exist. `specs` has the spec of each run by its name, and `at_once` runs train at once. What the runs have already
+    written counts as room, because runs that go on write over it.
     """
     try:
-        parameters = load_json((model / FETCHED).read_text())["parameters"]
-        free = shutil.disk_usage(results).free
-        needed = bytes_to_come(parameters, list(specs.values()), at_once)
+        free = shutil.disk_usage(next(each for each in (results, *results.absolute().parents) if each.exists())).free
+        needed = bytes_to_come(_parameters_of(model), list(specs.values()), at_once)
     except (OSError, ValueError, KeyError, TypeError):
         return None
     if needed <= free or needed <= free + sum(_bytes_in(results / "runs" / run) for run in specs):
@@ -214,6 +214,24 @@ def no_room(model: Path, results: Path, specs: Mapping[str, ArmSpec], at_once: i
         f"{_gb(needed)} of models and checkpoints; make room, lower save_total_limit, or train fewer at once (--jobs)"
         f"{', or raise keep_models' if any(map(models_kept, specs.values())) else ''}"
     )
+
+
+def _parameters_of(model: Path) -> int:
+    """Number of parameters of a model by its record or, if it is not fetched yet, by the headers of its weights."""
+    if (model / FETCHED).is_file():
+        return int(load_json((model / FETCHED).read_text())["parameters"])
+    from safetensors import SafetensorError, safe_open  # here, because it is seldom needed
+
+    count = 0
+    try:
+        for path in model.glob("model*.safetensors"):
+            with safe_open(path, "numpy") as weights:
+                count += sum(math.prod(weights.get_slice(name).get_shape()) for name in weights.keys())  # noqa: SIM118
+    except SafetensorError as error:  # the job that fetches the model reports it
+        raise ValueError(f"{model}: {error}") from None
+    if not count:
+        raise ValueError(f"{model}: no weights")
+    return count
 
 
 def _bytes_in(folder: Path) -> int:
