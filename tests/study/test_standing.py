@@ -136,12 +136,26 @@ def test_runs_that_were_pruned_or_lie_in_the_trash_were_there(folder, hours):
         assert folder.primary[1] == 4
 
 
-@pytest.mark.parametrize("written", ["", "[]", "3", '{"name": 5}', '{"a": 1, "a": 2}', "[" * 5000])
-def test_a_damaged_study_json_is_one_line_that_names_it(folder, written):
+DAMAGE = [
+    *[(text, "not JSON") for text in ("", "{", "[" * 5000, "\x00")],
+    *[(text, "not a mapping with the study's name") for text in ("[]", "3", "{}")],
+    ('{"name": 5}', "no name"),
+    ('{"a": 1, "a": 2}', "a key occurs twice"),
+    ('{"name": "study", "primary": 5}', "primary cannot be read"),
+    ('{"name": "study", "sequential": []}', "sequential cannot be read"),
+    ('{"name": "study", "claims": [{"name": 1}]}', "claims cannot be read"),
+]
+
+
+@pytest.mark.parametrize(("written", "damage"), DAMAGE)
+def test_a_damaged_study_json_is_one_line_that_names_it(folder, written, damage):
     folder.start()
     folder.file.write_text(written)
-    with pytest.raises(StudyError, match=r"^study.yaml: results/study/study.json is damaged; delete it: "):
+    with pytest.raises(StudyError) as error:
         folder.study  # noqa: B018
+    start = f"study.yaml: results/study/study.json, the study's record of itself, is damaged ({damage}); delete it: "
+    assert str(error.value).startswith(start)
+    assert "\n" not in str(error.value)
 
 
 def test_a_lost_study_json_gets_the_times_that_the_runs_carry(folder):

@@ -5,6 +5,7 @@ Each check raises a ValueError, `key: what is wrong; what is allowed`. `resolve`
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,6 +31,7 @@ from reward_ablation.rewards.arguments import OF_TRAINER
 from reward_ablation.study.answers_record import read_record
 from reward_ablation.study.canonical import dump, key_of
 from reward_ablation.study.claim_checks import claims_of
+from reward_ablation.study.claims import recorded_claims
 from reward_ablation.study.combine_spec import combine_spec, estimate_warnings, with_trl_methods
 from reward_ablation.study.control import check_control, check_scored, control_warnings
 from reward_ablation.study.endpoint_requests import metric_warnings, request_warnings
@@ -169,16 +171,35 @@ def described_before(study: StudyConfig, root: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     written = read_record(path)
-    if not isinstance(written.get("name"), str):
+    if damage := _damage(written, path):
         raise ValueError(
-            f"{study.root}/{DESCRIPTION} is damaged; delete it: the next start writes it again, with the times of the "
-            "primary question and claims that the runs' records have"
+            f"{study.root}/{DESCRIPTION}, the study's record of itself, is damaged ({damage}); delete it: the next "
+            "start writes it again, with the times of the primary question and claims that the runs' records have"
         )
     if written["name"] != study.name:
         raise ValueError(
             f"results: {study.root} holds the study {written['name']}; give {study.name} a folder of its own"
         )
     return {name: value for name, value in written.items() if name != "runs"}
+
+
+def _damage(written: dict[str, Any], path: Path) -> str | None:
+    """What is wrong with the content of a `study.json`; None if nothing is. An earlier version's may lack parts."""
+    if not written:
+        try:
+            found = json.loads(path.read_bytes())
+            return "a key occurs twice" if found and isinstance(found, dict) else "not a mapping with the study's name"
+        except (ValueError, RecursionError):
+            return "not JSON"
+        except OSError as error:
+            return str(error.strerror)
+    if not isinstance(written.get("name"), str):
+        return "no name"
+    readers = {"primary": recorded_primary, "sequential": recorded_looks}
+    unreadable = [part for part, read in readers.items() if part in written and read(written) is None]
+    if written.get("claims") and not recorded_claims(written).claims:
+        unreadable.append("claims")
+    return f"{unreadable[0]} cannot be read" if unreadable else None
 
 
 def checked_arms(study: StudyConfig, root: Path) -> dict[str, Arm]:
