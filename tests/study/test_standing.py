@@ -141,9 +141,9 @@ DAMAGE = [
     *[(text, "not a mapping with the study's name") for text in ("[]", "3", "{}")],
     ('{"name": 5}', "no name"),
     ('{"a": 1, "a": 2}', "a key occurs twice"),
-    ('{"name": "study", "primary": 5}', "primary cannot be read"),
-    ('{"name": "study", "sequential": []}', "sequential cannot be read"),
-    ('{"name": "study", "claims": [{"name": 1}]}', "claims cannot be read"),
+    ('{"name": "study", "primary": 5}', "primary is not a mapping"),
+    ('{"name": "study", "sequential": []}', "sequential is not a mapping"),
+    ('{"name": "study", "claims": {"a": 1}}', "claims is not a list"),
 ]
 
 

@@ -31,7 +31,6 @@ from reward_ablation.rewards.arguments import OF_TRAINER
 from reward_ablation.study.answers_record import read_record
 from reward_ablation.study.canonical import dump, key_of
 from reward_ablation.study.claim_checks import claims_of
-from reward_ablation.study.claims import recorded_claims
 from reward_ablation.study.combine_spec import combine_spec, estimate_warnings, with_trl_methods
 from reward_ablation.study.control import check_control, check_scored, control_warnings
 from reward_ablation.study.endpoint_requests import metric_warnings, request_warnings
@@ -183,6 +182,10 @@ def described_before(study: StudyConfig, root: Path) -> dict[str, Any]:
     return {name: value for name, value in written.items() if name != "runs"}
 
 
+#: Types of the parts of `study.json`. What is of this type and cannot be read is taken from the runs' own records.
+PARTS_OF_RECORD = {"primary": dict, "sequential": dict, "claims": list, "runs": list}
+
+
 def _damage(written: dict[str, Any], path: Path) -> str | None:
     """What is wrong with the content of a `study.json`; None if nothing is. An earlier version's may lack parts."""
     if not written:
@@ -195,11 +198,8 @@ def _damage(written: dict[str, Any], path: Path) -> str | None:
             return str(error.strerror)
     if not isinstance(written.get("name"), str):
         return "no name"
-    readers = {"primary": recorded_primary, "sequential": recorded_looks}
-    unreadable = [part for part, read in readers.items() if part in written and read(written) is None]
-    if written.get("claims") and not recorded_claims(written).claims:
-        unreadable.append("claims")
-    return f"{unreadable[0]} cannot be read" if unreadable else None
+    wrong = [part for part, kind in PARTS_OF_RECORD.items() if not isinstance(written.get(part, kind()), kind)]
+    return f"{wrong[0]} is not a {'mapping' if PARTS_OF_RECORD[wrong[0]] is dict else 'list'}" if wrong else None
 
 
 def checked_arms(study: StudyConfig, root: Path) -> dict[str, Arm]:
