@@ -50,7 +50,7 @@ def check_training_settings(study: Study, folder: Path) -> None:
     check_version()
     refuse_other_launchers()
     if not settings_have_passed(study, folder):
-        ask("reward_ablation.start.ask_trl", study.training_settings)
+        ask("reward_ablation.start.ask_trl", study.training_settings, study.root)
 
 
 def settings_have_passed(study: Study, folder: Path) -> bool:

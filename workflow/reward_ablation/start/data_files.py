@@ -163,7 +163,7 @@ def try_preparation(study: Study, prepares: frozenset[str], folder: Path, tell: 
             asked[each.key] = _request(each, files)
     if asked:
         tell(f"reading {', '.join(asked)} ...")
-        for key, answer in zip(asked, ask("reward_ablation.start.ask_data", asked.values()), strict=True):
+        for key, answer in zip(asked, ask("reward_ablation.start.ask_data", asked.values(), study.root), strict=True):
             problems += [f"{key}: {answer['error']}"] if answer["error"] else []
             for note in [*answer["notes"], *_dropped(files[key])]:
                 tell(f"warning: {key}: {note}")

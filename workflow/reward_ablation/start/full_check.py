@@ -152,7 +152,7 @@ def check_room(study: Study, runs: list[Run]) -> list[str]:
     if not model.is_dir() and study.config.model.source == "local":
         model = study.root / study.config.model.path
     line = no_room(model, results, {run.name: run.arm_spec for run in runs}, at_once=1) if runs else None
-    return [line] if line else []
+    return [f"results: {line}"] if line else []
 
 
 def check_data_and_models(
@@ -177,8 +177,10 @@ def check_data_and_models(
     if any("problems" in each for each in questions):
         tell("reading the lengths of prompts ...")
     if questions:
-        answers = ask("reward_ablation.start.ask_models", map(json.dumps, questions))
-        problems += [answer["error"] for answer in answers if answer["error"]]
+        answers = ask("reward_ablation.start.ask_models", map(json.dumps, questions), study.root)
+        told = [(each, answer["error"]) for each, answer in zip(questions, answers, strict=True) if answer["error"]]
+        of_models = any(each["kind"] in ("model", "folder") for each, _ in told)
+        problems += [error for each, error in told if not (of_models and "problems" in each)]
     return problems
 
 
@@ -211,7 +213,7 @@ def _hub_questions(study: Study, work: Work) -> list[dict[str, Any]]:
         if source["source"] == "hub":
             questions.append({"kind": "model", "key": key, "id": source["id"], "revision": source["revision"]})
         elif source["source"] == "local":
-            questions.append({"kind": "folder", "key": key, "path": str(study.root / source["path"])})
+            questions.append({"kind": "folder", "key": key, "path": source["path"]})
     for each in sets_of(study):
         if each.file in work.prepares and each.is_on_hub:
             source = each.source
@@ -222,11 +224,11 @@ def _hub_questions(study: Study, work: Work) -> list[dict[str, Any]]:
 
 def _prompt_questions(study: Study, work: Work, runs: list[Run], files: dict[str, Path]) -> list[dict[str, Any]]:
     """Questions for `ask_models` on the prompts of sets that are there, if the model's tokenizer is there too."""
-    fetched = study.root / study.config.root / study.fetched_file
-    if fetched.is_file() and not work.fetches_model:
+    fetched = Path(study.config.root) / study.fetched_file
+    if (study.root / fetched).is_file() and not work.fetches_model:
         model = fetched.parent
     elif study.config.model.source == "local":
-        model = study.root / study.config.model.path
+        model = Path(study.config.model.path)
     else:
         return []
     questions = []
