@@ -36,10 +36,9 @@ from reward_ablation.start.internals import (
     per_job,
     watch_failures,
 )
-from reward_ablation.start.local_gpus import share_gpus
 from reward_ablation.start.looks import describe_study
 from reward_ablation.start.overrides import apply_overrides
-from reward_ablation.start.planned_work import planned_work
+from reward_ablation.start.planned_jobs import planned_work, share_gpus
 from reward_ablation.start.primary_question import record_question
 from reward_ablation.start.report_pages import ReportPages
 from reward_ablation.start.report_policy import guard_report

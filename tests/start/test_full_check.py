@@ -22,7 +22,7 @@ from reward_ablation.study.resolve import resolve
 from reward_ablation.study.run_spec import EvaluateSpec
 from reward_ablation.system.errors import StudyError
 
-from .test_newcomers import GOOD, works
+from .test_newcomers import GOOD, check_apart, works
 
 REWARD = """
 def scored(completions, *, key="", **columns):
@@ -74,7 +74,7 @@ def test_a_good_study_has_no_problem_and_its_reward_is_called_last(checked, conf
     (tmp_path / "mine.py").write_text(REWARD)
     config["components"]["format"] = {"function": "mine.py:scored"}
     problems, told = checked()
-    assert (problems, told) == ([], ["reading data.evaluation.test, data.train ..."])
+    assert (problems, told) == ([], ["reading data.evaluation.test ...", "reading data.train ..."])
     assert (tmp_path / "called").exists()
 
 
@@ -92,7 +92,7 @@ def test_questions_that_are_dropped_are_counted(checked, config):
     config["training"]["num_generations"] = 8
     problems, told = checked()
     assert problems == []
-    dropped = "1 of 8 questions are in an evaluation set too and are taken out of this set (data.overlap: drop)"
+    dropped = "1 of 8 questions are in an evaluation set too and are taken out of this set"
     assert told[-1] == f"warning: data.train: {dropped}"
 
 
@@ -135,21 +135,25 @@ def test_offline_says_what_is_left_out(checked, config):
 
 
 @pytest.mark.slow
-def test_data_sets_of_the_hub_are_asked_for_unless_they_are_cached(checked, config, tmp_path, monkeypatch):
+def test_data_sets_of_the_hub_are_asked_for_unless_they_are_cached(config, tmp_path):
+    config["launch"] = {"gpus": 0}
     config["data"]["train"] = {"source": "gsm8k", "split": "train"}
+
+    def error(**environment):
+        home = {"HF_HOME": str(tmp_path / "home")}
+        return check_apart(tmp_path, config, home | environment).stderr.removeprefix(
+            "error: data.train: openai/gsm8k: "
+        )
+
     with Hub() as hub:
-        for name, value in hub.environment(tmp_path / "home").items():
-            monkeypatch.setenv(name, value)
-        monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
-        assert checked()[0][0].startswith("data.train: openai/gsm8k: no such repository")
+        asked = {"HF_ENDPOINT": hub.url, "HF_HUB_OFFLINE": "0"}
+        assert error(**asked).startswith("no such repository")
         hub.add("datasets", "openai/gsm8k", {})
-        assert checked()[0][0].startswith("data.train: openai/gsm8k: has no revision cc7b047b")
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    assert checked()[0][0].startswith(
-        "data.train: openai/gsm8k: HF_HUB_OFFLINE is set, and the data set is not in the "
-    )
+        assert error(**asked).startswith("has no revision cc7b047b")
+    assert "or give a local copy with path" in error(**asked)
+    assert error(HF_HUB_OFFLINE="1").startswith("HF_HUB_OFFLINE is set, and the data set is not in the cache")
     (tmp_path / "home" / "datasets" / "openai___gsm8k" / "main" / "0.0.0" / REVISIONS["gsm8k"]).mkdir(parents=True)
-    assert checked()[0] == []
+    assert error(HF_HUB_OFFLINE="1") == ""
 
 
 @pytest.mark.slow

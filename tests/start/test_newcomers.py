@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import shutil
-from collections.abc import Callable, Mapping
+import subprocess
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
@@ -20,7 +23,7 @@ from models.conftest import tiny_model  # noqa: F401
 from reward_ablation.rewards.load import load_component
 from reward_ablation.start.before_jobs import remember_settings
 from reward_ablation.start.data_files import sets_of
-from reward_ablation.start.full_check import Work, full_check, refuse
+from reward_ablation.start.full_check import Work, full_check
 from reward_ablation.study.resolve import resolve
 from reward_ablation.study.study import Study
 from reward_ablation.system.errors import one_line_errors
@@ -230,7 +233,7 @@ MISTAKES = [
     ),
     in_config(
         "a damaged record",
-        "results/study/study.json, the study's record of itself, is damaged (not JSON); delete it: ",
+        "results/study/study.json, the study's record of itself, is damaged (Expecting property name ",
         "name",
         "study",
         **{"results/study/study.json": "{"},
@@ -456,25 +459,38 @@ def written(folder: Path, mistake: Mistake, commit: str = COMMIT) -> dict[str, A
     return config
 
 
-@pytest.fixture
-def surroundings(tmp_path, monkeypatch, request) -> Callable[[tuple[str, ...]], None]:
-    """Makes what a mistake needs around it. Only a model imports torch."""
-    folder = tmp_path / "my_model"
+#: A check in a process of its own, as a command makes it: libraries read the environment when they are imported.
+CHECK = """
+import json, sys
+from pathlib import Path
+from start.test_newcomers import works
+from reward_ablation.start.before_jobs import remember_settings
+from reward_ablation.start.full_check import full_check, refuse
+from reward_ablation.study.resolve import resolve
+from reward_ablation.system.errors import one_line_errors
 
-    def make(needs: tuple[str, ...]) -> None:
-        if "model" in needs:
-            shutil.copytree(request.getfixturevalue("tiny_model"), folder)
-        if "adapter" in needs:
-            folder.mkdir()
-            for name in ("config.json", "adapter_config.json", "adapter_model.safetensors"):
-                (folder / name).write_text("{}")
-        if "no GPU" in needs:
-            monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-        if "no hub" in needs:
-            monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
-            monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+study = resolve(json.loads(sys.argv[1]), "my_study.yaml", Path.cwd())
+if "TRL" not in sys.argv:  # asking TRL takes seconds
+    remember_settings(study, Path(study.config.root))
+if "a huge model" in sys.argv:
+    model = Path(study.model_file).parent
+    Path(study.config.root, "models").mkdir()
+    Path("my_model").rename(Path(study.config.root, model))
+    Path(study.config.root, study.model_file).write_text(json.dumps({"parameters": 10**15}))
+before = sorted(Path().rglob("*"))
+with one_line_errors():
+    problems = full_check(study, works(study, fetches_model="a huge model" not in sys.argv), print)
+    assert sorted(Path().rglob("*")) == before
+    refuse(problems)
+"""
 
-    return make
+
+def check_apart(folder: Path, config: Any, environment: Mapping[str, str], *needs: str) -> Any:
+    """Check a config in a process of its own, with this environment beside the tests' own."""
+    path = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    variables = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", **environment}
+    command = [sys.executable, "-c", CHECK, json.dumps(config), *needs]
+    return subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True)
 
 
 @pytest.fixture(scope="module")
@@ -511,37 +527,25 @@ def test_a_mistake_in_the_config(tmp_path, monkeypatch, capsys, mistake):
 
 
 @pytest.mark.parametrize("mistake", rows("plan"))
-def test_a_mistake_that_the_full_check_finds(
-    tmp_path,
-    monkeypatch,
-    capsys,
-    surroundings,
-    hub,
-    request,
-    mistake,
-):
-    monkeypatch.chdir(tmp_path)
-    surroundings(mistake.needs)
+def test_a_mistake_that_the_full_check_finds(tmp_path, request, mistake):
+    environment = {"CUDA_VISIBLE_DEVICES": ""}
+    commit, folder = COMMIT, tmp_path / "my_model"
+    if {"model", "a huge model"} & {*mistake.needs}:
+        shutil.copytree(request.getfixturevalue("tiny_model"), folder)
+    if "adapter" in mistake.needs:
+        folder.mkdir()
+        for name in ("config.json", "adapter_config.json", "adapter_model.safetensors"):
+            (folder / name).write_text("{}")
+    if "no hub" in mistake.needs:
+        environment |= {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": "http://127.0.0.1:9"}
     if "hub" in mistake.needs:
-        for name, value in hub[0].environment(tmp_path / "home").items():
-            monkeypatch.setenv(name, value)
-        monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
-    commit = hub[1].get(mistake.config.get("model", {}).get("id"), COMMIT)
-    study = resolve(written(tmp_path, mistake, commit), "my_study.yaml", tmp_path)
-    results = tmp_path / study.config.root
-    if "TRL" not in mistake.needs:
-        remember_settings(study, results)  # asking TRL takes seconds
-    if "a huge model" in mistake.needs:
-        shutil.copytree(request.getfixturevalue("tiny_model"), (results / study.model_file).parent)
-        (results / study.model_file).write_text(json.dumps({"parameters": 10**15}))
-    capsys.readouterr()
-    before = sorted(results.rglob("*"))
-    with pytest.raises(SystemExit) as end, one_line_errors():
-        refuse(full_check(study, works(study, fetches_model="a huge model" not in mistake.needs), print))
-    assert end.value.code == 1
-    err = capsys.readouterr().err
-    assert [line[: len(mistake.line) + 7] for line in err.splitlines()] == [f"error: {mistake.line}"], err
-    assert sorted(results.rglob("*")) == before
+        hub, commits = request.getfixturevalue("hub")
+        environment |= {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "home")}
+        commit = commits.get(mistake.config["model"]["id"])
+    result = check_apart(tmp_path, written(tmp_path, mistake, commit), environment, *mistake.needs)
+    lines = [line[: len(mistake.line) + 7] for line in result.stderr.splitlines()]
+    assert lines == [f"error: {mistake.line}"], result.stderr
+    assert result.returncode == 1
 
 
 @pytest.mark.parametrize("mistake", rows("job"))

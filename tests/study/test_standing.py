@@ -137,13 +137,13 @@ def test_runs_that_were_pruned_or_lie_in_the_trash_were_there(folder, hours):
 
 
 DAMAGE = [
-    *[(text, "not JSON") for text in ("", "{", "[" * 5000, "\x00")],
-    *[(text, "not a mapping with the study's name") for text in ("[]", "3", "{}")],
-    ('{"name": 5}', "no name"),
-    ('{"a": 1, "a": 2}', "a key occurs twice"),
-    ('{"name": "study", "primary": 5}', "primary is not a mapping"),
-    ('{"name": "study", "sequential": []}', "sequential is not a mapping"),
-    ('{"name": "study", "claims": {"a": 1}}', "claims is not a list"),
+    ("", "Expecting value: line 1 column 1 (char 0)"),
+    ("[" * 5000, "lists and objects are nested too deep; flatten them"),
+    *[(text, "not a mapping with the study's name") for text in ("[]", "3", "{}", '{"name": 5}')],
+    ('{"a": 1, "a": 2}', "line 1: key 'a' occurs twice, first in line 1; rename one of the two, or take it out"),
+    ('{"name": "study", "primary": 5}', "primary is no mapping"),
+    ('{"name": "study", "sequential": []}', "sequential is no mapping"),
+    ('{"name": "study", "claims": {"a": 1}}', "claims is no list"),
 ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import platform
+import subprocess
 import sys
 from collections.abc import Callable
 from importlib.metadata import version
@@ -13,7 +14,6 @@ from pathlib import Path
 from reward_ablation.config.sections.data import further_columns
 from reward_ablation.config.trl_settings import check_version
 from reward_ablation.rewards.trial import is_wanted
-from reward_ablation.start.asking import ask
 from reward_ablation.start.history import read_record
 from reward_ablation.start.report_pages import installed
 from reward_ablation.study.canonical import canonical
@@ -41,7 +41,7 @@ PASSED = ".settings_passed"
 _Seen = dict[str, tuple[str, str]]
 
 
-def check_training_settings(study: Study, folder: Path) -> None:
+def check_training_settings(study: Study, folder: Path, tell: Callable[[str], None]) -> None:
     """Let TRL check every distinct set of training settings and processes, in a process of its own.
 
     Importing TRL takes seconds, so nothing is asked if `remember_settings` has recorded in the results folder `folder`
@@ -49,14 +49,15 @@ def check_training_settings(study: Study, folder: Path) -> None:
     """
     check_version()
     refuse_other_launchers()
-    if not settings_have_passed(study, folder):
-        ask("reward_ablation.start.ask_trl", study.training_settings, study.root)
-
-
-def settings_have_passed(study: Study, folder: Path) -> bool:
-    """Whether the results folder has the record that TRL accepted these settings."""
     record = folder / PASSED
-    return record.is_file() and record.read_text() == _digest_of_settings(study)
+    if record.is_file() and record.read_text() == _digest_of_settings(study):
+        return
+    tell("asking TRL for its rules ...")
+    command = [sys.executable, "-m", "reward_ablation.start.ask_trl"]
+    result = subprocess.run(command, input="\n".join(study.training_settings), text=True, capture_output=True)
+    if result.returncode:
+        last_line = (result.stderr.strip().splitlines() or ["the check of the training settings died"])[-1]
+        raise StudyError(last_line.removeprefix("error: "))
 
 
 def remember_settings(study: Study, folder: Path) -> None:

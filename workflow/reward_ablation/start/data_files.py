@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from reward_ablation.start.asking import ask
 from reward_ablation.study.study import Study
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.git_lfs import refuse_lfs_pointer
+from reward_ablation.system.limits import within_limits
 
 #: Largest file, in bytes, that is read before the jobs: reading takes a few seconds.
 LARGEST = 2**26
@@ -19,6 +20,10 @@ LARGEST = 2**26
 TEXTS = (".json", ".jsonl", ".ndjson", ".csv")
 PARQUET = ".parquet"
 _EVALUATION = "data.evaluation."
+#: Most seconds of processor time for the trial of a preparation.
+SECONDS = 600
+#: Most bytes of memory for it. A Parquet file of 1 kB may hold 8 GB.
+MEMORY = 8 * 2**30
 
 
 class ProblemSet(NamedTuple):
@@ -40,9 +45,9 @@ class ProblemSet(NamedTuple):
         return path if path.is_file() else None
 
     @property
-    def is_on_hub(self) -> bool:
-        """Whether the problems are those of a known data set, from the hub."""
-        return bool(self.source.get("revision")) and not self.source.get("path")
+    def name(self) -> str:
+        """What messages call the set."""
+        return str(self.path or self.source["source"])
 
     @property
     def is_quickly_read(self) -> bool:
@@ -134,55 +139,55 @@ def check_rows(spec: Any, path: str | Path) -> None:
                 pass  # the job refuses it by name
 
 
-class Tried(NamedTuple):
-    """What the preparation of all sets will do."""
+def try_preparation(
+    study: Study, prepares: frozenset[str], folder: Path, tell: Callable[[str], None]
+) -> tuple[list[str], dict[str, Path]]:
+    """Prepare for trial, in a temporary folder and in limited memory, the sets that are about to be prepared.
 
-    problems: list[str]  # a line for each set that will be refused
-    files: dict[str, Path]  # sets that are prepared, or prepared for trial, by key
-
-
-def try_preparation(study: Study, prepares: frozenset[str], folder: Path, tell: Callable[[str], None]) -> Tried:
-    """Prepare for trial, in the temporary folder `folder`, the sets that a start is about to prepare.
-
-    Sets that need a download, and large ones, are left out. The names of `prepares` are below the results folder.
+    The names of `prepares` are below the results folder. Sets that need a download, and large ones, are left out.
+    Returns a line for each set that the jobs would refuse, and the files of the prepared sets by key.
     """
-    files, asked, problems = {}, {}, []
-    results = study.root / study.config.root
+    files: dict[str, Path] = {}
+    problems = []
     for each in sets_of(study):
+        apart = [] if each.key.startswith(_EVALUATION) else [files[key] for key in files if key.startswith(_EVALUATION)]
+        prepared = folder / each.file if each.file in prepares else study.root / study.config.root / each.file
         try:
             with named(each.key):
                 if each.file in prepares and each.path is not None:
                     check_file(each, each.path)
+                if each.file in prepares and each.is_quickly_read:
+                    tell(f"reading {each.key} ...")
+                    work = partial(_prepare, each, prepared, apart)
+                    within_limits(work, SECONDS, MEMORY, f"{each.name}: the preparation")
         except StudyError as error:
             problems.append(str(error))
-            continue
-        if each.file not in prepares:
-            files[each.key] = results / each.file
-        elif each.is_quickly_read:
-            files[each.key] = folder / each.file
-            asked[each.key] = _request(each, files)
-    if asked:
-        tell(f"reading {', '.join(asked)} ...")
-        for key, answer in zip(asked, ask("reward_ablation.start.ask_data", asked.values(), study.root), strict=True):
-            problems += [f"{key}: {answer['error']}"] if answer["error"] else []
-            for note in [*answer["notes"], *_dropped(files[key])]:
-                tell(f"warning: {key}: {note}")
-    return Tried(problems, {key: path for key, path in files.items() if path.is_file()})
+        if prepared.is_file():
+            files[each.key] = prepared
+            for note in _notes(prepared) if each.file in prepares else []:
+                tell(f"warning: {each.key}: {note}")
+    return problems, files
 
 
-def _request(each: ProblemSet, files: dict[str, Path]) -> str:
-    """The line for `ask_data`, with the sets that this set is held apart from among `files`."""
-    evaluation = [str(path) for key, path in files.items() if key.startswith(_EVALUATION)]
-    apart = [] if each.key.startswith(_EVALUATION) else evaluation
-    name = str(each.path or each.source["source"])
-    return json.dumps({"spec": each.spec, "name": name, "output": str(files[each.key]), "apart_from": apart})
+def _prepare(each: ProblemSet, output: Path, apart: list[Path]) -> None:
+    """Prepare a set; a StudyError names the row if it can."""
+    from reward_ablation.data.problems import prepare
+
+    spec = parsed(each.spec)
+    try:
+        prepare(spec, each.name, output, apart)
+    except StudyError:
+        if each.path is not None:
+            check_rows(spec, each.path)
+        raise
 
 
-def _dropped(prepared: Path) -> list[str]:
-    """A line if questions were dropped because an evaluation set has them too, by the record beside a prepared set."""
-    record = prepared.with_suffix(".json")
-    counts = json.loads(record.read_text()) if record.is_file() else {}
-    if not (dropped := counts.get("dropped_overlap")):
-        return []
-    questions = f"{dropped} of {dropped + counts['rows']} questions are in an evaluation set too"
-    return [f"{questions} and are taken out of this set (data.overlap: drop)"]
+def _notes(prepared: Path) -> list[str]:
+    """Lines on what the preparation left out silently, by the record beside a prepared set."""
+    counts = json.loads(prepared.with_suffix(".json").read_text())
+    whole = counts["rows"] + counts["dropped_overlap"]
+    dropped = (
+        f"{counts['dropped_overlap']} of {whole} questions are in an evaluation set too and are taken out of this set"
+    )
+    missing = f"golds that count as missing: {', '.join(counts.get('golds_taken_as_missing', ()))}"
+    return [dropped] * bool(counts["dropped_overlap"]) + [missing] * ("golds_taken_as_missing" in counts)

@@ -7,10 +7,14 @@ so that both refuse the same. No check writes into the results folder.
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,15 +22,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from reward_ablation.config.batch_sizes import BatchSizes
-from reward_ablation.config.grpo_settings import COMPLETION_LENGTH
-from reward_ablation.start.asking import ask
-from reward_ablation.start.before_jobs import (
-    check_before_training,
-    check_reward_files,
-    check_training_settings,
-    settings_have_passed,
-)
-from reward_ablation.start.data_files import sets_of, try_preparation
+from reward_ablation.start.before_jobs import check_before_training, check_reward_files, check_training_settings
+from reward_ablation.start.data_files import MEMORY, SECONDS, named, sets_of, try_preparation
 from reward_ablation.study.resolve import check_variables
 from reward_ablation.study.reward_models import model_file
 from reward_ablation.study.run import Run
@@ -34,6 +31,7 @@ from reward_ablation.study.run_folder import RECORD
 from reward_ablation.study.study import Study
 from reward_ablation.system.errors import ERROR, StudyError, storage_errors
 from reward_ablation.system.gpus import gpus_here, too_few_gpus_text
+from reward_ablation.system.limits import within_limits
 from reward_ablation.system.masking import without_known_secrets
 
 Tell = Callable[[str], None]
@@ -61,29 +59,31 @@ def full_check(study: Study, work: Work, tell: Tell, offline: bool = False) -> l
     """
     problems: list[str] = []
 
-    def collect(check: Callable[[], Iterable[str] | None]) -> None:
+    def collect(check: Callable[..., list[str] | None], *arguments: Any) -> None:
         try:
             with storage_errors():
-                problems.extend(check() or ())
+                problems.extend(check(*arguments) or ())
         except StudyError as error:
             problems.append(str(error))
 
-    def checked_settings() -> None:
-        if work.trains and not settings_have_passed(study, study.root / study.config.root):
-            tell("asking TRL for its rules ...")
-        if work.trains:
-            check_training_settings(study, study.root / study.config.root)
-
     runs = _runs_to_train(study, work)
-    collect(lambda: check_variables(study.config, os.environ, work.trains, work.scores))
-    collect(lambda: check_before_training(study, work.code_counts))
-    collect(lambda: check_machines(study, work, runs))
-    collect(lambda: check_room(study, runs))
+    collect(check_variables, study.config, os.environ, work.trains, work.scores)
+    collect(check_before_training, study, work.code_counts)
+    collect(_check_machines, study, work, runs)
+    collect(_check_room, study, runs)
     with TemporaryDirectory(prefix="reward-ablation-") as folder:
-        collect(lambda: check_data_and_models(study, work, runs, Path(folder), tell, offline))
-    collect(checked_settings)
+        refused, files = try_preparation(study, work.prepares, Path(folder), tell)
+        problems += refused
+        collect(_check_number_of_problems, runs, files)
+        before = len(problems)
+        for check in _checks_of_fetching(study, work, tell, offline):
+            collect(check)
+        if len(problems) == before:
+            collect(_check_prompts, study, work, runs, files, tell)
+    if work.trains:
+        collect(check_training_settings, study, study.root / study.config.root, tell)
     if not problems:
-        collect(lambda: check_reward_files(study, work.trains, work.scores, tell))
+        collect(check_reward_files, study, work.trains, work.scores, tell)
     return list(dict.fromkeys(problems))
 
 
@@ -105,7 +105,7 @@ def _runs_to_train(study: Study, work: Work) -> list[Run]:
     return [study.runs[name] for name in study.sound_runs if not os.path.exists(folder / name / RECORD)]
 
 
-def check_machines(study: Study, work: Work, runs: list[Run]) -> None:
+def _check_machines(study: Study, work: Work, runs: list[Run]) -> None:
     """Refuse more GPUs than this machine has, or jobs that the cluster of the site file would never run."""
     if work.submits:
         if work.site is not None:
@@ -121,123 +121,89 @@ def check_machines(study: Study, work: Work, runs: list[Run]) -> None:
 
 
 def _check_cluster(study: Study, site_file: Path, runs: list[Run]) -> None:
-    """Let Slurm judge one job for each kind of run, and one evaluation. No other job of a bundle is judged."""
+    """Let Slurm judge one job for each arm, and an evaluation. Slurm jobs of several parts are left to the start."""
     from reward_ablation.cluster.command import SlurmError
     from reward_ablation.cluster.preflight import check_jobs
     from reward_ablation.cluster.site import read_site
     from reward_ablation.cluster.slurm import partitions
 
-    def job(rule: str, threads: int, resources: dict[str, Any]) -> Any:
-        return SimpleNamespace(rule=SimpleNamespace(name=rule), resources=resources, threads=threads, attempt=1)
-
-    site = read_site(site_file)
-    first = {run.arm: run for run in reversed(runs)}.values()
+    launches = {run.arm: (study.threads_of_run(SimpleNamespace(run=run.name)), run) for run in runs}.values()
+    asked = [("train", threads, study.resources.of_one_run(run)) for threads, run in launches]
+    asked.append(("evaluate", study.config.launch.threads, study.resources.of_evaluation))
     jobs = [
-        job("train", study.threads_of_run(SimpleNamespace(run=run.name)), study.resources.of_one_run(run))
-        for run in first
+        SimpleNamespace(rule=SimpleNamespace(name=rule), threads=threads, resources=resources, attempt=1)
+        for rule, threads, resources in asked
     ]
-    jobs.append(job("evaluate", study.config.launch.threads, study.resources.of_evaluation))
     try:
-        check_jobs([[each] for each in jobs], site, site_file, partitions())
+        check_jobs([[job] for job in jobs], read_site(site_file), site_file, partitions())
     except SlurmError as error:
         raise StudyError(f"{site_file}: {error}; start this on a machine where `sinfo` answers") from None
 
 
-def check_room(study: Study, runs: list[Run]) -> list[str]:
-    """A line if the disk has too little room for the models and checkpoints of the runs, trained one by one."""
+def _check_room(study: Study, runs: list[Run]) -> None:
+    """Refuse a disk that has too little room for the models and checkpoints of the runs, trained one by one."""
     from reward_ablation.cluster.preflight import no_room
 
     results = study.root / study.config.root
     model = (results / study.model_file).parent
-    if not model.is_dir() and study.config.model.source == "local":
-        model = study.root / study.config.model.path
-    line = no_room(model, results, {run.name: run.arm_spec for run in runs}, at_once=1) if runs else None
-    return [f"results: {line}"] if line else []
+    if not model.is_dir():
+        model = study.root / getattr(study.config.model, "path", "no model yet")
+    if runs and (line := no_room(model, results, {run.name: run.arm_spec for run in runs}, at_once=1)):
+        raise StudyError(f"results: {line}")
 
 
-def check_data_and_models(
-    study: Study, work: Work, runs: list[Run], folder: Path, tell: Tell, offline: bool
-) -> list[str]:
-    """Lines on data that cannot be prepared, on models that cannot be fetched, and on prompts that are too long.
-
-    Sets are prepared for trial in the temporary folder `folder`.
-    """
-    tried = try_preparation(study, work.prepares, folder, tell)
-    problems = [*tried.problems]
-    if train := tried.files.get("data.train"):
-        problems += _too_few_problems(runs, train)
-    questions = [*_hub_questions(study, work), *_prompt_questions(study, work, runs, tried.files)]
-    of_hub = [each for each in questions if each["kind"] in ("model", "data")]
-    if of_hub and offline:
-        names = ", ".join(dict.fromkeys(each["key"] for each in of_hub))
-        tell(f"{names}: not checked whether the hub can be reached: offline")
-        questions = [each for each in questions if each not in of_hub]
-    elif of_hub:
-        tell(f"asking the hub for {', '.join(dict.fromkeys(each['key'] for each in of_hub))} ...")
-    if any("problems" in each for each in questions):
-        tell("reading the lengths of prompts ...")
-    if questions:
-        answers = ask("reward_ablation.start.ask_models", map(json.dumps, questions), study.root)
-        told = [(each, answer["error"]) for each, answer in zip(questions, answers, strict=True) if answer["error"]]
-        of_models = any(each["kind"] in ("model", "folder") for each, _ in told)
-        problems += [error for each, error in told if not (of_models and "problems" in each)]
-    return problems
-
-
-def _too_few_problems(runs: list[Run], train: Path) -> list[str]:
-    """A line if a run generates completions of more problems at once than the training set has, as the run says it."""
+def _check_number_of_problems(runs: list[Run], files: dict[str, Path]) -> None:
+    """Refuse a training set with fewer problems than a run generates completions of at once, as the run does."""
     import pyarrow.parquet as pq
 
-    count = pq.read_metadata(train).num_rows
+    count = pq.read_metadata(files["data.train"]).num_rows if runs and "data.train" in files else math.inf
     for run in runs:
         training = run.arm_spec.training
         completions = BatchSizes.of(training, run.launch.process_count).completions
-        prompts = completions // (training.get("num_generations") or 8)
-        if count < prompts:
-            return [
+        if count < (prompts := completions // (training.get("num_generations") or 8)):
+            raise StudyError(
                 f"training: a generation takes {prompts} problems at once, and data.train has {count}; add problems, "
                 "or lower per_device_train_batch_size or steps_per_generation"
-            ]
-    return []
+            )
 
 
-def _hub_questions(study: Study, work: Work) -> list[dict[str, Any]]:
-    """Questions for `ask_models` on what is fetched: the base model, reward models, and data sets of the hub."""
-    sources = [("model", study.config.model.model_dump())] if work.fetches_model else []
+def _checks_of_fetching(study: Study, work: Work, tell: Tell, offline: bool) -> Iterator[Callable[[], None]]:
+    """A check for each model and data set that is to be fetched: the hub gives it, or the folder has its files."""
+    results = study.root / study.config.root
+    sources = {"model": study.config.model.model_dump()} if work.fetches_model else {}
     if work.trains or work.scores:
-        results = study.root / study.config.root
         missing = [key for key in study.reward_models if not (results / model_file(key)).exists()]
-        sources += [("reward model", json.loads(study.reward_models[key])) for key in missing]
-    questions: list[dict[str, Any]] = []
-    for key, source in sources:
-        if source["source"] == "hub":
-            questions.append({"kind": "model", "key": key, "id": source["id"], "revision": source["revision"]})
-        elif source["source"] == "local":
-            questions.append({"kind": "folder", "key": key, "path": source["path"]})
-    for each in sets_of(study):
-        if each.file in work.prepares and each.is_on_hub:
-            source = each.source
-            asked = {"source": source["source"], "revision": source["revision"]}
-            questions.append({"kind": "data", "key": each.key, **asked})
-    return questions
+        sources |= {f"reward model {key}": json.loads(study.reward_models[key]) for key in missing}
+    sources |= {each.key: each.source for each in sets_of(study) if each.file in work.prepares}
+    for key, source in sources.items():
+        if source["source"] == "local":
+            yield partial(_in_a_fork, key, "check_folder", Path(source["path"]))
+        elif source.get("revision") and offline:
+            tell(f"{key}: not checked whether the hub can be reached: offline")
+        elif source.get("revision") and not source.get("path"):
+            tell(f"asking the hub for {key} ...")
+            function = "ask_for_model" if source["source"] == "hub" else "ask_for_data"
+            yield partial(_in_a_fork, key, function, source.get("id", source["source"]), source["revision"])
 
 
-def _prompt_questions(study: Study, work: Work, runs: list[Run], files: dict[str, Path]) -> list[dict[str, Any]]:
-    """Questions for `ask_models` on the prompts of sets that are there, if the model's tokenizer is there too."""
-    fetched = Path(study.config.root) / study.fetched_file
-    if (study.root / fetched).is_file() and not work.fetches_model:
-        model = fetched.parent
-    elif study.config.model.source == "local":
-        model = Path(study.config.model.path)
-    else:
-        return []
-    questions = []
-    if runs and "data.train" in files:
-        longest = max(runs, key=lambda run: run.arm_spec.training.get("max_completion_length", COMPLETION_LENGTH))
-        questions.append({"kind": "training", "spec": longest.spec, "problems": str(files["data.train"])})
-    if runs or work.prepares:
-        for name in study.config.data.evaluation:
-            if problems := files.get(f"data.evaluation.{name}"):
-                spec = study.evaluation_spec(None)
-                questions.append({"kind": "evaluation", "spec": spec, "problems": str(problems), "name": name})
-    return [{**each, "model": str(model)} for each in questions]
+def _check_prompts(study: Study, work: Work, runs: list[Run], files: dict[str, Path], tell: Tell) -> None:
+    """Refuse prompts that are too long, in the sets that are there, if the model's tokenizer is there too."""
+    model = (study.root / study.config.root / study.fetched_file).parent
+    if work.fetches_model:
+        model = study.root / getattr(study.config.model, "path", "no model yet")
+    if not (runs or work.prepares) or not files or not model.is_dir():
+        return
+    tell("reading the lengths of prompts ...")
+    longest = max(runs, key=lambda run: run.arm_spec.training.get("max_completion_length", 0), default=None)
+    _in_a_fork("", "check_prompts", model, longest and longest.spec, study.evaluation_spec(None), files)
+
+
+def _in_a_fork(key: str, function: str, *arguments: Any) -> None:
+    """Call a function of `model_files` in a fork, so that this process does not import torch."""
+
+    def work() -> None:
+        module = import_module("reward_ablation.start.model_files")
+        getattr(module, function)(*arguments)
+
+    with named(key) if key else nullcontext():
+        within_limits(work, SECONDS, MEMORY, "the check")

@@ -5,7 +5,6 @@ Each check raises a ValueError, `key: what is wrong; what is allowed`. `resolve`
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -48,8 +47,9 @@ from reward_ablation.study.shown_paths import path_warnings
 from reward_ablation.study.spec import arm_spec, contents_of, evaluation_spec, study_spec
 from reward_ablation.study.spec_parts import CombineSpec
 from reward_ablation.study.study import FOLDERS, Study
-from reward_ablation.system.errors import StudyError
+from reward_ablation.system.errors import StudyError, first_line
 from reward_ablation.system.plain_values import check_length, check_values
+from reward_ablation.system.strict_text import load_json
 from reward_ablation.system.user_functions import in_a_file, names_a_module, user_file
 
 #: Names that the workflow uses itself: folders of the default study, the base model's rows, and quantities in tables.
@@ -169,12 +169,12 @@ def described_before(study: StudyConfig, root: Path) -> dict[str, Any]:
     path = root / study.root / DESCRIPTION
     if not path.is_file():
         return {}
-    written = read_record(path)
-    if damage := _damage(written, path):
+    if damage := _damage(path):
         raise ValueError(
             f"{study.root}/{DESCRIPTION}, the study's record of itself, is damaged ({damage}); delete it: the next "
             "start writes it again, with the times of the primary question and claims that the runs' records have"
         )
+    written = read_record(path)
     if written["name"] != study.name:
         raise ValueError(
             f"results: {study.root} holds the study {written['name']}; give {study.name} a folder of its own"
@@ -182,24 +182,20 @@ def described_before(study: StudyConfig, root: Path) -> dict[str, Any]:
     return {name: value for name, value in written.items() if name != "runs"}
 
 
-#: Types of the parts of `study.json`. What is of this type and cannot be read is taken from the runs' own records.
-PARTS_OF_RECORD = {"primary": dict, "sequential": dict, "claims": list, "runs": list}
+def _damage(path: Path) -> str | None:
+    """What is wrong with a `study.json`; None if nothing is. An earlier version's may lack parts.
 
-
-def _damage(written: dict[str, Any], path: Path) -> str | None:
-    """What is wrong with the content of a `study.json`; None if nothing is. An earlier version's may lack parts."""
-    if not written:
-        try:
-            found = json.loads(path.read_bytes())
-            return "a key occurs twice" if found and isinstance(found, dict) else "not a mapping with the study's name"
-        except (ValueError, RecursionError):
-            return "not JSON"
-        except OSError as error:
-            return str(error.strerror)
-    if not isinstance(written.get("name"), str):
-        return "no name"
-    wrong = [part for part, kind in PARTS_OF_RECORD.items() if not isinstance(written.get(part, kind()), kind)]
-    return f"{wrong[0]} is not a {'mapping' if PARTS_OF_RECORD[wrong[0]] is dict else 'list'}" if wrong else None
+    What is of the right type and cannot be read is taken from the runs' own records.
+    """
+    try:
+        written = load_json(path.read_bytes())
+    except (ValueError, OSError) as error:
+        return first_line(error)
+    if not isinstance(written, dict) or not isinstance(written.get("name"), str):
+        return "not a mapping with the study's name"
+    parts = {"primary": dict, "sequential": dict, "claims": list, "runs": list}
+    wrong = [part for part, kind in parts.items() if not isinstance(written.get(part, kind()), kind)]
+    return f"{wrong[0]} is no {'list' if parts[wrong[0]] is list else 'mapping'}" if wrong else None
 
 
 def checked_arms(study: StudyConfig, root: Path) -> dict[str, Arm]:

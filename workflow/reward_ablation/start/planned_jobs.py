@@ -1,4 +1,4 @@
-"""The GPUs of this machine as resources that Snakemake counts."""
+"""What Snakemake is about to do: for the full check, and for the GPUs of this machine, which Snakemake counts."""
 
 from __future__ import annotations
 
@@ -6,11 +6,36 @@ from collections.abc import Callable
 from typing import Any
 
 from reward_ablation.config.sections.gpu_number import PARTS, PARTS_OF_A_GPU, share_text
-from reward_ablation.start.internals import limit, needed_jobs, runs_here, set_limit
+from reward_ablation.start.full_check import Work
+from reward_ablation.start.internals import limit, needed_jobs, runs_here, set_limit, submits_jobs, wildcards_to_run
+from reward_ablation.start.reruns import Reruns
 from reward_ablation.study.run_spec import RunSpec
+from reward_ablation.study.study import Study
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.gpu_fractions import RUNS_ON_A_GPU
 from reward_ablation.system.gpus import gpus_here, too_few_gpus_text
+
+
+def planned_work(workflow: Any, study: Study, reruns: Reruns) -> Work:
+    """What this start is about to do; to be called in `onstart`, when all jobs are planned.
+
+    The Slurm executor checks its own jobs, so that no site is given.
+    """
+    prepares = {f"data/evaluation/{each.dataset}.parquet" for each in wildcards_to_run(workflow, "prepare_evaluation")}
+    if wildcards_to_run(workflow, "prepare_train"):
+        prepares.add(study.problems_file)
+    if study.demonstrations_file and wildcards_to_run(workflow, "prepare_sft"):
+        prepares.add(study.demonstrations_file)
+    return Work(
+        trains=reruns.trains,
+        scores=reruns.scorings() > 0,
+        fetches_model=bool(wildcards_to_run(workflow, "fetch")),
+        prepares=frozenset(prepares),
+        code_counts=reruns.code_counts,
+        submits=submits_jobs(workflow),
+        site=None,
+        runs=frozenset(reruns.asked()),
+    )
 
 
 def share_gpus(workflow: Any, tell: Callable[[str], None]) -> None:
