@@ -27,7 +27,6 @@ from reward_ablation.config.sections.data import SPLITS, Data, HubData, ProblemS
 from reward_ablation.config.sections.launch import Launch
 from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.rewards.arguments import OF_TRAINER
-from reward_ablation.study.answers_record import read_record
 from reward_ablation.study.canonical import dump, key_of
 from reward_ablation.study.claim_checks import claims_of
 from reward_ablation.study.combine_spec import combine_spec, estimate_warnings, with_trl_methods
@@ -169,12 +168,16 @@ def described_before(study: StudyConfig, root: Path) -> dict[str, Any]:
     path = root / study.root / DESCRIPTION
     if not path.is_file():
         return {}
-    if damage := _damage(path):
+    try:
+        written = load_json(path.read_bytes())
+        damage = _damage(written)
+    except (ValueError, OSError) as error:
+        damage = first_line(error)
+    if damage:
         raise ValueError(
             f"{study.root}/{DESCRIPTION}, the study's record of itself, is damaged ({damage}); delete it: the next "
             "start writes it again, with the times of the primary question and claims that the runs' records have"
         )
-    written = read_record(path)
     if written["name"] != study.name:
         raise ValueError(
             f"results: {study.root} holds the study {written['name']}; give {study.name} a folder of its own"
@@ -182,15 +185,11 @@ def described_before(study: StudyConfig, root: Path) -> dict[str, Any]:
     return {name: value for name, value in written.items() if name != "runs"}
 
 
-def _damage(path: Path) -> str | None:
-    """What is wrong with a `study.json`; None if nothing is. An earlier version's may lack parts.
+def _damage(written: Any) -> str | None:
+    """What is wrong with the content of a `study.json`; None if nothing is. An earlier version's may lack parts.
 
     What is of the right type and cannot be read is taken from the runs' own records.
     """
-    try:
-        written = load_json(path.read_bytes())
-    except (ValueError, OSError) as error:
-        return first_line(error)
     if not isinstance(written, dict) or not isinstance(written.get("name"), str):
         return "not a mapping with the study's name"
     parts = {"primary": dict, "sequential": dict, "claims": list, "runs": list}
