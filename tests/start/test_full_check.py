@@ -13,6 +13,7 @@ import pytest
 from configs import changed
 from hub import Hub
 from models.conftest import tiny_model  # noqa: F401
+from reward_ablation.cluster.slurm import Node, Partition
 from reward_ablation.config.sections.data import REVISIONS
 from reward_ablation.data.word_problems import generate
 from reward_ablation.start import full_check as module
@@ -124,6 +125,20 @@ def test_jobs_of_a_cluster_need_no_gpu_here(checked, config, monkeypatch):
     assert checked(submits=True)[0] == []
     assert checked(trains=False)[0] == []
     assert checked(runs=frozenset())[0] == []
+
+
+def test_a_cluster_that_would_never_run_the_jobs_is_a_problem(checked, config, tmp_path, monkeypatch):
+    config["launch"] = {"gpus": 2}
+    site = tmp_path / "site.yaml"
+    assert checked(submits=True, site=site)[0] == [
+        f"{site}: No such file or directory; name your site file with --slurm-study-site"
+    ]
+    site.write_text("train: {hours: 48, mem_gb: 1}\nevaluate: {hours: 48, mem_gb: 1}\n")
+    nodes = [Node("g1", 32, 128_000, {"h200": 4})]
+    offered = {"gpu": Partition("gpu", default=True, up=True, max_minutes=1440, nodes=nodes)}
+    monkeypatch.setattr("reward_ablation.cluster.slurm.partitions", lambda: offered)  # else `sinfo` is asked
+    [problem] = checked(submits=True, site=site)[0]
+    assert problem.startswith(f"{site}: evaluate: asks for 48 hours; partition gpu gives a job at most 24 hours")
 
 
 @pytest.mark.slow
