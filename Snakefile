@@ -17,14 +17,10 @@ from reward_ablation.figures.catalogue import (
 )
 from reward_ablation.config.base import NAME_PATTERN
 from reward_ablation.start.config_files import check_contents, refuse_command
-from reward_ablation.start.before_jobs import (
-    check_before_training,
-    check_reward_files,
-    check_training_settings,
-    share_gpus,
-)
+from reward_ablation.start.before_jobs import remember_settings
 from reward_ablation.start.data_files import check_data_files
 from reward_ablation.start.diverged import with_diverged
+from reward_ablation.start.full_check import full_check, refuse
 from reward_ablation.start.handed_config import apply_overrides
 from reward_ablation.start.job_commands import (
     FailedJobs,
@@ -42,11 +38,12 @@ from reward_ablation.start.internals import (
     watch_failures,
 )
 from reward_ablation.start.looks import describe_study
+from reward_ablation.start.planned_jobs import planned_work, share_gpus
 from reward_ablation.start.primary_question import record_question
 from reward_ablation.start.report_pages import ReportPages
 from reward_ablation.start.report_policy import guard_report
 from reward_ablation.start.reruns import Reruns
-from reward_ablation.study.resolve import check_variables, resolve
+from reward_ablation.study.resolve import resolve
 from reward_ablation.study.canonical import KEY_DIGITS
 from reward_ablation.study.order import Order
 from reward_ablation.start.results_folder import ResultsFolder, check_working_folder
@@ -76,7 +73,8 @@ with one_line_errors():
     settled = apply_overrides(config, workflow, os.environ, logger.info)
     study = with_diverged(resolve(config, settled.source, Path.cwd()))
     check_working_folder(Path.cwd())
-    if is_main(workflow):
+    # A dry run ends before the full check.
+    if is_main(workflow) and is_dry_run(workflow):
         check_data_files(study)
 results_folder = ResultsFolder(Path(study.config.root))
 for warning in [*study.warnings, *results_folder.other_config(workflow.configfiles)]:
@@ -206,23 +204,17 @@ rule all:
 
 
 onstart:
-    # TRL itself checks the training settings before any job is submitted. If nothing is trained, the check is skipped,
-    # so that nobody waits for it.
+    # All that can be known before a job is checked here. TRL is asked only if something is trained.
     with one_line_errors():
         settled.check(workflow)
-        check_variables(
-            study.config, os.environ, reruns.trains, reruns.scorings() > 0
-        )
-        # Nothing before this line runs code of the study's own files.
-        check_reward_files(
-            study, reruns.trains, reruns.scorings() > 0, logger.warning
-        )
-        if reruns.trains:
-            check_training_settings(study, results_folder.folder)
-        check_before_training(study, reruns.code_counts)
+        work = planned_work(workflow, study, reruns)
+        # The reward files of the study run in its last check, and no line before runs code of them.
+        refuse(full_check(study, work, logger.warning))
         share_gpus(workflow, logger.info)
         results_folder.claim()
         results_folder.record_config(workflow.configfiles)
+        if work.trains:
+            remember_settings(study, results_folder.folder)
         if changes_files(workflow):
             record_question(study, reruns.trains, reruns.describes, logger.info)
         reruns.announce(logger.info)

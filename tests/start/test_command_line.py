@@ -57,16 +57,18 @@ def test_no_heavy_library_is_loaded_for_help_and_status(folder):
 
 
 def test_a_study_that_is_not_named_is_that_of_snakemake(folder):
-    assert asked("plan").output == asked("plan", "study.yaml").output
-    assert asked("plan").output.startswith("study study: 4 of 4 runs to train, 5 evaluations to make\n")
+    assert asked("plan", "--quick").output == asked("plan", "study.yaml", "--quick").output
+    assert asked("plan", "--quick").output.startswith("study study: 4 of 4 runs to train, 5 evaluations to make\n")
 
 
 def test_further_files_and_values_change_the_study(folder, monkeypatch):
     (folder / "more.yaml").write_text("seeds: [0, 1, 2]\n")
-    assert asked("plan", "study.yaml", "more.yaml").output.startswith("study study: 6 of 6 runs")
-    assert asked("plan", "study.yaml", "more.yaml", "-C", "seeds=[7]").output.startswith("study study: 2 of 2 runs")
+    assert asked("plan", "--quick", "study.yaml", "more.yaml").output.startswith("study study: 6 of 6 runs")
+    assert asked("plan", "--quick", "study.yaml", "more.yaml", "-C", "seeds=[7]").output.startswith(
+        "study study: 2 of 2 runs"
+    )
     monkeypatch.setenv("REWARD_ABLATION__SEEDS", "[0]")
-    result = asked("plan", "study.yaml")
+    result = asked("plan", "study.yaml", "--quick")
     assert "study study: 2 of 2 runs" in result.output
     assert "seeds: [0], by REWARD_ABLATION__SEEDS" in result.output
 
@@ -108,7 +110,17 @@ def test_an_error_is_one_line_with_status_1(folder):
         (["run"], ["--configfile", "config/config.yaml", "--cores", "all"]),
         (["run", "a.yaml", "b.yaml", "--cores", "3"], ["--configfile", "a.yaml", "b.yaml", "--cores", "3"]),
         (["run", "a.yaml", "-C", "x=1"], ["--configfile", "a.yaml", "--config", "x=1", "--cores", "all"]),
-        (["run", "a.yaml", "--slurm"], ["--configfile", "a.yaml", "--profile", "{home}/profiles/slurm"]),
+        (
+            ["run", "a.yaml", "--slurm"],
+            [
+                "--configfile",
+                "a.yaml",
+                "--profile",
+                "{home}/profiles/slurm",
+                "--slurm-study-site",
+                "{home}/profiles/slurm/site.yaml",
+            ],
+        ),
         (
             ["run", "a.yaml", "--any-code", "--snakemake", "-n 'my file'"],
             [

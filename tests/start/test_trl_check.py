@@ -9,7 +9,7 @@ import pytest
 
 from reward_ablation.config import trl_settings
 from reward_ablation.start import before_jobs
-from reward_ablation.start.before_jobs import check_training_settings
+from reward_ablation.start.before_jobs import check_training_settings, remember_settings
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.errors import StudyError
 
@@ -24,8 +24,14 @@ def test_what_has_passed_is_not_checked_again(config, tmp_path, monkeypatch):
 
     def check():
         before = len(started)
-        check_training_settings(resolve(config, "study.yaml", tmp_path), tmp_path)
+        study = resolve(config, "study.yaml", tmp_path)
+        check_training_settings(study, tmp_path / "results", print)
+        remember_settings(study, tmp_path / "results")
         return len(started) - before
+
+    check_training_settings(resolve(config, "study.yaml", tmp_path), tmp_path / "results", print)
+    assert not (tmp_path / "results").exists()  # the check itself writes nothing
+    started.clear()
 
     assert check() == 1
     assert check() == 0
@@ -54,7 +60,7 @@ def test_another_trl_is_refused_at_the_start_and_in_each_job(config, tmp_path, m
     monkeypatch.setattr(trl_settings, "version", version)
     refused = f"^trl: version {installed or 'none'} is installed, and this workflow needs 1.16.0.*pip install trl==1.16"
     starts = [
-        lambda: check_training_settings(resolve(config, "study.yaml", tmp_path), tmp_path),
+        lambda: check_training_settings(resolve(config, "study.yaml", tmp_path), tmp_path, print),
         lambda: training.train(None, {}, None),
         lambda: sft.main(["--spec", "{}", *(f"--{name}={tmp_path}" for name in ("model", "problems", "output"))]),
     ]

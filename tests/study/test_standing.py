@@ -135,12 +135,26 @@ def test_runs_that_were_pruned_or_lie_in_the_trash_were_there(folder, hours):
         assert folder.primary[1] == 4
 
 
-@pytest.mark.parametrize("written", ["", "[]", "3", '{"name": 5}', '{"a": 1, "a": 2}', "[" * 5000])
-def test_a_damaged_study_json_is_one_line_that_names_it(folder, written):
+DAMAGE = [
+    ("", "Expecting value: line 1 column 1 (char 0)"),
+    ("[" * 5000, "lists and objects are nested too deep; flatten them"),
+    *[(text, "not a mapping with the study's name") for text in ("[]", "3", "{}", '{"name": 5}')],
+    ('{"a": 1, "a": 2}', "line 1: key 'a' occurs twice, first in line 1; rename one of the two, or take it out"),
+    ('{"name": "study", "primary": 5}', "primary is no mapping"),
+    ('{"name": "study", "sequential": []}', "sequential is no mapping"),
+    ('{"name": "study", "claims": {"a": 1}}', "claims is no list"),
+]
+
+
+@pytest.mark.parametrize(("written", "damage"), DAMAGE)
+def test_a_damaged_study_json_is_one_line_that_names_it(folder, written, damage):
     folder.start()
     folder.file.write_text(written)
-    with pytest.raises(StudyError, match=r"^study.yaml: results/study/study.json is damaged; delete it: "):
+    with pytest.raises(StudyError) as error:
         folder.study  # noqa: B018
+    start = f"study.yaml: results/study/study.json, the study's record of itself, is damaged ({damage}); delete it: "
+    assert str(error.value).startswith(start)
+    assert "\n" not in str(error.value)
 
 
 def test_a_lost_study_json_gets_the_times_that_the_runs_carry(folder):

@@ -169,7 +169,7 @@ class Bench:
 
     def plan(self, *arguments: str) -> str:
         """What `reward-ablation plan` prints."""
-        return self.told("plan", *arguments)
+        return self.told("plan", "--quick", *arguments)
 
     def planned(self, *arguments: str) -> int:
         """Number of runs to train, by `reward-ablation plan`."""

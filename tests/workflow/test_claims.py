@@ -68,7 +68,7 @@ def test_claims_are_judged_on_a_finished_study(finished, tmp_path):
     again = study.planned(target)
     assert [rule for rule in again if not re.fullmatch(READERS, rule)] == []
     assert again["tables_claims"] == 1
-    plan = study.command("plan")
+    plan = study.command("plan", "--quick")
     assert "claims: as_base; to be declared at the next start, after 4 runs were there" in plan.stdout + plan.stderr
 
     study.config["claims"]["as_base"]["arm"] = "mixd"

@@ -377,7 +377,7 @@ def without_key(model: str) -> str:
 
 def planned(study: Copied) -> tuple[int, int, int]:
     """How many runs are trained, and how many files are evaluated and scored, by `reward-ablation plan`."""
-    result = study.command("plan")
+    result = study.command("plan", "--quick")
     assert result.returncode == 0, result.stdout + result.stderr
     first = result.stdout.splitlines()[0]
     patterns = (r": (\d+) of", r"(\d+) evaluations? to make", r"(\d+) files? of answers to score")

@@ -400,7 +400,7 @@ def test_a_dear_run_goes_to_the_trash_and_comes_back_by_mv(trained, tmp_path):
     bench.set("seeds", [0, 1])
     assert bench.planned() == 2  # a run in the trash is no finished run
     assert re.search(r"trash/runs/mixed-\w+: needed by the study, and kept", bench.told("prune"))
-    told = bench.told("plan")
+    told = bench.told("plan", "--quick")
     assert "1 of these runs is finished in the trash: `cp -a results/tiny/trash/. results/tiny/` brings back" in told
     bench.told("prune", "--empty-trash")
     assert trash.is_dir()

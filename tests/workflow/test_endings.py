@@ -36,7 +36,7 @@ def test_a_preparation_that_fails_ends_the_start_with_its_error(study):
 def test_an_interrupted_start_says_that_the_same_command_goes_on(finished, study, signals):
     with_inputs_of(finished, study)
     study.config["training"]["max_steps"] = 4000
-    assert study.command("plan").returncode == 0  # writes the config
+    assert study.command("plan", "--quick").returncode == 0  # writes the config
     command = [sys.executable, "-m", "reward_ablation.start.command_line", "run", "config.yaml", "--cores", "1"]
     environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow")}
     log = study.folder / "log"

@@ -14,7 +14,7 @@ from stand_in_gpus import Machine
 
 #: Jobs that claim their GPUs as runs do.
 SNAKEFILE = """
-from reward_ablation.start.before_jobs import share_gpus
+from reward_ablation.start.planned_jobs import share_gpus
 from reward_ablation.system.errors import one_line_errors
 
 SHARE = config["share"]

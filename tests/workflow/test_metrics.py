@@ -82,7 +82,7 @@ def test_a_reward_model_judges_stored_answers(study):
     parameters = {"model": "taste rm", "max_length": 64}
     study.config["evaluation"]["metrics"] = {"taste": {"function": "reward_model", "parameters": parameters}}
     runs = len(list(study.results.glob("runs/*/seed*")))
-    plan = study.command("plan")
+    plan = study.command("plan", "--quick")
     assert f": 0 of {runs} runs to train, {runs + 1} files of answers to score\n" in plan.stdout, plan.stderr
     scores = "results/tiny/" + resolve(study.config, "config.yaml", study.folder).scores[0]
     result = study.snakemake("--", scores)

@@ -55,7 +55,8 @@ LOOKS = [
 ]
 #: Every command, likewise.
 COMMANDS = [
-    *([command] for command in ("plan", "status", "verify", "prune", "preview")),
+    *([command] for command in ("status", "verify", "prune", "preview")),
+    ["plan", "--quick"],
     ["power", "--effect", "0.5"],
     ["budget", "--hours", "4", "--run-hours", "1", "--questions", "100"],
 ]
@@ -107,14 +108,14 @@ def test_a_preview_imports_no_module_from_its_own_folder(done, tmp_path):
     assert result.returncode == 0, result.stdout + result.stderr
 
 
-@pytest.mark.parametrize("command", ["plan", "status", "prune"])
-def test_looking_at_a_new_study_says_the_same_as_with_the_file_imported(tmp_path, command, monkeypatch):
+@pytest.mark.parametrize("words", [["plan", "--quick"], ["status"], ["prune"]], ids=" ".join)
+def test_looking_at_a_new_study_says_the_same_as_with_the_file_imported(tmp_path, words, monkeypatch):
     study = with_files(Study(tmp_path, CONFIG))
-    looked = study.command(command)
+    looked = study.command(*words)
     assert (looked.returncode, processes_of_imports(study)) == (0, []), looked.stderr
     monkeypatch.setenv("HARMLESS", "1")
     monkeypatch.setenv("REWARD_ABLATION_RUN_CODE", "yes")
-    imported = study.command(command)
+    imported = study.command(*words)
     assert imported.stdout == looked.stdout
 
 
@@ -130,6 +131,16 @@ def test_a_start_imports_the_file_in_a_process_of_its_own_before_any_job(tmp_pat
     assert not (study.results / "models").exists()
     assert study.snakemake("--until", "prepare_train").returncode == 0  # trains nothing, so it imports nothing
     assert len(processes_of_imports(study)) == 1
+
+
+def test_the_plan_calls_each_reward_and_ends_with_its_error(tmp_path):
+    study = with_files(Study(tmp_path, CONFIG))
+    result = study.command("plan", "--offline")
+    assert result.returncode == 1
+    told = "error: components.brevity: mine.py:brevity: mine.py ends the process that imports it, by exit status 7"
+    assert result.stderr.splitlines()[-1] == told
+    assert result.stdout.startswith("study tiny: 4 of 4 runs to train, ")
+    assert not study.results.exists()
 
 
 def test_a_start_that_only_scores_imports_the_metrics_alone(done, tmp_path):
@@ -181,7 +192,7 @@ def test_a_method_of_combination_is_imported_at_the_start_only(tmp_path):
     study = with_files(Study(tmp_path, CONFIG))
     study.config["components"]["brevity"] = {"function": "token_length", "parameters": {"target": 12, "width": 12}}
     study.config["arms"]["arms"]["mixed"]["combine"] = {"method": "mine.py:own_sum"}
-    assert study.command("plan").returncode == 0
+    assert study.command("plan", "--quick").returncode == 0
     assert processes_of_imports(study) == []
     [error] = errors_of(study.snakemake("--until", "train"))
     assert error.startswith("error: arms.mixed.combine: mine.py:own_sum: mine.py ends the process that imports it")

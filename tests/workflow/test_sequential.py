@@ -50,7 +50,7 @@ def seeds_by_arm(study):
 def test_a_decided_contrast_gets_no_further_seeds(tmp_path):
     study = Study(tmp_path, CONFIG)
     (tmp_path / "own.py").write_text(OWN)
-    plan = study.command("plan").stdout
+    plan = study.command("plan", "--quick").stdout
     assert "next is look 1 of 2, with 2 seeds; open: idle against still, moved against still" in " ".join(plan.split())
 
     # What was trained before a look is interrupted counts as no look.

@@ -197,14 +197,13 @@ def models_kept(spec: ArmSpec) -> int:
 def no_room(model: Path, results: Path, specs: Mapping[str, ArmSpec], at_once: int) -> str | None:
     """A message if runs need more room than the disk has; None if there is enough, or if nothing is known.
 
-    `model` and `results` are the folders of the base model and of the study's results. `specs` has the spec of each run
-    by its name, and `at_once` runs train at once. What the runs have already written counts as room, because runs that
-    go on write over it.
+    `model` and `results` are the folders of the base model, fetched or not, and of the study's results, which need not
+    exist. `specs` has the spec of each run by its name, and `at_once` runs train at once. What the runs have already
+    written counts as room, because runs that go on write over it.
     """
     try:
-        parameters = load_json((model / FETCHED).read_text())["parameters"]
-        free = shutil.disk_usage(results).free
-        needed = bytes_to_come(parameters, list(specs.values()), at_once)
+        free = shutil.disk_usage(next(each for each in (results, *results.absolute().parents) if each.exists())).free
+        needed = bytes_to_come(_parameters_of(model), list(specs.values()), at_once)
     except (OSError, ValueError, KeyError, TypeError):
         return None
     if needed <= free or needed <= free + sum(_bytes_in(results / "runs" / run) for run in specs):
@@ -214,6 +213,13 @@ def no_room(model: Path, results: Path, specs: Mapping[str, ArmSpec], at_once: i
         f"{_gb(needed)} of models and checkpoints; make room, lower save_total_limit, or train fewer at once (--jobs)"
         f"{', or raise keep_models' if any(map(models_kept, specs.values())) else ''}"
     )
+
+
+def _parameters_of(model: Path) -> int:
+    """Number of parameters of a model by its record; if it is not fetched yet, the least by the size of its files."""
+    if (model / FETCHED).is_file():
+        return int(load_json((model / FETCHED).read_text())["parameters"])
+    return sum(path.stat().st_size for path in model.glob("model*.safetensors")) // 4
 
 
 def _bytes_in(folder: Path) -> int:

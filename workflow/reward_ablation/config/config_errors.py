@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -37,7 +38,8 @@ def describe(error: ValidationError, config: Any) -> str:
     """
     first, *others = error.errors()
     more = f" (and {len(others)} more)" if others else ""
-    return f"{_written_keys(first, config)}: {_what(first)}{more}"
+    keys = _written_keys(first, config)
+    return f"{keys}: {_what(first, keys)}{more}"
 
 
 def _written_keys(error: Any, config: Any) -> str:
@@ -54,12 +56,32 @@ def _written_keys(error: Any, config: Any) -> str:
     return ".".join(keys) or "config"
 
 
-def _what(error: Any) -> str:
+#: Examples of sections for which users write a single word, by the pattern of their keys. TEXT stands for the word.
+_EXAMPLES = {
+    r"model": "{source: hub, id: TEXT, revision: <40 hex digits of a commit>}",
+    r"data\.train|data\.evaluation\.\w+": "{source: TEXT, split: train}",
+    r"data\.evaluation": "{my_test: {source: TEXT, split: test}}",
+    r"components\.\w+": "{function: TEXT}",
+    r"evaluation": "{answer_format: TEXT}",
+}
+
+
+def _not_a_mapping(error: Any, keys: str) -> str:
+    """What is wrong with a value that must be a mapping, with an example where users often write a single word."""
+    value = error["input"]
+    examples = [each for pattern, each in _EXAMPLES.items() if isinstance(value, str) and re.fullmatch(pattern, keys)]
+    such = "".join(f", such as {keys.rpartition('.')[2]}: {each}" for each in examples[:1])
+    return f"{_short(value)} is not a mapping of keys to values; write one{such.replace('TEXT', _short(value)[1:-1])}"
+
+
+def _what(error: Any, keys: str) -> str:
     context = error.get("ctx", {})
     discriminator = context.get("discriminator", "").strip("'")
     match error["type"]:
         case "value_error":
             return str(context["error"])
+        case "model_type" | "model_attributes_type" | "dict_type":
+            return _not_a_mapping(error, keys)
         case "missing":
             return "missing; it has no default"
         case "union_tag_invalid":

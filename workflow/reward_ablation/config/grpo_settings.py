@@ -55,6 +55,10 @@ SETTINGS = TrlSettings(
         "importance_sampling_level": ["token", "sequence"],
         "vllm_importance_sampling_mode": ["token_truncate", "token_mask", "sequence_truncate", "sequence_mask"],
     },
+    gone={
+        "max_prompt_length": "no prompt is cut: a prompt that does not fit into the model's context with "
+        "max_completion_length is refused, or left out with data.train.too_long: drop",
+    },
 )
 
 #: TRL's own default of max_completion_length.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
@@ -96,6 +96,8 @@ class TrlSettings:
     reserved: dict[str, str]
     #: Allowed values of settings that TRL declares as plain strings. TRL refuses other values only when it trains.
     choices: dict[str, list[str]]
+    #: Settings of earlier versions of TRL, with what is there instead.
+    gone: dict[str, str] = field(default_factory=dict)
 
     def schema(self) -> dict[str, Any]:
         """The JSON schema of the settings that a config may hold."""
@@ -110,6 +112,8 @@ class TrlSettings:
         for name, value in settings.items():
             if name in self.reserved:
                 raise ValueError(f"{name}: not to be set here; {self.reserved[name]}")
+            if name in self.gone:
+                raise ValueError(f"{name}: TRL {TRL} has no such setting any more; {self.gone[name]}")
             if name not in self._validators:
                 near = difflib.get_close_matches(name, self._validators, n=3)
                 hint = f"did you mean {', '.join(near)}?" if near else "allowed: its fields, by TRL's own names"

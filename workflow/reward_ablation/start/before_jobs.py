@@ -1,4 +1,4 @@
-"""Checks after all jobs are planned and before the first: TRL accepts the settings, runs compare, GPUs are enough."""
+"""Checks before the first job: TRL accepts the settings, the users' files load and score, and runs compare."""
 
 from __future__ import annotations
 
@@ -10,14 +10,11 @@ import sys
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from reward_ablation.config.sections.data import further_columns
-from reward_ablation.config.sections.gpu_number import PARTS, PARTS_OF_A_GPU, share_text
 from reward_ablation.config.trl_settings import check_version
 from reward_ablation.rewards.trial import is_wanted
 from reward_ablation.start.history import read_record
-from reward_ablation.start.internals import limit, needed_jobs, runs_here, set_limit
 from reward_ablation.start.report_pages import installed
 from reward_ablation.study.canonical import canonical
 from reward_ablation.study.code_digest import code_digest
@@ -31,12 +28,9 @@ from reward_ablation.study.provenance import (
     quantities,
 )
 from reward_ablation.study.reward_import import Request, check_calls, check_imports
-from reward_ablation.study.run_spec import RunSpec
 from reward_ablation.study.study import Study
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import atomic_path
-from reward_ablation.system.gpu_fractions import RUNS_ON_A_GPU
-from reward_ablation.system.gpus import gpus_here, too_few_gpus_text
 from reward_ablation.system.user_functions import in_a_file
 from reward_ablation.training.around.launch.worker import refuse_other_launchers
 
@@ -47,28 +41,36 @@ PASSED = ".settings_passed"
 _Seen = dict[str, tuple[str, str]]
 
 
-def check_training_settings(study: Study, folder: Path) -> None:
+def check_training_settings(study: Study, folder: Path, tell: Callable[[str], None]) -> None:
     """Let TRL check every distinct set of training settings and processes, in a process of its own.
 
-    Importing TRL takes seconds, so a file in the results folder `folder` records what TRL accepted. Any other version
-    of TRL than the one that the workflow needs is refused.
+    Importing TRL takes seconds, so nothing is asked if `remember_settings` has recorded in the results folder `folder`
+    that TRL accepted them. Any other version of TRL than the one that the workflow needs is refused.
     """
     check_version()
     refuse_other_launchers()
-    settings = "\n".join(study.training_settings)
-    packages = canonical({"python": sys.version, **installed()})
-    checked = "\0".join([settings, packages, code_digest("reward_ablation.start.ask_trl")])
-    digest = hashlib.sha256(checked.encode()).hexdigest()
     record = folder / PASSED
-    if record.is_file() and record.read_text() == digest:
+    if record.is_file() and record.read_text() == _digest_of_settings(study):
         return
+    tell("asking TRL for its rules ...")
     command = [sys.executable, "-m", "reward_ablation.start.ask_trl"]
-    result = subprocess.run(command, input=settings, text=True, capture_output=True)
+    result = subprocess.run(command, input="\n".join(study.training_settings), text=True, capture_output=True)
     if result.returncode:
         last_line = (result.stderr.strip().splitlines() or ["the check of the training settings died"])[-1]
         raise StudyError(last_line.removeprefix("error: "))
-    with contextlib.suppress(OSError), atomic_path(record) as temporary:  # other checks report an unwritable folder
-        temporary.write_text(digest)
+
+
+def remember_settings(study: Study, folder: Path) -> None:
+    """Record in the results folder that TRL accepted the settings. To be called after `check_training_settings`."""
+    with contextlib.suppress(OSError), atomic_path(folder / PASSED) as temporary:  # other checks report the folder
+        temporary.write_text(_digest_of_settings(study))
+
+
+def _digest_of_settings(study: Study) -> str:
+    """Digest of the settings, of the packages that judge them, and of the checking code."""
+    packages = canonical({"python": sys.version, **installed()})
+    checked = [*study.training_settings, packages, code_digest("reward_ablation.start.ask_trl")]
+    return hashlib.sha256("\0".join(checked).encode()).hexdigest()
 
 
 def check_reward_files(study: Study, trains: bool, scores: bool, tell: Callable[[str], None]) -> None:
@@ -142,39 +144,3 @@ def _compare(seen: _Seen, values: Quantities, where: str, study: Study) -> None:
                     "runs that should be trained again, install the versions that the others were trained with, or set "
                     "mixed_provenance: tell"
                 )
-
-
-def share_gpus(workflow: Any, tell: Callable[[str], None]) -> None:
-    """Let as many jobs run at once as this machine has GPUs for, unless `--resources gpu=N` limits the GPUs.
-
-    A job that takes more GPUs than exist is refused. On a cluster nothing is done: Slurm counts the GPUs. To be called
-    in `onstart`, which a dry run does not call: a dry run needs no GPU.
-    """
-    jobs = needed_jobs(workflow) if runs_here(workflow) else []
-    largest = max(jobs, key=lambda job: job.resources.get("gpu", 0), default=None)
-    needed = largest.resources.get("gpu", 0) if largest else 0
-    if largest is None or not needed:
-        return
-    available = len(gpus_here())
-    given = limit(workflow, "gpu")
-    if needed > available:
-        of_server = RunSpec.parse(largest.params.spec).server_gpus if largest.rule.name == "train" else 0
-        raise StudyError(f"launch.gpus: {too_few_gpus_text(needed, available, of_server)}")
-    if given is not None and given > available:
-        raise StudyError(
-            f"--resources gpu={given}: this machine has {available}; leave the option out to use all of them"
-        )
-    if parts := [job.resources[PARTS] for job in jobs if job.resources.get(PARTS)]:
-        _count_parts(workflow, available if given is None else given, parts, tell)
-    elif given is None:
-        set_limit(workflow, "gpu", available)
-        tell(f"GPUs here: {available}; jobs that take {needed} of them run {available // needed} at a time")
-
-
-def _count_parts(workflow: Any, gpus: int, parts: list[int], tell: Callable[[str], None]) -> None:
-    """Let Snakemake count parts of GPUs, because jobs share GPUs. `parts` has the number that each job takes."""
-    least, most = min(parts), gpus * PARTS_OF_A_GPU
-    set_limit(workflow, PARTS, max(most, *parts))
-    set_limit(workflow, "gpu", gpus * RUNS_ON_A_GPU[-1])
-    share = share_text(least / PARTS_OF_A_GPU)
-    tell(f"GPUs to share: {gpus}; jobs that take {share} of a GPU run {most // least} at a time")

@@ -90,8 +90,19 @@ def opened(files: list[Path] | None, changes: list[str] | None) -> Opened:
 
 
 @app.command()
-def plan(files: Files = None, config: Changes = None, any_code: AnyCode = False) -> None:
-    """Print what a start would do, why, and for how long."""
+def plan(
+    files: Files = None,
+    config: Changes = None,
+    any_code: AnyCode = False,
+    slurm: Annotated[bool, typer.Option("--slurm", help="Check the jobs for Slurm, not for this machine.")] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Do not ask the hub.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Check the config alone; run no code of rewards.")] = False,
+) -> None:
+    """Print what a start would do, why, and for how long.
+
+    Then check all that a start or its jobs would refuse: data, prompts, models, GPUs, room on the disk, TRL's rules,
+    and one call of each reward. The exit status is 1 where anything is refused.
+    """
     from reward_ablation.start.plan import plan_of
     from reward_ablation.start.plan_text import plan_text
     from reward_ablation.start.prune import trash_lines
@@ -101,6 +112,29 @@ def plan(files: Files = None, config: Changes = None, any_code: AnyCode = False)
     print(plan_text(planned))
     for line in trash_lines(decisions.study, [each.run.name for each in planned.training]):
         print(line)
+    if not quick:
+        _check(decisions, slurm, offline)
+
+
+def _check(decisions: Decisions, slurm: bool, offline: bool) -> None:
+    """Print all that would end the start or one of its jobs, and end with status 1 where there is any."""
+    from reward_ablation.start.full_check import Work, full_check, refuse
+
+    runs, missing = decisions.runs.items(), decisions.missing_inputs
+    work = Work(
+        trains=any(each.trains for _, each in runs),
+        scores=bool(decisions.scorings),
+        fetches_model=decisions.study.fetched_file in missing,
+        prepares=frozenset(file for file in missing if file.startswith("data/")),
+        code_counts=decisions.code_counts,
+        submits=slurm,
+        site=HOME / "profiles" / "slurm" / "site.yaml" if slurm else None,
+        runs=frozenset(name for name, each in runs if each.trains),
+    )
+    if work.trains or missing or decisions.evaluations or decisions.scorings:
+        sys.stdout.flush()
+        refuse(full_check(decisions.study, work, partial(print, file=sys.stderr, flush=True), offline))
+        print("\nchecked: nothing was found that would stop this start")
 
 
 @app.command()
@@ -116,7 +150,10 @@ def run(
 
     After a stop, the same command goes on.
     """
-    place = ["--profile", str(HOME / "profiles" / "slurm")] if slurm else ["--cores", cores]
+    profile = HOME / "profiles" / "slurm"
+    place = (
+        ["--profile", str(profile), "--slurm-study-site", str(profile / "site.yaml")] if slurm else ["--cores", cores]
+    )
     kept = ["--rerun-triggers", "mtime", "input"] if any_code else []
     _snakemake(files, config, [*place, *kept, *_words(snakemake)])
 

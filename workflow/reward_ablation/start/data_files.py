@@ -1,55 +1,131 @@
-"""Checks of a user's own data files before any job, where a set is not prepared yet. The jobs check the rest."""
+"""Checks of sets of problems before any job, where a set is not prepared yet and needs no download."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from reward_ablation.study.study import Study
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.git_lfs import refuse_lfs_pointer
+from reward_ablation.system.limits import within_limits
 
-#: Largest file, in bytes, that is read before the jobs: reading takes a few seconds. Parquet is left to the jobs,
-#: because a small file can need much memory.
+#: Largest file, in bytes, that is read before the jobs: reading takes a few seconds.
 LARGEST = 2**26
+#: Formats whose memory is known by the size of the file. A small Parquet file can need much memory.
 TEXTS = (".json", ".jsonl", ".ndjson", ".csv")
+PARQUET = ".parquet"
+_EVALUATION = "data.evaluation."
+#: Most seconds of processor time for the trial of a preparation.
+SECONDS = 600
+#: Most bytes of memory for it. A Parquet file of 1 kB may hold 8 GB.
+MEMORY = 8 * 2**30
+
+
+class ProblemSet(NamedTuple):
+    """A set of problems of a study."""
+
+    key: str  # in the config
+    file: str  # the prepared set, below the results folder
+    spec: str  # of its preparation, as JSON
+
+    @property
+    def source(self) -> dict[str, Any]:
+        """Where the problems come from."""
+        return json.loads(self.spec)["source"]
+
+    @property
+    def path(self) -> Path | None:
+        """The local file of the problems; None if there is none."""
+        path = Path(self.source.get("path") or "")
+        return path if path.is_file() else None
+
+    @property
+    def name(self) -> str:
+        """What messages call the set."""
+        return str(self.path or self.source["source"])
+
+    @property
+    def is_quickly_read(self) -> bool:
+        """Whether the problems are generated, or in a local file that is not large."""
+        if self.path is None:
+            return self.source["source"] == "word_problems"
+        return self.path.suffix.lower() in (*TEXTS, PARQUET) and self.path.stat().st_size <= LARGEST
+
+
+def sets_of(study: Study) -> Iterator[ProblemSet]:
+    """The sets of a study, those for evaluation first."""
+    for dataset, spec in study.datasets.items():
+        yield ProblemSet(f"{_EVALUATION}{dataset.rpartition('-')[0]}", f"data/evaluation/{dataset}.parquet", spec)
+    yield ProblemSet("data.train", study.problems_file, study.train_data_spec(None))
+    if study.demonstrations_file:
+        yield ProblemSet("sft.data", study.demonstrations_file, study.sft_data_spec(None))
 
 
 def check_data_files(study: Study) -> None:
-    """Refuse Git LFS pointers, and rows of local files that the jobs would refuse later.
+    """Refuse Git LFS pointers, missing columns, and rows of local text files that the jobs would refuse later.
 
-    Raises StudyError, with a message such as `data.train: file: line or row: what is wrong; what to do`.
+    Rows of Parquet files are left to `try_preparation`. Raises StudyError, with a message such as `data.train: file:
+    line or row: what is wrong; what to do`.
     """
-    for key, output, spec in _sets(study):
-        path = Path(json.loads(spec)["source"].get("path") or "")
-        if (study.root / study.config.root / output).exists() or not path.is_file():
+    for each in sets_of(study):
+        if (study.root / study.config.root / each.file).exists() or each.path is None:
             continue
-        try:
-            refuse_lfs_pointer(path, str(path))
-            if path.suffix.lower() in TEXTS and path.stat().st_size <= LARGEST:
-                _check_rows(spec, path)
-        except ValueError as error:  # StudyError included
-            raise StudyError(f"{key}: {error}") from None
+        with named(each.key):
+            check_file(each, each.path)
+            if each.is_quickly_read and each.path.suffix.lower() in TEXTS:
+                check_rows(parsed(each.spec), each.path)
 
 
-def _sets(study: Study) -> Iterator[tuple[str, str, str]]:
-    """Of each set of problems: its key in the config, its prepared file and the spec of its preparation."""
-    yield "data.train", study.problems_file, study.train_data_spec(None)
-    for dataset, spec in study.datasets.items():
-        yield f"data.evaluation.{dataset.rpartition('-')[0]}", f"data/evaluation/{dataset}.parquet", spec
-    if study.demonstrations_file:
-        yield "sft.data", study.demonstrations_file, study.sft_data_spec(None)
+@contextmanager
+def named(key: str) -> Iterator[None]:
+    """Put a key of the config before the message of a ValueError, StudyError included."""
+    try:
+        yield
+    except ValueError as error:
+        raise StudyError(f"{key}: {error}") from None
 
 
-def _check_rows(spec: str, path: Path) -> None:
+def parsed(spec: str) -> Any:
+    """The spec of a preparation."""
+    from reward_ablation.data.problems import PrepareSpec  # here, because it is seldom needed
+
+    return PrepareSpec.model_validate_json(spec)
+
+
+def check_file(each: ProblemSet, path: Path) -> None:
+    """Refuse a Git LFS pointer, and a Parquet file without the columns that the config names; no row is read."""
+    refuse_lfs_pointer(path, str(path))
+    if path.suffix.lower() != PARQUET or each.source["source"] != "file":
+        return
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        present = pq.read_schema(path).names
+    except pa.ArrowException as error:
+        raise StudyError(f"{path}: not a Parquet file ({str(error).splitlines()[0]})") from None
+    spec = parsed(each.spec)
+    names = {"question": "question"} | ({"answer": "answer"} if spec.golds else {}) | spec.source.columns
+    for ours, theirs in names.items():
+        if theirs is not None and theirs not in present and theirs.partition(".")[0] not in present:
+            raise StudyError(
+                f"{path}: no column '{theirs}'; name the file's column with columns: {{{ours}: ...}}; columns here: "
+                f"{', '.join(present)}"
+            )
+
+
+def check_rows(spec: Any, path: str | Path) -> None:
     """Read the rows as the job will, and refuse texts that are not Unicode."""
     from reward_ablation.config.sections.data import further_columns
-    from reward_ablation.data.problems import PrepareSpec, normalised  # here, because they are seldom needed
+    from reward_ablation.data.problems import normalised  # here, because they are seldom needed
     from reward_ablation.data.sources import load
 
-    parsed = PrepareSpec.model_validate_json(spec)
-    rows = normalised(load(parsed.source, parsed.golds), str(path), further_columns(parsed.source))
+    rows = normalised(load(spec.source, spec.golds), str(path), further_columns(spec.source))
     for index, row in enumerate(rows):
         for column, value in row.items():
             try:
@@ -61,3 +137,57 @@ def _check_rows(spec: str, path: Path) -> None:
                 ) from None
             except RecursionError:
                 pass  # the job refuses it by name
+
+
+def try_preparation(
+    study: Study, prepares: frozenset[str], folder: Path, tell: Callable[[str], None]
+) -> tuple[list[str], dict[str, Path]]:
+    """Prepare for trial, in a temporary folder and in limited memory, the sets that are about to be prepared.
+
+    The names of `prepares` are below the results folder. Sets that need a download, and large ones, are left out.
+    Returns a line for each set that the jobs would refuse, and the files of the prepared sets by key.
+    """
+    files: dict[str, Path] = {}
+    problems = []
+    for each in sets_of(study):
+        apart = [] if each.key.startswith(_EVALUATION) else [files[key] for key in files if key.startswith(_EVALUATION)]
+        prepared = folder / each.file if each.file in prepares else study.root / study.config.root / each.file
+        try:
+            with named(each.key):
+                if each.file in prepares and each.path is not None:
+                    check_file(each, each.path)
+                if each.file in prepares and each.is_quickly_read:
+                    tell(f"reading {each.key} ...")
+                    work = partial(_prepare, each, prepared, apart)
+                    within_limits(work, SECONDS, MEMORY, f"{each.name}: the preparation")
+        except StudyError as error:
+            problems.append(str(error))
+        if prepared.is_file():
+            files[each.key] = prepared
+            for note in _notes(prepared) if each.file in prepares else []:
+                tell(f"warning: {each.key}: {note}")
+    return problems, files
+
+
+def _prepare(each: ProblemSet, output: Path, apart: list[Path]) -> None:
+    """Prepare a set; a StudyError names the row if it can."""
+    from reward_ablation.data.problems import prepare
+
+    spec = parsed(each.spec)
+    try:
+        prepare(spec, each.name, output, apart)
+    except StudyError:
+        if each.path is not None:
+            check_rows(spec, each.path)
+        raise
+
+
+def _notes(prepared: Path) -> list[str]:
+    """Lines on what the preparation left out silently, by the record beside a prepared set."""
+    counts = json.loads(prepared.with_suffix(".json").read_text())
+    whole = counts["rows"] + counts["dropped_overlap"]
+    dropped = (
+        f"{counts['dropped_overlap']} of {whole} questions are in an evaluation set too and are taken out of this set"
+    )
+    missing = f"golds that count as missing: {', '.join(counts.get('golds_taken_as_missing', ()))}"
+    return [dropped] * bool(counts["dropped_overlap"]) + [missing] * ("golds_taken_as_missing" in counts)

@@ -55,7 +55,7 @@ class JobResources:
         number. A number that is the same for all runs is not a function: Snakemake would call the function for each
         job, which takes a second for 5,000 runs.
         """
-        of_runs = {name: self._of(run) for name, run in self.runs.items()}
+        of_runs = {name: self.of_one_run(run) for name, run in self.runs.items()}
         names = dict.fromkeys(name for own in of_runs.values() for name in own)
         resources: dict[str, int | Callable[[Any], int | str | None]] = {}
         for name in names:
@@ -64,7 +64,8 @@ class JobResources:
             resources[name] = value if not others and isinstance(value, int) else partial(_of_wildcards, by_run)
         return resources
 
-    def _of(self, run: Run) -> dict[str, int | str]:
+    def of_one_run(self, run: Run) -> dict[str, int | str]:
+        """Resources of the training job of one run."""
         launch = run.launch
         return {**self.of_gpus(launch.all_gpus, launch.share), "nodes": launch.nodes, **launch.resources}
 

@@ -27,7 +27,6 @@ from reward_ablation.config.sections.data import SPLITS, Data, HubData, ProblemS
 from reward_ablation.config.sections.launch import Launch
 from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.rewards.arguments import OF_TRAINER
-from reward_ablation.study.answers_record import read_record
 from reward_ablation.study.canonical import dump, key_of
 from reward_ablation.study.claim_checks import claims_of
 from reward_ablation.study.codes_on_record import codes_on_record
@@ -48,8 +47,9 @@ from reward_ablation.study.shown_paths import path_warnings
 from reward_ablation.study.spec import arm_spec, contents_of, evaluation_spec, study_spec
 from reward_ablation.study.spec_parts import CombineSpec
 from reward_ablation.study.study import FOLDERS, Study
-from reward_ablation.system.errors import StudyError
+from reward_ablation.system.errors import StudyError, first_line
 from reward_ablation.system.plain_values import check_length, check_values
+from reward_ablation.system.strict_text import load_json
 from reward_ablation.system.user_functions import in_a_file, names_a_module, user_file
 
 #: Names that the workflow uses itself: folders of the default study, the base model's rows, and quantities in tables.
@@ -169,17 +169,33 @@ def described_before(study: StudyConfig, root: Path) -> dict[str, Any]:
     path = root / study.root / DESCRIPTION
     if not path.is_file():
         return {}
-    written = read_record(path)
-    if not isinstance(written.get("name"), str):
+    try:
+        written = load_json(path.read_bytes())
+        damage = _damage(written)
+    except (ValueError, OSError) as error:
+        damage = first_line(error)
+    if damage:
         raise ValueError(
-            f"{study.root}/{DESCRIPTION} is damaged; delete it: the next start writes it again, with the times of the "
-            "primary question and claims that the runs' records have"
+            f"{study.root}/{DESCRIPTION}, the study's record of itself, is damaged ({damage}); delete it: the next "
+            "start writes it again, with the times of the primary question and claims that the runs' records have"
         )
     if written["name"] != study.name:
         raise ValueError(
             f"results: {study.root} holds the study {written['name']}; give {study.name} a folder of its own"
         )
     return {name: value for name, value in written.items() if name != "runs"}
+
+
+def _damage(written: Any) -> str | None:
+    """What is wrong with the content of a `study.json`; None if nothing is. An earlier version's may lack parts.
+
+    What is of the right type and cannot be read is taken from the runs' own records.
+    """
+    if not isinstance(written, dict) or not isinstance(written.get("name"), str):
+        return "not a mapping with the study's name"
+    parts = {"primary": dict, "sequential": dict, "claims": list, "runs": list}
+    wrong = [part for part, kind in parts.items() if not isinstance(written.get(part, kind()), kind)]
+    return f"{wrong[0]} is no {'list' if parts[wrong[0]] is list else 'mapping'}" if wrong else None
 
 
 def checked_arms(study: StudyConfig, root: Path) -> dict[str, Arm]:

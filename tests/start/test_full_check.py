@@ -1,0 +1,194 @@
+"""The full check: all problems at once, nothing written, and no code of the user beside other problems."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from configs import changed
+from hub import Hub
+from models.conftest import tiny_model  # noqa: F401
+from reward_ablation.cluster.slurm import Node, Partition
+from reward_ablation.config.sections.data import REVISIONS
+from reward_ablation.data.word_problems import generate
+from reward_ablation.start import full_check as module
+from reward_ablation.start.before_jobs import remember_settings
+from reward_ablation.start.full_check import full_check
+from reward_ablation.study.resolve import resolve
+from reward_ablation.study.run_spec import EvaluateSpec
+from reward_ablation.system.errors import StudyError
+
+from .test_newcomers import GOOD, check_apart, works
+
+REWARD = """
+def scored(completions, *, key="", **columns):
+    open("called", "w").close()
+    return [0.0] * len(completions)
+"""
+
+
+@pytest.fixture
+def checked(config, tmp_path, monkeypatch):
+    """Checks the config, for whose settings TRL was asked; returns the problems and the lines that were told."""
+    monkeypatch.chdir(tmp_path)
+    config["launch"] = {"gpus": 0}
+
+    def check(offline=False, remember=True, **work):
+        study = resolve(config, "study.yaml", tmp_path)
+        if remember:
+            remember_settings(study, tmp_path / study.config.root)
+        told = []
+        return full_check(study, works(study, **work), told.append, offline), told
+
+    return check
+
+
+def rows(name: str, rows: list) -> dict:
+    Path(name).write_text("\n".join(map(json.dumps, rows)))
+    return {"source": "file", "path": name}
+
+
+def test_all_problems_are_told_at_once_and_no_code_of_the_user_runs(checked, config, tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    (tmp_path / "mine.py").write_text(REWARD)
+    config["components"]["format"] = {"function": "mine.py:scored", "parameters": {"key": {"env": "NO_SUCH_KEY"}}}
+    config["launch"] = {"gpus": 2}
+    config["data"]["train"] = rows("train.jsonl", GOOD * 2)
+    config["data"]["evaluation"]["test"] = rows("test.jsonl", [{"prompt": "?"}])
+    problems, _ = checked()
+    assert [problem.partition(":")[0] for problem in problems] == [
+        "components.format.parameters",
+        "launch.gpus",
+        "data.evaluation.test",
+        "data.train",
+    ]
+    assert not any("\n" in problem for problem in problems)
+    assert not (tmp_path / "called").exists()
+
+
+def test_a_good_study_has_no_problem_and_its_reward_is_called_last(checked, config, tmp_path):
+    (tmp_path / "mine.py").write_text(REWARD)
+    config["components"]["format"] = {"function": "mine.py:scored"}
+    problems, told = checked()
+    assert (problems, told) == ([], ["reading data.evaluation.test ...", "reading data.train ..."])
+    assert (tmp_path / "called").exists()
+
+
+@pytest.mark.slow
+def test_nothing_is_written_where_trl_is_asked(checked, tmp_path):
+    problems, told = checked(remember=False)
+    assert (problems, told[-1]) == ([], "asking TRL for its rules ...")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_questions_that_are_dropped_are_counted(checked, config):
+    config["data"]["train"] = rows("train.jsonl", GOOD)
+    config["data"]["evaluation"]["test"] = rows("test.jsonl", [{**GOOD[0], "question": "what  IS 0 + 1?"}])
+    config["data"]["overlap"] = "drop"
+    config["training"]["num_generations"] = 8
+    problems, told = checked()
+    assert problems == []
+    dropped = "1 of 8 questions are in an evaluation set too and are taken out of this set"
+    assert told[-1] == f"warning: data.train: {dropped}"
+
+
+def test_demonstrations_are_held_apart_too(checked, config):
+    config["data"]["evaluation"]["test"] = rows("test.jsonl", GOOD)
+    config["sft"] = {"data": rows("sft.jsonl", [{**row, "solution": "so"} for row in GOOD])}
+    problems, _ = checked()
+    assert problems[0].startswith("sft.data: sft.jsonl: 8 questions occur in an evaluation set too, first file/sft/0")
+
+
+def test_prepared_sets_are_not_read_again_but_compared_with(checked, config, tmp_path):
+    config["data"]["evaluation"]["test"] = rows("test.jsonl", GOOD)
+    config["data"]["train"] = rows("train.jsonl", GOOD)
+    study = resolve(config, "study.yaml", tmp_path)
+    assert checked(prepares=frozenset()) == ([], [])
+    problems, told = checked(prepares=frozenset({study.problems_file}))
+    assert (problems, told) == ([], ["reading data.train ..."])  # the evaluation set is not there to compare with
+
+
+def test_a_large_file_is_left_to_its_job(checked, config, monkeypatch):
+    config["data"]["train"] = rows("train.jsonl", GOOD * 2)
+    monkeypatch.setattr("reward_ablation.start.data_files.LARGEST", 10)
+    assert checked()[0] == []
+
+
+def test_jobs_of_a_cluster_need_no_gpu_here(checked, config, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    config["launch"] = {"gpus": 2}
+    assert checked(submits=True)[0] == []
+    assert checked(trains=False)[0] == []
+    assert checked(runs=frozenset())[0] == []
+
+
+def test_a_cluster_that_would_never_run_the_jobs_is_a_problem(checked, config, tmp_path, monkeypatch):
+    config["launch"] = {"gpus": 2}
+    site = tmp_path / "site.yaml"
+    assert checked(submits=True, site=site)[0] == [
+        f"{site}: No such file or directory; name your site file with --slurm-study-site"
+    ]
+    site.write_text("train: {hours: 48, mem_gb: 1}\nevaluate: {hours: 48, mem_gb: 1}\n")
+    nodes = [Node("g1", 32, 128_000, {"h200": 4})]
+    offered = {"gpu": Partition("gpu", default=True, up=True, max_minutes=1440, nodes=nodes)}
+    monkeypatch.setattr("reward_ablation.cluster.slurm.partitions", lambda: offered)  # else `sinfo` is asked
+    [problem] = checked(submits=True, site=site)[0]
+    assert problem.startswith(f"{site}: evaluate: asks for 48 hours; partition gpu gives a job at most 24 hours")
+
+
+@pytest.mark.slow
+def test_offline_says_what_is_left_out(checked, config):
+    config["model"] = {"source": "hub", "id": "some/model", "revision": "0" * 40}
+    problems, told = checked(offline=True)
+    assert problems == []
+    assert "model: not checked whether the hub can be reached: offline" in told
+
+
+@pytest.mark.slow
+def test_data_sets_of_the_hub_are_asked_for_unless_they_are_cached(config, tmp_path):
+    config["launch"] = {"gpus": 0}
+    config["data"]["train"] = {"source": "gsm8k", "split": "train"}
+
+    def error(**environment):
+        home = {"HF_HOME": str(tmp_path / "home")}
+        return check_apart(tmp_path, config, home | environment).stderr.removeprefix(
+            "error: data.train: openai/gsm8k: "
+        )
+
+    with Hub() as hub:
+        asked = {"HF_ENDPOINT": hub.url, "HF_HUB_OFFLINE": "0"}
+        assert error(**asked).startswith("no such repository")
+        hub.add("datasets", "openai/gsm8k", {})
+        assert error(**asked).startswith("has no revision cc7b047b")
+    assert "or give a local copy with path" in error(**asked)
+    assert error(HF_HUB_OFFLINE="1").startswith("HF_HUB_OFFLINE is set, and the data set is not in the cache")
+    (tmp_path / "home" / "datasets" / "openai___gsm8k" / "main" / "0.0.0" / REVISIONS["gsm8k"]).mkdir(parents=True)
+    assert error(HF_HUB_OFFLINE="1") == ""
+
+
+@pytest.mark.slow
+def test_evaluation_prompts_are_refused_in_the_words_of_the_job(checked, config, tmp_path, request):
+    import pandas as pd  # here and below, because most tests need neither it nor torch
+
+    from reward_ablation.evaluation.evaluate import Evaluator
+
+    shutil.copytree(request.getfixturevalue("tiny_model"), tmp_path / "model")
+    config["model"], config["prompt"] = {"source": "local", "path": "model"}, {"chat": False}
+    changed(config, "evaluation/max_new_tokens", 32768)
+    [problem] = checked()[0]
+    spec = EvaluateSpec.parse(resolve(config, "study.yaml", tmp_path).evaluation_spec(None))
+    questions = pd.DataFrame(generate(10, 0, "test")).assign(id=[str(number) for number in range(10)])
+    with pytest.raises(StudyError) as error:
+        Evaluator(spec, None, {"test": questions}).answers(tmp_path / "model", "test")
+    assert str(error.value) == problem
+
+
+def test_the_module_imports_neither_torch_nor_snakemake():
+    heavy = {"torch", "snakemake", "pandas", "pyarrow"}
+    code = f"import sys, {module.__name__}; print({heavy} & {{*sys.modules}})"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"

@@ -1,0 +1,74 @@
+"""What Snakemake is about to do: for the full check, and for the GPUs of this machine, which Snakemake counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from reward_ablation.config.sections.gpu_number import PARTS, PARTS_OF_A_GPU, share_text
+from reward_ablation.start.full_check import Work
+from reward_ablation.start.internals import limit, needed_jobs, runs_here, set_limit, submits_jobs, wildcards_to_run
+from reward_ablation.start.reruns import Reruns
+from reward_ablation.study.run_spec import RunSpec
+from reward_ablation.study.study import Study
+from reward_ablation.system.errors import StudyError
+from reward_ablation.system.gpu_fractions import RUNS_ON_A_GPU
+from reward_ablation.system.gpus import gpus_here, too_few_gpus_text
+
+
+def planned_work(workflow: Any, study: Study, reruns: Reruns) -> Work:
+    """What this start is about to do; to be called in `onstart`, when all jobs are planned.
+
+    The Slurm executor checks its own jobs, so that no site is given.
+    """
+    prepares = {f"data/evaluation/{each.dataset}.parquet" for each in wildcards_to_run(workflow, "prepare_evaluation")}
+    if wildcards_to_run(workflow, "prepare_train"):
+        prepares.add(study.problems_file)
+    if study.demonstrations_file and wildcards_to_run(workflow, "prepare_sft"):
+        prepares.add(study.demonstrations_file)
+    return Work(
+        trains=reruns.trains,
+        scores=reruns.scorings() > 0,
+        fetches_model=bool(wildcards_to_run(workflow, "fetch")),
+        prepares=frozenset(prepares),
+        code_counts=reruns.code_counts,
+        submits=submits_jobs(workflow),
+        site=None,
+        runs=frozenset(reruns.runs_to_train()),
+    )
+
+
+def share_gpus(workflow: Any, tell: Callable[[str], None]) -> None:
+    """Let as many jobs run at once as this machine has GPUs for, unless `--resources gpu=N` limits the GPUs.
+
+    A job that takes more GPUs than exist is refused. On a cluster nothing is done: Slurm counts the GPUs. To be called
+    in `onstart`, which a dry run does not call: a dry run needs no GPU.
+    """
+    jobs = needed_jobs(workflow) if runs_here(workflow) else []
+    largest = max(jobs, key=lambda job: job.resources.get("gpu", 0), default=None)
+    needed = largest.resources.get("gpu", 0) if largest else 0
+    if largest is None or not needed:
+        return
+    available = len(gpus_here())
+    given = limit(workflow, "gpu")
+    if needed > available:
+        of_server = RunSpec.parse(largest.params.spec).server_gpus if largest.rule.name == "train" else 0
+        raise StudyError(f"launch.gpus: {too_few_gpus_text(needed, available, of_server)}")
+    if given is not None and given > available:
+        raise StudyError(
+            f"--resources gpu={given}: this machine has {available}; leave the option out to use all of them"
+        )
+    if parts := [job.resources[PARTS] for job in jobs if job.resources.get(PARTS)]:
+        _count_parts(workflow, available if given is None else given, parts, tell)
+    elif given is None:
+        set_limit(workflow, "gpu", available)
+        tell(f"GPUs here: {available}; jobs that take {needed} of them run {available // needed} at a time")
+
+
+def _count_parts(workflow: Any, gpus: int, parts: list[int], tell: Callable[[str], None]) -> None:
+    """Let Snakemake count parts of GPUs, because jobs share GPUs. `parts` has the number that each job takes."""
+    least, most = min(parts), gpus * PARTS_OF_A_GPU
+    set_limit(workflow, PARTS, max(most, *parts))
+    set_limit(workflow, "gpu", gpus * RUNS_ON_A_GPU[-1])
+    share = share_text(least / PARTS_OF_A_GPU)
+    tell(f"GPUs to share: {gpus}; jobs that take {share} of a GPU run {most // least} at a time")
