@@ -139,11 +139,13 @@ def _name_of(alias: ast.alias) -> str:
 
 def _is_of_main(statement: ast.stmt) -> bool:
     """Whether a statement is `if __name__ == "__main__":`, which no import runs."""
-    is_alone = isinstance(statement, ast.If) and not statement.orelse
-    return is_alone and ast.unparse(statement.test) == "__name__ == '__main__'"
+    if not isinstance(statement, ast.If) or statement.orelse:
+        return False
+    return ast.unparse(statement.test) == "__name__ == '__main__'"
 
 
 def _is_text(statement: ast.stmt) -> bool:
     """Whether a statement is a text alone, such as a docstring."""
-    is_expression = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-    return is_expression and isinstance(statement.value.value, str)
+    if not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)):
+        return False
+    return isinstance(statement.value.value, str)
