@@ -62,7 +62,7 @@ FURTHER = {
         for source in ("HubModel", "LocalModel", "DemoModel", "HubData", "FileData", "WordProblems")
     },
     "HubData.split": "Split of the data set.",
-    "FileData.path": "The file, below the folder where Snakemake is started, or absolute.",
+    "FileData.path": "The file, from the folder of the config, or absolute.",
     "LocalModel.path": "The model's folder.",
     "DemoModel.seed": _SEED,
     "WordProblems.seed": _SEED,
