@@ -186,7 +186,7 @@ rule all:
         expand("<results>/runs/{run}/run.json", run=study.sound_runs),
         expand(
             f"<results>/{study.answers_folder}/{{run}}/{{dataset}}.parquet",
-            run=study.sound_runs,
+            run=["base", *study.sound_runs],
             dataset=study.datasets,
         ),
         expand(

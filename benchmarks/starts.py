@@ -33,7 +33,7 @@ from reward_ablation.figures.catalogue import FIGURES  # noqa: E402
 
 #: What a process of each stage imports before its first work.
 STAGES = {
-    "Snakemake with this workflow's Snakefile": "import snakemake.cli, reward_ablation.start.commands",
+    "Snakemake with this workflow's Snakefile": "import snakemake.cli, reward_ablation.start.reruns",
     "training": "import reward_ablation.training.__main__, reward_ablation.training.around.run",
     "evaluation": "import reward_ablation.evaluation.__main__, reward_ablation.evaluation.generate",
     "tables of training": "import reward_ablation.analysis.training.__main__",

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from reward_ablation.start import command_line
 from reward_ablation.start.command_line import app
+from reward_ablation.start.overrides import HANDED, decoded
 from reward_ablation.system.errors import StudyError
 
 COMMANDS = ("plan", "run", "status", "report", "preview", "power", "budget", "verify", "prune")
@@ -84,12 +85,19 @@ def test_further_files_and_values_change_the_study(folder, monkeypatch):
         (["plan", "study.yaml", "-C", "sed=[0]"], "study.yaml: config: unknown key 'sed'; did you mean seeds?"),
         (["prune", "study.yaml", "--delete", "--empty-trash"], "prune: --delete and --empty-trash at once"),
         (["run", "study.yaml", "--snakemake", "'"], "--snakemake: No closing quotation"),
+        (["run", "study.yaml", "--snakemake", "-n --config seeds=[0]"], "--snakemake: --config: name the study and"),
+        (["run", "study.yaml", "-C", "seeds"], "--config seeds: is not KEY=VALUE"),
+        (["run", "study.yaml", "-C", "name=2020-01-01"], "--config name: '2020-01-01': config: 2020-01-01 is"),
+        (["run", "nowhere.yaml"], "nowhere.yaml: no such file"),
+        (["run", "/dev/null"], "/dev/null: is not a mapping"),
+        (["plan", "study.yaml", "more.txt"], "more.txt: is not a config file; let its name end in .yaml"),
         (["budget", "study.yaml"], "budget: no limit is stated; add --gpu-hours 40"),
         (["power", "study.yaml"], "power: no arm has two finished seeds"),
     ],
 )
 def test_what_is_refused_is_one_line(folder, words, line):
     (folder / "list.yaml").write_text("[1]\n")
+    (folder / "more.txt").write_text("seeds: [0]\n")
     (folder / "twice.yaml").write_text("name: a\nname: b\n")
     with pytest.raises(StudyError) as error:
         asked(*words)
@@ -109,7 +117,6 @@ def test_an_error_is_one_line_with_status_1(folder):
     [
         (["run"], ["--configfile", "config/config.yaml", "--cores", "all"]),
         (["run", "a.yaml", "b.yaml", "--cores", "3"], ["--configfile", "a.yaml", "b.yaml", "--cores", "3"]),
-        (["run", "a.yaml", "-C", "x=1"], ["--configfile", "a.yaml", "--config", "x=1", "--cores", "all"]),
         (
             ["run", "a.yaml", "--slurm"],
             [
@@ -126,11 +133,11 @@ def test_an_error_is_one_line_with_status_1(folder):
             [
                 "--configfile",
                 "a.yaml",
-                "--cores",
-                "all",
                 "--rerun-triggers",
                 "mtime",
                 "input",
+                "--cores",
+                "all",
                 "-n",
                 "my file",
             ],
@@ -142,9 +149,22 @@ def test_an_error_is_one_line_with_status_1(folder):
     ],
 )
 def test_run_and_report_become_snakemake(folder, monkeypatch, words, options):
+    for name in ("a.yaml", "b.yaml"):
+        (folder / name).write_text("seeds: [0]\n")
     started = []
     monkeypatch.setattr(os, "execv", lambda program, command: started.append(command))
     asked(*words)
     home = str(command_line.HOME)
     begin = [sys.executable, "-m", "snakemake", "--snakefile", f"{home}/Snakefile"]
     assert started == [[*begin, *(option.format(home=home) for option in options)]]
+
+
+def test_run_hands_values_on_as_the_plan_reads_them(folder, monkeypatch):
+    """Snakemake itself would read the numbers of a list or mapping as texts."""
+    started = []
+    monkeypatch.setattr(os, "execv", lambda program, command: started.append(command))
+    asked("run", "study.yaml", "-C", "training={max_steps: 30}", "-C", "seeds=[1, 2]")
+    [command] = started
+    key, _, text = command[command.index("--config") + 1].partition("=")
+    assert key == HANDED
+    assert decoded(text)["given"] == {"training": {"max_steps": 30}, "seeds": [1, 2]}

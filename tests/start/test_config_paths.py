@@ -108,3 +108,26 @@ def test_a_path_that_could_mean_two_files_is_told(folder, tmp_path):
 def test_values_of_other_kinds_are_left_to_the_check_of_the_config(folder):
     config = {"model": 3, "data": [1], "components": {"a": None, "b": {"function": 1, "parameters": 2}}, "arms": "x"}
     assert respelled(copy.deepcopy(config), folder) == config
+
+
+def test_a_further_file_changes_a_parameter_of_a_function_that_it_does_not_name(folder):
+    known = respelled(written(), folder)
+    more = {"components": {"format": {"parameters": {"words": "words.txt"}}}}
+    from_working_folder(more, folder / "more.yaml", print, known=known)
+    assert more["components"]["format"]["parameters"]["words"] == "studies/words.txt"
+
+
+def test_a_column_called_path_is_none(folder):
+    config = written()
+    config["data"]["train"]["columns"] = {"path": "question"}
+    assert respelled(config, folder)["data"]["train"]["columns"] == {"path": "question"}
+
+
+def test_a_folder_behind_a_link_is_followed(folder, tmp_path):
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "studies").mkdir()
+    (tmp_path / "deep" / "train.jsonl").write_text(ROWS)
+    (tmp_path / "link").symlink_to(tmp_path / "deep" / "studies")
+    config = {"data": {"train": {"source": "file", "path": "../train.jsonl"}}}
+    from_working_folder(config, tmp_path / "link" / "study.yaml", print)
+    assert config["data"]["train"]["path"] == "deep/train.jsonl"

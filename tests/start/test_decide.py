@@ -104,6 +104,22 @@ ROWS = {
         *(0, 1, 1, {"base model"}),
     ),
     "the training set is gone": (lambda left: remove(left, "data/train-*"), 0, 0, 0, {"training set"}),
+    "a record has other types": (
+        lambda left: change(first(left, f"runs/*/*/{RECORD}"), inputs=[], attempts={}, code="old"),
+        *(1, 1, 1, set()),
+    ),
+    "a record lists a name that is none": (
+        lambda left: change(first(left, f"runs/*/*/{RECORD}"), files={"a\0b": "0" * 64}),
+        *(1, 1, 1, set()),
+    ),
+    "a folder in place of a record": (
+        lambda left: (first(left, f"runs/*/*/{RECORD}").unlink(), first(left, "runs/*/seed0").joinpath(RECORD).mkdir()),
+        *(1, 1, 1, set()),
+    ),
+    "a record of answers has other types": (
+        lambda left: as_stale(left, "evaluation/*/base/*.json", inputs=[]),
+        *(0, 0, 0, set()),
+    ),
     "scores are gone": (lambda left: remove(left, "scores/*/*"), 0, 0, 5, set()),
 }
 

@@ -8,6 +8,7 @@ writes the file anew. Do so only when keys are meant to move, or when a spec get
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,7 @@ def shipped_studies() -> dict[str, Study]:
     with tempfile.TemporaryDirectory() as place:
         root = Path(place, "study")
         root.mkdir()
-        (root / "config").symlink_to(folder)
+        shutil.copytree(folder, root / "config")
         studies = {}
         for path in sorted([*folder.glob("*.yaml"), *folder.glob("presets/*.yaml")]):
             study = resolve(config_of(path, root), path.name, root)

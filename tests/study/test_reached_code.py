@@ -63,9 +63,9 @@ EDITS = {
     "a pattern": ('"[a-z]+"', '"[a-zA-Z]+"', ("words",)),
     "a helper": ("len(WORDS.findall(text))", "2 * len(WORDS.findall(text))", ("words",)),
     "a function": ("math.sqrt(len(text))", "math.sqrt(1 + len(text))", ("roots",)),
-    "an import": ("import math", "import cmath as math", ("roots",)),
-    "a name that is imported": ("import fits, other", "import fits", ()),
-    "another helper of the same file": ("import fits, other", "import fast as fits, other", ("helped",)),
+    "an import of Python's": ("import math", "import cmath as math", ("roots",)),
+    "a name of a user's import": ("import fits, other", "import fits", FUNCTIONS),
+    "another helper of the same file": ("import fits, other", "import fast as fits, other", FUNCTIONS),
     "a class that a hint names": ("self.number = 0", "self.number = 1", ("helped",)),
     "what runs as a script": ('print(words(["a b"]))', 'print(roots(["a b"]))', ()),
     "a new function": ("def count", "def new():\n    return 1\n\n\ndef count", ()),
@@ -77,7 +77,13 @@ EDITS = {
     "an import for what it does": ("SEEN = {}", "import prepared\n\nSEEN = {}", FUNCTIONS),
     "a block": ("SEEN = {}", "try:\n    SEEN = {}\nexcept OSError:\n    pass", FUNCTIONS),
     "an attribute of a module": ("SEEN = {}", "SEEN = {}\nmath.exact = True", FUNCTIONS),
-    "a name that is looked up": ("2026", "2026", ()),
+    "a method that is noted": ("    def __init__", "    @math.noted\n    def __init__", FUNCTIONS),
+    "a hint that may do anything": ("LIMIT = 12", "LIMIT: math.note(3) = 12", ("words",)),
+    "a walrus in a default": ("def count(text)", "def count(text, now=(NOW := 3))", FUNCTIONS),
+    "a key function": ("SEEN = {}", "SEEN = {}\nORDER = sorted([2, 1], key=count)", FUNCTIONS),
+    "an iterator that is consumed": ("SEEN = {}", "SEEN = {}\nANY = 3 in SEEN", FUNCTIONS),
+    "a subscript that makes a key": ("SEEN = {}", "SEEN = {}\nANY = SEEN[3]", FUNCTIONS),
+    "a dictionary of functions": ("SEEN = {}", "SEEN = {'count': count}", ("roots",)),
 }
 
 
@@ -105,14 +111,112 @@ def test_an_edit_counts_for_the_functions_that_reach_it(folder, old, new, functi
     assert tuple(name for name in FUNCTIONS if before[name] != after[name]) == functions
 
 
-@pytest.mark.parametrize("line", ["globals()", "eval('1')", "import sys; sys.modules", "from helpers import *"])
+BY_TEXT = [
+    *("globals()", "eval('1')", "import sys; sys.modules", "from helpers import *", "words.__globals__", "dir()"),
+    *("from importlib import import_module as load", "import builtins as b", "open(__file__)"),
+]
+
+
+@pytest.mark.parametrize("line", BY_TEXT)
 def test_a_file_that_looks_names_up_by_text_counts_as_a_whole(folder, line):
     text = FILE.replace("    return [float(count", f"    {line}\n    return [float(count", 1)
-    if line.startswith("from"):
+    if line.startswith("from helpers"):
         text = FILE.replace("import math", f"{line}\nimport math", 1)
     tree = ast.parse(text)
     assert reached(tree, "words") is tree.body
     assert reached(tree, "nowhere") is tree.body
+
+
+HINTS = """
+def note(number):
+    SEEN.append(number)
+    return number
+
+
+SEEN = []
+TABLE = {"a": 1}
+
+
+def f():
+    return SEEN
+
+
+def g(a: OTHER):
+    return a
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "counts"),
+    [
+        ("OTHER", "int", False),
+        ("OTHER", "list[int] | None", False),
+        ("OTHER", "note(3)", True),
+        ("OTHER", "TABLE[3]", True),
+        ("def g(a: OTHER)", "def g(*a: note(3))", True),
+        ("def g(a: OTHER)", "def g(a) -> note(3)", True),
+        ("def g(a: OTHER)", "@cache\ndef g(a)", True),
+        ("return a", "return 2 * a", False),
+        ("def g(a: OTHER):\n    return a", "class G:\n    __f = note", True),
+        ("def g(a: OTHER):\n    return a", "class G:\n    f = 3", False),
+    ],
+)
+def test_hints_and_decorators_that_run_code_count(tmp_path, old, new, counts):
+    texts = [HINTS.replace("OTHER", "str"), HINTS.replace(old, new).replace("OTHER", "str")]
+    digests = []
+    for number, text in enumerate(texts):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "mine.py").write_text(text)
+        digests.append(function_digest("mine.py:f", tmp_path / str(number)))
+    assert (digests[0] != digests[1]) == counts
+
+
+PATCHED = """
+import tab, patch
+
+
+def f():
+    return tab.T
+
+
+def g():
+    return patch
+"""
+MANGLED = """
+def _C__help():
+    return 1
+
+
+class C:
+    def f(self):
+        return __help()
+
+
+def f():
+    return C().f()
+"""
+
+
+def test_a_module_that_is_imported_for_what_it_does_counts(tmp_path):
+    digests = []
+    for value in (5, 6):
+        place = tmp_path / str(value)
+        place.mkdir()
+        (place / "tab.py").write_text("T = {'a': 1}\n")
+        (place / "patch.py").write_text(f"import tab\n\ntab.T['a'] = {value}\n")
+        (place / "mine.py").write_text(PATCHED)
+        digests.append(function_digest("mine.py:f", place))
+    assert digests[0] != digests[1]
+
+
+def test_a_name_of_a_class_may_mean_another(tmp_path):
+    digests = []
+    for value in (1, 2):
+        place = tmp_path / str(value)
+        place.mkdir()
+        (place / "mine.py").write_text(MANGLED.replace("return 1", f"return {value}"))
+        digests.append(function_digest("mine.py:f", place))
+    assert digests[0] != digests[1]
 
 
 def test_a_file_of_one_function_has_the_digest_of_the_whole(tmp_path):

@@ -18,6 +18,7 @@ import yaml
 from configs import changed
 from exports import as_published
 from public_data import data_file
+from reward_ablation.start.config_paths import from_working_folder
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.files import sha256
 
@@ -42,7 +43,10 @@ each_preset = pytest.mark.parametrize("preset", PRESETS)
 
 
 def config_of(name: str) -> dict:
-    return yaml.safe_load((ROOT / "config" / "presets" / f"{name}.yaml").read_text())
+    file = ROOT / "config" / "presets" / f"{name}.yaml"
+    config = yaml.safe_load(file.read_text())
+    from_working_folder(config, file, print, ROOT)
+    return config
 
 
 def with_local_data(value):

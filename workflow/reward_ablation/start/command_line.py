@@ -133,6 +133,7 @@ def _check(decisions: Decisions, slurm: bool, offline: bool) -> None:
     )
     if work.trains or missing or decisions.evaluations or decisions.scorings:
         sys.stdout.flush()
+        os.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # nothing is left beside the files of rewards
         refuse(full_check(decisions.study, work, partial(print, file=sys.stderr, flush=True), offline))
         print("\nchecked: nothing was found that would stop this start")
 
@@ -155,7 +156,7 @@ def run(
         ["--profile", str(profile), "--slurm-study-site", str(profile / "site.yaml")] if slurm else ["--cores", cores]
     )
     kept = ["--rerun-triggers", "mtime", "input"] if any_code else []
-    _snakemake(files, config, [*place, *kept, *_words(snakemake)])
+    _snakemake(files, config, [*kept, *place, *_words(snakemake)])
 
 
 @app.command()
@@ -284,18 +285,30 @@ def _given(options: dict[str, Any]) -> dict[str, Any]:
 
 def _words(options: str) -> list[str]:
     try:
-        return shlex.split(options)
+        words = shlex.split(options)
     except ValueError as error:
         raise StudyError(f"--snakemake: {error}; write the options as in a shell") from None
+    for word in words:
+        if word.startswith(("--config", "-C", "--snakefile", "-s")):
+            raise StudyError(f"--snakemake: {word}: name the study and its changes as arguments and -C of this command")
+    return words
 
 
 def _snakemake(files: list[Path] | None, changes: list[str] | None, options: list[str]) -> NoReturn:
-    """Become Snakemake, so that Ctrl-C and signals reach it."""
+    """Become Snakemake, so that Ctrl-C and signals reach it. It gets the changes as this command reads them."""
+    from reward_ablation.start.config_files import read_config
+    from reward_ablation.start.overrides import HANDED, encoded, values_given, variables_in
+
     snakefile = HOME / "Snakefile"
     if not snakefile.is_file():
         raise StudyError(f"{snakefile}: no such file; install the project from a clone: pip install --editable CLONE")
-    given = ["--config", *changes] if changes else []
-    chosen = ["--configfile", *map(str, files or [DEFAULT])]
+    files = files or [DEFAULT]
+    read_config(files, partial(print, file=sys.stderr))  # what Snakemake would say in other words
+    if irregular := [str(file) for file in files if not file.is_file()]:
+        raise StudyError(f"{irregular[0]}: can be read once only; write the study to a file")
+    start = {"variables": variables_in(os.environ), "given": values_given(changes or [])}
+    chosen = ["--configfile", *(f"./{file}" if str(file).startswith("-") else str(file) for file in files)]
+    given = ["--config", f"{HANDED}={encoded(start)}"] if changes else []
     words = ["--snakefile", str(snakefile), *chosen, *given, *options]
     sys.stdout.flush()
     os.execv(sys.executable, [sys.executable, "-m", "snakemake", *words])

@@ -98,13 +98,16 @@ def read_config(files: Iterable[Path], tell: Callable[[str], None]) -> dict[str,
     `tell` gets a line on a path that could mean two files.
     """
     config: dict[str, Any] = {}
-    for file in files:
+    for number, file in enumerate(files):
+        if number and file.is_file() and not str(file).endswith(CONFIG_ENDINGS):
+            raise StudyError(f"{file}: is not a config file; let its name end in {' or '.join(CONFIG_ENDINGS)}")
         if not file.exists() or file.is_dir():
             raise StudyError(f"{file}: no such file; name a config, such as config/demo.yaml")
         content = contents_of(file)
         if not isinstance(content, dict):
             raise StudyError(f"{file}: is not a mapping; write the study's keys, as in config/demo.yaml")
-        from_working_folder(content, file, tell)
+        if file.is_file():  # a pipe has no folder
+            from_working_folder(content, file, tell, known=config)
         merge(config, content)
     return config
 

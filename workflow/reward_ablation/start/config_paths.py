@@ -28,18 +28,26 @@ class _Place(NamedTuple):
     where: str
 
 
-def from_working_folder(config: dict[str, Any], file: Path, tell: Callable[[str], None], root: Path = Path()) -> None:
+def from_working_folder(
+    config: dict[str, Any],
+    file: Path,
+    tell: Callable[[str], None],
+    root: Path = Path(),
+    known: dict[str, Any] | None = None,
+) -> None:
     """Spell the relative paths of a config, as its `file` has them, from the working folder `root`, in place.
 
     Raises StudyError for a path that leads nowhere from the file's folder, and somewhere from the working folder, which
-    was its meaning in earlier versions. `tell` gets a line where both lead somewhere.
+    was its meaning in earlier versions. `tell` gets a line where both lead somewhere. `known` is the config of the
+    files before this one, which may have the functions whose parameters this one changes.
     """
-    folder = file.parent
+    folder = Path(os.path.realpath(file.parent))  # where `..` leads as the system follows it
     if not folder.is_dir() or folder.samefile(root):
         return
+    root = Path(os.path.realpath(root))
     for place in [*_sources(config), *_functions(config)]:
         _respell(place, folder, file, root, tell)
-    for place in _marked(config, root):  # by the functions, whose paths are from the working folder by now
+    for place in _marked(config, known or {}, root):  # by the functions, whose paths are from the working folder by now
         _respell(place, folder, file, root, tell)
 
 
@@ -77,7 +85,7 @@ def _functions(config: dict[str, Any]) -> Iterator[_Place]:
     )
 
 
-def _marked(config: dict[str, Any], root: Path) -> Iterator[_Place]:
+def _marked(config: dict[str, Any], known: dict[str, Any], root: Path) -> Iterator[_Place]:
     """Parameters of components and metrics that name files or folders, by the functions' type hints."""
     from reward_ablation.rewards.parameters import Mark  # here, because it is seldom needed
     from reward_ablation.study.reward_import import planned_marks
@@ -86,7 +94,7 @@ def _marked(config: dict[str, Any], root: Path) -> Iterator[_Place]:
     scoring = [*_components(config), *((f"evaluation.metrics.{name}", each) for name, each in metrics.items())]
     for where, each in scoring:
         parameters = _mapping(each).get("parameters")
-        function = _mapping(each).get("function")
+        function = _mapping(each).get("function", _function_of(known, where))
         if not (isinstance(parameters, dict) and isinstance(function, str)):
             continue
         try:
@@ -97,6 +105,13 @@ def _marked(config: dict[str, Any], root: Path) -> Iterator[_Place]:
             is_of_hub = mark is Mark.MODEL and "revision" in parameters
             if mark is not Mark.NOT_IN_SPEC and not is_of_hub:
                 yield from _texts(parameters, name, f"{where}.parameters")
+
+
+def _function_of(config: dict[str, Any], where: str) -> Any:
+    """The function of a component or metric in a config, by its place, such as `components.brevity`."""
+    for name in where.split("."):
+        config = _mapping(config.get(name))
+    return config.get("function")
 
 
 def _components(config: dict[str, Any]) -> list[tuple[str, Any]]:
@@ -110,7 +125,8 @@ def _below(value: Any, where: str, key: str) -> Iterator[_Place]:
             if key == "path" or _IN_A_FILE.fullmatch(value[key]):
                 yield place
         for name, each in value.items():
-            yield from _below(each, f"{where}.{name}", key)
+            if name not in ("columns", "parameters"):  # whose keys are the user's
+                yield from _below(each, f"{where}.{name}", key)
 
 
 def _texts(section: Any, key: str, where: str) -> Iterator[_Place]:

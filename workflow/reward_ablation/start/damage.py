@@ -125,7 +125,7 @@ def size_of(path: str) -> int | None:
     """Bytes of a file; None where the file does not exist; a StudyError where the file system gives an error."""
     try:
         return os.stat(path).st_size
-    except (FileNotFoundError, NotADirectoryError):
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # a name with NUL
         return None
     except OSError as error:
         raise _not_readable(path, error) from None

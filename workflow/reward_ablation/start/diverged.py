@@ -17,7 +17,9 @@ def with_diverged(study: Study) -> Study:
     diverged = {
         name: record["step"]
         for name, run in study.runs.items()
-        if (record := read_record(runs / name, DIVERGED)) and stale_because(record, run, present) is None
+        if (record := read_record(runs / name, DIVERGED))
+        and isinstance(record.get("step"), int)
+        and stale_because(record, run, present) is None
     }
     if not diverged:
         return study

@@ -191,7 +191,10 @@ def _check_prompts(study: Study, work: Work, runs: list[Run], files: dict[str, P
     model = (study.root / study.config.root / study.fetched_file).parent
     if work.fetches_model:
         model = study.root / getattr(study.config.model, "path", "no model yet")
-    if not (runs or work.prepares) or not files or not model.is_dir():
+    if not (runs or work.prepares) or not files:
+        return
+    if not model.is_dir():
+        tell("prompts: their lengths are not checked, because the model is not there yet")
         return
     tell("reading the lengths of prompts ...")
     longest = max(runs, key=lambda run: run.arm_spec.training.get("max_completion_length", 0), default=None)

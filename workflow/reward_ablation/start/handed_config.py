@@ -8,8 +8,6 @@ Snakemake's own quotes would let a shell run text inside a value.
 
 from __future__ import annotations
 
-import base64
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +15,17 @@ from typing import Any
 
 from reward_ablation.start.config_files import read_config
 from reward_ablation.start.internals import given_config, hand_to_jobs, is_main, submits_jobs
-from reward_ablation.start.overrides import GPUS, overridden, value_at, variables_in, with_counted_gpus
+from reward_ablation.start.overrides import (
+    GPUS,
+    HANDED,
+    decoded,
+    encoded,
+    overridden,
+    value_at,
+    variables_in,
+    with_counted_gpus,
+)
 from reward_ablation.system.errors import StudyError
-
-#: The key of --config by which a start passes its overrides on to its jobs.
-JOB_OVERRIDES = "reward_ablation_overrides"
 
 
 @dataclass(frozen=True)
@@ -52,32 +56,23 @@ def apply_overrides(
     instead of those in `environment`. `tell` gets a line for each override, and one on `auto`. Raises StudyError if a
     variable cannot be applied, or if the GPUs cannot be counted.
     """
-    handed = config.pop(JOB_OVERRIDES, None)
+    handed = config.pop(HANDED, None)
     given = dict(given_config(workflow))
     files = [Path(file) for file in workflow.configfiles]
     if files and all(file.is_file() for file in files):  # a pipe can be read once only, and has no folder
         config.clear()
         config.update(read_config(files, tell if is_main(workflow) else _silent))
-    start = _decoded(handed) if handed else {"variables": variables_in(environment), "given": given}
+    start = decoded(handed) if handed else {"variables": variables_in(environment), "given": given}
     overridden(config, start["variables"], start["given"], tell if is_main(workflow) else _silent)
     auto = value_at(config, GPUS) == "auto"
-    if auto and handed:
+    if auto and "gpus" in start:
         config["launch"]["gpus"] = start["gpus"]
     elif auto:
         start["gpus"] = with_counted_gpus(config, tell)
     if is_main(workflow):
-        hand_to_jobs(workflow, f"{JOB_OVERRIDES}={_encoded(start)}")
+        hand_to_jobs(workflow, f"{HANDED}={encoded(start)}")
     return ConfigSource(" + ".join([*map(str, workflow.configfiles), *start["variables"]]), auto)
 
 
 def _silent(line: str) -> None:
     """Tell nothing: the main process has told it."""
-
-
-def _encoded(values: Any) -> str:
-    """Values as JSON, encoded in letters that neither a shell nor Snakemake changes."""
-    return base64.urlsafe_b64encode(json.dumps(values).encode()).decode()
-
-
-def _decoded(text: str) -> Any:
-    return json.loads(base64.urlsafe_b64decode(text))

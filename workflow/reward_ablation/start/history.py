@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from reward_ablation.study.answers_record import is_record
 from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, OWNER, RECORD, SEAL, WORK, step_of_checkpoint
 from reward_ablation.system.strict_text import load_json
 
@@ -83,7 +84,7 @@ def read_record(run: Path, name: str = RECORD) -> dict[str, Any] | None:
         return None
     except (OSError, ValueError):
         return BROKEN
-    return record if isinstance(record, dict) else BROKEN
+    return record if is_record(record) else BROKEN
 
 
 def _read_interrupted(run: Path) -> Interrupted | None:
@@ -93,6 +94,8 @@ def _read_interrupted(run: Path) -> Interrupted | None:
         owner = load_json((work / OWNER).read_bytes())
         steps = [step_of_checkpoint(name) for name in os.listdir(work) if (work / name / SEAL).is_file()]
         trained_with = (owner["spec"], owner["code"], owner["inputs"], owner["modules"])
+        if not is_record(owner):
+            return None
         return Interrupted(*trained_with, step=max(steps, default=0), running=is_held(run / LOCK) is True)
     except (OSError, ValueError, TypeError, KeyError):
         return None

@@ -56,6 +56,12 @@ def force(workflow: Any, file: str) -> None:
     _part(workflow, "dag", "forcefiles").add(file)
 
 
+def forces_jobs(workflow: Any) -> bool:
+    """Whether the command line has jobs run again, as --forcerun and --forceall do."""
+    settings = _part(workflow, "dag_settings")
+    return any(getattr(settings, name, None) for name in ("forcerun", "forceall", "forcetargets"))
+
+
 def wildcards_to_run(workflow: Any, rule: str) -> list[Any]:
     """Wildcards of a rule's jobs that are about to run; to be called in `onstart`."""
     return [job.wildcards for job in needed_jobs(workflow) if job.rule.name == rule]

@@ -22,6 +22,7 @@ from reward_ablation.start.internals import (
     compare_no_records,
     counts_params,
     force,
+    forces_jobs,
     is_main,
     last_attempt,
     makes_files,
@@ -98,12 +99,9 @@ class Reruns:
             "model": [f"{root}/{self.study.model_file}"],
             "problems": [f"{root}/data/evaluation/{dataset}.parquet" for dataset in self.study.datasets],
         }
-        if not make and self.is_main:
-            files = self._staying(files) if run is None else {name: ancient(paths) for name, paths in files.items()}
-        if run is None:
-            return files
-        record = f"{root}/runs/{run}/{RECORD}"
-        return {"run": record if make else ancient(record), "model": ancient(files["model"]), **_but_model(files)}
+        if run is not None:
+            files["run"] = [f"{root}/runs/{run}/{RECORD}"]
+        return self._staying(files) if self.is_main and not make else files
 
     def inputs_of_scores(self, wildcards: Any) -> dict[str, str]:
         """Input function of a scoring: the answers to score, and the run's record if they are a run's.
@@ -193,14 +191,15 @@ class Reruns:
         """Mark the inputs of a result that stays: no reason to make the result again, and not traced to their jobs.
 
         Ancient inputs alone would not do. If a job has to run, Snakemake skips all jobs behind the job's ancient
-        files, with everything that is missing, changed or forced there. For reports and drawings of the rules the
-        inputs are only ancient, so that the drawing still shows these jobs.
+        files, with everything that is missing, changed or forced there. Missing inputs are left out, because the jobs
+        that make them would run this one. For reports, drawings of the rules and starts that force jobs, the inputs are
+        only ancient: a drawing shows these jobs, and a job that is forced needs all of its inputs.
         """
-        ancient_paths = {name: ancient(files) for name, files in paths.items()}
-        all_exist = all(os.path.exists(self.study.root / file) for files in paths.values() for file in files)
-        if makes_files(self.workflow) and all_exist:
-            return {name: before_update(files) for name, files in ancient_paths.items()}
-        return ancient_paths
+        if not makes_files(self.workflow) or forces_jobs(self.workflow):
+            return {name: ancient(files) for name, files in paths.items()}
+        root = self.study.root
+        there = {name: [file for file in files if os.path.exists(root / file)] for name, files in paths.items()}
+        return {name: before_update(ancient(files)) for name, files in there.items() if files}
 
     @property
     def retries(self) -> int:
@@ -269,7 +268,3 @@ class Reruns:
         inputs = [name for rule, name in INPUTS.items() if wildcards_to_run(self.workflow, rule)]
         if inputs and any(not each.has_job and not each.diverged for each in self.decisions.runs.values()):
             tell(f"{' and '.join(inputs)}: made again; if the bytes differ, the next start trains all runs again")
-
-
-def _but_model(files: dict[str, Any]) -> dict[str, Any]:
-    return {name: paths for name, paths in files.items() if name != "model"}

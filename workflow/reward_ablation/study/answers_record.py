@@ -70,12 +70,21 @@ def made_otherwise(record: Mapping[str, Any], inputs: Mapping[str, str]) -> bool
 
 
 def read_record(path: Path) -> dict[str, Any]:
-    """A record, such as that beside answers; empty if there is none, or it cannot be read."""
+    """A record, such as that beside answers; empty if there is none, or it cannot be read as one."""
     try:
         record = load_json(path.read_bytes())
     except (OSError, ValueError):
         return {}
-    return record if isinstance(record, dict) else {}
+    return record if is_record(record) else {}
+
+
+def is_record(value: Any) -> bool:
+    """Whether a value of JSON has the types of a record of a run or of answers, in the parts that starts read."""
+    if not isinstance(value, dict):
+        return False
+    attempts = value.get("attempts", [])
+    mappings = all(isinstance(value.get(name, {}), dict) for name in ("files", "inputs", "modules", "sizes", "spec"))
+    return mappings and isinstance(attempts, list) and all(isinstance(each, dict) for each in attempts)
 
 
 def _size_and_digest(answers: Path, record: Mapping[str, Any]) -> dict[str, Any]:

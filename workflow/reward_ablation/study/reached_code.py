@@ -1,30 +1,27 @@
 """The part of a Python file that one of its functions reaches: what decides the function's results.
 
-An edit of a function must not train the arms again that use another function of the same file. Where a part might act
-on the function without being named by it, such as a statement that calls something, the part counts. Where names are
-looked up by text, the whole file counts.
+An edit of a function must not train the arms again that use another function of the same file. Only what can have no
+effect on the function is left out: functions, classes, constants and imports of Python's own modules that it does not
+name, and whose statements run no other code. Where code looks names up by text, the whole file counts.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterator
 
-#: Names by which code reaches what it does not name.
-_BY_TEXT = {"globals", "locals", "vars", "eval", "exec", "compile", "__import__", "importlib", "inspect", "sys"}
-#: Functions that change nothing but their result.
-_PURE = {
-    *("abs", "all", "any", "bool", "dict", "enumerate", "float", "frozenset", "int", "len", "list", "max", "min"),
-    *("range", "re.compile", "reversed", "round", "set", "sorted", "str", "sum", "tuple", "zip", "Path", "Fraction"),
+#: Functions and modules by which code reaches what it does not name, and attributes by which it does.
+_BY_TEXT = {
+    *("globals", "locals", "vars", "dir", "eval", "exec", "compile", "__import__", "importlib", "import_module"),
+    *("inspect", "sys", "modules", "builtins", "gc", "pickle", "runpy", "__builtins__", "__file__", "__name__"),
 }
-#: Decorators that change nothing but the function or class below them.
-_PURE_DECORATORS = {
-    *("cache", "lru_cache", "functools.cache", "functools.lru_cache", "dataclass", "dataclasses.dataclass"),
-    *("staticmethod", "classmethod", "property"),
-}
-#: Nodes of expressions that run code: of these, only calls of pure functions are allowed in a pure expression.
-_RUN = (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
+_ATTRIBUTES = {"__globals__", "__dict__", "__annotations__", "__module__", "import_module", "globals", "modules"}
+#: Decorators of methods that change nothing but the method.
+_OF_METHODS = {"staticmethod", "classmethod", "property"}
+#: Nodes of type hints whose evaluation runs no code of the file's.
+_HINTS = (ast.Name, ast.Constant, ast.Subscript, ast.BinOp, ast.BitOr, ast.Tuple, ast.Attribute, ast.Load, ast.List)
 
 
 def reached(tree: ast.Module, function: str) -> list[ast.stmt]:
@@ -32,25 +29,22 @@ def reached(tree: ast.Module, function: str) -> list[ast.stmt]:
 
     All statements are returned where it cannot be known which these are.
     """
-    statements = [each for number, each in enumerate(tree.body) if (number or not _is_text(each))]
+    statements = [each for number, each in enumerate(tree.body) if number or not _is_text(each)]
     statements = [each for each in statements if not _is_of_main(each)]
-    bound = [_bound(statement) for statement in statements]
-    named = {name for names in bound for name in names or ()}
+    pairs = [(statement, _bound(statement)) for statement in statements]
+    named = {name for _, names in pairs for name in names or ()}
     if function not in named or "*" in named or "__getattr__" in named:
         return tree.body
-    pairs = list(zip(statements, bound, strict=True))
-    used = {name for statement, names in pairs for name in _used(statement, named) - (names or set())}
+    idle = _Idle(pairs)
     wanted, taken, before = {function}, set[int](), -1
     while len(taken) > before:
         before = len(taken)
         for number, (statement, names) in enumerate(pairs):
-            if names is None or names & wanted or _acts(statement, names, used):
+            if names is None or names & wanted or not idle(statement):
                 taken.add(number)
                 wanted |= _used(statement, named)
-    chosen = [_with_names(statements[number], wanted) for number in sorted(taken)]
-    if any(isinstance(node, ast.Name) and node.id in _BY_TEXT for each in chosen for node in ast.walk(each)):
-        return tree.body
-    return chosen
+    chosen = [statements[number] for number in sorted(taken)]
+    return tree.body if any(map(_looks_up_by_text, chosen)) else chosen
 
 
 def _bound(statement: ast.stmt) -> set[str] | None:
@@ -59,7 +53,7 @@ def _bound(statement: ast.stmt) -> set[str] | None:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
             return {statement.name}
         case ast.Import() | ast.ImportFrom():
-            return set(map(_name_of, statement.names))
+            return {(alias.asname or alias.name).partition(".")[0] for alias in statement.names}
         case ast.Assign(targets=targets) if all(isinstance(target, ast.Name) for target in targets):
             return {target.id for target in targets if isinstance(target, ast.Name)}
         case ast.AnnAssign(target=ast.Name(id=name)):
@@ -67,49 +61,124 @@ def _bound(statement: ast.stmt) -> set[str] | None:
     return None
 
 
-def _acts(statement: ast.stmt, names: set[str], used: set[str]) -> bool:
-    """Whether a statement may act on others even if they use no name that it binds.
+class _Idle:
+    """Tells whether a statement only binds names: nothing else of the file can notice that it is there."""
 
-    `used` are the names that the file's other statements use.
-    """
-    match statement:
-        case ast.FunctionDef() | ast.AsyncFunctionDef():
-            defaults = [*statement.args.defaults, *filter(None, statement.args.kw_defaults)]
-            return not (_are_pure_decorators(statement.decorator_list) and all(map(_is_pure, defaults)))
-        case ast.ClassDef():
-            inner = [each for each in statement.body if not _is_text(each) and not isinstance(each, ast.Pass)]
-            has_parents = bool(statement.bases or statement.keywords)  # which may note their children
-            inside = any(_bound(each) is None or _acts(each, set(), set()) for each in inner)
-            return has_parents or inside or not _are_pure_decorators(statement.decorator_list)
-        case ast.ImportFrom(module="__future__"):
-            return True
-        case ast.Import() | ast.ImportFrom():
-            return not names & used  # an import that nothing uses is there for what it does
-        case ast.Assign(value=value) | ast.AnnAssign(value=value):
-            return value is not None and not _is_pure(value)
-    return True
+    def __init__(self, pairs: list[tuple[ast.stmt, set[str] | None]]):
+        own = {name for statement, names in pairs if not isinstance(statement, ast.Import) for name in names or ()}
+        future = (each for each, _ in pairs if isinstance(each, ast.ImportFrom) and each.module == "__future__")
+        self.hints_are_texts = any(alias.name == "annotations" for each in future for alias in each.names)
+        modules = [names for each, names in pairs if isinstance(each, ast.Import)]
+        self.compiles = {"re"} in modules and "re" not in own
+        # A hint may call code of the file's by `own[...]`.
+        self.own = own
 
-
-def _is_pure(value: ast.expr) -> bool:
-    """Whether an expression only computes a value."""
-    for node in ast.walk(value):
-        if isinstance(node, ast.Call):
-            method_of_text = isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Constant)
-            if not method_of_text and ast.unparse(node.func) not in _PURE:
+    def __call__(self, statement: ast.stmt) -> bool:
+        match statement:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                return not statement.decorator_list and self._function(statement)
+            case ast.ClassDef():
+                bare = not (statement.bases or statement.keywords or statement.decorator_list)
+                return bare and all(map(self._in_class, statement.body))
+            case ast.ImportFrom(module="__future__"):
                 return False
-        elif isinstance(node, _RUN):
-            return False
-    return True
+            case ast.ImportFrom(module=str() as module, level=0):
+                return module.partition(".")[0] in sys.stdlib_module_names
+            case ast.Import(names=names):
+                return all(alias.name.partition(".")[0] in sys.stdlib_module_names for alias in names)
+            case ast.Assign(value=value):
+                return self._value(value, _is_name)
+            case ast.AnnAssign(value=value):
+                return self._hint(statement.annotation) and (value is None or self._value(value, _is_name))
+        return False
+
+    def _in_class(self, statement: ast.stmt) -> bool:
+        match statement:
+            case ast.Pass():
+                return True
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                names = {each.id if isinstance(each, ast.Name) else "" for each in statement.decorator_list}
+                return names <= _OF_METHODS - self.own and self._function(statement)
+            case ast.Assign(value=value):  # the value of a name could be told its place in the class
+                return self._value(value, lambda node: False) and _bound(statement) is not None
+            case ast.AnnAssign(value=value):
+                return self._hint(statement.annotation) and (value is None or self._value(value, lambda node: False))
+        return _is_text(statement)
+
+    def _function(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+        given = function.args
+        hints = [each.annotation for each in [*given.posonlyargs, *given.args, *given.kwonlyargs]]
+        hints += [each and each.annotation for each in (given.vararg, given.kwarg)] + [function.returns]
+        defaults = [*given.defaults, *given.kw_defaults]
+        return all(hint is None or self._hint(hint) for hint in hints) and all(
+            default is None or self._value(default, _is_name) for default in defaults
+        )
+
+    def _hint(self, hint: ast.expr) -> bool:
+        if self.hints_are_texts:
+            return True
+        bases = [node.value for node in ast.walk(hint) if isinstance(node, ast.Subscript | ast.Attribute)]
+        is_own = any(isinstance(base, ast.Name) and base.id in self.own for base in bases)
+        return not is_own and all(isinstance(node, _HINTS) for node in ast.walk(hint))
+
+    def _value(self, value: ast.expr, also: Callable[[ast.expr], bool]) -> bool:
+        """Whether a value is a literal, a pattern of one, or made of these. `also` allows further values."""
+        match value:
+            case ast.Constant():
+                return True
+            case ast.Tuple(elts=parts) | ast.List(elts=parts):
+                return all(self._value(part, also) for part in parts)
+            case ast.Set(elts=parts):
+                return all(isinstance(part, ast.Constant) for part in parts)
+            case ast.Dict(keys=keys, values=values):
+                return all(isinstance(key, ast.Constant) for key in keys) and all(
+                    self._value(part, also) for part in values
+                )
+            case ast.UnaryOp(operand=ast.Constant()):
+                return True
+            case ast.BinOp(left=ast.Constant(), right=ast.Constant()):
+                return True
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="re"), attr="compile"), args=parts, keywords=[]):
+                return self.compiles and all(isinstance(part, ast.Constant) or _is_flag(part) for part in parts)
+        return also(value)
 
 
-def _are_pure_decorators(decorators: Iterable[ast.expr]) -> bool:
-    names = (ast.unparse(each.func if isinstance(each, ast.Call) else each) for each in decorators)
-    return all(name in _PURE_DECORATORS for name in names)
+def _is_name(value: ast.expr) -> bool:
+    return isinstance(value, ast.Name)
+
+
+def _is_flag(value: ast.expr) -> bool:
+    return isinstance(value, ast.Attribute) and isinstance(value.value, ast.Name) and value.value.id == "re"
+
+
+def _looks_up_by_text(statement: ast.stmt) -> bool:
+    """Whether a statement may reach names that it does not write."""
+    for node in ast.walk(statement):
+        match node:
+            case ast.Name(id=name):
+                found = {name} & (_BY_TEXT | _ATTRIBUTES)
+            case ast.Attribute(attr=name):
+                found = {name} & _ATTRIBUTES
+            case ast.alias():
+                found = {*node.name.split("."), node.asname or ""} & _BY_TEXT
+            case ast.ImportFrom(module=str() as module):
+                found = {*module.split(".")} & _BY_TEXT
+            case _:
+                continue
+        if found:
+            return True
+    return False
 
 
 def _used(statement: ast.stmt, named: set[str]) -> set[str]:
-    """Top-level names that a statement uses, also within texts, as in annotations."""
-    return {name for name in _words(statement) if name in named}
+    """Top-level names that a statement uses, also within texts, as in type hints."""
+    used: set[str] = set()
+    for word in _words(statement):
+        if word in named:
+            used.add(word)
+        elif word.startswith("__") and not word.endswith("__"):  # in a class it may mean _Class__word
+            used |= {name for name in named if name.endswith(word)}
+    return used
 
 
 def _words(statement: ast.stmt) -> Iterator[str]:
@@ -120,21 +189,6 @@ def _words(statement: ast.stmt) -> Iterator[str]:
             yield from node.names
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield from re.findall(r"\w+", node.value)
-
-
-def _with_names(statement: ast.stmt, wanted: set[str]) -> ast.stmt:
-    """An import statement without names that are not wanted, if any is wanted; any other statement as it is."""
-    if not isinstance(statement, ast.Import | ast.ImportFrom):
-        return statement
-    names = [each for each in statement.names if _name_of(each) in wanted] or statement.names
-    if isinstance(statement, ast.Import):
-        return ast.Import(names=names)
-    return ast.ImportFrom(module=statement.module, names=names, level=statement.level)
-
-
-def _name_of(alias: ast.alias) -> str:
-    """The name that an import binds."""
-    return (alias.asname or alias.name).partition(".")[0]
 
 
 def _is_of_main(statement: ast.stmt) -> bool:

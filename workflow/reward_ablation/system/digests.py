@@ -21,7 +21,7 @@ def digest_where_present(path: Path) -> str | None:
     """SHA-256 of a file; None where there is no file."""
     try:
         return sha256(path)
-    except FileNotFoundError:
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
         return None
 
 
