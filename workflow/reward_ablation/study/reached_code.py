@@ -107,8 +107,8 @@ class _Idle:
 
     def _function(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
         given = function.args
-        hints = [each.annotation for each in [*given.posonlyargs, *given.args, *given.kwonlyargs]]
-        hints += [each and each.annotation for each in (given.vararg, given.kwarg)] + [function.returns]
+        arguments = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
+        hints = [function.returns, *(each.annotation for each in arguments if each)]
         defaults = [*given.defaults, *given.kw_defaults]
         return all(hint is None or self._hint(hint) for hint in hints) and all(
             default is None or self._value(default, _is_name) for default in defaults
