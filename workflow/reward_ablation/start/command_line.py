@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -54,39 +53,31 @@ Number = Annotated[float | None, typer.Option(metavar="NUMBER", show_default=Fal
 Questions = Annotated[float | None, typer.Option(metavar="NUMBER", help="Questions of the evaluation set.")]
 
 
-@dataclass(frozen=True)
-class Opened:
-    """A study as its files, the environment and `--config` say."""
-
-    config: dict[str, Any]
-    study: Study
-    #: Whether `launch.gpus` was `auto`.
-    counts_gpus: bool
-
-    def decisions(self, any_code: bool = False) -> Decisions:
-        """What the next start makes and keeps."""
-        from reward_ablation.start.decide import Decisions
-
-        return Decisions(self.study, code_counts=not any_code)
-
-
-def opened(files: list[Path] | None, changes: list[str] | None) -> Opened:
-    """Read a study, and print its warnings to stderr."""
+def opened(files: list[Path] | None, changes: list[str] | None, submits: bool = False) -> Study:
+    """The study of its files, the environment and `--config`. Its warnings are printed to stderr."""
     from reward_ablation.start.config_files import read_config
     from reward_ablation.start.diverged import with_diverged
-    from reward_ablation.start.overrides import overridden, values_given, variables_in, with_counted_gpus
+    from reward_ablation.start.overrides import AUTO, overridden, values_given, variables_in, with_counted_gpus
     from reward_ablation.start.results_folder import ResultsFolder
     from reward_ablation.study.resolve import resolve
 
     files, tell = files or [DEFAULT], partial(print, file=sys.stderr)
     config, variables = read_config(files, tell), variables_in(os.environ)
     overridden(config, variables, values_given(changes or []), tell)
-    counted = with_counted_gpus(config, tell)
+    if with_counted_gpus(config, tell) is not None and submits:
+        raise StudyError(AUTO)
     study = with_diverged(resolve(config, " + ".join([*map(str, files), *variables]), Path.cwd()))
     folder = ResultsFolder(study.root / study.config.root)
     for warning in [*study.warnings, *folder.other_config(files)]:
         tell(f"warning: {warning}")
-    return Opened(config, study, counted is not None)
+    return study
+
+
+def decided(study: Study, any_code: bool = False) -> Decisions:
+    """What the next start makes and keeps."""
+    from reward_ablation.start.decide import Decisions
+
+    return Decisions(study, code_counts=not any_code)
 
 
 @app.command()
@@ -107,7 +98,7 @@ def plan(
     from reward_ablation.start.plan_text import plan_text
     from reward_ablation.start.prune import trash_lines
 
-    decisions = opened(files, config).decisions(any_code)
+    decisions = decided(opened(files, config, submits=slurm), any_code)
     planned = plan_of(decisions)
     print(plan_text(planned))
     for line in trash_lines(decisions.study, [each.run.name for each in planned.training]):
@@ -165,7 +156,7 @@ def status(files: Files = None, config: Changes = None, any_code: AnyCode = Fals
     from reward_ablation.start.status import ask_slurm, read_status
     from reward_ablation.start.status_text import status_text
 
-    decisions = opened(files, config).decisions(any_code)
+    decisions = decided(opened(files, config), any_code)
     jobs, slurm_silent = ask_slurm()
     print(status_text(read_status(decisions, jobs), slurm_silent))
 
@@ -173,7 +164,7 @@ def status(files: Files = None, config: Changes = None, any_code: AnyCode = Fals
 @app.command()
 def report(files: Files = None, config: Changes = None) -> None:
     """Write the report of a finished study, one HTML file."""
-    study = opened(files, config).study
+    study = opened(files, config)
     _snakemake(files, config, ["--report", f"{study.config.root}/report.html"])
 
 
@@ -191,7 +182,7 @@ def preview(
     from reward_ablation.start.finished import finished_part
     from reward_ablation.start.preview import Preview
 
-    decisions = opened(files, config).decisions(any_code)
+    decisions = decided(opened(files, config), any_code)
     sys.exit(Preview(decisions.study, finished_part(decisions), HOME, cores).make(partial(print, flush=True)))
 
 
@@ -212,7 +203,7 @@ def power(
 
     stated = {"seed_sd": seed_sd, "question_sd": question_sd, "answer_sd": answer_sd, "mean": mean}
     keys = _given({"effect": effect or None, "pilot": pilot, "questions": questions, **stated})
-    print(power_of(opened(files, config).study, keys))
+    print(power_of(opened(files, config), keys))
 
 
 @app.command()
@@ -239,7 +230,7 @@ def budget(
     limits = {"gpu_hours": gpu_hours, "hours": hours, "run_hours": run_hours}
     of_contrasts = None if weights is None else value_of("--weights", weights)
     others = {"weights": of_contrasts, "write": write, "pilot": pilot, "questions": questions}
-    decisions = opened(files, config).decisions()
+    decisions = decided(opened(files, config))
     print(budget_of(decisions.study, decisions.present, _given({**limits, **others, **stated})))
 
 
@@ -251,7 +242,7 @@ def verify(files: Files = None, config: Changes = None) -> None:
     """
     from reward_ablation.start.verify import Verification
 
-    verification = Verification(opened(files, config).study)
+    verification = Verification(opened(files, config))
     verification.run(partial(print, flush=True), partial(print, file=sys.stderr, flush=True))
     sys.exit(1 if verification.damaged else 0)
 
@@ -269,7 +260,7 @@ def prune(
 
     if delete and empty_trash:
         raise StudyError("prune: --delete and --empty-trash at once; run one after the other")
-    study = opened(files, config).study
+    study = opened(files, config)
     folder = ResultsFolder(study.root / study.config.root)
     leftovers = in_trash(study) if empty_trash else unneeded(study)
     if not leftovers or not (delete or empty_trash):

@@ -16,6 +16,7 @@ from typing import Any
 from reward_ablation.start.config_files import read_config
 from reward_ablation.start.internals import given_config, hand_to_jobs, is_main, submits_jobs
 from reward_ablation.start.overrides import (
+    AUTO,
     GPUS,
     HANDED,
     decoded,
@@ -40,10 +41,7 @@ class ConfigSource:
     def check(self, workflow: Any) -> None:
         """Refuse to submit jobs with this machine's number of GPUs; to be called in `onstart`."""
         if self.auto and submits_jobs(workflow):
-            raise StudyError(
-                "launch.gpus: auto means this machine's GPUs, but jobs are submitted to other machines; write how many "
-                "GPUs a run takes (0 is the CPU)"
-            )
+            raise StudyError(AUTO)
 
 
 def apply_overrides(

@@ -29,6 +29,12 @@ HANDED = "reward_ablation_overrides"
 #: Path of the key that may be `auto`.
 GPUS = ("launch", "gpus")
 
+#: Why jobs that go to other machines are refused with `auto`.
+AUTO = (
+    "launch.gpus: auto means this machine's GPUs, but jobs are submitted to other machines; write how many GPUs a run "
+    "takes (0 is the CPU)"
+)
+
 #: A number such as 1e-3, which YAML 1.1 takes for text.
 _EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
 
