@@ -21,7 +21,11 @@ rule prepare_evaluation:
 rule prepare_train:
     """The training set, held apart from the evaluation sets."""
     input:
-        evaluation=lambda wildcards: reruns.evaluation_sets_for(study.problems_file),
+        evaluation=any_time(
+            expand(
+                "<results>/data/evaluation/{dataset}.parquet", dataset=study.datasets
+            )
+        ),
     output:
         problems=f"<results>/{study.problems_file}",
     log:

@@ -1,7 +1,11 @@
 rule prepare_sft:
     """The demonstrations, held apart from the evaluation sets like the training set."""
     input:
-        evaluation=lambda wildcards: reruns.evaluation_sets_for(study.demonstrations_file),
+        evaluation=any_time(
+            expand(
+                "<results>/data/evaluation/{dataset}.parquet", dataset=study.datasets
+            )
+        ),
     output:
         problems=f"<results>/{study.demonstrations_file}",
     log:

@@ -15,10 +15,14 @@ from typing import Any
 
 from snakemake.common import overwrite_function_params
 from snakemake.executors import local
+from snakemake.io import _IOFile, flag, is_flagged
 from snakemake.shell import shell
 from snakemake_interface_executor_plugins.registry import ExecutorPluginRegistry
 
 from reward_ablation.system.errors import StudyError
+
+#: Flag of inputs whose times are no reason to run a job.
+_ANY_TIME = "any_time"
 
 
 def per_job(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -88,6 +92,26 @@ def _except_for(rules: Collection[str], compare: Callable[..., Any]) -> Callable
         return compare(job) if file is None else compare(job, file=file)
 
     return compared
+
+
+def any_time(paths: Any) -> Any:
+    """Mark inputs whose times are no reason to run a job. Other than after `ancient`, the jobs that make them are."""
+    return flag(paths, _ANY_TIME)
+
+
+def ignore_marked_times() -> None:
+    """Have Snakemake ignore the times of inputs that are marked by `any_time`."""
+    is_newer = getattr(_IOFile, "is_newer", None)
+    if is_newer is None:
+        raise StudyError("this version of Snakemake has no _IOFile.is_newer; install snakemake 9.27")
+    if getattr(is_newer, "__wrapped__", None):
+        return
+
+    @wraps(is_newer)
+    async def is_newer_unless_marked(file: Any, time: Any) -> Any:
+        return False if is_flagged(file, _ANY_TIME) else await is_newer(file, time)
+
+    _IOFile.is_newer = is_newer_unless_marked
 
 
 def jobs_to_submit(workflow: Any) -> list[Any]:

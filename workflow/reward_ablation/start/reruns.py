@@ -19,10 +19,12 @@ from snakemake.ioflags import before_update
 from reward_ablation.start.decide import Decisions
 from reward_ablation.start.evaluations import BASE_MODEL, Evaluation, evaluation_of
 from reward_ablation.start.internals import (
+    any_time,
     compare_no_records,
     counts_params,
     force,
     forces_jobs,
+    ignore_marked_times,
     is_main,
     last_attempt,
     makes_files,
@@ -59,6 +61,7 @@ class Reruns:
         self.workflow = workflow
         self.study = study
         self.is_main = is_main(workflow)
+        ignore_marked_times()
 
     @cached_property
     def code_counts(self) -> bool:
@@ -114,10 +117,9 @@ class Reruns:
         path = f"{self.study.config.root}/{self.study.answers_folder}/{name}"
         with one_line_errors():
             stay = self.is_main and f"{self.study.scores_folder}/{name}" not in self._scorings
-        files = {"answers": path}
-        if wildcards.model != BASE_MODEL:
-            files["run"] = f"{self.study.config.root}/runs/{wildcards.model}/{RECORD}"
-        return {name: ancient(file) for name, file in files.items()} if stay else files
+        files = {"answers": ancient(path) if stay else path}
+        run = any_time(f"{self.study.config.root}/runs/{wildcards.model}/{RECORD}")
+        return files if wildcards.model == BASE_MODEL else {**files, "run": run}
 
     @cached_property
     def _scorings(self) -> set[str]:
@@ -155,14 +157,6 @@ class Reruns:
         files += [f"{study.answers_folder}/{model}/{dataset}.parquet" for model in models for dataset in study.datasets]
         files += [f"data/evaluation/{dataset}.parquet" for dataset in study.datasets]
         return [f"{study.config.root}/{file}" for file in [*files, *study.scores]]
-
-    def evaluation_sets_for(self, problems: str | None) -> list[str]:
-        """The evaluation sets that a set of problems is held apart from: no reason to prepare an existing one again.
-
-        The name of the set of problems has the evaluation sets' content.
-        """
-        files = [f"{self.study.config.root}/data/evaluation/{dataset}.parquet" for dataset in self.study.datasets]
-        return ancient(files) if problems and self.decisions.exists(problems) else files
 
     @one_line_errors()
     def inputs_of_sft(self, wildcards: Any) -> dict[str, str]:
