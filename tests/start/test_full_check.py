@@ -31,6 +31,9 @@ def scored(completions, *, key="", **columns):
     return [0.0] * len(completions)
 """
 
+#: Told where the model is not there yet.
+UNMEASURED = "prompts: their lengths are not checked, because the model is not there yet"
+
 
 @pytest.fixture
 def checked(config, tmp_path, monkeypatch):
@@ -75,7 +78,7 @@ def test_a_good_study_has_no_problem_and_its_reward_is_called_last(checked, conf
     (tmp_path / "mine.py").write_text(REWARD)
     config["components"]["format"] = {"function": "mine.py:scored"}
     problems, told = checked()
-    assert (problems, told) == ([], ["reading data.evaluation.test ...", "reading data.train ..."])
+    assert (problems, told) == ([], ["reading data.evaluation.test ...", "reading data.train ...", UNMEASURED])
     assert (tmp_path / "called").exists()
 
 
@@ -94,7 +97,7 @@ def test_questions_that_are_dropped_are_counted(checked, config):
     problems, told = checked()
     assert problems == []
     dropped = "1 of 8 questions are in an evaluation set too and are taken out of this set"
-    assert told[-1] == f"warning: data.train: {dropped}"
+    assert f"warning: data.train: {dropped}" in told
 
 
 def test_demonstrations_are_held_apart_too(checked, config):
@@ -110,7 +113,10 @@ def test_prepared_sets_are_not_read_again_but_compared_with(checked, config, tmp
     study = resolve(config, "study.yaml", tmp_path)
     assert checked(prepares=frozenset()) == ([], [])
     problems, told = checked(prepares=frozenset({study.problems_file}))
-    assert (problems, told) == ([], ["reading data.train ..."])  # the evaluation set is not there to compare with
+    assert (problems, told) == (
+        [],
+        ["reading data.train ...", UNMEASURED],
+    )  # the evaluation set is not there to compare with
 
 
 def test_a_large_file_is_left_to_its_job(checked, config, monkeypatch):

@@ -142,9 +142,9 @@ MISTAKES = [
     ),
     in_config(
         "a data file that is not there",
-        "data: my.jsonl: no such file",
+        "data: not_there.jsonl: no such file",
         "data/train",
-        {"source": "file", "path": "my.jsonl"},
+        {"source": "file", "path": "not_there.jsonl"},
     ),
     in_config(
         "a component by its function alone",
