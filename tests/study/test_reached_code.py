@@ -209,6 +209,17 @@ def test_a_module_that_is_imported_for_what_it_does_counts(tmp_path):
     assert digests[0] != digests[1]
 
 
+def test_a_users_module_with_the_name_of_one_of_pythons_counts(tmp_path):
+    digests = []
+    for value in (1, 2):
+        place = tmp_path / str(value)
+        place.mkdir()
+        (place / "statistics.py").write_text(f"import builtins\n\nbuiltins.VALUE = {value}\n")
+        (place / "mine.py").write_text(PATCHED.replace("tab, patch", "statistics").replace("tab.T", "VALUE"))
+        digests.append(function_digest("mine.py:f", place))
+    assert digests[0] != digests[1]
+
+
 def test_a_name_of_a_class_may_mean_another(tmp_path):
     digests = []
     for value in (1, 2):

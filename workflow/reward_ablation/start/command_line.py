@@ -142,6 +142,9 @@ def run(
 
     After a stop, the same command goes on.
     """
+    from reward_ablation.start.config_files import read_config
+
+    read_config(files or [DEFAULT], partial(print, file=sys.stderr))  # its errors in other words than Snakemake's
     profile = HOME / "profiles" / "slurm"
     place = (
         ["--profile", str(profile), "--slurm-study-site", str(profile / "site.yaml")] if slurm else ["--cores", cores]
@@ -287,14 +290,12 @@ def _words(options: str) -> list[str]:
 
 def _snakemake(files: list[Path] | None, changes: list[str] | None, options: list[str]) -> NoReturn:
     """Become Snakemake, so that Ctrl-C and signals reach it. It gets the changes as this command reads them."""
-    from reward_ablation.start.config_files import read_config
     from reward_ablation.start.overrides import HANDED, encoded, values_given, variables_in
 
     snakefile = HOME / "Snakefile"
     if not snakefile.is_file():
         raise StudyError(f"{snakefile}: no such file; install the project from a clone: pip install --editable CLONE")
     files = files or [DEFAULT]
-    read_config(files, partial(print, file=sys.stderr))  # what Snakemake would say in other words
     if irregular := [str(file) for file in files if not file.is_file()]:
         raise StudyError(f"{irregular[0]}: can be read once only; write the study to a file")
     start = {"variables": variables_in(os.environ), "given": values_given(changes or [])}

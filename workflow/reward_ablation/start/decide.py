@@ -109,7 +109,7 @@ class Decisions:
     def evaluations_of(self, model: str) -> list[Evaluation]:
         """The evaluations that a start makes of one model."""
         files = self.damage.answer_files(model)
-        make = [file for file in files if self._trains(model) or file in self.answers_again or not self.exists(file)]
+        make = [file for file in files if file in self.answers_again or not self.exists(file)]
         return [evaluation_of(file, model) for file in make]
 
     @cached_property

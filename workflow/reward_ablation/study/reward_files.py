@@ -12,7 +12,7 @@ from pathlib import Path
 
 from reward_ablation.study.code_digest import PACKAGE_ROOT, closure, file_of_module, is_own
 from reward_ablation.study.core_digest import deciding_digest
-from reward_ablation.study.syntax_text import Source, imported_names, names_of, source, source_of_function
+from reward_ablation.study.syntax_text import imported_names, source, text_of_function
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.plain_values import printable
 from reward_ablation.system.user_functions import file_below, in_a_file, names_a_module, user_file, user_module
@@ -21,7 +21,7 @@ from reward_ablation.system.user_functions import file_below, in_a_file, names_a
 def function_digest(function: str, root: Path) -> str | None:
     """Digest of the code of a user's component, metric or method: 16 hex digits; None for a function of this package.
 
-    Of a file, what the function reaches there counts, and each file that this part imports as a whole. A module in the
+    Of a file, what the function reaches there counts, and each file that the file imports as a whole. A module in the
     study's folder counts as a whole, with the packages that it is in. An installed module counts by the content of the
     Python files of its whole top-level package, because a package may import its modules by texts. Neither place nor
     time counts. Raises StudyError if there is no such file or module, or if a file is not Python.
@@ -31,8 +31,8 @@ def function_digest(function: str, root: Path) -> str | None:
     if not names_a_module(function):
         file = user_file(function, root)
         with _errors_in_one_line(file):
-            part = source_of_function(file, function.rpartition(":")[2])
-        return _digest({"": file, **_imports_of(part, file, root)}, part)
+            part = text_of_function(file, function.rpartition(":")[2])
+        return _digest({"": file, **imports_of_file(file, root)}, part)
     found = user_module(function, root)
     if found.installed:
         return _package_digest(found.installed)
@@ -76,17 +76,17 @@ def whole_digest(function: str, root: Path) -> str | None:
     return file_digest(user_file(function, root), root)
 
 
-def _digest(files: dict[str, Path], part: Source | None = None) -> str:
+def _digest(files: dict[str, Path], part: str | None = None) -> str:
     """Digest of the syntax trees of files, by module. The user's file itself has no module.
 
-    `part` is what counts of the user's file; None stands for the whole file.
+    `part` is the text of what counts of the user's file; None stands for the whole file.
     """
     digest = hashlib.sha256()
     for module, file in files.items():
         if not is_own(module):
-            text = (part if part and not module else source(file, messages=True)).text
+            text = part if part and not module else source(file, messages=True).text
             digest.update((f"\0{module}\0{text}" if module else text).encode())
-    for module in _own_modules(files, part):
+    for module in _own_modules(files):
         digest.update(f"\0{module}\0{deciding_digest(module)}".encode())
     return digest.hexdigest()[:16]
 
@@ -98,13 +98,8 @@ def imports_of_file(path: Path, root: Path) -> dict[str, Path]:
     is not Python.
     """
     with _errors_in_one_line(path):
-        return _imports_of(source(path, messages=True), path, root)
-
-
-def _imports_of(part: Source, path: Path, root: Path) -> dict[str, Path]:
-    """Files that a part of a user's Python file imports, at any depth, by module."""
-    with _errors_in_one_line(path):
-        return closure(set(names_of(part.imports, "")), lambda module: _user_file(module, root, path.parent))
+        names = set(imported_names(path, "", messages=True))
+        return closure(names, lambda module: _user_file(module, root, path.parent))
 
 
 @contextmanager
@@ -118,13 +113,11 @@ def _errors_in_one_line(path: Path) -> Iterator[None]:
         raise StudyError(f"{path}: the file, or one that it imports, is not valid Python: {problem}") from None
 
 
-def _own_modules(files: dict[str, Path], part: Source | None) -> list[str]:
-    """Modules of this package that a user's files import directly, sorted; of the first file perhaps a part."""
+def _own_modules(files: dict[str, Path]) -> list[str]:
+    """Modules of this package that a user's files import directly, sorted."""
     names: set[str] = set()
     for module, path in files.items():
-        if part and not module:
-            names |= names_of(part.imports, "")
-        elif not is_own(module):
+        if not is_own(module):
             package = module if path.name == "__init__.py" else module.rpartition(".")[0]
             names |= imported_names(path, package, messages=True)
     return sorted(name for name in names if file_of_module(name))

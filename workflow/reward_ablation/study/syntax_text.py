@@ -6,7 +6,6 @@ The text can also leave out messages: the messages of errors, and the output of 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -52,14 +51,13 @@ def source(path: Path, messages: bool) -> Source:
 
 
 @cache
-def source_of_function(path: Path, function: str) -> Source:
-    """The `Source` of the part of a file that a function of the file reaches, messages included.
+def text_of_function(path: Path, function: str) -> str:
+    """The text of the part of a file that a function of the file reaches, messages included.
 
     It is that of the whole file where the function reaches all of it. Raises SyntaxError if the file is not Python.
     """
     tree = ast.parse(content(path), filename=str(path))
-    imports: list[tuple[str, int, list[str]]] = []
-    return Source(_text(ast.Module(body=reached(tree, function), type_ignores=[]), True, imports), imports)
+    return _text(ast.Module(body=reached(tree, function), type_ignores=[]), True, [])
 
 
 @cache
@@ -68,14 +66,9 @@ def imported_names(path: Path, package: str, messages: bool) -> frozenset[str]:
 
     Some of these names are functions or classes, not modules. The caller drops them.
     """
-    return names_of(source(path, messages).imports, package)
-
-
-def names_of(imports: Iterable[tuple[str, int, list[str]]], package: str) -> frozenset[str]:
-    """Dotted names that the import statements of a file of a package may import."""
     names: set[str] = set()
     parents = package.split(".") if package else []
-    for module, level, imported in imports:
+    for module, level, imported in source(path, messages).imports:
         above = parents[: max(len(parents) - level + 1, 0)] if level else []
         whole = ".".join([*above, *([module] if module else [])])
         names.add(whole)
