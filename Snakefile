@@ -44,7 +44,7 @@ from reward_ablation.start.report_pages import ReportPages
 from reward_ablation.start.report_policy import guard_report
 from reward_ablation.start.reruns import Reruns
 from reward_ablation.study.resolve import resolve
-from reward_ablation.study.canonical import KEY_DIGITS
+from reward_ablation.spec.canonical import KEY_DIGITS
 from reward_ablation.study.order import Order
 from reward_ablation.start.results_folder import ResultsFolder, check_working_folder
 

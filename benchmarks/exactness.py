@@ -29,7 +29,7 @@ from torch import Tensor
 
 from reward_ablation.data.problems import PrepareSpec, prepare
 from reward_ablation.models.load import load_model
-from reward_ablation.study.run_spec import RunSpec
+from reward_ablation.spec.run import RunSpec
 from reward_ablation.training.around.run import build_trainer
 from reward_ablation.training.core.gradients.recorder import layer_of
 from reward_ablation.training.core.trainer import AblationTrainer

@@ -42,8 +42,8 @@ from reward_ablation.config.sections.model import LocalModel
 from reward_ablation.data.problems import PrepareSpec, prepare
 from reward_ablation.models.demo import build_tokenizer
 from reward_ablation.models.fetch import fetch
+from reward_ablation.spec.run import RunSpec
 from reward_ablation.study.core_digest import training_digest
-from reward_ablation.study.run_spec import RunSpec
 from reward_ablation.training.around.launch.launcher import accelerate_options
 
 DOCUMENT = gpu_report.DOCUMENT.name

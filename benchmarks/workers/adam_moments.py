@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 from transformers import TrainerCallback
 
+from reward_ablation.spec.run import RunSpec
 from reward_ablation.study.core_digest import training_digest
-from reward_ablation.study.run_spec import RunSpec
 from reward_ablation.training.around.run import train_run
 from reward_ablation.training.core.gradients.recorder import Measurement
 

@@ -44,6 +44,7 @@ COLUMNS = {
     "combination": 2,
     "rewards": 3,
     "gram": 2,
+    "spec": 2,
     "config": 3,
     "system": 2,
 }

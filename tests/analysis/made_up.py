@@ -20,7 +20,7 @@ from reward_ablation.combination.load import load_method
 from reward_ablation.combination.of_run import CombinationOfRun
 from reward_ablation.gram.similarity import SCHEMA
 from reward_ablation.gram.store import GRAMS_FILE, ROWS_FILE, gram_table, row_table
-from reward_ablation.study.run_spec import ArmSpec
+from reward_ablation.spec.run import ArmSpec
 from reward_ablation.system.files import sha256, write_json, write_parquet
 from specs import arm_spec
 

@@ -2,7 +2,7 @@ import json
 import shutil
 
 from reward_ablation.cluster.preflight import bytes_to_come, no_room
-from reward_ablation.study.run_spec import ArmSpec
+from reward_ablation.spec.run import ArmSpec
 from specs import arm_spec
 
 FULL = ArmSpec.read(arm_spec())

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from reward_ablation.spec.run import RunSpec
 from reward_ablation.study.resolve import resolve
-from reward_ablation.study.run_spec import RunSpec
 from reward_ablation.system.errors import StudyError
 
 COLOCATE, SERVER = {"mode": "colocate"}, {"mode": "server"}

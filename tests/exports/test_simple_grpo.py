@@ -11,7 +11,7 @@ import pytest
 from reward_ablation.exports.__main__ import main
 from reward_ablation.exports.simple_grpo import prompt_texts
 from reward_ablation.models.demo import build_tokenizer
-from reward_ablation.study.run_spec import ArmSpec
+from reward_ablation.spec.run import ArmSpec
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import write_parquet
 from specs import arm_spec

@@ -12,7 +12,7 @@ from reward_ablation.figures.elements.weights import positions
 from reward_ablation.figures.gradients.alignment import alignment
 from reward_ablation.figures.gradients.similarity_steps import exactness_note
 from reward_ablation.figures.training.signals import signals
-from reward_ablation.study.run_spec import ArmSpec
+from reward_ablation.spec.run import ArmSpec
 from specs import arm_spec
 
 THREE = ["correctness", "format", "length"]

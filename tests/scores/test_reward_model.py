@@ -10,7 +10,7 @@ from reward_ablation.models.check import check_sequence_classifier
 from reward_ablation.models.fetch import fetch
 from reward_ablation.rewards.components.reward_model import open_models_with, reward_model
 from reward_ablation.scores.models import load_models
-from reward_ablation.study.run_spec import ScoresSpec
+from reward_ablation.spec.run import ScoresSpec
 from reward_ablation.system.errors import StudyError
 
 pytestmark = pytest.mark.slow

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from models.conftest import tiny_model  # noqa: F401
-from reward_ablation.study.run_spec import SftSpec
+from reward_ablation.spec.run import SftSpec
 from specs import ARM
 from training.conftest import make_model, make_problems
 

@@ -17,7 +17,7 @@ from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.sft.__main__ import main
 from reward_ablation.sft.demonstrations import read_demonstrations, tokenized
 from reward_ablation.sft.settings import sft_config
-from reward_ablation.study.run_spec import SftSpec
+from reward_ablation.spec.run import SftSpec
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
 from reward_ablation.training.around.interruption import Stopped

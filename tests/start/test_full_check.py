@@ -16,11 +16,11 @@ from models.conftest import tiny_model  # noqa: F401
 from reward_ablation.cluster.slurm import Node, Partition
 from reward_ablation.config.sections.data import REVISIONS
 from reward_ablation.data.word_problems import generate
+from reward_ablation.spec.run import EvaluateSpec
 from reward_ablation.start import full_check as module
 from reward_ablation.start.before_jobs import remember_settings
 from reward_ablation.start.full_check import full_check
 from reward_ablation.study.resolve import resolve
-from reward_ablation.study.run_spec import EvaluateSpec
 from reward_ablation.system.errors import StudyError
 
 from .test_newcomers import GOOD, check_apart, works

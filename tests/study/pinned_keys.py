@@ -17,8 +17,8 @@ import yaml
 from pydantic_core import PydanticUndefined
 
 from reward_ablation.config.base import Section
+from reward_ablation.spec import parts, run
 from reward_ablation.start.config_paths import from_working_folder
-from reward_ablation.study import run_spec, spec_parts
 from reward_ablation.study.resolve import resolve
 from reward_ablation.study.study import Study
 from reward_ablation.system.files import write_json
@@ -71,7 +71,7 @@ def keys_of(study: Study) -> dict[str, Any]:
 def fields() -> dict[str, dict[str, Any]]:
     """Fields of each part of a spec: those that are `always` written, and the `defaults` of the others."""
     found: dict[str, dict[str, Any]] = {}
-    for module in (spec_parts, run_spec):
+    for module in (parts, run):
         for name, kind in vars(module).items():
             if isinstance(kind, type) and issubclass(kind, Section) and kind.__module__ == module.__name__:
                 defaults = {

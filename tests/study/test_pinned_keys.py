@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from reward_ablation.study.run_spec import EvaluateSpec, RunSpec, SftSpec
-from reward_ablation.study.spec_parts import DataSpec, TrainDataSpec
+from reward_ablation.spec.parts import DataSpec, TrainDataSpec
+from reward_ablation.spec.run import EvaluateSpec, RunSpec, SftSpec
 
 from . import pinned_keys
 

@@ -250,7 +250,7 @@ def test_runs_of_an_earlier_version_keep_their_keys_until_the_file_is_edited(fol
     whole = copy.deepcopy(study.runs[next(name for name in study.runs if name.startswith("b-"))])
     content = whole.arm_spec.content()
     content["components"]["format"]["code"] = whole_digest("mine.py:words", folder)
-    from reward_ablation.study.canonical import key_of
+    from reward_ablation.spec.canonical import key_of
 
     old = f"b-{key_of(content)}"
     runs = folder / study.config.root / "runs"

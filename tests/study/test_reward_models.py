@@ -8,11 +8,11 @@ from types import SimpleNamespace
 import pytest
 
 from configs import changed
+from reward_ablation.spec.run import RunSpec
 from reward_ablation.start.prune import needed_paths
 from reward_ablation.start.reruns import Reruns
 from reward_ablation.study import core_digest, scoring
 from reward_ablation.study.resolve import resolve
-from reward_ablation.study.run_spec import RunSpec
 from reward_ablation.system.digests import folder_fingerprint
 from reward_ablation.system.errors import StudyError
 

@@ -5,9 +5,9 @@ import json
 import pytest
 from pydantic import Field
 
-from reward_ablation.study.canonical import canonical, key_of
-from reward_ablation.study.run_spec import Layout, RunSpec
-from reward_ablation.study.spec_parts import PromptSpec
+from reward_ablation.spec.canonical import canonical, key_of
+from reward_ablation.spec.parts import PromptSpec
+from reward_ablation.spec.run import Layout, RunSpec
 from reward_ablation.system.errors import StudyError
 from specs import arm_spec
 

@@ -8,10 +8,10 @@ from reward_ablation.rewards.arguments import arguments_of
 from reward_ablation.rewards.load import function_in_file
 from reward_ablation.rewards.parameters import marks_of
 from reward_ablation.rewards.trial import Trial, made_up_completions
+from reward_ablation.spec.parts import ComponentSpec
 from reward_ablation.study.endpoint_requests import asks
 from reward_ablation.study.reward_files import function_digest
 from reward_ablation.study.reward_import import Request, check_calls, check_imports, planned_arguments, planned_marks
-from reward_ablation.study.spec_parts import ComponentSpec
 from reward_ablation.system.errors import StudyError
 from reward_ablation.training.around.checks import check_unchanged
 

@@ -15,9 +15,9 @@ import pytest
 
 from reward_ablation.config.sections.model import DemoModel, LocalModel
 from reward_ablation.data.problems import PrepareSpec, prepare
-from reward_ablation.study.canonical import canonical
+from reward_ablation.spec.canonical import canonical
+from reward_ablation.spec.run import RunSpec
 from reward_ablation.study.core_digest import training_digest
-from reward_ablation.study.run_spec import RunSpec
 from specs import arm_spec
 
 from . import given

@@ -6,7 +6,7 @@ import time
 import pytest
 import torch
 
-from reward_ablation.study.run_spec import Layout
+from reward_ablation.spec.run import Layout
 from reward_ablation.training.around.attempts import Attempt
 from reward_ablation.training.around.finish import run_record
 

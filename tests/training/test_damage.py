@@ -6,7 +6,7 @@ import shutil
 import pandas as pd
 import pytest
 
-from reward_ablation.study.canonical import canonical
+from reward_ablation.spec.canonical import canonical
 from reward_ablation.study.run_folder import SEAL, WORK
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from reward_ablation.study.canonical import canonical
+from reward_ablation.spec.canonical import canonical
 from reward_ablation.system.errors import StudyError
 from reward_ablation.training.around.run import train_run
 from storage import fill, small_disk

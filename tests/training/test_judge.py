@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from endpoint import endpoint, says
-from reward_ablation.study.canonical import canonical
+from reward_ablation.spec.canonical import canonical
 from reward_ablation.study.component_spec import divide
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256

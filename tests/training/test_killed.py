@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from reward_ablation.study.canonical import canonical
+from reward_ablation.spec.canonical import canonical
 from reward_ablation.study.run_folder import WORK
 from reward_ablation.system.files import sha256
 from reward_ablation.training.around import run as run_module

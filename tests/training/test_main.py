@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from reward_ablation.study.canonical import canonical
+from reward_ablation.spec.canonical import canonical
 from reward_ablation.system.locks import take
 
 from .conftest import spec_with

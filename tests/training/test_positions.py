@@ -5,7 +5,7 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from reward_ablation.models.check import reads_padding
-from reward_ablation.study.run_spec import RunSpec
+from reward_ablation.spec.run import RunSpec
 from reward_ablation.training.core.positions import COUNTED_FROM_PADDING, number_from_mask
 
 from .conftest import model_of_type, spec_with

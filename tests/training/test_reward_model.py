@@ -11,7 +11,7 @@ import torch
 from models.reward_models import save_reward_model
 from reward_ablation.models.reward_model_host import RewardModels
 from reward_ablation.rewards.components.reward_model import open_models_with
-from reward_ablation.study.spec_parts import ComponentSpec
+from reward_ablation.spec.parts import ComponentSpec
 from reward_ablation.system.errors import StudyError
 
 pytestmark = pytest.mark.slow
@@ -87,7 +87,7 @@ def test_a_fetched_model_of_other_bytes_is_refused(train, component, tmp_path, d
     from reward_ablation.config.sections.model import LocalModel
     from reward_ablation.models.check import check_sequence_classifier
     from reward_ablation.models.fetch import fetch
-    from reward_ablation.study.canonical import canonical
+    from reward_ablation.spec.canonical import canonical
     from reward_ablation.training.around.run import train_run
 
     from .conftest import spec_with

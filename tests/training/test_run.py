@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
+from reward_ablation.spec.canonical import canonical
 from reward_ablation.study import syntax_text
-from reward_ablation.study.canonical import canonical
 from reward_ablation.study.reward_files import file_digest
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
@@ -245,7 +245,7 @@ def test_more_tokens_than_a_model_has_positions_are_refused_when_a_run_starts(tm
 
 @pytest.mark.parametrize("disabled", [True, False])
 def test_disable_dropout_switches_off_dropout_that_is_a_function(tmp_path, demo_model, problems, capsys, disabled):
-    from reward_ablation.study.run_spec import RunSpec
+    from reward_ablation.spec.run import RunSpec
     from reward_ablation.training.around.checks import check_trainer
     from reward_ablation.training.around.launch.vllm_server import Engine
     from reward_ablation.training.around.run import build_trainer
@@ -262,7 +262,7 @@ def test_disable_dropout_switches_off_dropout_that_is_a_function(tmp_path, demo_
 
 
 def test_training_gives_the_template_the_study_s_date(tmp_path, demo_model, problems):
-    from reward_ablation.study.run_spec import RunSpec
+    from reward_ablation.spec.run import RunSpec
     from reward_ablation.training.around.run import build_trainer
 
     model = Path(shutil.copytree(demo_model, tmp_path / "model"))
@@ -276,7 +276,7 @@ def test_training_gives_the_template_the_study_s_date(tmp_path, demo_model, prob
 
 
 def test_each_run_tells_of_a_chat_that_ends_in_the_end_token(tmp_path, demo_model, problems, capsys):
-    from reward_ablation.study.run_spec import RunSpec
+    from reward_ablation.spec.run import RunSpec
     from reward_ablation.training.around.run import build_trainer
 
     model = Path(shutil.copytree(demo_model, tmp_path / "model"))

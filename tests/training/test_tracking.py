@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from reward_ablation.spec.canonical import canonical
 from reward_ablation.start.prune import foreign_in
-from reward_ablation.study.canonical import canonical
 from reward_ablation.training.around.tracking import prepare_wandb, tracker_settings
 
 from .conftest import spec_with

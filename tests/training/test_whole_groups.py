@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 from trl import GRPOConfig
 
+from reward_ablation.spec.run import ArmSpec
 from reward_ablation.study.core_digest import training_digest
-from reward_ablation.study.run_spec import ArmSpec
 from reward_ablation.training.core.settings import halved
 from reward_ablation.training.core.whole_groups import cuts_groups
 from specs import arm_spec

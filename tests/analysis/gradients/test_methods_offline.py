@@ -23,7 +23,7 @@ from reward_ablation.analysis.gradients.replay import (
     replay,
 )
 from reward_ablation.analysis.gradients.what_if import MeasuredRun
-from reward_ablation.study.run_spec import ArmSpec
+from reward_ablation.spec.run import ArmSpec
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import write_json
 from specs import arm_spec

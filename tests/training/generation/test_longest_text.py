@@ -9,7 +9,7 @@ from trl import GRPOConfig
 
 from reward_ablation.config.grpo_settings import COMPLETION_LENGTH
 from reward_ablation.sampling.tokenizer import load_tokenizer
-from reward_ablation.study.run_spec import RunSpec
+from reward_ablation.spec.run import RunSpec
 from reward_ablation.system.errors import StudyError
 from reward_ablation.training.around.launch.vllm_server import longest_text
 from reward_ablation.training.core.problems import training_problems

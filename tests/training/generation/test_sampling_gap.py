@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from reward_ablation.study.run_spec import VllmSpec
+from reward_ablation.spec.run import VllmSpec
 from reward_ablation.system.errors import StudyError
 from reward_ablation.training.around.gap_watch import GapWatch
 from reward_ablation.training.core.rollouts import sampling_gap

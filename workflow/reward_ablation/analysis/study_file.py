@@ -11,11 +11,11 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from reward_ablation.config.sections.combine import TRL_AGGREGATIONS
+from reward_ablation.spec.run import ArmSpec
 from reward_ablation.study.claims import DeclaredClaim
 from reward_ablation.study.looks import Sequential
 from reward_ablation.study.partial import without_diverged
 from reward_ablation.study.primary import Contrast, Primary, Question
-from reward_ablation.study.run_spec import ArmSpec
 from reward_ablation.study.standing import as_runs_say, standing_at_begin
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.strict_text import load_json

@@ -18,7 +18,7 @@ from reward_ablation.cluster.site import Site
 from reward_ablation.cluster.slurm import Node, Partition, partitions
 from reward_ablation.cluster.submission import may_come_later
 from reward_ablation.models.verify import FETCHED
-from reward_ablation.study.run_spec import ArmSpec
+from reward_ablation.spec.run import ArmSpec
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.strict_text import load_json
 

@@ -15,10 +15,10 @@ from reward_ablation.evaluation.stored import Answers, Part
 from reward_ablation.models.finite import check_trained
 from reward_ablation.models.load import whole_model
 from reward_ablation.models.verify import FETCHED, verify_model
+from reward_ablation.spec.run import EvaluateSpec
 from reward_ablation.study.answers_record import Making
 from reward_ablation.study.diverged import GOES_ON, record_divergence
 from reward_ablation.study.run_folder import LOCK, MODEL, RECORD, UNFINISHED
-from reward_ablation.study.run_spec import EvaluateSpec
 from reward_ablation.system.digests import read_object
 from reward_ablation.system.errors import NotFinite, StudyError, one_line_errors, storage_errors
 from reward_ablation.system.files import sha256

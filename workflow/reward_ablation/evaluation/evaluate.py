@@ -24,7 +24,7 @@ from reward_ablation.models.load import whole_model
 from reward_ablation.sampling.context import context_of, describe_too_long, too_long
 from reward_ablation.sampling.prompts import render_prompt, tokenize_prompts
 from reward_ablation.sampling.tokenizer import load_tokenizer
-from reward_ablation.study.run_spec import EvaluateSpec
+from reward_ablation.spec.run import EvaluateSpec
 from reward_ablation.system.errors import StudyError
 
 if TYPE_CHECKING:

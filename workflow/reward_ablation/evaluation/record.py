@@ -10,8 +10,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from reward_ablation.spec.run import EvaluateSpec
 from reward_ablation.study.core_digest import deciding_digest
-from reward_ablation.study.run_spec import EvaluateSpec
 from reward_ablation.system.files import sha256
 
 if TYPE_CHECKING:

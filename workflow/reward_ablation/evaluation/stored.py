@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from reward_ablation.evaluation.record import record_of
+from reward_ablation.spec.run import EvaluateSpec
 from reward_ablation.study.answers_record import Making, are_current, read_record, record_beside
 from reward_ablation.study.run_folder import UNFINISHED
-from reward_ablation.study.run_spec import EvaluateSpec
 from reward_ablation.system.files import link_or_copy, write_json, write_parquet
 
 

@@ -16,7 +16,7 @@ from reward_ablation.exports.runs import read_finished, rollouts_by_step
 from reward_ablation.rewards import grade_batch
 from reward_ablation.sampling.prompts import render_prompt, template_variables
 from reward_ablation.sampling.tokenizer import load_tokenizer
-from reward_ablation.study.run_spec import ArmSpec
+from reward_ablation.spec.run import ArmSpec
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import atomic_path, sha256, write_json
 

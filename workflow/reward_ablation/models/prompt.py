@@ -8,9 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from reward_ablation.config.sections.data import Prompt as PromptSection
+from reward_ablation.config.sections.data import Prompt
 from reward_ablation.sampling.prompts import (
-    Prompt,
     render_prompt,
     split_special,
     template_variables,
@@ -38,7 +37,7 @@ def check_prompt(folder: Path, where: str, written: Prompt, variables: dict[str,
     """
     tokenizer: Any = load_tokenizer(folder, where)
     system = None if written.system is None else SYSTEM
-    prompt = PromptSection(system=system, template=written.template, chat=written.chat, date=written.date)
+    prompt = Prompt(system=system, template=written.template, chat=written.chat, date=written.date)
     rendered = render_prompt(QUESTION, prompt)
     tokenize_prompts([rendered], tokenizer, written.date, variables)
     if isinstance(rendered, list):

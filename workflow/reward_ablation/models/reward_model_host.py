@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from reward_ablation.config.secrets import with_variables
+from reward_ablation.spec.parts import ComponentSpec, MetricSpec
 from reward_ablation.study.reward_models import FUNCTION
-from reward_ablation.study.spec_parts import ComponentSpec, MetricSpec
 from reward_ablation.system.errors import StudyError
 
 #: Imported by its name, so that digests of runs and scores without a reward model do not cover it, and torch is not

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import TemplateError
 
@@ -13,26 +13,12 @@ from reward_ablation.system.errors import StudyError
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+    from reward_ablation.config.sections.data import Prompt
+
 Messages = list[dict[str, str]]
 
 #: The date that Llama 3.2's own template falls back to: the default of the config's `prompt.date`.
 DATE = "2024-07-26"
-
-
-class Prompt(Protocol):
-    """How a question becomes a prompt: the study's section `prompt`."""
-
-    @property
-    def system(self) -> str | None: ...
-
-    @property
-    def template(self) -> str: ...
-
-    @property
-    def chat(self) -> bool: ...
-
-    @property
-    def date(self) -> str: ...
 
 
 def render_prompt(question: str, prompt: Prompt) -> str | Messages:

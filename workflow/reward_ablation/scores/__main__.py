@@ -19,8 +19,8 @@ from reward_ablation.rewards.scoring import RewardFunction
 from reward_ablation.scores.models import CountsCut, load_models
 from reward_ablation.scores.requests import counting
 from reward_ablation.scores.score import score_answers
+from reward_ablation.spec.run import ScoresSpec
 from reward_ablation.study.reward_models import FUNCTION
-from reward_ablation.study.run_spec import ScoresSpec
 from reward_ablation.system.errors import StudyError, one_line_errors, storage_errors
 from reward_ablation.system.files import write_parquet
 

@@ -9,8 +9,8 @@ from typing import Any
 from reward_ablation.models.reward_model_host import RewardModels
 from reward_ablation.models.verify import verify_model
 from reward_ablation.rewards.scoring import RewardFunction, Scores
+from reward_ablation.spec.run import Device, ScoresSpec
 from reward_ablation.study.reward_models import FUNCTION
-from reward_ablation.study.run_spec import Device, ScoresSpec
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.gpus import claim_gpus
 

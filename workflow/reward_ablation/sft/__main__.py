@@ -14,8 +14,8 @@ from reward_ablation.config.trl_settings import check_version
 from reward_ablation.data.verify import verify_problems
 from reward_ablation.models.verify import verify_model
 from reward_ablation.sft.demonstrations import read_demonstrations
+from reward_ablation.spec.run import SftSpec
 from reward_ablation.study.run_folder import LOCK, SFT_WORK, WORK
-from reward_ablation.study.run_spec import SftSpec
 from reward_ablation.system.errors import one_line_errors, storage_errors
 from reward_ablation.system.exit_status import GOES_ON
 from reward_ablation.system.gpus import claim_gpus

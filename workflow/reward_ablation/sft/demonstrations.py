@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reward_ablation.sampling.prompts import Messages, render_prompt, tokenize_prompts
-from reward_ablation.study.run_spec import SftSpec
+from reward_ablation.spec.run import SftSpec
 from reward_ablation.system.errors import StudyError
 
 if TYPE_CHECKING:

@@ -21,9 +21,9 @@ from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.sft.demonstrations import tokenized
 from reward_ablation.sft.settings import sft_config
 from reward_ablation.sft.trainer import Progress, StartTrainer
+from reward_ablation.spec.run import SftSpec
 from reward_ablation.study.code_digest import module_digests
 from reward_ablation.study.core_digest import deciding_digest
-from reward_ablation.study.run_spec import SftSpec
 from reward_ablation.system.digests import read_object
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256

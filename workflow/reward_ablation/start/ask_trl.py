@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from reward_ablation.sft.settings import sft_config
-from reward_ablation.study.run_spec import Layout
+from reward_ablation.spec.run import Layout
 from reward_ablation.system.errors import StudyError, one_line_errors
 from reward_ablation.training.around.launch.processes import check_installed
 from reward_ablation.training.core.settings import grpo_config

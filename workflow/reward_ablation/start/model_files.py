@@ -12,7 +12,7 @@ from reward_ablation.models.hub import hub_errors
 from reward_ablation.sampling.context import context_of, describe_too_long, too_long
 from reward_ablation.sampling.prompts import render_prompt, tokenize_prompts
 from reward_ablation.sampling.tokenizer import load_tokenizer
-from reward_ablation.study.run_spec import EvaluateSpec, RunSpec
+from reward_ablation.spec.run import EvaluateSpec, RunSpec
 from reward_ablation.system.errors import StudyError
 from reward_ablation.training.core.problems import training_problems
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from reward_ablation.config.sections.gpu_number import PARTS, PARTS_OF_A_GPU, share_text
+from reward_ablation.spec.run import RunSpec
 from reward_ablation.start.full_check import Work
 from reward_ablation.start.internals import limit, needed_jobs, runs_here, set_limit, submits_jobs, wildcards_to_run
 from reward_ablation.start.reruns import Reruns
-from reward_ablation.study.run_spec import RunSpec
 from reward_ablation.study.study import Study
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.gpu_fractions import RUNS_ON_A_GPU

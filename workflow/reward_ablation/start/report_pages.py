@@ -18,7 +18,7 @@ import yaml
 
 from reward_ablation.analysis.registry import RULES
 from reward_ablation.config.secrets import without_secrets
-from reward_ablation.study.canonical import canonical
+from reward_ablation.spec.canonical import canonical
 from reward_ablation.study.primary import Primary, declaration_text, read_recorded
 from reward_ablation.study.shown_paths import without_places
 from reward_ablation.study.standing import as_runs_say, is_begun, standing_at_begin

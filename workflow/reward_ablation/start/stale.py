@@ -6,9 +6,9 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
+from reward_ablation.spec.canonical import key_of
 from reward_ablation.start.history import read_record
 from reward_ablation.study.answers_record import made_otherwise
-from reward_ablation.study.canonical import key_of
 from reward_ablation.study.core_digest import (
     checkpoint_code,
     command_modules,

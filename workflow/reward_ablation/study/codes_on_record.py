@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from reward_ablation.study.canonical import key_of
+from reward_ablation.spec.canonical import key_of
+from reward_ablation.spec.run import ArmSpec
 from reward_ablation.study.reward_files import whole_digest
-from reward_ablation.study.run_spec import ArmSpec
 
 
 def codes_on_record(

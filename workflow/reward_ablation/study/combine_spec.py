@@ -14,11 +14,11 @@ from reward_ablation.config.batch_sizes import BatchSizes
 from reward_ablation.config.designs import Arm
 from reward_ablation.config.sections.combine import AGGREGATION, DEFAULT_GRAM, TRL_AGGREGATIONS, CombineMethod
 from reward_ablation.config.study_config import StudyConfig
-from reward_ablation.study.canonical import normalised
+from reward_ablation.spec.canonical import normalised
+from reward_ablation.spec.parts import CombineSpec
+from reward_ablation.spec.run import ArmSpec
 from reward_ablation.study.component_ranges import range_of
 from reward_ablation.study.reward_files import function_digest
-from reward_ablation.study.run_spec import ArmSpec
-from reward_ablation.study.spec_parts import CombineSpec
 from reward_ablation.system.errors import StudyError
 
 

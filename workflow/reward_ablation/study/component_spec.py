@@ -11,8 +11,8 @@ from pydantic import ValidationError
 from reward_ablation.config.config_errors import describe
 from reward_ablation.config.sections.model import HubModel
 from reward_ablation.config.sections.training import Component
+from reward_ablation.spec.parts import ComponentSpec
 from reward_ablation.study.reward_files import function_digest
-from reward_ablation.study.spec_parts import ComponentSpec
 from reward_ablation.system.digests import folder_fingerprint
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256

@@ -20,7 +20,7 @@ from reward_ablation.study.code_digest import PACKAGE, PACKAGE_ROOT, code_digest
 AROUND = tuple(
     f"{PACKAGE}.{name}"
     for name in (
-        *("config", "study", "system", "cluster", "start", "training.around"),
+        *("config", "spec", "study", "system", "cluster", "start", "training.around"),
         *("rewards.parameters", "rewards.asking", "rewards.asynchronous", "rewards.killable_process"),
         *("models.check", "models.fetch", "models.hub", "models.verify"),
     )

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from reward_ablation.config.sections.seeds import Spending
-from reward_ablation.study.canonical import key_of
+from reward_ablation.spec.canonical import key_of
 from reward_ablation.study.primary import Contrast, declared_now
 from reward_ablation.study.standing import Since, recovered, standings, when
 from reward_ablation.system.strict_text import load_json

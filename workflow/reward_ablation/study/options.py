@@ -13,7 +13,7 @@ from typing import Any
 from reward_ablation.config.sections.launch import Launch
 from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.config.tracking import run_title, tracking_in
-from reward_ablation.study.canonical import dump, normalised
+from reward_ablation.spec.canonical import dump, normalised
 from reward_ablation.study.component_spec import divide
 from reward_ablation.study.reward_models import UsedModel
 from reward_ablation.study.run import Run

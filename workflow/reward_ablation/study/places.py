@@ -13,8 +13,8 @@ from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
+from reward_ablation.spec.canonical import dump, key_of
 from reward_ablation.study.answers_record import read_record
-from reward_ablation.study.canonical import dump, key_of
 
 #: Most spellings of a spec that are tried.
 MOST = 1000

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from reward_ablation.study.canonical import key_of
+from reward_ablation.spec.canonical import key_of
 from reward_ablation.study.core_digest import is_around, training_digest
 from reward_ablation.study.run import run_code
 

@@ -27,7 +27,8 @@ from reward_ablation.config.sections.data import SPLITS, Data, HubData, ProblemS
 from reward_ablation.config.sections.launch import Launch
 from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.rewards.arguments import OF_TRAINER
-from reward_ablation.study.canonical import dump, key_of
+from reward_ablation.spec.canonical import dump, key_of
+from reward_ablation.spec.parts import CombineSpec
 from reward_ablation.study.claim_checks import claims_of
 from reward_ablation.study.codes_on_record import codes_on_record
 from reward_ablation.study.combine_spec import combine_spec, estimate_warnings, with_trl_methods
@@ -45,7 +46,6 @@ from reward_ablation.study.run_folder import DESCRIPTION, TRASH
 from reward_ablation.study.same_arms import same_arms
 from reward_ablation.study.shown_paths import path_warnings
 from reward_ablation.study.spec import arm_spec, contents_of, evaluation_spec, study_spec
-from reward_ablation.study.spec_parts import CombineSpec
 from reward_ablation.study.study import FOLDERS, Study
 from reward_ablation.system.errors import StudyError, first_line
 from reward_ablation.system.plain_values import check_length, check_values

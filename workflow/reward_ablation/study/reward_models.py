@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from reward_ablation.study.canonical import dump, key_of
-from reward_ablation.study.spec_parts import ComponentSpec, MetricSpec
+from reward_ablation.spec.canonical import dump, key_of
+from reward_ablation.spec.parts import ComponentSpec, MetricSpec
 
 #: The component function that scores by a model.
 FUNCTION = "reward_model"

@@ -9,8 +9,8 @@ from functools import cache
 
 from reward_ablation.config.base import NAME_PATTERN
 from reward_ablation.config.sections.launch import Launch
+from reward_ablation.spec.run import ArmSpec
 from reward_ablation.study.core_digest import training_digest
-from reward_ablation.study.run_spec import ArmSpec
 
 
 @cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from reward_ablation.study.canonical import dump
+from reward_ablation.spec.canonical import dump
 
 
 def same_arms(specs: dict[str, dict[str, Any]], keys: dict[str, str]) -> list[str]:

@@ -17,12 +17,8 @@ from reward_ablation.config.sections.model import DemoModel, LocalModel, Model
 from reward_ablation.config.sections.training import Component
 from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.config.tracking import without_tracking
-from reward_ablation.study.canonical import normalised
-from reward_ablation.study.component_spec import component_spec
-from reward_ablation.study.core_digest import deciding_digest
-from reward_ablation.study.golds import demonstration_golds, evaluation_golds, training_golds
-from reward_ablation.study.run_spec import ArmSpec, EvaluateSpec, Layout, ScoresSpec, SftSpec, StudySpec, VllmSpec
-from reward_ablation.study.spec_parts import (
+from reward_ablation.spec.canonical import normalised
+from reward_ablation.spec.parts import (
     CombineSpec,
     DataSpec,
     MetricSpec,
@@ -30,6 +26,10 @@ from reward_ablation.study.spec_parts import (
     TrainDataSpec,
     without_defaults,
 )
+from reward_ablation.spec.run import ArmSpec, EvaluateSpec, Layout, ScoresSpec, SftSpec, StudySpec, VllmSpec
+from reward_ablation.study.component_spec import component_spec
+from reward_ablation.study.core_digest import deciding_digest
+from reward_ablation.study.golds import demonstration_golds, evaluation_golds, training_golds
 from reward_ablation.system.digests import folder_fingerprint
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256

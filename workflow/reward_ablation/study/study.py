@@ -11,7 +11,9 @@ from typing import Any
 from reward_ablation.config.designs import Arm
 from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.config.tracking import tracking_in
-from reward_ablation.study.canonical import canonical, dump
+from reward_ablation.spec.canonical import canonical, dump
+from reward_ablation.spec.parts import TrainDataSpec
+from reward_ablation.spec.run import EvaluateSpec, SftSpec
 from reward_ablation.study.claims import (
     Claim,
     ClaimsOnRecord,
@@ -52,7 +54,6 @@ from reward_ablation.study.primary import (
 from reward_ablation.study.reward_models import UsedModel, model_file, sources_by_key, used_models
 from reward_ablation.study.run import Run
 from reward_ablation.study.run_folder import DESCRIPTION
-from reward_ablation.study.run_spec import EvaluateSpec, SftSpec
 from reward_ablation.study.scoring import Scoring
 from reward_ablation.study.spec import (
     data_spec,
@@ -63,7 +64,6 @@ from reward_ablation.study.spec import (
     sft_spec,
     train_data_spec,
 )
-from reward_ablation.study.spec_parts import TrainDataSpec
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import write_json
 

@@ -12,10 +12,10 @@ import time
 from pathlib import Path
 
 from reward_ablation.config.trl_settings import check_version
+from reward_ablation.spec.run import RunSpec
 from reward_ablation.study.core_digest import training_digest
 from reward_ablation.study.heartbeat import STARTING, STOPPED, beat
 from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, WORK
-from reward_ablation.study.run_spec import RunSpec
 from reward_ablation.system.errors import StudyError, one_line_errors
 from reward_ablation.system.exit_status import GOES_ON
 from reward_ablation.system.files import sha256

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from reward_ablation.analysis.gradients.replay import SAME, method_of_arm, read_history, replay
-from reward_ablation.study.run_spec import ArmSpec
+from reward_ablation.spec.run import ArmSpec
 from reward_ablation.system.errors import StudyError
 
 

@@ -19,8 +19,8 @@ from reward_ablation.analysis.evaluation.seed_means import SeedMeansByMode
 from reward_ablation.analysis.statistics.contrasts import LACK_OF_FIT, Effect, effects, reach
 from reward_ablation.analysis.statistics.estimates import holm
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.study.canonical import dump
-from reward_ablation.study.run_spec import ArmSpec
+from reward_ablation.spec.canonical import dump
+from reward_ablation.spec.run import ArmSpec
 
 #: A regression is dropped where its lack of fit has a p-value below this; with few seeds the test has little power.
 DOUBTFUL_FIT = 0.2

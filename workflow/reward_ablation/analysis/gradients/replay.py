@@ -23,7 +23,7 @@ from reward_ablation.combination.of_run import CombinationOfRun
 from reward_ablation.config.batch_sizes import BatchSizes
 from reward_ablation.config.sections.combine import AGGREGATION
 from reward_ablation.gram.similarity import ALL_LAYERS
-from reward_ablation.study.run_spec import ArmSpec
+from reward_ablation.spec.run import ArmSpec
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.strict_text import load_json
 

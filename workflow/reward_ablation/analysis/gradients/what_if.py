@@ -32,7 +32,7 @@ from reward_ablation.gram.similarity import (
     without_each_prompt,
 )
 from reward_ablation.gram.store import StoredBlock, StoredGrams
-from reward_ablation.study.run_spec import ArmSpec
+from reward_ablation.spec.run import ArmSpec
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.strict_text import load_json
 

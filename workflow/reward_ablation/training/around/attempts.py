@@ -20,9 +20,9 @@ from transformers import TrainerCallback
 from reward_ablation.cluster.script import PARTS
 from reward_ablation.cluster.slurm import start_of_job
 from reward_ablation.models.device import gpu_name
+from reward_ablation.spec.run import Layout
 from reward_ablation.study.declarations import declarations
 from reward_ablation.study.run_folder import ATTEMPTS, description_of
-from reward_ablation.study.run_spec import Layout
 from reward_ablation.study.standing import DECLARATIONS
 from reward_ablation.system.files import write_json
 from reward_ablation.training.around.checkpoints import read_json

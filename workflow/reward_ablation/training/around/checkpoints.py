@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from reward_ablation.study.canonical import dump
+from reward_ablation.spec.canonical import dump
 from reward_ablation.study.core_digest import checkpoint_code
 from reward_ablation.study.run_folder import OWNER, SEAL, step_of_checkpoint
 from reward_ablation.system.errors import StudyError

@@ -25,10 +25,10 @@ from reward_ablation.models.reward_model_host import RewardModels
 from reward_ablation.models.verify import verify_model
 from reward_ablation.rewards.asking.surroundings import asking
 from reward_ablation.rewards.load import load_component
+from reward_ablation.spec.run import RunSpec
 from reward_ablation.study.core_digest import command_modules
 from reward_ablation.study.heartbeat import beat
 from reward_ablation.study.run_folder import REQUESTS, WORK, answers_of_judges
-from reward_ablation.study.run_spec import RunSpec
 from reward_ablation.system.errors import PassingError, StudyError, storage_errors
 from reward_ablation.system.files import sha256, write_json
 from reward_ablation.training.around.attempts import Attempt

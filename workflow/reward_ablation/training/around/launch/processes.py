@@ -13,9 +13,9 @@ from pathlib import Path
 
 from reward_ablation.config.sections.launch import DDP
 from reward_ablation.data.verify import verify_problems
+from reward_ablation.spec.run import Layout, RunSpec
 from reward_ablation.study.heartbeat import beat
 from reward_ablation.study.run_folder import VLLM_LOG, WORK
-from reward_ablation.study.run_spec import Layout, RunSpec
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.gpus import claim_gpus
 from reward_ablation.system.locks import Lock

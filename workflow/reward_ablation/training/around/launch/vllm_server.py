@@ -21,7 +21,7 @@ from subprocess import Popen
 from typing import Any
 
 from reward_ablation.config.grpo_settings import COMPLETION_LENGTH
-from reward_ablation.study.run_spec import RunSpec
+from reward_ablation.spec.run import RunSpec
 from reward_ablation.system.errors import PassingError, StudyError
 from reward_ablation.training.around.launch.guardian import guarded
 from reward_ablation.training.around.launch.key import KEY, RequireKey, header, new_key

@@ -1,6 +1,6 @@
 """The spec of a run: everything that decides the run's result, resolved and typed.
 
-`spec_parts` explains which fields the JSON of a spec contains.
+`parts` explains which fields the JSON of a spec contains.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 from reward_ablation.config.base import Section
 from reward_ablation.config.batch_sizes import BatchSizes
 from reward_ablation.config.sections.launch import DDP, Strategy
-from reward_ablation.study.spec_parts import (
+from reward_ablation.spec.parts import (
     CombineSpec,
     ComponentSpec,
     EvaluationSpec,

@@ -20,7 +20,7 @@ from reward_ablation.config.sections.data import HubData, KnownSource, Prompt, S
 from reward_ablation.config.sections.evaluation import Evaluation
 from reward_ablation.config.sections.model import DemoModel, HubModel
 from reward_ablation.config.sections.training import Gradients, Lora
-from reward_ablation.study.canonical import dump, key_of, normalised
+from reward_ablation.spec.canonical import dump, key_of, normalised
 from reward_ablation.system.user_functions import in_a_file
 
 #: Canonical JSON writes 1.0 as 1. A spec keeps a number as it is written there.
