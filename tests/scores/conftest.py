@@ -7,7 +7,7 @@ import pytest
 
 from reward_ablation.data.problems import PrepareSpec, prepare
 from reward_ablation.scores.__main__ import main
-from reward_ablation.study.component_spec import divide
+from reward_ablation.study.specs_of_config import divide
 
 
 class Stored:

@@ -15,7 +15,11 @@ from reward_ablation.study.code_digest import (
     code_digest,
     code_text,
     file_of_module,
+    kept_or_made,
     module_digests,
+    package_key,
+    read,
+    write,
 )
 from reward_ablation.study.core_digest import (
     STAGES,
@@ -25,7 +29,6 @@ from reward_ablation.study.core_digest import (
     present_digest,
     training_modules,
 )
-from reward_ablation.study.kept_digests import kept_or_made, package_key, read, write
 from reward_ablation.study.syntax_text import content
 
 FILES = {
@@ -224,7 +227,7 @@ def test_digests_on_disk_are_of_the_same_texts_and_whole(tmp_path):
 def test_digests_are_kept_where_python_writes_no_compiled_modules(tmp_path):
     """Images of containers set PYTHONDONTWRITEBYTECODE."""
     make = "kept_or_made('one', lambda: 'first', {'module': Path('module.py')}, Path('digests.json'))"
-    code = f"from pathlib import Path; from reward_ablation.study.kept_digests import kept_or_made; {make}"
+    code = f"from pathlib import Path; from reward_ablation.study.code_digest import kept_or_made; {make}"
     (tmp_path / "module.py").write_text("x = 1\n")
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE_ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, check=True)

@@ -9,8 +9,8 @@ from configs import CONFIG
 from reward_ablation.analysis.registry import ON_REQUEST
 from reward_ablation.combination.load import method_names
 from reward_ablation.rewards.load import component_names
-from reward_ablation.study.component_ranges import RANGES, range_of
 from reward_ablation.study.resolve import resolve
+from reward_ablation.study.reward_import import RANGES, range_of
 from reward_ablation.system.errors import StudyError
 
 BOTH = {"correctness": 1, "format": 1}

@@ -105,7 +105,7 @@ def test_the_place_decides_nothing(config, with_start, tmp_path, start):
 def test_other_content_at_the_same_place_counts(config, tmp_path, file):
     before = names(make(config, tmp_path))
     (tmp_path / file).write_text((tmp_path / file).read_text().replace("1", "3").replace("of", "for"))
-    from reward_ablation.study.spec import local_digest
+    from reward_ablation.study.specs_of_config import local_digest
     from reward_ablation.system.digests import folder_fingerprint
 
     local_digest.cache_clear()  # of one start

@@ -8,7 +8,7 @@ import pytest
 
 from endpoint import endpoint, says
 from reward_ablation.spec.canonical import canonical
-from reward_ablation.study.component_spec import divide
+from reward_ablation.study.specs_of_config import divide
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
 from reward_ablation.training.around.run import train_run

@@ -7,7 +7,7 @@ import pytest
 from reward_ablation.rewards.components.diversity import diversity
 from reward_ablation.rewards.components.majority import majority
 from reward_ablation.rewards.components.relative_length import relative_length
-from reward_ablation.study.component_ranges import range_of
+from reward_ablation.study.reward_import import range_of
 
 
 def boxed(*answers):

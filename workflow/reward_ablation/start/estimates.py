@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from reward_ablation.spec.run import Layout
 from reward_ablation.start.history import History
 from reward_ablation.study.run import Run
-from reward_ablation.study.spec import layout_of
+from reward_ablation.study.specs_of_config import layout_of
 
 #: Runs are comparable in time if they agree in these: the layout, and the share of a GPU.
 _Kind = tuple[Layout, float]

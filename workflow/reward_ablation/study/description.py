@@ -1,7 +1,8 @@
-"""The content of `study.json`: a study in summary, and its runs."""
+"""The content of `study.json`: a study in summary, its runs, and the files that it exports."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -88,3 +89,22 @@ def title_of(source: dict[str, Any], root: Path) -> str:
     path = source.get("path")
     what = source.get("id") or (shown_path(path, root) if path else source["source"])
     return f"{what} {source['split']}" if source.get("split") else str(what)
+
+
+def exported_files(layouts: Iterable[str], runs: Iterable[str], datasets: list[str]) -> list[str]:
+    """Exported files of all runs, below the results folder.
+
+    `layouts` are names of systems, and `datasets` are names of evaluation sets.
+    """
+    answers = [f"eval_{moment}_{name}.jsonl" for moment in ("before", "after") for name in datasets]
+    of_layout = {
+        "rldynamics": ["all_rewards.json"],
+        "simple_grpo": ["rollouts.jsonl", *answers, "evaluation.json"],
+    }
+    names = list(runs)
+    return [
+        f"exports/{layout}/{run}/{file}"
+        for layout in dict.fromkeys(layouts)
+        for run in names
+        for file in of_layout[layout]
+    ]

@@ -14,7 +14,7 @@ from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.spec.run import ArmSpec
 from reward_ablation.study.reward_signature import is_asynchronous
 from reward_ablation.study.run import Run
-from reward_ablation.study.spec import data_spec
+from reward_ablation.study.specs_of_config import data_spec
 from reward_ablation.system.strict_text import load_json
 from reward_ablation.system.user_functions import in_a_file
 

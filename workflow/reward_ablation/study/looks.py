@@ -8,15 +8,16 @@ before and after the change together is not controlled.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from reward_ablation.config.sections.seeds import Spending
+from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.spec.canonical import key_of
-from reward_ablation.study.primary import Contrast, declared_now
+from reward_ablation.study.primary import Contrast, Question, declared_now
 from reward_ablation.study.standing import Since, recovered, standings, when
 from reward_ablation.system.strict_text import load_json
 
@@ -203,3 +204,27 @@ def changed_text(record: Sequential) -> str:
 
 def _listed(looks: Sequence[int]) -> str:
     return ", ".join(map(str, looks))
+
+
+def looks_plan(study: StudyConfig, question: Question, keys: Mapping[str, str], evaluation: str) -> LooksPlan | None:
+    """The plan of looks; None if the config has a list of seeds.
+
+    `keys` has the key of each arm's spec. `evaluation` is the key of the evaluation's settings. Raises ValueError if
+    there is no contrast to decide, or if the config gives both looks and seeds of single arms.
+    """
+    if study.sequential is None:
+        return None
+    if not question.contrasts:
+        raise ValueError("seeds.looks: there is no contrast to decide, as the study has one arm; write a list of seeds")
+    if own := [arm for arm, seeds in study.arms.seeds.items() if seeds]:
+        raise ValueError(f"arms.seeds.{own[0]}: seeds.looks decides the seeds of each arm; take one of the two out")
+    compared = {arm for contrast in question.contrasts for arm in (contrast.arm, contrast.against)}
+    return LooksPlan(
+        looks=study.sequential.looks,
+        stop=study.sequential.stop,
+        margin=study.statistics.equivalence_margin,
+        level=round(1 - study.confidence, 9),
+        question=question.key_by_names,  # `arms` has the keys
+        evaluation=evaluation,
+        arms={arm: key for arm, key in keys.items() if arm in compared},
+    )

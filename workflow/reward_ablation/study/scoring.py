@@ -11,10 +11,10 @@ from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.spec.run import ScoresSpec
 from reward_ablation.study.code_digest import code_digest
 from reward_ablation.study.core_digest import AROUND, scoring_modules
-from reward_ablation.study.options import other_parameters, parameter_options, reward_model_options
+from reward_ablation.study.job_options import other_parameters, parameter_options, reward_model_options
 from reward_ablation.study.reward_models import UsedModel, used_models
 from reward_ablation.study.run_folder import ANSWERS_OF_JUDGES
-from reward_ablation.study.spec import scores_spec
+from reward_ablation.study.specs_of_config import scores_spec
 
 
 @dataclass(frozen=True)

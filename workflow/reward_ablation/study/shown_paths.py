@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from reward_ablation.study.spec import local_digest
+from reward_ablation.study.specs_of_config import local_digest
 from reward_ablation.system.digests import folder_fingerprint
 from reward_ablation.system.errors import StudyError
 

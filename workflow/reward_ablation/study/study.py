@@ -24,9 +24,15 @@ from reward_ablation.study.claims import (
 )
 from reward_ablation.study.code_digest import code_digest
 from reward_ablation.study.core_digest import STAGES, deciding_digest
-from reward_ablation.study.description import described_runs, diverged_runs, summary_of
-from reward_ablation.study.exported_files import exported_files
-from reward_ablation.study.job_resources import JobResources
+from reward_ablation.study.description import described_runs, diverged_runs, exported_files, summary_of
+from reward_ablation.study.job_options import (
+    JobResources,
+    launch_options,
+    other_parameters,
+    parameter_options,
+    reward_model_options,
+    tracking_options,
+)
 from reward_ablation.study.looks import (
     LooksPlan,
     Sequential,
@@ -34,13 +40,6 @@ from reward_ablation.study.looks import (
     read_recorded_looks,
     recorded_looks,
     recovered_looks,
-)
-from reward_ablation.study.options import (
-    launch_options,
-    other_parameters,
-    parameter_options,
-    reward_model_options,
-    tracking_options,
 )
 from reward_ablation.study.places import Places, base_file, demonstrations_file, training_file
 from reward_ablation.study.primary import (
@@ -55,7 +54,7 @@ from reward_ablation.study.reward_models import UsedModel, model_file, sources_b
 from reward_ablation.study.run import Run
 from reward_ablation.study.run_folder import DESCRIPTION
 from reward_ablation.study.scoring import Scoring
-from reward_ablation.study.spec import (
+from reward_ablation.study.specs_of_config import (
     data_spec,
     evaluation_spec,
     layout_of,

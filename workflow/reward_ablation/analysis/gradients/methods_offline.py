@@ -29,7 +29,7 @@ from reward_ablation.combination.grams import SOURCES, Source
 from reward_ablation.combination.load import arguments_of_method, method_names
 from reward_ablation.combination.named import named_components
 from reward_ablation.config.sections.combine import DEFAULT_GRAM
-from reward_ablation.study.component_ranges import range_of
+from reward_ablation.study.reward_import import range_of
 from reward_ablation.system.errors import StudyError
 
 #: Rounding: how near to 1 a cosine counts as 1, and up to what share of the effects their difference counts as 0.

@@ -13,8 +13,8 @@ from reward_ablation.config.batch_sizes import BatchSizes
 from reward_ablation.config.checks import second_pass_setting
 from reward_ablation.config.sections.launch import DDP
 from reward_ablation.spec.parts import ComponentSpec
-from reward_ablation.study.component_spec import contents_without_models
 from reward_ablation.study.reward_files import is_code_of
+from reward_ablation.study.specs_of_config import contents_without_models
 from reward_ablation.system.errors import StudyError
 from reward_ablation.training.around.launch.vllm_server import Engine
 from reward_ablation.training.core.dropout import find_dropout

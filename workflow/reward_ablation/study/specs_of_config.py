@@ -1,0 +1,507 @@
+"""From a config to specs. A spec holds everything that decides a result, with digests of local files and folders.
+
+In order: the study and its arms, evaluation and metrics, models and data, components, combination, and which sets of
+problems need answers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from pydantic import TypeAdapter, ValidationError
+
+from reward_ablation.combination.apply import check
+from reward_ablation.combination.load import arguments_of_method
+from reward_ablation.config.batch_sizes import BatchSizes
+from reward_ablation.config.config_errors import describe
+from reward_ablation.config.designs import Arm
+from reward_ablation.config.sections.combine import AGGREGATION, DEFAULT_GRAM, TRL_AGGREGATIONS, CombineMethod
+from reward_ablation.config.sections.data import Data, ProblemSource, WordProblems, further_columns, has_answers
+from reward_ablation.config.sections.launch import Launch
+from reward_ablation.config.sections.model import DemoModel, HubModel, LocalModel, Model
+from reward_ablation.config.sections.training import Component
+from reward_ablation.config.study_config import StudyConfig
+from reward_ablation.config.tracking import without_tracking
+from reward_ablation.spec.canonical import normalised
+from reward_ablation.spec.parts import (
+    CombineSpec,
+    ComponentSpec,
+    DataSpec,
+    MetricSpec,
+    ModelSpec,
+    TrainDataSpec,
+    without_defaults,
+)
+from reward_ablation.spec.run import ArmSpec, EvaluateSpec, Layout, ScoresSpec, SftSpec, StudySpec, VllmSpec
+from reward_ablation.study.core_digest import deciding_digest
+from reward_ablation.study.reward_files import function_digest
+from reward_ablation.study.reward_import import range_of
+from reward_ablation.system.digests import folder_fingerprint
+from reward_ablation.system.errors import StudyError
+from reward_ablation.system.files import sha256
+
+if TYPE_CHECKING:
+    from reward_ablation.rewards.parameters import Mark
+
+
+def study_spec(study: StudyConfig, root: Path) -> StudySpec:
+    """Everything that decides the results of all runs in the same way: all but weights, overrides, processes and seed.
+
+    Relative paths in the config start from `root`, in this function and in those below.
+    """
+    shared = {
+        "model": _without_place(model_spec(study.model, root)),
+        "data": {**_without_place(train_data_spec(study, root).content()), "too_long": study.data.train.too_long},
+        "prompt": study.prompt.model_dump(),
+        "components": {
+            name: without_defaults(component_spec(component, root, name))
+            for name, component in study.components.items()
+        },
+        "training": without_tracking(study.training),
+        "lora": study.lora.model_dump() if study.lora else None,
+        "gradients": study.gradients.model_dump(),
+        "keep_models": study.keep_models,
+        "sft": _without_place(sft_spec(study, root).content()) if study.sft else None,
+    }
+    return StudySpec.model_validate(normalised(shared))
+
+
+def arm_spec(
+    shared: StudySpec, arm: Arm, launch: Launch, scored: Collection[str], combine: CombineSpec | None = None
+) -> ArmSpec:
+    """The study's spec with one arm's weights, overrides and processes, but without a seed.
+
+    `shared` is the part that all arms share. Only the components in `scored`, which score the arm's completions, are
+    part of the arm's spec. `combine` is None where TRL combines the components.
+    """
+    own = {
+        "training": {**shared.training, **normalised(without_tracking(arm.training))},
+        "components": {name: component for name, component in shared.components.items() if name in scored},
+        "weights": {name: weight for name, weight in normalised(arm.weights).items() if name in scored},
+        "combine": combine,
+    }
+    return ArmSpec.model_validate({**dict(shared), **dict(layout_of(launch)), **own})
+
+
+def contents_of(shared: StudySpec, specs: dict[str, ArmSpec]) -> dict[str, dict[str, Any]]:
+    """The `content` of each arm's spec, by arm. The part that all arms share is computed only once."""
+    own = {*ArmSpec.model_fields} - {*StudySpec.model_fields} | {"training"}
+    common = shared.content()
+    contents = {}
+    for name, spec in specs.items():
+        scored = {component: common["components"][component] for component in spec.components}
+        dumped = normalised(spec.model_dump(include=own, exclude_defaults=True))
+        contents[name] = {**common, "components": scored, **dumped}
+    return contents
+
+
+def layout_of(launch: Launch) -> Layout:
+    """The device of a run, its processes, and how its rollouts are sampled."""
+    vllm = launch.vllm and VllmSpec(
+        mode=launch.vllm.mode, tensor_parallel_size=launch.vllm.tensor_parallel_size, gpus=launch.vllm.server_gpus
+    )
+    processes = 1 if launch.gpus else launch.process_count
+    return Layout(gpus=launch.gpus, processes=processes, strategy=launch.strategy, vllm=vllm)
+
+
+def evaluation_spec(study: StudyConfig) -> EvaluateSpec:
+    """Everything that decides a model's answers: the settings of evaluation, and the prompts."""
+    return EvaluateSpec.model_validate(
+        {
+            "evaluation": study.evaluation.model_dump(exclude={"metrics"}),
+            "prompt": study.prompt.model_dump(),
+            "device": "cuda" if study.launch.gpus else "cpu",
+            "chat_template_kwargs": study.training.get("chat_template_kwargs") or {},
+        }
+    )
+
+
+def scores_spec(study: StudyConfig, root: Path) -> ScoresSpec:
+    """Everything that decides the scores of answers by the study's own metrics."""
+    metrics = {
+        name: metric_spec(name, function, parameters, root)
+        for name, (function, parameters) in study.metric_functions().items()
+    }
+    return ScoresSpec(metrics=metrics, device="cuda" if study.launch.gpus else "cpu")
+
+
+def metric_spec(name: str, function: str, parameters: dict[str, Any], root: Path) -> MetricSpec:
+    """The spec of a metric of the study's own, made by `component_spec`. `name` is for the message of an error."""
+    try:
+        component = component_spec(Component(function=function, parameters=parameters), root, name)
+    except StudyError as error:
+        raise StudyError(f"evaluation.metrics.{str(error).removeprefix('components.')}") from None
+    return MetricSpec(**{field: getattr(component, field) for field in MetricSpec.model_fields})
+
+
+def _without_place(spec: Any) -> Any:
+    """A spec without the paths of files and folders whose content it has: a run does not depend on their location."""
+    if isinstance(spec, list):
+        return [_without_place(item) for item in spec]
+    if not isinstance(spec, dict):
+        return spec
+    return {key: _without_place(value) for key, value in spec.items() if not (key == "path" and "content" in spec)}
+
+
+def model_spec(model: Model, root: Path) -> dict[str, Any]:
+    """A model's source. Without a revision, with a digest: of a local folder, or of the code of the demo's model."""
+    spec = model.model_dump()
+    if isinstance(model, LocalModel):
+        spec["content"] = folder_fingerprint(root / model.path)
+    elif isinstance(model, DemoModel):
+        spec["content"] = deciding_digest("demo_model")
+    return without_defaults(TypeAdapter(ModelSpec).validate_python(spec))
+
+
+def source_spec(source: ProblemSource, root: Path) -> dict[str, Any]:
+    """A data source. Without a revision, with a digest: of a local file, or of the code that generates problems."""
+    spec = source.model_dump(exclude={"too_long"})  # decided when a run starts, not when the set is prepared
+    if isinstance(source, WordProblems):
+        spec["content"] = deciding_digest("word_problems")
+    elif source.path is not None:
+        spec["content"] = local_digest(root / source.path)
+    return spec
+
+
+def data_spec(study: StudyConfig, source: ProblemSource, root: Path) -> DataSpec:
+    """An evaluation set's source and checks."""
+    golds = evaluation_golds(study, root)
+    return DataSpec.model_validate(
+        {"source": source_spec(source, root), "duplicates": study.data.duplicates, "golds": golds}
+    )
+
+
+def train_data_spec(study: StudyConfig, root: Path) -> TrainDataSpec:
+    """The training set's source and checks."""
+    return checked_data_spec(study.data, study.data.train, root, training_golds(study, root))
+
+
+def checked_data_spec(data: Data, source: ProblemSource, root: Path, golds: bool) -> TrainDataSpec:
+    """The spec of a set to train on, with its checks, such as for questions that evaluation sets have too.
+
+    The evaluation sets are part of the spec only if their questions are dropped from training. `golds` says whether
+    problems need answers.
+    """
+    others = data.evaluation.values() if data.overlap == "drop" else []
+    return TrainDataSpec.model_validate(
+        {
+            "source": source_spec(source, root),
+            "duplicates": data.duplicates,
+            "overlap": data.overlap,
+            "apart_from": [source_spec(other, root) for other in others],
+            "golds": golds,
+        }
+    )
+
+
+def sft_data_spec(study: StudyConfig, root: Path) -> TrainDataSpec:
+    """The demonstrations' source and checks. The checks are the same as for the training set."""
+    assert study.sft
+    return checked_data_spec(study.data, study.sft.data, root, demonstration_golds(study))
+
+
+def sft_spec(study: StudyConfig, root: Path) -> SftSpec:
+    """Everything that decides the supervised start, except the model that it starts from."""
+    assert study.sft
+    return SftSpec.model_validate(
+        {
+            **study.sft.model_dump(exclude={"data", "completion"}),
+            "completion": study.sft.templates,
+            "data": sft_data_spec(study, root).content(),
+            "prompt": study.prompt.model_dump(),
+            "device": "cuda" if study.launch.gpus else "cpu",
+            "chat_template_kwargs": study.training.get("chat_template_kwargs") or {},
+        }
+    )
+
+
+@cache
+def local_digest(path: Path) -> str:
+    """SHA-256 of a local data file. A missing file is a StudyError."""
+    if not os.path.isfile(path):  # Path.is_file raises where a name is too long
+        raise StudyError(f"data: {path}: no such file; give the path of a JSON, JSONL, CSV or Parquet file")
+    return sha256(path)
+
+
+class Divided(NamedTuple):
+    """A component's parameters, divided by whether they are part of the spec."""
+
+    deciding: dict[str, Any]  # parameters in the spec
+    others: dict[str, Any]  # parameters that are not in the spec
+    contents: dict[str, str]  # digests of the files and folders that parameters name, by parameter
+
+
+def component_spec(component: Component, root: Path, name: str) -> ComponentSpec:
+    """The spec of a component. Relative paths start from the root.
+
+    The spec contains a user's file as a digest of the file's syntax tree and of the trees of the files that it imports.
+    It contains a function of an installed module as a digest of the files of its package. It contains a parameter that
+    names a file or a folder as a digest of the content. It leaves out a parameter that decides no score: see
+    `rewards.parameters`.
+
+    Raises StudyError, with the component's `name` in the message, if a file is missing or a parameter is not as it
+    should be.
+    """
+    spec = ComponentSpec.model_validate(component.model_dump(exclude={"scored"}))
+    try:
+        divided = divide(spec.function, spec.parameters, root)
+        code = function_digest(spec.function, root)
+    except StudyError as error:
+        raise StudyError(f"components.{name}: {str(error).removeprefix('components: ')}") from None
+    own: dict[str, Any] = {"parameters": divided.deciding, "contents": divided.contents, "code": code}
+    return spec.model_copy(update={name: value for name, value in own.items() if value is not None})
+
+
+def divide(function: str, parameters: dict[str, Any], root: Path, marks: dict[str, Mark] | None = None) -> Divided:
+    """Divide a component's parameters by their markers. Relative paths start from the root.
+
+    `marks` are the markers, if they are known; else those that planning reads, which imports no user's file. Raises
+    StudyError if a file or folder that a parameter names is missing, or if an environment variable holds its path.
+    """
+    from reward_ablation.study.reward_import import planned_marks  # here, because it imports the grader
+
+    marks = _present_marks(planned_marks(function, root) if marks is None else marks, parameters)
+    deciding = {name: value for name, value in parameters.items() if name not in marks}
+    others = {name: value for name, value in parameters.items() if name in marks}
+    contents = {name: _content(name, value, marks[name], root) for name, value in others.items() if value is not None}
+    return Divided(deciding, others, {name: digest for name, digest in contents.items() if digest})
+
+
+def _content(name: str, value: Any, mark: Mark, root: Path) -> str | None:
+    """Digest of the file or folder that a parameter names; None for a parameter that decides no score."""
+    from reward_ablation.rewards.parameters import Mark  # here, because its package imports the grader
+
+    if mark is Mark.NOT_IN_SPEC:
+        return None
+    if not isinstance(value, str):
+        raise StudyError(f"components: {name}: give the path in the config: the content there decides the runs' keys")
+    return _digest(root / value, mark, f"components: {name}: {value}")
+
+
+def _present_marks(marks: dict[str, Mark], parameters: dict[str, Any]) -> dict[str, Mark]:
+    """Markers of a component's parameters, but none of a hub model, since the spec has its name and commit."""
+    from reward_ablation.rewards.parameters import Mark  # here, because its package imports the grader
+
+    revision = parameters.get("revision")
+    if revision is None:
+        return marks
+    for name in [name for name, mark in marks.items() if mark is Mark.MODEL and name in parameters]:
+        try:
+            HubModel(id=parameters[name], revision=revision)
+        except ValidationError as error:
+            raise StudyError(f"components: {name}: {describe(error, {}).partition(': ')[2]}") from None
+    return {name: mark for name, mark in marks.items() if mark is not Mark.MODEL}
+
+
+def contents_without_models(function: str, parameters: dict[str, Any], root: Path) -> dict[str, str]:
+    """The `contents` of `divide`, without folders of models. For a job, which imports the user's file anyway."""
+    from reward_ablation.rewards.load import marks_of_component  # here, because it imports the grader
+    from reward_ablation.rewards.parameters import Mark
+
+    marks = marks_of_component(function, root)
+    others = {name: value for name, value in parameters.items() if marks.get(name) is not Mark.MODEL}
+    return divide(function, others, root, marks).contents
+
+
+def _digest(path: Path, mark: Mark, where: str) -> str:
+    """Digest of a file or folder."""
+    from reward_ablation.rewards.parameters import Mark  # here, because its package imports the grader
+
+    if mark is Mark.FILE:
+        if not os.path.isfile(path):  # Path.is_file raises where a name is too long
+            raise StudyError(f"{where}: no such file; a relative path starts from the study's folder")
+        return sha256(path)
+    if not os.path.isdir(path) and mark is Mark.MODEL:
+        raise StudyError(
+            f"{where}: no such folder; for a model from the hub give `revision` too, the full hash of a commit"
+        )
+    if not os.path.isdir(path):
+        raise StudyError(f"{where}: no such folder; a relative path starts from the study's folder")
+    if not os.path.isfile(path / "config.json"):
+        raise StudyError(f"{where}: no config.json; give a folder with a saved transformers model")
+    return folder_fingerprint(path)
+
+
+def with_trl_methods(study: StudyConfig, arm: Arm) -> Arm:
+    """An arm with TRL's setting in place of `combine: weighted_sum` or `combine: gdpo`.
+
+    Its runs are therefore the runs of an arm with that setting. Raises ValueError (`combine: ...`) if the method has a
+    parameter, because TRL's own methods have none.
+    """
+    if arm.combine is None or arm.combine.method not in TRL_AGGREGATIONS:
+        return arm
+    method = arm.combine
+    extra = [*method.parameters, *(["gram"] if method.gram else [])]
+    if extra:
+        raise ValueError(f"combine: {method.method}: unknown parameter {extra[0]!r}; TRL's own method has none")
+    training = {**arm.training, AGGREGATION: TRL_AGGREGATIONS[method.method]}
+    if method.method == "weighted_sum" and AGGREGATION not in study.training:
+        training = {name: value for name, value in arm.training.items() if name != AGGREGATION}  # TRL's default
+    return arm.model_copy(update={"training": training, "combine": None})
+
+
+def combine_spec(study: StudyConfig, arm: Arm, root: Path, processes: int) -> CombineSpec | None:
+    """The spec of an arm's method of combination; None where TRL combines the components.
+
+    `processes` is the number of processes of the arm's runs. Raises ValueError (`combine: ...`) if the method is
+    unknown or refuses a parameter, if it needs the range of a component whose range is not known, or if a setting
+    conflicts with it.
+    """
+    method = arm.combine
+    if method is None:
+        return None
+    named = method.named(study.components)
+    names = tuple(name for name in study.components if arm.weights[name] or name in named)
+    weights = [arm.weights[name] for name in names]
+    try:
+        context = arguments_of_method(method.method, root).context
+        gram = _gram(method, "gram" in context)
+        check_settings({**study.training, **arm.training}, study.gradients.every, gram, processes)
+        known = _bounds(study, names, root) if "bounds" in context else {}
+        bounds = np.array([known.get(name, (np.nan, np.nan)) for name in names])
+        check(method.method, method.parameters, names, weights, bounds, root)
+    except StudyError as error:
+        raise ValueError(f"combine: {error}") from None
+    spec = CombineSpec(
+        method=method.method,
+        parameters=normalised(method.parameters),
+        components=named,
+        gram=gram,
+        bounds=normalised(known),
+    )
+    return spec.model_copy(update={"code": function_digest(spec.method, root)})
+
+
+def estimate_warnings(specs: Mapping[str, ArmSpec]) -> list[str]:
+    """A warning about arms whose method decides a step by products of gradients that are in part estimates."""
+    arms = []
+    for name, spec in specs.items():
+        sizes = BatchSizes.of(spec.training, spec.process_count)
+        if spec.combine and spec.combine.gram == "same_step" and sizes.completions > sizes.micro_batch:
+            arms.append(name)
+    if not arms:
+        return []
+    return [
+        f"combine (arm {', '.join(arms)}): gram: same_step estimates the products between a step's micro-batches for "
+        "parameters of more than 65,521 numbers, which moved weights by up to 0.0007 where it was measured; with one "
+        "micro-batch a step, in one process, they are exact"
+    ]
+
+
+def _gram(method: CombineMethod, uses_gradients: bool) -> Any:
+    if method.gram and not uses_gradients:
+        raise StudyError(f"gram: {method.method} uses no gradients; leave gram out")
+    return (method.gram or DEFAULT_GRAM) if uses_gradients else None
+
+
+def _bounds(study: StudyConfig, names: tuple[str, ...], root: Path) -> dict[str, list[float]]:
+    """Lowest and highest score of each component in `names` whose range is known."""
+    bounds = {}
+    for name in names:
+        component = study.components[name]
+        score_range = range_of(component.function, component.parameters, root)
+        if score_range:
+            bounds[name] = [*score_range]
+    return bounds
+
+
+def check_settings(training: dict[str, Any], every: int, gram: str | None, processes: int) -> None:
+    """Refuse settings of TRL that a method of combination replaces, and a method whose gradients are not measured.
+
+    `every` is the config's `gradients.every`, and `gram` the method's; None for a method that uses no gradients.
+    """
+    if training.get("num_generations") == 1:
+        raise StudyError("training.num_generations: 1 leaves nothing to compare within a group; set 2 or more")
+    for name, ordinary in (("scale_rewards", ("group", True)), (AGGREGATION, ("sum_then_normalize",))):
+        if name in training and training[name] not in ordinary:
+            raise StudyError(f"the method replaces training.{name}: {training[name]}; leave one of the two out")
+    if gram and not every:
+        raise StudyError("the method uses gradients, and the study measures none; set gradients.every: 1")
+    sizes = BatchSizes.of(training, processes)
+    if gram == "same_step" and not sizes.for_one_step:
+        setting = "num_iterations" if sizes.iterations != 1 else sizes.setting
+        raise StudyError(
+            "gram: same_step uses the gradients of one step's completions, and here steps and generations differ; "
+            f"leave training.{setting} out, or set gram: previous"
+        )
+
+
+def training_golds(study: StudyConfig, root: Path) -> bool:
+    """Whether training problems need answers.
+
+    A kind of source that earlier versions accepted always needs answers, so that the keys of its runs stay. A source
+    with further columns, or one declared without answers, needs answers only if a component asks for them.
+    """
+    return _always_had_golds(study.data.train) or bool(asking_components(study, root))
+
+
+def evaluation_golds(study: StudyConfig, root: Path) -> bool:
+    """Whether problems of evaluation sets need answers."""
+    return study.evaluation.answer_format is not None or bool(asking_metrics(study, root))
+
+
+def demonstration_golds(study: StudyConfig) -> bool:
+    """Whether demonstrations of the supervised start need answers. Some sources always do, as in `training_golds`."""
+    assert study.sft
+    return _always_had_golds(study.sft.data) or any("{answer}" in template for template in study.sft.templates)
+
+
+def asking_components(study: StudyConfig, root: Path) -> list[str]:
+    """Names of the components that ask for the column `answer`."""
+    from reward_ablation.study.reward_import import planned_arguments  # here, because it imports the grader
+
+    further = further_columns(study.data.train)
+    return [
+        name
+        for name, component in study.components.items()
+        if "answer" in planned_arguments(component.function, component.parameters, root, further).asked
+    ]
+
+
+def asking_metrics(study: StudyConfig, root: Path) -> list[str]:
+    """Names of the study's own metrics that ask for the column `answer`."""
+    from reward_ablation.study.reward_import import planned_arguments  # here, because it imports the grader
+
+    further = [column for source in study.data.evaluation.values() for column in further_columns(source)]
+    return [
+        name
+        for name, (function, parameters) in study.metric_functions().items()
+        if "answer" in planned_arguments(function, parameters, root, further).asked
+    ]
+
+
+def check_answers(study: StudyConfig, root: Path) -> None:
+    """Refuse data without answers if a component, a metric or a template needs answers.
+
+    The error is a ValueError: `key: what is wrong; what to do`.
+    """
+    if not has_answers(study.data.train) and (asking := asking_components(study, root)):
+        raise ValueError(
+            f"data.train: {_without_answers(study.data.train)}, and components.{asking[0]} asks for them; take the "
+            "component out, or train on data with answers"
+        )
+    for name, source in study.data.evaluation.items():
+        if evaluation_golds(study, root) and not has_answers(source):
+            asking = asking_metrics(study, root) if study.evaluation.answer_format is None else []
+            key = f"metrics.{asking[0]}" if asking else "answer_format"
+            raise ValueError(
+                f"data.evaluation.{name}: {_without_answers(source)}, and evaluation.{key} grades by them; "
+                f"leave {key} out, or evaluate on data with answers"
+            )
+    if study.sft and not has_answers(study.sft.data) and demonstration_golds(study):
+        raise ValueError(
+            f"sft.data: {_without_answers(study.sft.data)}, and a template of sft.completion has {{answer}}; use "
+            "{solution} or {working}"
+        )
+
+
+def _always_had_golds(source: ProblemSource) -> bool:
+    return has_answers(source) and not further_columns(source)
+
+
+def _without_answers(source: ProblemSource) -> str:
+    return "columns.answer is null" if source.source == "file" else f"{source.source} has no answers"
