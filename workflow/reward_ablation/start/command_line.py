@@ -88,20 +88,28 @@ def plan(
     slurm: Annotated[bool, typer.Option("--slurm", help="Check the jobs for Slurm, not for this machine.")] = False,
     offline: Annotated[bool, typer.Option("--offline", help="Do not ask the hub.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Check the config alone; run no code of rewards.")] = False,
+    adopt: Annotated[
+        Path | None, typer.Option(metavar="RESULTS", help="First take over finished runs of another results folder.")
+    ] = None,
 ) -> None:
     """Print what a start would do, why, and for how long.
 
     Then check all that a start or its jobs would refuse: data, prompts, models, GPUs, room on the disk, TRL's rules,
     and one call of each reward. The exit status is 1 where anything is refused.
     """
+    from reward_ablation.start import adopt as taking_over
     from reward_ablation.start.plan import plan_of
     from reward_ablation.start.plan_text import plan_text
     from reward_ablation.start.prune import trash_lines
 
     decisions = decided(opened(files, config, submits=slurm), any_code)
+    if adopt is not None:
+        print(f"{taking_over.adopt(adopt, decisions)}\n")
+        decisions = decided(opened(files, config, submits=slurm), any_code)
     planned = plan_of(decisions)
     print(plan_text(planned))
-    for line in trash_lines(decisions.study, [each.run.name for each in planned.training]):
+    lines = trash_lines(decisions.study, [each.run.name for each in planned.training])
+    for line in [*lines, *taking_over.elsewhere_lines(decisions)]:
         print(line)
     if not quick:
         _check(decisions, slurm, offline)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from pathlib import Path
 from typing import Any
 
 from reward_ablation.start.history import read_record
@@ -29,11 +30,11 @@ _EMPTY_FILE = hashlib.sha256().hexdigest()
 
 
 class Damage:
-    """Finds the damaged files among a study's results."""
+    """Finds the damaged files among a study's results, or among those in another folder."""
 
-    def __init__(self, study: Study):
+    def __init__(self, study: Study, results: Path | None = None):
         self.study = study
-        self.root = study.root / study.config.root
+        self.root = results or study.root / study.config.root
 
     def of_run(self, name: str, record: dict[str, Any], with_models: bool = False) -> str | None:
         """The first damaged file of a run and the number of others, in words; None where no file is damaged."""

@@ -1,0 +1,134 @@
+"""Finished runs of other results folders: named by the plan, and taken over on request."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+
+import pytest
+
+from reward_ablation.start.adopt import adopt, elsewhere_lines, finished_in
+from reward_ablation.start.decide import Decisions
+from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, RECORD, WORK
+from reward_ablation.system.errors import StudyError
+from reward_ablation.system.locks import take
+
+from .test_decide import left  # noqa: F401
+
+
+@pytest.fixture
+def other(left):  # noqa: F811
+    """The results of the finished study under another name, beside the results folder, which is empty."""
+    other = left.root.with_name("renamed")
+    left.root.rename(other)
+    return other
+
+
+def change(path, **changes):
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def files_of(folder):
+    return {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_study_that_takes_over_its_runs_makes_nothing(left, other):  # noqa: F811
+    before = {name: path.read_bytes() for name, path in files_of(other).items()}
+    [line] = elsewhere_lines(Decisions(left.study))
+    assert line.startswith("4 of these runs are finished in ")
+    assert line.endswith("renamed")
+    assert adopt(other, Decisions(left.study)) == f"took over 4 finished runs from {other}"
+    after = Decisions(left.study)
+    assert not [each for each in after.runs.values() if each.trains]
+    assert (after.evaluations, after.scorings, after.missing_inputs) == ([], [], {})
+    assert elsewhere_lines(after) == []
+    assert {name: path.read_bytes() for name, path in files_of(other).items()} == before
+    own = files_of(left.root)
+    assert all(os.path.samefile(path, other / name) for name, path in own.items())
+    expected = {name for name in before if name.startswith("runs/") and not name.endswith(LOCK)}
+    assert {name for name in own if name.startswith("runs/")} == expected
+
+
+def test_files_are_copied_where_there_are_no_links(left, other, monkeypatch):  # noqa: F811
+    def no_links(*_, **__):
+        raise OSError(18, "Invalid cross-device link")
+
+    monkeypatch.setattr(os, "link", no_links)
+    adopt(other, Decisions(left.study))
+    assert not any(each.trains for each in Decisions(left.study).runs.values())
+    shutil.rmtree(other)
+    assert not any(each.trains for each in Decisions(left.study).runs.values())
+
+
+def first(other, pattern):
+    return min(other.glob(pattern))
+
+
+@pytest.mark.parametrize(
+    ("happens", "why"),
+    [
+        (lambda run: change(run / RECORD, code="old"), "training code changed"),
+        (lambda run: change(run / RECORD, seed=7), "its run.json is of another config"),
+        (lambda run: (run / "model" / "model.safetensors").write_text("cut"), "model/model.safetensors has 3 bytes"),
+        (lambda run: (run / "rollouts.parquet").unlink(), "rollouts.parquet is missing"),
+    ],
+)
+def test_a_run_that_a_start_would_not_keep_is_not_taken_over(left, other, happens, why):  # noqa: F811
+    runs = sorted(other.glob("runs/*/*"))
+    happens(runs[0])
+    assert len(finished_in(other, Decisions(left.study))) == 3
+    for run in runs[1:]:
+        (run / RECORD).unlink()
+    with pytest.raises(StudyError, match=rf"--adopt .*: nothing to take over; runs/.*: {why}"):
+        adopt(other, Decisions(left.study))
+    assert not left.root.exists()
+
+
+def test_what_is_here_is_never_replaced(left, other):  # noqa: F811
+    shutil.copytree(other, left.root)
+    damaged = first(left.root, "runs/*/seed0/rollouts.parquet")
+    damaged.write_text("damaged")
+    with pytest.raises(StudyError, match="nothing to take over"):
+        adopt(other, Decisions(left.study))
+    assert damaged.read_text() == "damaged"
+
+
+def test_a_run_that_is_being_trained_is_left_alone(left, other):  # noqa: F811
+    run = min(left.study.runs)
+    (left.root / "runs" / run).mkdir(parents=True)
+    lock = take(left.root / "runs" / run / LOCK)
+    assert adopt(other, Decisions(left.study)).startswith("took over 3 finished runs")
+    lock.release()
+    assert not (left.root / "runs" / run / RECORD).exists()
+
+
+def test_links_and_unfinished_work_are_not_taken_over(left, other, tmp_path):  # noqa: F811
+    run = first(other, "runs/*/seed0")
+    (tmp_path / "secret").write_text("secret")
+    (run / "link").symlink_to(tmp_path / "secret")
+    (run / WORK).mkdir(exist_ok=True)
+    (run / WORK / "owner.json").write_text("{}")
+    adopt(other, Decisions(left.study))
+    here = left.root / run.relative_to(other)
+    assert (here / RECORD).exists()
+    assert not (here / "link").exists()
+    assert not (here / WORK).exists()
+
+
+@pytest.mark.parametrize(
+    ("folder", "why"),
+    [("nowhere", "has no folder `runs`"), ("results", "own results folder"), ("empty", "no finished")],
+)
+def test_another_folder_is_refused_in_one_line(left, tmp_path, folder, why):  # noqa: F811
+    (tmp_path / "empty" / "runs").mkdir(parents=True)
+    named = left.root if folder == "results" else tmp_path / folder
+    with pytest.raises(StudyError, match=why):
+        adopt(named, Decisions(left.study))
+
+
+def test_an_interrupted_taking_over_goes_on(left, other):  # noqa: F811
+    adopt(other, Decisions(left.study))
+    for record in (*left.root.glob(f"runs/*/*/{RECORD}"), *left.root.glob(f"runs/*/*/{HIDDEN_RECORD}")):
+        record.unlink()
+    assert adopt(other, Decisions(left.study)).startswith("took over 4 finished runs")

@@ -1,0 +1,142 @@
+"""Runs that the study needs and that are finished in another results folder: named by the plan, taken over on request.
+
+Equal keys make equal runs, and the records say by which code and inputs. A study that was renamed, copied in part, or
+run from another checkout is therefore not trained again.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from reward_ablation.start.damage import Damage
+from reward_ablation.start.decide import Decisions
+from reward_ablation.start.history import is_held, read_record
+from reward_ablation.start.stale import stale_because
+from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, RECORD, WORK
+from reward_ablation.system.errors import StudyError
+
+#: Written last, so that a run whose taking over was interrupted is not finished.
+_LAST = (HIDDEN_RECORD, RECORD)
+
+
+def siblings(decisions: Decisions) -> list[Path]:
+    """Other folders with runs in the folder that the results folder lies in."""
+    own = decisions.root.resolve()
+    try:
+        with os.scandir(own.parent) as entries:
+            folders = [Path(entry.path) for entry in entries if entry.is_dir() and entry.name != own.name]
+    except OSError:
+        return []
+    return sorted(folder for folder in folders if (folder / "runs").is_dir())
+
+
+def finished_in(results: Path, decisions: Decisions) -> dict[str, Path]:
+    """Folders of runs that a start would train, without a record here and finished in other results, by their names.
+
+    Such a run has the same spec and seed, was made by code and inputs that count as today's, and has all its files.
+    """
+    return {name: folder for name, folder, why_not in _of_equal_keys(results, decisions) if not why_not}
+
+
+def _of_equal_keys(results: Path, decisions: Decisions) -> Iterator[tuple[str, Path, str | None]]:
+    """Name, folder in other results, and why it is of no use, of each run of an equal key that is missing here."""
+    there = decisions.history.records
+    wanted = {name: each.run for name, each in decisions.runs.items() if each.trains and name not in there}
+    of_key: dict[str, list[Path]] = {}
+    for folder in sorted((results / "runs").glob("*-*")) if wanted else ():
+        of_key.setdefault(folder.name.rpartition("-")[2], []).append(folder)
+    for name, run in wanted.items():
+        for folder in of_key.get(run.key, ()):
+            seed = folder / f"seed{run.seed}"
+            if record := read_record(seed):
+                why_not = stale_because(record, run, decisions.present)
+                damage = Damage(decisions.study, results).of_run(f"{folder.name}/{seed.name}", record)
+                yield name, seed, why_not or damage
+
+
+def elsewhere_lines(decisions: Decisions) -> list[str]:
+    """A line for each sibling folder that has finished runs which a start would train, with what takes them over."""
+    lines = []
+    for results in siblings(decisions):
+        if number := len(finished_in(results, decisions)):
+            shown = os.path.relpath(results)
+            lines.append(
+                f"{number} of these runs {'is' if number == 1 else 'are'} finished in {shown}: "
+                f"to take {'it' if number == 1 else 'them'} over, add --adopt {shown}"
+            )
+    return lines
+
+
+def adopt(results: Path, decisions: Decisions) -> str:
+    """Take over finished runs of other results, with their inputs and answers. Returns a line that says how many.
+
+    Nothing that exists is replaced. The files are hard links, or copies where the file system has no links.
+
+    Raises StudyError if the folder has no run that the study needs.
+    """
+    if not (results / "runs").is_dir():
+        raise StudyError(f"--adopt {results}: has no folder `runs`; name a results folder of finished runs")
+    if results.resolve() == decisions.root.resolve():
+        raise StudyError(f"--adopt {results}: this is the study's own results folder; name another one")
+    if not finished_in(results, decisions):
+        reasons = [
+            f"{folder.relative_to(results)}: {why_not}" for _, folder, why_not in _of_equal_keys(results, decisions)
+        ]
+        why = reasons[0] if reasons else "no finished run there has the key of a run that this study would train"
+        raise StudyError(f"--adopt {results}: nothing to take over; {why}")
+    for file in decisions.missing_inputs:
+        _take_input(results, decisions.root, file)
+    found = finished_in(results, Decisions(decisions.study))  # with these inputs
+    taken = {}
+    for name, folder in found.items():
+        if not is_held(decisions.root / "runs" / name / LOCK):  # else a process trains the run now
+            _take_folder(folder, decisions.root / "runs" / name)
+            taken[name] = folder.relative_to(results / "runs")
+    for made in (decisions.study.answers_folder, decisions.study.scores_folder):
+        for name, folder in {"base": "base", **taken}.items() if made else ():
+            _take_folder(results / made / folder, decisions.root / made / name)
+    return f"took over {len(taken)} finished run{'' if len(taken) == 1 else 's'} from {results}"
+
+
+def _take_input(results: Path, own: Path, file: str) -> None:
+    """Take over a model's folder, or a set with its record, if the other results have it."""
+    if not (results / file).is_file():
+        return
+    if file.startswith("models/"):
+        _take_folder((results / file).parent, (own / file).parent, last=(Path(file).name,))
+    else:
+        record = str(Path(file).with_suffix(".json"))
+        for each in (record, file):
+            _take(results / each, own / each)
+
+
+def _take_folder(source: Path, target: Path, last: tuple[str, ...] = _LAST) -> None:
+    """Take over the regular files of a folder, but no unfinished work, and the files named `last` at the end."""
+    for file in sorted(_files_below(source), key=lambda file: (file in last, file)):
+        _take(source / file, target / file)
+
+
+def _files_below(folder: Path) -> Iterator[str]:
+    """Regular files below a folder, relative to it. Links are not followed: they may lead anywhere."""
+    for above, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if name != WORK and not name.endswith(".tmp")]
+        for name in files:
+            path = os.path.join(above, name)
+            if name != LOCK and not os.path.islink(path):
+                yield os.path.relpath(path, folder)
+
+
+def _take(source: Path, target: Path) -> None:
+    """Link or copy a file, if it is there and the target is not."""
+    if target.exists() or not source.is_file():
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except OSError:  # another file system, or one without links
+        partial = target.with_name(f".{target.name}.tmp")
+        shutil.copy2(source, partial)
+        partial.replace(target)
