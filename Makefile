@@ -101,8 +101,8 @@ gallery: $(READY) ## Draw the pictures of docs/gallery.md and the README anew, f
 	$(BIN)/python docs/tools/report_picture.py results/demo/tables/overview.html
 
 schemas: $(READY) ## Generate the JSON schemas and docs/config_keys.md from the config models and TRL
-	$(BIN)/python -m reward_ablation.config.schemas
-	$(BIN)/python -m reward_ablation.config.reference
+	$(BIN)/python docs/tools/schemas.py
+	$(BIN)/python docs/tools/config_keys.py
 
 lock: $(READY) ## Resolve pyproject.toml into envs/cpu.txt and envs/gpu.txt
 	UV=$(BIN)/uv envs/lock.sh

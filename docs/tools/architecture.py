@@ -38,15 +38,15 @@ COLUMNS = {
     "training": 3.5,
     "cluster": 3,
     "models": 2,
-    "data": 3,
+    "data": 3.5,
     "sampling": 0,
     "study": 2,
-    "combination": 2,
-    "rewards": 3,
-    "gram": 2,
+    "combination": 3,
+    "rewards": 3.5,
+    "gram": 1.2,
     "spec": 2,
     "config": 3,
-    "system": 2,
+    "system": 0,
 }
 #: Pixels between two columns and between two rows, and the size of a box.
 COLUMN, ROW, WIDTH, HEIGHT = 132, 60, 112, 32

@@ -1,24 +1,28 @@
 """The pages on the config's keys name all keys of the models."""
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
 
-from reward_ablation.config import reference
-from reward_ablation.config.schemas import config_schema
+sys.path.insert(0, str(Path(__file__).parents[2] / "docs" / "tools"))
+
+import config_keys
+
+from schemas import config_schema
 
 README = Path(__file__).parents[2] / "config" / "README.md"
 SCHEMA = config_schema()
 SECTIONS = {
     "StudyConfig": SCHEMA,
-    **{name: of for name, of in SCHEMA["$defs"].items() if name not in reference.TRL_CONFIG_OF},
+    **{name: of for name, of in SCHEMA["$defs"].items() if name not in config_keys.TRL_CONFIG_OF},
 }
 
 
 def test_the_page_of_keys_is_that_of_the_models():
-    text = reference.PAGE.read_text()
-    assert reference.page(text) == text, "run `make schemas`"
+    text = config_keys.PAGE.read_text()
+    assert config_keys.page(text) == text, "run `make schemas`"
     assert text.startswith("# All keys\n")
 
 
@@ -29,7 +33,7 @@ def test_the_page_of_keys_and_the_explained_config_have_every_key(section):
     code = " ".join([*re.findall(r"`([^`\n]+)`", text), *re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)])
     explained = {*re.findall(r"[a-z_]\w*", code)}
     listed = {
-        path.rpartition(".")[2] for path in re.findall(r"^\| `([^`]+)`", reference.PAGE.read_text(), re.MULTILINE)
+        path.rpartition(".")[2] for path in re.findall(r"^\| `([^`]+)`", config_keys.PAGE.read_text(), re.MULTILINE)
     }
     for key in SECTIONS[section]["properties"]:
         assert key in listed
@@ -37,7 +41,7 @@ def test_the_page_of_keys_and_the_explained_config_have_every_key(section):
 
 
 def test_types_and_defaults_are_in_words():
-    rows = dict(re.findall(r"^\| `([^`]+)` \| (.+ \| .+) \| .+ \|$", reference.PAGE.read_text(), re.MULTILINE))
+    rows = dict(re.findall(r"^\| `([^`]+)` \| (.+ \| .+) \| .+ \|$", config_keys.PAGE.read_text(), re.MULTILINE))
     assert rows["seeds"] == "list of integer ≥ 0 or section | required"
     assert rows["model.revision"] == "commit | required"
     assert rows["launch.gpus"] == "integer ≥ 0 or number ≥ 0.12, ≤ 0.5 or `auto` | `1`"
@@ -47,11 +51,11 @@ def test_types_and_defaults_are_in_words():
 
 
 def test_a_section_in_several_places_names_all_of_them():
-    text = reference.PAGE.read_text()
+    text = config_keys.PAGE.read_text()
     assert "\nThe same keys: `data.evaluation.<name>`, `sft.data`.\n" in text
     assert "\nThe same keys: `arms.arms.<name>.launch.vllm`, `arms.extra.<name>.launch.vllm`.\n" in text
 
 
 def test_a_key_without_a_description_is_an_error():
     with pytest.raises(KeyError, match=r"Lora\.new"):
-        reference.description_of("Lora", "new", {"type": "integer"})
+        config_keys.description_of("Lora", "new", {"type": "integer"})

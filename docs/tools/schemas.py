@@ -1,6 +1,6 @@
 """Generate the JSON schemas: of the settings of TRL's trainers, and of the whole config for editors.
 
-Run as `python -m reward_ablation.config.schemas` (`make schemas`). Imports TRL only when run.
+Run as `python docs/tools/schemas.py` (`make schemas`). Imports TRL only when run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.config.trl_settings import SFT, TrlSettings, schema_in
 
 ALL_SETTINGS = (GRPO, SFT)
-CONFIG_FILE = Path(__file__).parents[2] / "schemas" / "config.schema.json"
+WORKFLOW = Path(__file__).parents[2] / "workflow"
+CONFIG_FILE = WORKFLOW / "schemas" / "config.schema.json"
 
 _JSON_TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", dict: "object", list: "array"}
 
@@ -84,7 +85,7 @@ def as_text(schema: dict[str, Any]) -> str:
 
 if __name__ == "__main__":
     for settings in ALL_SETTINGS:
-        Path(__file__).with_name(settings.file).write_text(as_text(settings_schema(settings)))
+        (WORKFLOW / "reward_ablation" / "config" / settings.file).write_text(as_text(settings_schema(settings)))
     schema_in.cache_clear()
     CONFIG_FILE.parent.mkdir(parents=True, exist_ok=True)
     CONFIG_FILE.write_text(as_text(config_schema()))

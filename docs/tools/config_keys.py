@@ -1,6 +1,6 @@
 """Generate the reference of the config's keys from the config models: the tables of `docs/config_keys.md`.
 
-Run as `python -m reward_ablation.config.reference` (`make schemas`).
+Run as `python docs/tools/config_keys.py` (`make schemas`).
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from reward_ablation.config.base import COMMIT, FOLDER, HIGHEST_SEED, LARGEST_INT, NAME, REPOSITORY
-from reward_ablation.config.schemas import config_schema
+from schemas import config_schema
 
-PAGE = Path(__file__).parents[3] / "docs" / "config_keys.md"
+PAGE = Path(__file__).parents[1] / "config_keys.md"
 BEGIN, END = "<!-- keys -->\n", "<!-- /keys -->\n"
 
 #: Sections of settings by TRL's names, which TRL documents.
