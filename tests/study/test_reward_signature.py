@@ -31,7 +31,7 @@ Limit = Annotated[int, Ge(0)]
 Column: t.TypeAlias = "Literal['answer', 'level']"
 """
 
-#: Functions whose signatures and type hints are in the tree as a whole.
+#: Functions whose arguments and markers are in the tree as a whole.
 READABLE = [
     "def f(completions): ...",
     "def f(completions, **columns): ...",
@@ -48,7 +48,8 @@ READABLE = [
     "def f(completions, *, a: dict[str, list[int]], b: tuple[int, ...], c: Mapping[str, Any], d: Path): ...",
     "def f(completions, *, words: FilePath, model: FolderPath | None = None, n: NotInSpec[int] = 3): ...",
     "def f(completions, *, words: kinds.FilePath, more: Words, taste: ModelPath, revision: str): ...",
-    "def f(completions, *, words: Annotated[str, Mark.FILE], note: Annotated[int, 'in tokens'] = 1): ...",
+    "def f(completions, *, words: Optional[FilePath] = None, note: Annotated[int, 'in tokens'] = 1): ...",
+    "Paths = Words\nSeldom = NotInSpec[int]\ndef f(completions, *, words: Paths | None, n: Seldom = 3): ...",
     "def f(completions, *, words: 'FilePath', judge: 'Judge' = None): ...",  # a name for type checkers: no hints at all
     "async def f(completions, *, limit: int = 3, **columns): ...",
     "f = lambda completions, limit=3, **columns: [limit]",
@@ -84,9 +85,7 @@ def columns_and_parameters(function):
 def test_the_tree_says_what_the_import_says(tmp_path, text):
     (tmp_path / "mine.py").write_text(f"{HEAD}\n{text}\n")
     read, imported = signature_in_file("mine.py:f", tmp_path), function_in_file("mine.py:f", tmp_path)
-    assert inspect.signature(read).replace(return_annotation="") == without_hints(imported)
-    hints, expected = hints_of(read), hints_of(imported)
-    assert hints == expected or str(hints) == str(expected)  # two equal Field(gt=0) are not ==
+    assert without_hints(read) == without_hints(imported)
     assert marks_of(read) == marks_of(imported)
     assert columns_and_parameters(read) == columns_and_parameters(imported)
 
@@ -100,20 +99,16 @@ def without_hints(function):
 def test_the_hints_may_be_texts_in_the_whole_file(tmp_path):
     text = f"from __future__ import annotations\n{HEAD}\ndef f(completions, *, words: FilePath, n: Limit = 3): ...\n"
     (tmp_path / "mine.py").write_text(text)
-    assert hints_of(signature_in_file("mine.py:f", tmp_path)) == hints_of(function_in_file("mine.py:f", tmp_path))
+    assert [*marks_of(signature_in_file("mine.py:f", tmp_path))] == ["words"]
 
 
-#: What stays open: the type hint accepts anything, and of a default only counts that it is there.
+#: Hints that run code where Python reads them.
 OPEN = [
-    "def f(completions, *, a: Own): ...\nclass Own: ...",
     "def f(completions, *, a: pydantic.ImportString): ...",
-    "def f(completions, *, a: Annotated[int, pydantic.BeforeValidator(print)]): ...",
     "def f(completions, *, a: open('MARKER', 'w').name): ...",
     "def f(completions, *, a: \"open('MARKER', 'w')\"): ...",
     "def f(completions, *, a: list[\"open('MARKER', 'w')\"][0]): ...",
-    "def f(completions, *, a: Annotated[str, Field(pattern='(')]): ...",
     "def f(completions, *, a: Annotated[str, Field(default_factory=lambda: open('MARKER', 'w'))]): ...",
-    "def f(completions, *, a: Literal[SIZE]): ...\nSIZE = 3",
     "def f(completions, *, a: Again): ...\nAgain = Other\nOther = Again",
     "def f(completions, *, a: 'no (hint'): ...",
     "def f(completions, *, a: int if open('MARKER', 'w') else str): ...",
@@ -121,12 +116,10 @@ OPEN = [
 
 
 @pytest.mark.parametrize("text", OPEN)
-def test_what_is_no_known_type_accepts_anything_and_runs_nothing(tmp_path, monkeypatch, text):
+def test_a_hint_runs_nothing_and_accepts_anything(tmp_path, monkeypatch, text):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(f"{HEAD}\n{text}\n")
-    accepted = hints_of(signature_in_file("mine.py:f", tmp_path))
-    assert "Any" in str(accepted["a"])
-    assert "ImportString" not in str(accepted)
+    assert hints_of(signature_in_file("mine.py:f", tmp_path)) == {}
     assert not (tmp_path / "MARKER").exists()
 
 
@@ -145,6 +138,7 @@ HIDDEN = [
     "def make():\n    return FilePath\nP = make()\ndef f(completions, *, a: P | None = None): ...",
     "def f(completions, *, a: getattr(kinds, 'FilePath')): ...",
     "def f(completions, *, a: Annotated[FilePath, pydantic.BeforeValidator(print)]): ...",
+    "def f(completions, *, a: Annotated[str, Mark.FILE]): ...",
 ]
 
 

@@ -1,7 +1,8 @@
 """Signature of a user's reward function, from the syntax tree of its file: no code of the file runs.
 
-What a tree does not say stays open: a type hint that is not one of the known types accepts any value. A decorator is
-taken to keep the function's arguments. `reward_import` finds out, before the first job, whether the tree said it right.
+Of type hints, only the markers of `rewards.parameters` are read: they decide what is part of a spec. Any other hint
+accepts any value here. A decorator is taken to keep the function's arguments. Before the first job, `reward_import`
+checks values against the real hints, and finds out whether the tree said the arguments right.
 """
 
 from __future__ import annotations
@@ -9,45 +10,24 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
-import typing
 import warnings
-from collections import Counter, abc
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-import annotated_types
-import pydantic
-
 from reward_ablation.rewards import parameters as markers
 from reward_ablation.rewards.call import described
-from reward_ablation.rewards.parameters import Mark, marks_of
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.user_functions import names_a_module, user_file
 
 #: What `ast.parse` and `compile` raise for a text that is not Python, or is nested too deeply.
 NOT_PYTHON = (SyntaxError, ValueError, RecursionError, MemoryError)
 
-#: Types that a hint may name, by module. Making them and checking a value against them runs no code of a study, as
-#: pydantic's `ImportString` would.
-_TYPES: dict[str, Any] = {
-    f"{module.__name__}.{name}": getattr(module, name)
-    for module, names in {
-        builtins: "bool bytes complex dict float frozenset int list object set str tuple type",
-        typing: "Annotated Any Callable Collection Dict FrozenSet Iterable Iterator List Literal Mapping Optional "
-        "Sequence Set Tuple Union",
-        abc: "Callable Collection Iterable Iterator Mapping MutableMapping MutableSequence Sequence Set",
-        pydantic: "Field FiniteFloat NegativeFloat NegativeInt NonNegativeFloat NonNegativeInt NonPositiveFloat "
-        "NonPositiveInt PositiveFloat PositiveInt StrictBool StrictFloat StrictInt StrictStr",
-        annotated_types: "Ge Gt Interval Le Len Lt MaxLen MinLen MultipleOf",
-        markers: " ".join(markers.NAMES),
-    }.items()
-    for name in names.split()
-} | {"pathlib.Path": Path}
-#: Those that a hint may call, with plain values: they describe a range or a length.
-_CALLED = [value for name, value in _TYPES.items() if name == "pydantic.Field" or name.startswith("annotated_types.")]
+#: The markers, by the full names of what a hint may name.
+_MARKERS: dict[str, Any] = {f"{markers.__name__}.{name}": getattr(markers, name) for name in markers.NAMES}
 
 #: What gives an object that can be called, but is no function, so that no reward function can be made with it.
 _NO_FUNCTION = ("functools.partial", "functools.lru_cache", "functools.cache")
@@ -147,7 +127,6 @@ class _Scope:
     def __init__(self, tree: ast.Module):
         self.names: dict[str, ast.stmt] = {}
         self.any_name = False  # a star import may define any name
-        self.followed: list[str] = []  # names of types whose definitions are being read
         # A function may bind a name of the file again.
         self.bound = Counter(name for node in ast.walk(tree) if isinstance(node, ast.Global) for name in node.names)
         for statement in _statements(tree.body):
@@ -279,14 +258,10 @@ def _stub(name: str, function: _Function, scope: _Scope, where: str) -> Callable
     stub.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [inspect.Parameter(each.arg, kind, default=_default(defaults.get(each), scope)) for each, kind in arguments]
     )
-    hints = {each.arg: each.annotation for each, _ in arguments} | {"return": getattr(function, "returns", None)}
-    try:
-        stub.__annotations__ = {name: _usable(_hint(node, scope)) for name, node in hints.items() if node}
-    except _Unbound:
-        stub.__annotations__ = {}
-    marks = marks_of(stub)
-    for argument, node in hints.items():
-        if node and argument in stub.__annotations__ and argument not in marks and _reaches_marker(node, scope, set()):
+    hints = {each.arg: each.annotation for each, _ in arguments if each.annotation}
+    stub.__annotations__ = _marked(hints, scope)
+    for argument, node in hints.items() if not _has_unbound_names(hints, scope) else ():
+        if argument not in stub.__annotations__ and _reaches_marker(node, scope, set()):
             raise NotInTree(
                 f"{where}: its arguments are not in the text of the file: line {node.lineno} makes the type hint of "
                 f"{argument!r} in other ways than by the name of a marker, as in `{argument}: FilePath`"
@@ -342,23 +317,43 @@ def _default(node: ast.expr | None, scope: _Scope) -> Any:
         return ...
 
 
-def _hint(node: ast.expr | None, scope: _Scope) -> Any:
-    """The type that a hint names; Any for what is not known here, also inside other types."""
+def _marked(hints: dict[str, ast.expr], scope: _Scope) -> dict[str, Any]:
+    """The hints that name a marker, by argument; none where Python could not read the function's hints either."""
+    if _has_unbound_names(hints, scope):
+        return {}
+    found = {argument: _marker(node, scope) for argument, node in hints.items()}
+    return {argument: marker for argument, marker in found.items() if marker}
+
+
+def _has_unbound_names(hints: dict[str, ast.expr], scope: _Scope) -> bool:
+    """Whether a hint has a name that the file does not define, such as one that only a type checker imports."""
+    try:
+        for hint in hints.values():
+            for node in ast.walk(_unquoted(hint)):
+                scope.dotted(node) if isinstance(node, ast.Name) else None
+    except _Unbound:
+        return True
+    return False
+
+
+def _marker(node: ast.expr, scope: _Scope, passed: tuple[str, ...] = ()) -> Any:
+    """The marker that a hint names, by itself or beside None; None for another hint.
+
+    A name of the file's own may stand for it, as in `Words = FilePath`. `passed` are such names on the way.
+    """
     node = _unquoted(node)
-    if isinstance(node, ast.Constant):
-        return node.value if node.value in (None, ...) else Any
-    if isinstance(node, ast.List):
-        return [_hint(each, scope) for each in node.elts]
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
-        return _of(typing.Union, (_hint(node.left, scope), _hint(node.right, scope)))
+    if isinstance(node, ast.BinOp):
+        return _marker(node.left, scope, passed) or _marker(node.right, scope, passed)
     if isinstance(node, ast.Subscript):
-        return _subscript(node, scope)
-    if isinstance(node, ast.Name | ast.Attribute):
-        name = scope.dotted(node)
-        return (
-            _own_type(node, scope) if name is None else _TYPES.get(name.replace("typing_extensions.", "typing."), Any)
-        )
-    return Any
+        whole = scope.full_name(node.value)
+        if whole == "typing.Optional":
+            return _marker(node.slice, scope, passed)
+        return markers.NotInSpec[Any] if _MARKERS.get(whole) is markers.NotInSpec else None
+    name = scope.full_name(node)
+    own = scope.names.get(node.id) if isinstance(node, ast.Name) else None
+    if isinstance(own, ast.Assign | ast.AnnAssign) and own.value and ast.unparse(node) not in passed:
+        return _marker(own.value, scope, (*passed, ast.unparse(node)))
+    return _MARKERS.get(name)
 
 
 def _unquoted(node: Any) -> Any:
@@ -369,66 +364,3 @@ def _unquoted(node: Any) -> Any:
         return _unquoted(ast.parse(node.value.strip(), mode="eval").body)
     except SyntaxError:
         return node
-
-
-def _own_type(node: ast.expr, scope: _Scope) -> Any:
-    """The type that a name stands for in the file, such as `Limit = Annotated[int, Gt(0)]`; Any for another name."""
-    statement = scope.names.get(node.id) if isinstance(node, ast.Name) else None
-    if not isinstance(statement, ast.Assign | ast.AnnAssign) or ast.unparse(node) in scope.followed:
-        return Any
-    scope.followed.append(ast.unparse(node))
-    hint = _hint(statement.value, scope)
-    scope.followed.pop()
-    return hint
-
-
-def _subscript(node: ast.Subscript, scope: _Scope) -> Any:
-    whole = _hint(node.value, scope)
-    inside = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-    if whole is typing.Literal:
-        try:
-            return _of(whole, tuple(ast.literal_eval(each) for each in inside))
-        except (*NOT_PYTHON, TypeError):
-            return Any
-    if whole is typing.Annotated:
-        metadata = [_metadata(each, scope) for each in inside[1:]]
-        # What is not known here may turn a value of another type into one of this type.
-        kept = _hint(inside[0], scope) if None not in metadata else Any
-        known = [each for each in metadata if each is not None]
-        return _of(whole, (kept, *known)) if known else kept
-    given = tuple(_hint(each, scope) for each in inside)
-    return _of(whole, given if isinstance(node.slice, ast.Tuple) else given[0])
-
-
-def _metadata(node: ast.expr, scope: _Scope) -> Any:
-    """A part of `Annotated` behind the type; None where it is not known here."""
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return node.value
-    if isinstance(node, ast.Call) and any((found := _hint(node.func, scope)) is each for each in _CALLED):
-        try:
-            return found(
-                *[ast.literal_eval(each) for each in node.args],
-                **{str(each.arg): ast.literal_eval(each.value) for each in node.keywords},
-            )
-        except Exception:  # pydantic refuses some arguments
-            return None
-    dotted = scope.dotted(node) or ""
-    prefix = f"{Mark.__module__}.Mark."
-    return Mark.__members__.get(dotted.removeprefix(prefix)) if dotted.startswith(prefix) else None
-
-
-def _of(whole: Any, inside: Any) -> Any:
-    """`whole[inside]`; Any where Python makes no such type."""
-    try:
-        return whole[inside]
-    except TypeError:
-        return Any
-
-
-def _usable(hint: Any) -> Any:
-    """A hint, or Any for one that pydantic makes no check of."""
-    try:
-        pydantic.TypeAdapter(hint)
-    except Exception:  # such as a pattern that is no regular expression
-        return Any
-    return hint
