@@ -30,7 +30,6 @@ from reward_ablation.start.job_commands import (
 )
 from reward_ablation.system.errors import one_line_errors
 from reward_ablation.start.internals import (
-    any_time,
     changes_files,
     is_dry_run,
     is_main,

@@ -60,6 +60,6 @@ def test_requests_of_a_scoring_that_failed_are_counted_by_the_next(stored, judge
     assert counts["requests"] == len(first.requests) + len(second.requests) == 5
 
 
-def test_a_metric_that_asks_nobody_has_no_record(stored):
+def test_of_a_metric_that_asks_nobody_only_the_code_is_recorded(stored):
     assert stored.score({"flat": ("constant", {"value": 2.0})})["flat"].tolist() == [2.0] * 4
-    assert not record_of(stored.folder / "scores.parquet").exists()
+    assert list(json.loads(record_of(stored.folder / "scores.parquet").read_text())) == ["code"]

@@ -25,10 +25,15 @@ def left(config, tmp_path):
     study = resolve(config, "study.yaml", tmp_path)
     left = LeftBehind(study)
     [dataset] = study.datasets
-    for name in MADE:
+    for name in MADE:  # records of older versions would name no code
         file = left.root / name.format(dataset=dataset, model=study.model_file, problems=study.problems_file)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(name)
+        if "data/" in str(file.relative_to(left.root)):
+            write_json(
+                {"code": deciding_digest("data"), "apart_from": [sha256(left.root / MADE[0].format(dataset=dataset))]},
+                file.with_suffix(".json"),
+            )
     present = Decisions(study).present
     for run in left.runs:
         left.finish_whole(run)
@@ -44,6 +49,7 @@ def left(config, tmp_path):
     for scores in study.scores:
         (left.root / scores).parent.mkdir(parents=True)
         (left.root / scores).write_text("scores")
+        write_json({"code": study.scoring.code}, (left.root / scores).with_suffix(".json"))
     return left
 
 
@@ -96,7 +102,7 @@ ROWS = {
         lambda left: as_stale(left, "evaluation/*/a-*/seed0/*.json", inputs={"run": "earlier"}),
         *(0, 1, 1, set()),
     ),
-    "problems changed": (lambda left: cut(left, "data/evaluation/*.parquet"), 0, 5, 5, set()),
+    "problems changed": (lambda left: cut(left, "data/evaluation/*.parquet"), 0, 5, 5, {"training set"}),
     "the base model changed": (lambda left: cut(left, "models/*/model.json"), 0, 1, 1, set()),
     "the base model is gone": (lambda left: remove(left, "models"), 0, 0, 0, {"base model"}),
     "another base model is to be fetched": (
@@ -104,6 +110,30 @@ ROWS = {
         *(0, 1, 1, {"base model"}),
     ),
     "the training set is gone": (lambda left: remove(left, "data/train-*"), 0, 0, 0, {"training set"}),
+    "other code prepared the training set": (
+        lambda left: as_stale(left, "data/*.json", code="old"),
+        *(0, 0, 0, {"training set"}),
+    ),
+    "other code prepared the evaluation set": (  # with which the training set is compared anew
+        lambda left: as_stale(left, "data/evaluation/*.json", code="old"),
+        *(0, 0, 0, {"training set", "evaluation set"}),
+    ),
+    "the evaluation set is gone": (
+        lambda left: remove(left, "data/evaluation/*.parquet"),
+        *(0, 0, 0, {"training set", "evaluation set"}),
+    ),
+    "the training set was not compared with the evaluation set": (
+        lambda left: as_stale(left, "data/*.json", apart_from=[]),
+        *(0, 0, 0, {"training set"}),
+    ),
+    "data of an older version, without records": (
+        lambda left: remove(left, "data/**/*.json"),
+        0,
+        0,
+        0,
+        set(),
+    ),
+    "scores of an older version, without records": (lambda left: remove(left, "scores/**/*.json"), 0, 0, 5, set()),
     "a record has other types": (
         lambda left: change(first(left, f"runs/*/*/{RECORD}"), inputs=[], attempts={}, code="old"),
         *(1, 1, 1, set()),
@@ -121,6 +151,7 @@ ROWS = {
         *(0, 0, 0, set()),
     ),
     "scores are gone": (lambda left: remove(left, "scores/*/*"), 0, 0, 5, set()),
+    "scores are of other code": (lambda left: as_stale(left, "scores/*/base/*.json", code="old"), 0, 0, 1, set()),
 }
 
 
@@ -132,7 +163,7 @@ def test_what_happened_to_files_decides_what_is_made(left, row):
     found = Decisions(left.study)
     trained = [run for run in found.runs.values() if run.trains]
     assert [len(trained), len(found.evaluations), len(found.scorings)] == numbers
-    assert {name.partition(" test")[0] for name in found.missing_inputs.values()} == inputs
+    assert {name.partition(" test")[0] for name in map(found.inputs.get, found.inputs_to_make)} == inputs
     assert {path: path.stat().st_mtime_ns for path in left.root.rglob("*")} == before
 
 
@@ -143,9 +174,12 @@ def test_a_record_that_is_put_back_has_a_job_and_trains_nothing(left):
 
 
 def test_results_of_other_code_are_kept_on_request_and_damaged_ones_are_not(left):
+    for pattern in ("evaluation/*/base/*.json", "data/**/*.json", "scores/**/*.json"):
+        as_stale(left, pattern, code="old")
+    kept = Decisions(left.study, code_counts=False)
+    assert (kept.evaluations, kept.scorings, kept.inputs_to_make) == ([], [], set())
     for path in left.root.glob(f"runs/*/*/{RECORD}"):
         change(path, code="old")
-    as_stale(left, "evaluation/*/base/*.json", code="old")
     kept = Decisions(left.study, code_counts=False)
     assert not any(run.trains for run in kept.runs.values())
     assert {run.why.partition(":")[0].partition(";")[0] for run in kept.runs.values()} == {"training code changed"}

@@ -80,6 +80,8 @@ def test_reasons_are_told_once_with_their_arms_and_seeds(config, tmp_path):
         "no training, 2 runs: trained",
         f"    arm a  key {keys['a']}  seeds 0-1",
         "",
+        "base model and training set: made again; if the bytes differ, the next start trains all runs again",
+        "",
         "primary question: accuracy_strict on test (greedy): b, c against a; to be declared at the next",
         "    start, after 4 runs were there",
         "",

@@ -17,7 +17,7 @@ from reward_ablation.start.reruns import Reruns
 from reward_ablation.start.stale import PresentInputs, are_stale
 from reward_ablation.study.core_digest import deciding_digest
 from reward_ablation.study.resolve import resolve
-from reward_ablation.system.files import sha256
+from reward_ablation.system.files import sha256, write_json
 
 from .left_behind import LeftBehind
 
@@ -177,6 +177,8 @@ def test_scores_stay_beside_their_answers(evaluated, tmp_path, answers, scores, 
         os.utime(path, (time or 0, time or 0))
         if time is None:
             path.unlink()
+    scores_record = tmp_path / study.config.root / f"{study.scores_folder}/base/{dataset}.json"
+    write_json({"code": study.scoring.code}, scores_record)
     wildcards = Wildcards(model="base", dataset=dataset, kind="")
     inputs = Reruns(workflow_with(), study).inputs_of_scores(wildcards)
     path = inputs["answers"]

@@ -66,11 +66,9 @@ def make(config, root):
 
 
 def names(study):
-    """All that a path or a name could decide: files of inputs and of answers, and what Snakemake compares."""
+    """All that a path or a name could decide: files of inputs and of answers, and the spec of a supervised start."""
     [reward_model] = study.reward_models
-    made = [study.model_as_made(None), study.train_data_as_made(None)]
-    made += [study.sft_spec(None), study.sft_data_as_made(None)] if study.config.sft else []
-    made.append(study.reward_model_as_made(type("Wildcards", (), {"reward_model": reward_model})))
+    made = [study.sft_spec(None)] if study.config.sft else []
     files = [study.fetched_file, study.model_file, study.problems_file, study.demonstrations_file, *study.datasets]
     return [*files, *study.runs, reward_model, *made]
 

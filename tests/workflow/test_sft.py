@@ -31,6 +31,12 @@ def test_a_start_is_learnt_again_for_other_demonstrations_and_for_no_evaluation_
     assert planned["prepare_sft"] == 1  # held apart from the new set
     assert "sft" not in planned
 
+    made = start.parent.with_suffix(".json")
+    code = made.read_text()
+    made.write_text('{"code": "other"}')
+    assert study.planned()["sft"] == 1
+    made.write_text(code)
+
     record = json.loads(start.read_text())
     record["inputs"]["problems"] = "other"
     start.write_text(json.dumps(record))

@@ -147,6 +147,11 @@ def test_only_what_depends_on_an_edit_is_made_again_and_the_plan_says_so(finishe
     assert re.fullmatch(rf"study tiny: {stages.get('train', 0)} of [24] runs to train{told}", plan[0])
     if evaluations:
         assert re.search(rf"^{evaluations} evaluations to make: .* CPU hours, from \d+ earlier evaluations$", plan[-1])
+    made_again = re.findall(
+        r"^(.*?)(?:-\w{8})?: made again; if the bytes differ, the next start", "\n".join(plan), re.M
+    )
+    prepared = ["training set"] * (stages.get("train") != 4) + ["evaluation set test"]  # where all train, it is no news
+    assert made_again == (prepared if "prepare_train" in stages else [])
 
 
 def test_a_drawing_of_a_finished_study_shows_what_runs_and_answers_are_made_of(finished):

@@ -9,10 +9,8 @@ rule fetch:
     priority: order.first
     threads: study.config.launch.threads
     params:
-        made=study.model_as_made,
         spec=study.model_spec,
         prompt=study.prompt_of_study,
-        code=study.code_of("models"),
     message:
         "fetch the base model"
     shell:
@@ -31,9 +29,7 @@ rule fetch_reward_model:
     priority: order.first
     threads: study.config.launch.threads
     params:
-        made=per_job(study.reward_model_as_made),
         spec=per_job(study.reward_model_spec),
-        code=study.code_of("models"),
     message:
         "fetch the reward model {wildcards.reward_model}"
     shell:

@@ -1,5 +1,7 @@
 rule prepare_evaluation:
     """One evaluation set, as problems of one schema."""
+    input:
+        reruns.inputs_of_evaluation_set,
     output:
         problems="<results>/data/evaluation/{dataset}.parquet",
     log:
@@ -8,9 +10,7 @@ rule prepare_evaluation:
         "<benchmarks>/prepare/evaluation/{dataset}.tsv"
     priority: order.first
     params:
-        made=study.evaluation_data_as_made,
         spec=study.evaluation_data_spec,
-        code=study.code_of("data"),
     message:
         "prepare the evaluation set {wildcards.dataset}"
     shell:
@@ -21,11 +21,7 @@ rule prepare_evaluation:
 rule prepare_train:
     """The training set, held apart from the evaluation sets."""
     input:
-        evaluation=any_time(
-            expand(
-                "<results>/data/evaluation/{dataset}.parquet", dataset=study.datasets
-            )
-        ),
+        evaluation=reruns.inputs_of_training_set,
     output:
         problems=f"<results>/{study.problems_file}",
     log:
@@ -34,9 +30,7 @@ rule prepare_train:
         "<benchmarks>/prepare/train.tsv"
     priority: order.first
     params:
-        made=study.train_data_as_made,
         spec=study.train_data_spec,
-        code=study.code_of("data"),
     message:
         "prepare the training set"
     shell:

@@ -21,7 +21,6 @@ rule score:
         **study.resources.of_gpus(study.scoring.gpus),
     params:
         spec=study.scores_spec,
-        code=study.scoring.code,
         options=per_job(study.options_of_scores),
     message:
         "score the answers of {wildcards.model} to {wildcards.dataset}"

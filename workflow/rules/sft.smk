@@ -1,11 +1,7 @@
 rule prepare_sft:
     """The demonstrations, held apart from the evaluation sets like the training set."""
     input:
-        evaluation=any_time(
-            expand(
-                "<results>/data/evaluation/{dataset}.parquet", dataset=study.datasets
-            )
-        ),
+        evaluation=reruns.inputs_of_demonstrations,
     output:
         problems=f"<results>/{study.demonstrations_file}",
     log:
@@ -14,9 +10,7 @@ rule prepare_sft:
         "<benchmarks>/prepare/sft.tsv"
     localrule: True
     params:
-        made=study.sft_data_as_made,
         spec=study.sft_data_spec,
-        code=study.code_of("data"),
     message:
         "prepare the demonstrations"
     shell:
@@ -43,7 +37,6 @@ rule sft:
         **study.resources.of_gpus(min(1, study.config.launch.gpus)),
     params:
         spec=study.sft_spec,
-        code=study.code_of("sft"),
     message:
         "learn the demonstrations; GPUs: {resources.gpu}"
     shell:

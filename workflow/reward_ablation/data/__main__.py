@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 from pathlib import Path
 
 from reward_ablation.config.config_errors import read_spec, validate_spec
 from reward_ablation.data.problems import PrepareSpec, prepare
+from reward_ablation.study.core_digest import deciding_digest
 from reward_ablation.system.errors import one_line_errors, storage_errors
+from reward_ablation.system.files import sha256, write_json
 from reward_ablation.system.limits import memory_limit
 
 #: Most bytes of memory for one set. A Parquet file of 1 kB may hold 8 GB. A million problems with solutions take 4 GB.
@@ -39,6 +42,14 @@ def main(arguments: list[str] | None = None) -> None:
     remedy = "; leave out the columns and rows that the study does not use"
     with storage_errors(args.output), memory_limit(memory, f"{args.name}: the data", remedy):
         prepare(parse_spec(args.spec), args.name, args.output, args.apart_from)
+        record_making(args.output, args.apart_from)
+
+
+def record_making(output: Path, apart_from: list[Path]) -> None:
+    """Add to a set's record what has the next start prepare the set again: its code, and the sets it is apart from."""
+    record = output.with_suffix(".json")
+    making = {"code": deciding_digest("data"), "apart_from": sorted(map(sha256, apart_from))}
+    write_json({**json.loads(record.read_bytes()), **making}, record)
 
 
 def parse_spec(text: str) -> PrepareSpec:

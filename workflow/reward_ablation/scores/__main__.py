@@ -17,10 +17,11 @@ from reward_ablation.rewards.asking.surroundings import asking
 from reward_ablation.rewards.load import load_component
 from reward_ablation.rewards.scoring import RewardFunction
 from reward_ablation.scores.models import CountsCut, load_models
-from reward_ablation.scores.requests import counting
+from reward_ablation.scores.requests import recording
 from reward_ablation.scores.score import score_answers
 from reward_ablation.spec.run import ScoresSpec
 from reward_ablation.study.reward_models import FUNCTION
+from reward_ablation.study.scoring import scoring_code
 from reward_ablation.system.errors import StudyError, one_line_errors, storage_errors
 from reward_ablation.system.files import write_parquet
 
@@ -40,7 +41,8 @@ def main(arguments: list[str] | None = None) -> None:
     answers, problems = read(args.answers), read_prepared(args.problems)
     metrics = load_metrics(spec, others, further_columns_of(args.problems))
     load_models(spec, others, {name: Path(folder) for name, folder in json.loads(args.reward_models).items()})
-    with storage_errors(args.output), counting(args.output) as counts, asking(args.judge, counts):
+    code = scoring_code(spec)
+    with storage_errors(args.output), recording(args.output, code) as counts, asking(args.judge, counts):
         scores = score_answers(answers, problems, metrics)
         write_parquet(pa.Table.from_pandas(scores, preserve_index=False), args.output)
     for function in metrics.values():

@@ -1,7 +1,7 @@
-"""Record, beside a file of scores, of the requests to endpoints that the scoring made.
+"""Record, beside a file of scores, of the code that made the scores and of the requests to endpoints.
 
-The record sums up all scorings of the file. A metric whose code has changed scores the file again, but the endpoints'
-answers are kept, and were paid for once. No Snakemake job has the record as its input.
+The record sums up the requests of all scorings of the file. A metric whose code has changed scores the file again, but
+the endpoints' answers are kept, and were paid for once. No Snakemake job has the record as its input.
 """
 
 from __future__ import annotations
@@ -24,16 +24,15 @@ def record_of(scores: Path) -> Path:
 
 
 @contextmanager
-def counting(scores: Path) -> Iterator[Path]:
-    """Give a folder to count requests in; after the block, the counts are added to the record of the scores.
+def recording(scores: Path, code: str) -> Iterator[Path]:
+    """Give a folder to count requests in; after the block, the record gets the counts and the digest of the code.
 
     The counts of a scoring that failed or was killed stay in a hidden folder, and the next scoring adds them.
     """
     attempts = scores.with_name(f".{scores.stem}.requests.tmp")
     yield attempts / uuid.uuid4().hex
     usage = summed([_recorded(record_of(scores)), *map(counted, attempts.glob("*"))])
-    if usage:
-        write_json({"requests": usage}, record_of(scores))
+    write_json({"code": code, **({"requests": usage} if usage else {})}, record_of(scores))
     shutil.rmtree(attempts, ignore_errors=True)
 
 

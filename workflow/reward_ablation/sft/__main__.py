@@ -15,9 +15,11 @@ from reward_ablation.data.verify import verify_problems
 from reward_ablation.models.verify import verify_model
 from reward_ablation.sft.demonstrations import read_demonstrations
 from reward_ablation.spec.run import SftSpec
+from reward_ablation.study.core_digest import deciding_digest
 from reward_ablation.study.run_folder import LOCK, SFT_WORK, WORK
 from reward_ablation.system.errors import one_line_errors, storage_errors
 from reward_ablation.system.exit_status import GOES_ON
+from reward_ablation.system.files import write_json
 from reward_ablation.system.gpus import claim_gpus
 from reward_ablation.system.imports import large_imports
 from reward_ablation.system.locks import wait_for
@@ -53,6 +55,8 @@ def main(arguments: list[str] | None = None) -> int:
         except Stopped as stopped:
             print(f"sft: {stopped}", flush=True)
             return GOES_ON
+        # Not in model.json, whose digest decides runs: other code that gives the same model trains no run again.
+        write_json({"code": deciding_digest("sft")}, folder.with_suffix(".json"))
         shutil.rmtree(place)
     return 0
 

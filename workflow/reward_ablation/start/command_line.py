@@ -119,18 +119,18 @@ def _check(decisions: Decisions, slurm: bool, offline: bool) -> None:
     """Print all that would end the start or one of its jobs, and end with status 1 where there is any."""
     from reward_ablation.start.full_check import Work, full_check, refuse
 
-    runs, missing = decisions.runs.items(), decisions.missing_inputs
+    runs, made = decisions.runs.items(), decisions.inputs_to_make
     work = Work(
         trains=any(each.trains for _, each in runs),
         scores=bool(decisions.scorings),
-        fetches_model=decisions.study.fetched_file in missing,
-        prepares=frozenset(file for file in missing if file.startswith("data/")),
+        fetches_model=decisions.study.fetched_file in made,
+        prepares=frozenset(file for file in made if file.startswith("data/")),
         code_counts=decisions.code_counts,
         submits=slurm,
         site=HOME / "profiles" / "slurm" / "site.yaml" if slurm else None,
         runs=frozenset(name for name, each in runs if each.trains),
     )
-    if work.trains or missing or decisions.evaluations or decisions.scorings:
+    if work.trains or made or decisions.evaluations or decisions.scorings:
         sys.stdout.flush()
         os.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # nothing is left beside the files of rewards
         refuse(full_check(decisions.study, work, partial(print, file=sys.stderr, flush=True), offline))

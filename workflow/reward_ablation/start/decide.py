@@ -114,22 +114,42 @@ class Decisions:
 
     @cached_property
     def scorings(self) -> list[str]:
-        """Files of scores by the study's own metrics that a start makes: they are missing, or their answers are new."""
+        """Files of scores by the study's own metrics that a start makes: missing, of new answers, or by other code."""
         new = {evaluation.answers.partition("/")[2].partition("/")[2] for evaluation in self.evaluations}
-        files = self.study.scores
-        return [file for file in files if file.split("/", 2)[2] in new or not self.exists(file)]
+        return [file for file in self.study.scores if file.split("/", 2)[2] in new or self._lacks_scores(file)]
+
+    def _lacks_scores(self, file: str) -> bool:
+        """Whether a file of scores is missing, or other code made it."""
+        return not self.exists(file) or (self.code_counts and self.present.scored_otherwise(file))
 
     @cached_property
-    def missing_inputs(self) -> dict[str, str]:
-        """Inputs of all runs that are not there yet or are made again: what they are, by their file."""
+    def inputs(self) -> dict[str, str]:
+        """What each input of runs and evaluations is, by its file."""
         study = self.study
         inputs = {study.fetched_file: "base model", study.problems_file: "training set"}
         if study.demonstrations_file:
             inputs |= {study.model_file: "supervised start", study.demonstrations_file: "demonstrations"}
-        inputs |= {f"data/evaluation/{dataset}.parquet": f"evaluation set {dataset}" for dataset in study.datasets}
-        inputs |= dict.fromkeys(study.fetched_reward_models, "reward model")
-        again = {study.model_file} if self.present.start_changed else set()
-        return {file: name for file, name in inputs.items() if file in again or not self.exists(file)}
+        inputs |= {file: f"evaluation set {name}" for file, name in self._evaluation_sets.items()}
+        return inputs | dict.fromkeys(study.fetched_reward_models, "reward model")
+
+    @cached_property
+    def inputs_to_make(self) -> set[str]:
+        """The files of these inputs that a start makes: they are missing, or other code or other inputs made them."""
+        study, present = self.study, self.present
+        make = {file for file in self.inputs if not self.exists(file)}
+        held_apart = {file for file in (study.problems_file, study.demonstrations_file) if file}
+        if self.code_counts:
+            make |= {file for file in {*self._evaluation_sets, *held_apart} if present.prepared_otherwise(file)}
+            if study.demonstrations_file and present.taught_otherwise:
+                make.add(study.model_file)
+        # A new evaluation set may share questions with the sets to train on.
+        new = bool(make & self._evaluation_sets.keys())
+        make |= {file for file in held_apart if new or present.shares_unknown_sets(file)}
+        return make | ({study.model_file} if present.start_changed else set())
+
+    @cached_property
+    def _evaluation_sets(self) -> dict[str, str]:
+        return {f"data/evaluation/{dataset}.parquet": dataset for dataset in self.study.datasets}
 
     def exists(self, file: str) -> bool:
         """Whether a file is there; the path is relative to the results folder."""

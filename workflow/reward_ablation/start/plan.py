@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from reward_ablation.start.decide import Decisions, PlannedRun
 from reward_ablation.start.estimates import Estimate
-from reward_ablation.start.evaluations import Evaluation, Evaluations, estimate_evaluations
+from reward_ablation.start.evaluations import BASE_MODEL, Evaluation, Evaluations, estimate_evaluations
 from reward_ablation.start.looks import looks_line
 from reward_ablation.start.primary_question import claims_line, primary_line
 from reward_ablation.study.standing import standing_of
@@ -41,6 +41,9 @@ class Plan:
     metrics: tuple[str, ...] = ()
     #: A line with the study's claims, and since when they are declared; empty without claims.
     claims: str = ""
+    #: What is made of the inputs of runs, where finished runs stay; and of the evaluation sets that have answers.
+    inputs: tuple[str, ...] = ()
+    sets: tuple[str, ...] = ()
     #: A line with the next look of a sequential study, and the open contrasts; empty without looks.
     looks: str = ""
 
@@ -55,11 +58,12 @@ def plan_of(
     names: set[str] | None = None,
     evaluations: Iterable[Evaluation] | None = None,
     scorings: int | None = None,
+    inputs: set[str] | None = None,
 ) -> Plan:
     """The plan of a whole start.
 
-    A start that makes only some files gives the names of the runs, the evaluations and the number of scorings that it
-    asks for.
+    A start that makes only some files gives the names of the runs, the evaluations, the number of scorings and the
+    files of inputs that it asks for.
     """
     study, history, pace = decisions.study, decisions.history, decisions.pace
     runs = [planned for name, planned in decisions.runs.items() if names is None or name in names]
@@ -84,7 +88,20 @@ def plan_of(
         metrics=(*study.config.evaluation.metrics,),
         claims=claims_line(study, began),
         looks=looks_line(study, began),
+        **_inputs(decisions, decisions.inputs_to_make if inputs is None else inputs),
     )
+
+
+def _inputs(decisions: Decisions, made: set[str]) -> dict[str, tuple[str, ...]]:
+    """Which of the inputs that are made had results before, which other bytes would make stale."""
+    study = decisions.study
+    stays = any(not each.has_job and not each.diverged for each in decisions.runs.values())
+    of_runs = (study.fetched_file, *study.trained_on) if stays else ()
+    sets = [name for name in study.datasets if decisions.exists(f"{study.answers_folder}/{BASE_MODEL}/{name}.parquet")]
+    return {
+        "inputs": tuple(decisions.inputs[file] for file in dict.fromkeys(of_runs) if file in made),
+        "sets": tuple(name for name in sets if f"data/evaluation/{name}.parquet" in made),
+    }
 
 
 def _notes(study: Study) -> list[str]:

@@ -28,6 +28,8 @@ def plan_text(plan: Plan) -> str:
         lines += ["", "to keep runs of other training code: add --any-code"]
     if damaged := damage_lines(plan):
         lines += ["", *damaged]
+    if inputs := inputs_lines(plan):
+        lines += ["", *inputs]
     if plan.primary:
         lines += ["", *textwrap.wrap(plan.primary, WIDTH, subsequent_indent="    ")]
     if plan.claims:
@@ -98,6 +100,18 @@ def damaged_answers_lines(folder: str, damaged: dict[str, str]) -> list[str]:
     """A line for each damaged file of answers. `damaged` has the problem by the path relative to the results folder."""
     lines = [f"damaged: {folder}/{file} {what}; the answers are made again" for file, what in damaged.items()]
     return _first_damaged(lines, "file")
+
+
+def inputs_lines(plan: Plan) -> list[str]:
+    """What is made again of the inputs of results that stay, and what other bytes would mean."""
+    lines = []
+    if plan.inputs:
+        made = " and ".join(plan.inputs)
+        lines.append(f"{made}: made again; if the bytes differ, the next start trains all runs again")
+    if plan.sets:
+        made = f"evaluation set{'' if len(plan.sets) == 1 else 's'} {' and '.join(plan.sets)}"
+        lines.append(f"{made}: made again; if the bytes differ, the next start makes these answers again")
+    return lines
 
 
 def _first_damaged(lines: list[str], what: str) -> list[str]:

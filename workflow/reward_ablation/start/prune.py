@@ -62,6 +62,7 @@ _FILE_KINDS = {
     rf"evaluation/{_KEY}/{_MODEL}/{_KEYED}(?:\.steps)?\.json": "record of answers that the study does not have",
     rf"scores/{_KEY}-{_KEY}/{_MODEL}/{_KEYED}(?:\.steps)?\.parquet": "scores that the study does not have",
     rf"scores/{_KEY}-{_KEY}/{_MODEL}/{_KEYED}(?:\.steps)?\.json": "record of scores that the study does not have",
+    rf"models/base-{_KEY}\.json": "record of a supervised start of another config",
     rf"data/sft-{_KEY}\.(?:parquet|json)": "set of demonstrations of another config",
     rf"data/{_KEYED}\.(?:parquet|json)": "training set of another config",
     rf"data/evaluation/{_KEYED}\.(?:parquet|json)": "evaluation set of another config",
@@ -194,7 +195,7 @@ def needed_paths(study: Study) -> set[str]:
     logs += [folder.replace("exports/", "export/", 1) for folder in exports]
     start = PurePath(study.model_file).parent
     paths = {f"runs/{run}" for run in study.runs} | {str(PurePath(study.fetched_file).parent), str(start)}
-    paths |= {str(PurePath(file).parent) for file in study.fetched_reward_models}
+    paths |= {str(PurePath(file).parent) for file in study.fetched_reward_models} | {f"{start}.json"}
     paths |= {f"{study.answers_folder}/{model}/{UNFINISHED}" for model in models}
     if not (study.root / study.config.root / study.model_file).is_file():
         paths.add(f"models/.{start.name}{SFT_WORK}")

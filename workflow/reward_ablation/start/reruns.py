@@ -1,8 +1,8 @@
 """Has Snakemake make what `decide` decided: it forces what is made again, and holds still what stays.
 
 Snakemake compares params, inputs and file times with its records in `.snakemake/`. For runs and answers these count for
-nothing here: the records of the runs and beside the answers decide, wherever the results were moved. Data, models and
-scores that change their code are made again by Snakemake's own comparison of params.
+nothing here, nor for models, data and scores: the records that lie beside the results decide, wherever the results were
+moved. Tables and figures, which take seconds, are left to Snakemake.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from reward_ablation.start.internals import (
     wildcards_to_run,
 )
 from reward_ablation.start.plan import plan_of
-from reward_ablation.start.plan_text import damage_lines, summary
+from reward_ablation.start.plan_text import damage_lines, inputs_lines, summary
 from reward_ablation.start.prune import trash_lines
 from reward_ablation.study.run_folder import DESCRIPTION, RECORD
 from reward_ablation.study.study import Study
@@ -41,12 +41,10 @@ from reward_ablation.system.exit_status import is_permanent
 
 #: How often one start tries a failed run again.
 RETRIES = 3
-#: Rules whose results Snakemake's own records say nothing about.
-DECIDED = ("train", "evaluate", "evaluate_base")
 #: Rules that prepare a start. If one fails, no further job is started.
 PREPARATIONS = ("fetch", "fetch_reward_model", "prepare_evaluation", "prepare_train", "prepare_sft", "sft")
-#: Rules that make the inputs of all runs, with the names of these inputs.
-INPUTS = {"fetch": "base model", "sft": "supervised start", "prepare_train": "training set"}
+#: Rules whose results Snakemake's own records say nothing about.
+DECIDED = (*PREPARATIONS, "train", "evaluate", "evaluate_base", "score")
 
 
 class Reruns:
@@ -95,9 +93,8 @@ class Reruns:
         run, root = wildcards.get("run"), self.study.config.root
         with one_line_errors():
             make = [each.answers for each in self.decisions.evaluations_of(run or BASE_MODEL)] if self.is_main else []
-        for file in make:
-            if self.decisions.exists(file):
-                force(self.workflow, f"{root}/{file}")
+            for file in make:
+                self._force(file, again=True)
         files = {
             "model": [f"{root}/{self.study.model_file}"],
             "problems": [f"{root}/data/evaluation/{dataset}.parquet" for dataset in self.study.datasets],
@@ -115,8 +112,10 @@ class Reruns:
         """
         name = f"{wildcards.model}/{wildcards.dataset}{wildcards.kind}.parquet"
         path = f"{self.study.config.root}/{self.study.answers_folder}/{name}"
+        scores = f"{self.study.scores_folder}/{name}"
         with one_line_errors():
-            stay = self.is_main and f"{self.study.scores_folder}/{name}" not in self._scorings
+            stay = self.is_main and scores not in self._scorings
+            self._force(scores, again=self.is_main and not stay)
         files = {"answers": ancient(path) if stay else path}
         run = any_time(f"{self.study.config.root}/runs/{wildcards.model}/{RECORD}")
         return files if wildcards.model == BASE_MODEL else {**files, "run": run}
@@ -162,11 +161,40 @@ class Reruns:
     def inputs_of_sft(self, wildcards: Any) -> dict[str, str]:
         """Input function of the supervised start: the model and the demonstrations.
 
-        Makes the supervised start again if its model or its demonstrations changed.
+        Makes the supervised start again if its model, its demonstrations or its code changed.
         """
         files = {"model": self.study.fetched_file, "problems": str(self.study.demonstrations_file)}
-        again = self.is_main and self.decisions.present.start_changed
-        return self._inputs(self.study.model_file, files, again=again)
+        return self._inputs(self.study.model_file, files, again=self._makes(self.study.model_file))
+
+    @one_line_errors()
+    def inputs_of_evaluation_set(self, wildcards: Any) -> list[str]:
+        """Input function of an evaluation set, which has no inputs. Forces a set that other code prepared."""
+        file = f"data/evaluation/{wildcards.dataset}.parquet"
+        self._force(file, again=self._makes(file))
+        return []
+
+    @one_line_errors()
+    def inputs_of_training_set(self, wildcards: Any) -> list[str]:
+        """Input function of the training set: the evaluation sets, whose questions it must not have."""
+        return self._held_apart(self.study.problems_file)
+
+    @one_line_errors()
+    def inputs_of_demonstrations(self, wildcards: Any) -> list[str]:
+        """Input function of the demonstrations: the evaluation sets, whose questions they must not have."""
+        return self._held_apart(str(self.study.demonstrations_file))
+
+    def _held_apart(self, file: str) -> list[str]:
+        """The evaluation sets. Forces a set that other code prepared, or that was not compared with one of them."""
+        self._force(file, again=self._makes(file))
+        return any_time([f"{self.study.config.root}/data/evaluation/{name}.parquet" for name in self.study.datasets])
+
+    def _makes(self, file: str) -> bool:
+        return self.is_main and file in self.decisions.inputs_to_make
+
+    def _force(self, file: str, again: bool) -> None:
+        """Force a result that exists where it is made `again`. The path is relative to the results folder."""
+        if again and self.decisions.exists(file):
+            force(self.workflow, f"{self.study.config.root}/{file}")
 
     def _inputs(self, made: str, files: dict[str, str], again: bool) -> dict[str, str]:
         """Inputs of the result `made`, by name. Forces the result where it is made `again`.
@@ -175,8 +203,7 @@ class Reruns:
         """
         root = self.study.config.root
         paths = {name: f"{root}/{file}" for name, file in files.items()}
-        if again:
-            force(self.workflow, f"{root}/{made}")
+        self._force(made, again)
         if again or not self.decisions.exists(made):
             return paths
         return {name: path for name, [path] in self._staying({name: [path] for name, path in paths.items()}).items()}
@@ -242,16 +269,25 @@ class Reruns:
         """Number of files of answers that this start is about to score by the study's own metrics."""
         return len(wildcards_to_run(self.workflow, "score"))
 
+    def inputs(self) -> set[str]:
+        """Files of the inputs of runs and evaluations that this start is about to make."""
+        study = self.study
+        files = {"fetch": study.fetched_file, "prepare_train": study.problems_file, "sft": study.model_file}
+        files["prepare_sft"] = str(study.demonstrations_file)
+        sets = wildcards_to_run(self.workflow, "prepare_evaluation")
+        made = {file for rule, file in files.items() if wildcards_to_run(self.workflow, rule)}
+        return made | {f"data/evaluation/{each.dataset}.parquet" for each in sets}
+
     @one_line_errors()
     def announce(self, tell: Callable[[str], None]) -> None:
         """Tell in a line what this start trains, evaluates and scores, and before it what is damaged, if anything.
 
         To be called once all jobs are planned.
         """
-        names, evaluations, scorings = self.runs_to_train(), self.evaluations(), self.scorings()
-        if not names and not evaluations and not scorings:
+        names, evaluations, scorings, inputs = self.runs_to_train(), self.evaluations(), self.scorings(), self.inputs()
+        if not names and not evaluations and not scorings and not inputs:
             return
-        plan = plan_of(self.decisions, names, evaluations, scorings)
+        plan = plan_of(self.decisions, names, evaluations, scorings, inputs)
         for line in damage_lines(plan):
             tell(line)
         # The plan lacks runs that the user forced, and runs that only get their record back.
@@ -259,6 +295,5 @@ class Reruns:
             tell(summary(plan))
         for line in trash_lines(self.study, [planned.run.name for planned in plan.training]):
             tell(line)
-        inputs = [name for rule, name in INPUTS.items() if wildcards_to_run(self.workflow, rule)]
-        if inputs and any(not each.has_job and not each.diverged for each in self.decisions.runs.values()):
-            tell(f"{' and '.join(inputs)}: made again; if the bytes differ, the next start trains all runs again")
+        for line in inputs_lines(plan):
+            tell(line)

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from reward_ablation.spec.canonical import key_of
+from reward_ablation.start.damage import record_beside
 from reward_ablation.start.history import read_record
 from reward_ablation.study.answers_record import made_otherwise
 from reward_ablation.study.core_digest import (
     checkpoint_code,
     command_modules,
+    deciding_digest,
     is_around,
     training_modules,
 )
@@ -72,6 +74,29 @@ class PresentInputs:
         present = self._digests(files)
         recorded = record.get("inputs", {})
         return any(recorded.get(name, digest) != digest for name, digest in present.items())
+
+    def prepared_otherwise(self, file: str) -> bool:
+        """Whether other code prepared a set of problems. Records of older versions name no code: these sets stay."""
+        code = deciding_digest("data")
+        return self._record_beside(file).get("code", code) != code
+
+    @cached_property
+    def taught_otherwise(self) -> bool:
+        """Whether other code made the supervised start. A start of an older version, without this record, stays."""
+        code = deciding_digest("sft")
+        return self._record_beside(str(Path(self.study.model_file).parent)).get("code", code) != code
+
+    def scored_otherwise(self, file: str) -> bool:
+        """Whether other code made scores. Scores of older versions are made again: scoring trains nothing."""
+        return self._record_beside(file).get("code") != self.study.scoring.code
+
+    def shares_unknown_sets(self, file: str) -> bool:
+        """Whether nobody has compared a set to train on with one of the evaluation sets that are there."""
+        apart_from = self._record_beside(file).get("apart_from")
+        return isinstance(apart_from, list) and not {*self.evaluation_sets.values()} <= {*map(str, apart_from)}
+
+    def _record_beside(self, file: str) -> dict[str, Any]:
+        return read_record(self._root, record_beside(file)) or {}
 
     @property
     def _root(self) -> Path:

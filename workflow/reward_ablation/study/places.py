@@ -6,14 +6,13 @@ was made. The record beside such a file names this path, so that the same key ca
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
-from reward_ablation.spec.canonical import dump, key_of
+from reward_ablation.spec.canonical import key_of
 from reward_ablation.study.answers_record import read_record
 
 #: Most spellings of a spec that are tried.
@@ -60,11 +59,6 @@ class Places:
         if (self.results / file_of(spec)).exists():
             return spec
         return next((other for other in self._respelled(spec) if (self.results / file_of(other)).exists()), spec)
-
-    def reward_model_as_made(self, source: str, file: str) -> str:
-        """The source of a reward model, as JSON, with the path under which it was fetched. `file` is its record."""
-        model, record = json.loads(source), read_record(self.results / file)
-        return dump({**model, "path": record["id"]}) if "path" in model and "id" in record else source
 
     def evaluation_sets(self, specs: Mapping[str, Any]) -> dict[str, Any]:
         """By name and key, the specs of evaluation sets as they were made. A set that was renamed is found, too.

@@ -17,6 +17,12 @@ from reward_ablation.study.run_folder import ANSWERS_OF_JUDGES
 from reward_ablation.study.specs_of_config import scores_spec
 
 
+def scoring_code(spec: ScoresSpec) -> str:
+    """Digest of the code that decides scores: of the stage, and of the package's functions in use."""
+    functions = (metric.function for metric in spec.metrics.values())
+    return code_digest("reward_ablation.scores", *scoring_modules(functions), without=AROUND)
+
+
 @dataclass(frozen=True)
 class Scoring:
     """The scoring of answers in a study. Relative paths in its config start from `root`."""
@@ -31,9 +37,8 @@ class Scoring:
 
     @cached_property
     def code(self) -> str:
-        """Digest of the code that decides scores: of the stage, and of the package's functions in use."""
-        functions = (metric.function for metric in self.spec.metrics.values())
-        return code_digest("reward_ablation.scores", *scoring_modules(functions), without=AROUND)
+        """Digest of the code that decides scores."""
+        return scoring_code(self.spec)
 
     @cached_property
     def models(self) -> dict[str, UsedModel]:

@@ -282,8 +282,7 @@ class Study:
             raise StudyError(f"{wildcards.run}: no run of this study; its runs are listed by `snakemake -n`")
         return self.runs[wildcards.run]
 
-    # A spec that a command needs has the present paths. Its function takes `output`, so that Snakemake does not compare
-    # the spec with its record: see `options_of_run`. Snakemake compares the spec as it was made.
+    # A spec that a command needs has the present paths. Names of files have the paths under which these were made.
 
     def model_spec(self, wildcards: Any, output: Any = None) -> str:
         """Spec of the base model."""
@@ -294,18 +293,9 @@ class Study:
         variables = self.config.training.get("chat_template_kwargs") or {}
         return dump({**self.config.prompt.model_dump(), "chat_template_kwargs": variables})
 
-    def model_as_made(self, wildcards: Any) -> str:
-        """Spec of the base model, with the path under which it was fetched."""
-        return dump(self._model_as_made)
-
     def reward_model_spec(self, wildcards: Any, output: Any = None) -> str:
         """Source of the reward model that the wildcard names by its key."""
         return self.reward_models[wildcards.reward_model]
-
-    def reward_model_as_made(self, wildcards: Any) -> str:
-        """Source of the reward model that the wildcard names, with the path under which it was fetched."""
-        source = self.reward_models[wildcards.reward_model]
-        return self._places.reward_model_as_made(source, model_file(wildcards.reward_model))
 
     def sft_spec(self, wildcards: Any) -> str:
         """Spec of the supervised start, with the paths under which it was made."""
@@ -315,25 +305,13 @@ class Study:
         """Spec of the demonstrations."""
         return sft_data_spec(self.config, self.root).text
 
-    def sft_data_as_made(self, wildcards: Any) -> str:
-        """Spec of the demonstrations, with the paths under which they were prepared."""
-        return dump(self._demonstrations_as_made)
-
     def train_data_spec(self, wildcards: Any, output: Any = None) -> str:
         """Spec of the training set."""
         return self._train_data_spec.text
 
-    def train_data_as_made(self, wildcards: Any) -> str:
-        """Spec of the training set, with the paths under which it was prepared."""
-        return dump(self._training_set_as_made)
-
     def evaluation_data_spec(self, wildcards: Any, output: Any = None) -> str:
         """Spec of the evaluation set that the wildcard dataset names."""
         return self.datasets[wildcards.dataset]
-
-    def evaluation_data_as_made(self, wildcards: Any) -> str:
-        """Spec of the evaluation set that the wildcard names, with the path under which it was prepared."""
-        return dump(self._sets_as_made[wildcards.dataset])
 
     def evaluation_spec(self, wildcards: Any) -> str:
         """Spec of an evaluation: its settings and the prompt."""
