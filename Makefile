@@ -107,7 +107,7 @@ schemas: $(READY) ## Generate the JSON schemas and docs/config_keys.md from the 
 lock: $(READY) ## Resolve pyproject.toml into envs/cpu.txt and envs/gpu.txt
 	UV=$(BIN)/uv envs/lock.sh
 
-bench: $(READY) ## Run all benchmarks and refresh the tables of docs/performance.md
+bench: $(READY) ## Run all benchmarks and print their tables
 	$(BIN)/python benchmarks/run_all.py
 
 gpu-check: $(READY) ## What of the layouts works on this machine's GPUs, and how fast: into docs/gpu.md

@@ -20,8 +20,6 @@ import numpy as np
 from reward_ablation.analysis.statistics.intervals import generator
 from reward_ablation.design.budget import Precision, Problem, choose, equal_seeds
 
-DOCUMENT = "budget.md"
-
 #: Kinds of studies: standard deviation of the logarithm of hours, standard deviation of the logarithm of the spread
 #: between seeds, and whether all arms are compared with the first. The names seed the random studies.
 KINDS: dict[str, tuple[float, float, bool]] = {

@@ -101,7 +101,7 @@ def measure(steps: int, every: int, folder: Path) -> dict[str, Any]:
 
 
 def table(result: dict[str, Any]) -> str:
-    """Markdown for docs/performance.md."""
+    """The table as Markdown."""
     shares = result["shares"]
     return "\n".join(
         [

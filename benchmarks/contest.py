@@ -28,7 +28,6 @@ from scipy.optimize import isotonic_regression
 from scipy.stats import spearmanr
 from scipy.stats import t as student
 
-DOCUMENT = "combinations.md"
 ROOT = Path(__file__).parents[1]
 PRESET = ROOT / "config/presets/combinations_small.yaml"
 CONFIDENCE = 0.95

@@ -23,7 +23,6 @@ from scipy.special import expit
 from reward_ablation.analysis.statistics.estimates import distribution, intervals, resampled_seeds
 from reward_ablation.analysis.statistics.intervals import generator, percentile_interval, resampling_shares
 
-DOCUMENT = "statistics.md"
 CONFIDENCE, RESAMPLES = 0.95, 2000
 SEEDS = [1, 2, 3, 5, 10]
 

@@ -29,7 +29,6 @@ from reward_ablation.analysis.statistics.intervals import generator
 from reward_ablation.analysis.statistics.limits import SHARE
 from reward_ablation.analysis.statistics.seed_variance import SeedMeans
 
-DOCUMENT = "statistics.md"
 QUESTIONS, SAMPLES, RESAMPLES, CONFIDENCE = 200, 4, 500, 0.95
 SEEDS = [2, 3, 5]
 METHODS = ["moderated", "per_arm", "t", "questions"]

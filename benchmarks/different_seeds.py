@@ -24,8 +24,6 @@ from reward_ablation.analysis.statistics.intervals import generator
 from reward_ablation.analysis.statistics.limits import SHARE
 from reward_ablation.analysis.statistics.seed_variance import SeedMeans
 
-DOCUMENT = "budget.md"
-
 #: Number of seeds of each later arm, and of the first arm.
 SEEDS = [(2, 3), (2, 5), (3, 4), (3, 8), (5, 6)]
 METHODS = ["all", "shared", "shorter"]

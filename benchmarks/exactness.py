@@ -43,8 +43,6 @@ COMPONENTS = {
     "random": {"function": "random", "parameters": {}},
 }
 COMPLETIONS = 16
-#: Where the table goes, in `docs/`.
-DOCUMENT = "gradients.md"
 
 
 def spec_of(config: dict[str, Any], **training: Any) -> RunSpec:
@@ -204,7 +202,7 @@ def measure(config: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def table(result: dict[str, Any]) -> str:
-    """Markdown for docs/gradients.md."""
+    """The tables as Markdown."""
     if not result:
         return "Not run: the weights or the questions are missing."
     lines = ["| way | error over all layers | by layer, median | by layer, worst |", "| --- | --- | --- | --- |"]

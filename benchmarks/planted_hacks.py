@@ -25,7 +25,6 @@ from reward_ablation.analysis.reward_hacking.tables import reward_hacking
 from reward_ablation.analysis.statistics.intervals import generator
 from reward_ablation.analysis.study_file import StudyArm, StudyFile, StudyRun
 
-DOCUMENT = "signals.md"
 STEPS, PROBLEMS, COMPLETIONS, QUESTIONS, SAMPLES = 40, 8, 8, 200, 4
 #: Standard deviation of problems on the logistic scale, which gives a step's accuracy the demo's spread, .1; and of
 #: seeds.

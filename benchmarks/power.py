@@ -26,7 +26,6 @@ from reward_ablation.design import variances
 from reward_ablation.design.power import RANGE, Analysis, Design, Plan, Variance
 from reward_ablation.design.variances import Components, SeedPart
 
-DOCUMENT = "power.md"
 ARMS = ["0", "1", "2", "3"]
 PAIRS = [(arm, "0") for arm in ARMS[1:]]
 ANALYSIS = Analysis(PAIRS, CONFIDENCE, True)

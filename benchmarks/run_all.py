@@ -1,9 +1,9 @@
-"""Run every benchmark and refresh the tables of docs/performance.md, or of the page that a script names.
+"""Run every benchmark and print its table, which also goes into the page that has a place for it.
 
     python benchmarks/run_all.py
 
-Each script in this folder takes `--json FILE`. Its function `table(result)` returns the Markdown that goes between
-`<!-- name -->` and `<!-- /name -->` in a page: the script's `DOCUMENT`, else docs/performance.md.
+Each script in this folder takes `--json FILE`. Its function `table(result)` returns Markdown. A page has a place for it
+between `<!-- name -->` and `<!-- /name -->`: docs/performance.md, or the page that a script names as `DOCUMENT`.
 """
 
 from __future__ import annotations
@@ -38,8 +38,11 @@ def main() -> None:
             result = Path(folder) / "result.json"
             subprocess.run([sys.executable, str(script), "--json", str(result)], check=True)
             module = importlib.import_module(script.stem)
+            table = module.table(json.loads(result.read_text()))
+            print(table, flush=True)
             document = DOCS / getattr(module, "DOCUMENT", "performance.md")
-            replace(document, script.stem, module.table(json.loads(result.read_text())))
+            if f"<!-- {script.stem} -->" in document.read_text():
+                replace(document, script.stem, table)
 
 
 if __name__ == "__main__":

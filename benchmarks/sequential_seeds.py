@@ -31,7 +31,6 @@ from reward_ablation.analysis.statistics.seed_variance import SeedMeans
 from reward_ablation.design.decisions import Plan, corrected
 from reward_ablation.design.group_sequential import SPENDING
 
-DOCUMENT = "sequential_seeds.md"
 LOOKS, LEVEL = (2, 3, 5, 8), 0.05
 
 ALIKE = [

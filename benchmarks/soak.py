@@ -35,8 +35,6 @@ from tests.workflow.conftest import ROOT, TINY
 
 from reward_ablation.system.files import sha256
 
-DOCUMENT = "reliability.md"
-
 #: Enough steps to be interrupted between, a checkpoint at every third step, and rollouts that serve two steps.
 STUDY = copy.deepcopy(TINY)
 STUDY["training"] |= {"max_steps": 24, "save_strategy": "steps", "save_steps": 3, "num_iterations": 2}
@@ -225,7 +223,7 @@ class Soak:
 
 
 def table(report: dict[str, Any]) -> str:
-    """Markdown for docs/reliability.md."""
+    """The tables as Markdown."""
     rows = [f"| {name} | {count} |" for name, count in report["by_kind"].items()]
     return "\n".join(
         [

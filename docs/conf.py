@@ -14,9 +14,9 @@ sys.path.insert(0, str(ROOT / "workflow"))
 project = "reward-ablation"
 copyright = "the reward-ablation maintainers, MIT licence"
 root_doc = "docs/index"
-include_patterns = ["docs/**", "config/README.md", "CHANGELOG.md", "CONTRIBUTING.md"]
+include_patterns = ["docs/**", "config/README.md", "results/README.md", "CHANGELOG.md", "CONTRIBUTING.md"]
 # The landing page includes README.md. Folders named here are not searched for pages.
-exclude_patterns = [".*", "benchmarks", "docs/_build", "envs", "logs", "profiles", "results", "tests", "workflow"]
+exclude_patterns = [".*", "benchmarks", "docs/_build", "envs", "logs", "profiles", "results/[!R]*", "tests", "workflow"]
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "numpydoc"]
 myst_heading_anchors = 6  # the anchors of headings are GitHub's

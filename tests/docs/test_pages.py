@@ -1,4 +1,4 @@
-"""The site's pages: the names that they must contain. `make docs` checks their links."""
+"""The pages: the names that they must contain, and how long they may be. `make docs` checks the links of the site's."""
 
 import re
 from pathlib import Path
@@ -11,6 +11,8 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = [*sorted(DOCS.rglob("*.md")), ROOT / "README.md", ROOT / "config" / "README.md", ROOT / "CHANGELOG.md"]
 LIBRARY = ROOT / "workflow" / "reward_ablation"
+#: Written by a tool, or from docstrings.
+GENERATED = {"config_keys.md", "api.md"}
 
 
 def functions_in(folder: str) -> set[str]:
@@ -44,4 +46,26 @@ def test_every_image_has_a_text_for_those_who_do_not_see_it(page):
     assert all(len(alternative) > 20 for alternative in re.findall(r"!\[([^]]*)\]\(", text))
     assert not re.search(
         r"<img(?![^>]*\balt=\"[^\"]{20})|^\.\. (image|figure)::|```{(image|figure)}", text, re.MULTILINE
+    )
+
+
+def test_the_pages_are_short():
+    """What only developers want is printed by the benchmarks."""
+    pages = [page for page in DOCS.rglob("*.md") if page.name not in GENERATED]
+    texts = {page: page.read_text() for page in [*pages, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]}
+    assert sum(len(text.split()) for text in texts.values()) < 40_000
+    assert len(texts[ROOT / "README.md"].splitlines()) <= 100
+    assert len(re.findall(r"^\| \*\*", texts[DOCS / "glossary.md"], re.MULTILINE)) <= 25
+
+
+@pytest.mark.parametrize("page", ["README.md", "results/README.md"])
+def test_links_that_the_site_does_not_have_lead_to_a_file(page):
+    links = re.findall(r"\]\(([^)#:]+)", (ROOT / page).read_text())
+    assert [link for link in links if not (ROOT / page).parent.joinpath(link).exists()] == []
+
+
+def test_a_release_has_one_list_of_changes():
+    releases = re.split(r"^## ", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)[1:]
+    assert all(
+        re.findall(r"^### (.*)", release, re.MULTILINE) == ["Before you update", "All changes"] for release in releases
     )
