@@ -1,6 +1,6 @@
 import pytest
 
-from reward_ablation.cluster.slurm import gpus_of, minutes_of, shards_of
+from reward_ablation.cluster.slurm import gpus_of, minutes_of
 
 
 @pytest.mark.parametrize(
@@ -33,11 +33,3 @@ def test_limits_in_minutes(text, minutes):
 )
 def test_gpus_of_a_node(gres, gpus):
     assert gpus_of(gres) == gpus
-
-
-@pytest.mark.parametrize(
-    ("gres", "shards"),
-    [("(null)", 0), ("gpu:h200:2", 0), ("gpu:h200:2,shard:h200:8", 8), ("gpu:2,shard:4(S:0-1)", 4), ("myshard:3", 0)],
-)
-def test_shards_of_a_node(gres, shards):
-    assert shards_of(gres) == shards

@@ -4,11 +4,10 @@ from types import SimpleNamespace
 import pytest
 
 from reward_ablation.cluster.bundle import bundles, request_of_parts
-from reward_ablation.cluster.preflight import check_dry_run, check_jobs, offer, refusal, requests_of, within_limits
+from reward_ablation.cluster.preflight import check_dry_run, offer, refusal, requests_of, within_limits
 from reward_ablation.cluster.request import Request
 from reward_ablation.cluster.site import Site
 from reward_ablation.cluster.slurm import Node, Partition
-from reward_ablation.config.sections.gpu_number import PARTS, PARTS_OF_A_GPU
 from reward_ablation.system.errors import StudyError
 
 NODES = [Node("g1", 32, 128_000, {"h200": 4}), Node("g2", 64, 256_000, {"a100": 8})]
@@ -49,13 +48,10 @@ def test_jobs_that_ask_for_the_same_are_one_request():
         ({"gpu": 1}, {"gpu": 1}, True),
         ({"gpu": 4}, {"gpu": 1}, True),
         ({"gpu": 0}, {"gpu": 0}, True),
-        ({"gpu": 1, PARTS: PARTS_OF_A_GPU // 2}, {"gpu": 1, PARTS: PARTS_OF_A_GPU // 2}, True),
-        ({"gpu": 1}, {"gpu": 1, PARTS: PARTS_OF_A_GPU // 2}, True),
-        ({"gpu": 1, PARTS: PARTS_OF_A_GPU // 2}, {"gpu": 1}, False),
         ({"gpu": 0}, {"gpu": 1}, False),
     ],
 )
-def test_an_evaluation_shares_the_job_of_a_training_that_has_as_much_of_a_gpu(train, evaluate, shared):
+def test_an_evaluation_shares_the_job_of_a_training_that_has_as_many_gpus(train, evaluate, shared):
     site = SITE.model_copy(update={"bundle": "run"})
     first, then = job("train", **train), job("evaluate", **evaluate)
     made = bundles([first, then], site, lambda job: [then] if job is first else [])
@@ -150,24 +146,3 @@ def test_a_dry_run_without_slurm_checks_what_needs_none(monkeypatch, site_file):
     monkeypatch.setenv("PATH", "")
     with pytest.raises(StudyError, match="cpus_per_task: 'many' is not a whole number"):
         check_dry_run([[job("train", cpus_per_task="many")]], SITE, site_file)
-
-
-SHARED = {"gpu": replace(CLUSTER["gpu"], nodes=[replace(NODES[0], shards=16), NODES[1]])}
-
-
-def test_a_refusal_of_a_shared_gpu_says_how_many_shards_there_are():
-    request = replace(REQUEST, shards=2)
-    assert offer(request, SHARED).endswith("4 GPUs of type h200, 16 shards of GPUs")
-    assert offer(request, CLUSTER).endswith("4 GPUs of type h200, no shards of GPUs")
-    assert offer(REQUEST, SHARED).endswith("4 GPUs of type h200")
-
-
-def test_another_number_of_shards_than_the_partition_has_is_refused(monkeypatch, tmp_path):
-    """Slurm would give each run another share of a GPU than the study says."""
-    monkeypatch.setenv("PATH", "")
-    site = SITE.model_copy(update={"shards_per_gpu": 8})
-    half = job("train", gpu=1, gpu_parts=420)
-    with pytest.raises(StudyError) as error:
-        check_jobs([[half]], site, tmp_path / "site.yaml", SHARED)
-    told = "site.yaml: shards_per_gpu: 8, but each GPU of partition gpu has 4 shards; write this number"
-    assert str(error.value).endswith(told)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any
 
 from reward_ablation.cluster.request import Request, request_of
 from reward_ablation.cluster.site import Site
-from reward_ablation.config.sections.gpu_number import share_in
 
 #: The rule whose job begins a bundle, and the rule whose job may follow in the same Slurm job.
 FIRST, THEN = "train", "evaluate"
@@ -21,14 +19,14 @@ BUNDLED = "bundle: run"
 def bundles(jobs: Iterable[Any], site: Site, followers: Callable[[Any], list[Any]]) -> list[list[Any]]:
     """Group jobs of Snakemake into Slurm jobs. Each inner list has the jobs of one Slurm job, in their order.
 
-    An evaluation that needs more of a GPU than the training before has a Slurm job of its own. `followers` returns the
+    An evaluation that needs more GPUs than the training before has a Slurm job of its own. `followers` returns the
     jobs that depend on a job and are about to run.
     """
     jobs = list(jobs)
     if site.bundle is None:
         return [[job] for job in jobs]
     first = [
-        [job, *(then for then in followers(job) if then.rule.name == THEN and gpus_of(then) <= gpus_of(job))]
+        [job, *(then for then in followers(job) if then.rule.name == THEN and _gpus(then) <= _gpus(job))]
         for job in jobs
         if job.rule.name == FIRST
     ]
@@ -36,9 +34,8 @@ def bundles(jobs: Iterable[Any], site: Site, followers: Callable[[Any], list[Any
     return [*first, *([job] for job in jobs if id(job) not in bundled)]
 
 
-def gpus_of(job: Any) -> Fraction:
-    """GPUs of a job, or its share of one."""
-    return (job.resources.get("gpu") or 0) * share_in(job.resources)
+def _gpus(job: Any) -> int:
+    return job.resources.get("gpu") or 0
 
 
 def request_of_parts(site: Site, parts: Sequence[Any], least_memory: Callable[[Any], int] = lambda job: 0) -> Request:

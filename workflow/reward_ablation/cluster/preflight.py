@@ -41,7 +41,7 @@ def check_jobs(
     unknown = None
     for request in requests_of(bundles, site):
         try:
-            refused = _other_shards(request, site, cluster) or refusal(request, site.gpus_by, cluster)
+            refused = refusal(request, site.gpus_by, cluster)
         except SlurmError as error:
             unknown = str(error)
         else:
@@ -114,19 +114,6 @@ def refusal(request: Request, gpus_by: str, cluster: Mapping[str, Partition]) ->
     return None
 
 
-def _other_shards(request: Request, site: Site, cluster: Mapping[str, Partition]) -> str | None:
-    """Why a share of a GPU would be another share in the request's partition; None where it is right or not known."""
-    partition = _partition(request, cluster)
-    nodes = [node for node in partition.nodes if node.shards and node.gpus] if partition and request.shards else []
-    per_gpu = sorted({node.shards // sum(node.gpus.values()) for node in nodes})
-    if not partition or not per_gpu or site.shards_per_gpu in per_gpu:
-        return None
-    return (
-        f"shards_per_gpu: {site.shards_per_gpu}, but each GPU of partition {partition.name} has "
-        f"{' or '.join(map(str, per_gpu))} shards; write this number"
-    )
-
-
 def offer(request: Request, cluster: Mapping[str, Partition]) -> str:
     """The most that a job can have in the request's partition; the names of all partitions where that is not known."""
     partition = _partition(request, cluster)
@@ -136,8 +123,6 @@ def offer(request: Request, cluster: Mapping[str, Partition]) -> str:
     largest = f"{max(node.cpus for node in nodes)} CPUs, {max(node.mem_mb for node in nodes)} MB of memory"
     gpus = {kind: max(node.gpus.get(kind, 0) for node in nodes) for node in nodes for kind in node.gpus}
     kinds = [f"{number} GPUs" + (f" of type {kind}" if kind else "") for kind, number in sorted(gpus.items())]
-    shards = max(node.shards for node in nodes)
-    kinds += [f"{shards} shards of GPUs" if shards else "no shards of GPUs"] if request.shards else []
     most = ", ".join([largest, *(kinds or ["no GPU"])])
     hours = "any time" if partition.max_minutes is None else f"{partition.max_minutes / 60:g} hours"
     return (
@@ -159,8 +144,7 @@ def _most_nodes(partition: Partition) -> int:
 
 def _can_run(node: Node, request: Request) -> bool:
     gpus = sum(node.gpus.values()) if request.gpu_type is None else node.gpus.get(request.gpu_type, 0)
-    enough = gpus >= request.gpus_per_node and node.shards >= request.shards
-    return node.cpus >= request.cpus and node.mem_mb >= request.mem_mb and enough
+    return node.cpus >= request.cpus and node.mem_mb >= request.mem_mb and gpus >= request.gpus_per_node
 
 
 def _partition(request: Request, cluster: Mapping[str, Partition]) -> Partition | None:

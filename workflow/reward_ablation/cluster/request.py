@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import partial
 from typing import Any
 
 from reward_ablation.cluster.options import sbatch_options, words_of
 from reward_ablation.cluster.site import Site
-from reward_ablation.config.sections.gpu_number import share_in, share_text
 from reward_ablation.system.errors import StudyError
-from reward_ablation.system.gpu_fractions import RUNS_ON_A_GPU
 
 #: Rules whose jobs train. Their requests follow the section `train` of the site file, and an attempt goes on where the
 #: last attempt stopped.
@@ -36,7 +33,6 @@ class Request:
     gpus: int  # on all nodes together
     gpu_type: str | None
     gres: str | None = None  # generic resources other than GPUs
-    shards: int = 0  # shards of a GPU that the job shares with others; 0: whole GPUs
     more: tuple[str, ...] = ()  # more options of sbatch, as words
 
     @property
@@ -55,8 +51,7 @@ def request_of(
     evaluation gets n times the hours, because one model's answers to one set may take longer than the first limit.
     Training goes on at any step, so its hours stay.
 
-    Raises StudyError if a resource of the job has the wrong type, if one of its options of sbatch is not allowed, or if
-    the site has no shards for its share of a GPU.
+    Raises StudyError if a resource of the job has the wrong type, or if one of its options of sbatch is not allowed.
     """
     kind = "train" if rule in TRAINING else "evaluate"
     ask = site.train if kind == "train" else site.evaluate
@@ -79,30 +74,10 @@ def request_of(
             gpus=resources.get("gpu") or 0,
             gpu_type=text("gpu_model", ask.gpu_type, site.gpu_type),
             gres=of_job.pop("gres", of_site.pop("gres", None)),
-            shards=_shards(share_in(resources), site.shards_per_gpu),
             more=tuple(words_of({**of_site, **of_job})),
         )
     except ValueError as error:
         raise StudyError(f"resources of a {kind} job: {error}") from None
-
-
-def _shards(share: Fraction, of_a_gpu: int | None) -> int:
-    """Slurm's shards for a share of a GPU; 0 for whole GPUs. ValueError where the site has no shards for the share."""
-    if share >= 1:
-        return 0
-    where = f"launch.gpus: {share_text(float(share))}"
-    if of_a_gpu is None:
-        raise ValueError(
-            f"{where}: Slurm shares a GPU by shards (gres/shard), but the site file has no shards_per_gpu; write there "
-            "how many shards gres.conf gives each GPU, or set launch.gpus: 1"
-        )
-    if (shards := share * of_a_gpu).denominator > 1:
-        possible = [share_text(1 / runs) for runs in RUNS_ON_A_GPU if of_a_gpu % runs == 0]
-        raise ValueError(
-            f"{where}: not a whole number of the {of_a_gpu} shards of a GPU (shards_per_gpu in the site file); set "
-            f"launch.gpus to {' or '.join([*possible, '1'])}"
-        )
-    return int(shards)
 
 
 def _first(resources: Mapping[str, Any], name: str, *others: Any) -> Any:
@@ -140,9 +115,7 @@ def arguments(request: Request, gpus_by: str) -> list[str]:
     }
     gres = []
     of_type = f"{request.gpu_type}:" if request.gpu_type else ""
-    if request.shards:
-        gres.append(f"shard:{of_type}{request.shards}")
-    elif request.gpus:
+    if request.gpus:
         if gpus_by == "gpus" and request.nodes == 1:
             options["gpus"] = f"{of_type}{request.gpus}"
         elif gpus_by == "gpus":  # with --gpus=4 Slurm may give 3 on one node and 1 on another

@@ -1,4 +1,4 @@
-"""Snakemake's resources of a study's jobs: GPUs, or shares of GPUs, and the resources of the config."""
+"""Snakemake's resources of a study's jobs: GPUs, and the resources of the config."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
-from reward_ablation.config.sections.gpu_number import PARTS, SHARE, parts_of, share_text
 from reward_ablation.config.sections.launch import Launch
 from reward_ablation.study.run import Run
 
@@ -17,35 +16,15 @@ SIZES = ("mem_mb", "disk_mb")
 
 @dataclass(frozen=True)
 class JobResources:
-    """Snakemake's resources of jobs, by name.
-
-    In a study whose runs share GPUs, all jobs on GPUs have two further resources: the number of parts of GPUs that they
-    take, which Snakemake counts, and the share in words.
-    """
+    """Snakemake's resources of jobs, by name."""
 
     launch: Launch  # of the study
     runs: dict[str, Run]  # by name
 
-    @cached_property
-    def counts_parts(self) -> bool:
-        """Whether some runs share a GPU."""
-        return any(launch.share < 1 for launch in [self.launch, *(run.launch for run in self.runs.values())])
-
-    @property
-    def gpus_in_message(self) -> str:
-        """Placeholder, in the message of a rule, for a job's number of GPUs or its share of one."""
-        return f"{{resources.{SHARE if self.counts_parts else 'gpu'}}}"
-
-    def of_gpus(self, gpus: int, share: float = 1.0) -> dict[str, int | str]:
-        """Resources of a job with a number of GPUs, or with a share of one."""
-        if not self.counts_parts:
-            return {"gpu": gpus}
-        return {"gpu": gpus, PARTS: parts_of(gpus, share), SHARE: share_text(gpus * share)}
-
     @property
     def of_evaluation(self) -> dict[str, int | str]:
-        """Resources of an evaluation: no GPU, one GPU, or the same share of a GPU as the study's runs."""
-        return self.of_gpus(min(1, self.launch.gpus), self.launch.share)
+        """Resources of an evaluation: one GPU, or none."""
+        return {"gpu": min(1, self.launch.gpus)}
 
     @cached_property
     def of_run(self) -> dict[str, int | Callable[[Any], int | str | None]]:
@@ -67,7 +46,7 @@ class JobResources:
     def of_one_run(self, run: Run) -> dict[str, int | str]:
         """Resources of the training job of one run."""
         launch = run.launch
-        return {**self.of_gpus(launch.all_gpus, launch.share), "nodes": launch.nodes, **launch.resources}
+        return {"gpu": launch.all_gpus, "nodes": launch.nodes, **launch.resources}
 
 
 def _of_wildcards(by_run: dict[str, int | str | None], wildcards: Any) -> int | str | None:

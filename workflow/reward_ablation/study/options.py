@@ -20,13 +20,10 @@ from reward_ablation.study.run import Run
 
 
 def launch_options(launch: Launch) -> str:
-    """Options for a share of a GPU, vLLM's share of the memory, and whether vLLM sleeps while the model is trained."""
-    share = f" --gpu-share {launch.share:.6g}" if launch.share < 1 else ""
+    """Options for vLLM's share of the memory, and whether vLLM sleeps while the model is trained."""
     if launch.vllm is None:
-        return share
-    return (
-        f"{share} --vllm-memory-percent {launch.vllm_memory_percent} --vllm-sleep {int(launch.vllm.enable_sleep_mode)}"
-    )
+        return ""
+    return f" --vllm-memory-percent {launch.vllm.memory_percent} --vllm-sleep {int(launch.vllm.enable_sleep_mode)}"
 
 
 def other_parameters(functions: Mapping[str, tuple[str, dict[str, Any]]], root: Path) -> dict[str, dict[str, Any]]:
