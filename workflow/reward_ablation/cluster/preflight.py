@@ -11,12 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from reward_ablation.cluster.bundle import BUNDLED, request_of_parts
 from reward_ablation.cluster.command import SlurmError, run_slurm_command
-from reward_ablation.cluster.request import Request, arguments
+from reward_ablation.cluster.request import BUNDLED, Request, arguments, request_of
 from reward_ablation.cluster.site import Site
 from reward_ablation.cluster.slurm import Node, Partition, partitions
-from reward_ablation.cluster.submission import may_come_later
 from reward_ablation.models.verify import FETCHED
 from reward_ablation.study.run_spec import ArmSpec
 from reward_ablation.system.errors import StudyError
@@ -55,8 +53,7 @@ def requests_of(bundles: Iterable[Sequence[Any]], site: Site) -> Counter[Request
 
     Raises StudyError if a resource of a job is impossible.
     """
-    requests = (request_of_parts(site, parts) for parts in bundles)
-    return Counter(sorted(requests, key=lambda request: request.kind))
+    return Counter(sorted((request_of(parts, site) for parts in bundles), key=lambda request: request.kind))
 
 
 def check_dry_run(bundles: Sequence[Sequence[Any]], site: Site, site_file: Path) -> str:
@@ -91,22 +88,23 @@ def within_limits(request: Request, cluster: Mapping[str, Partition]) -> Request
 def refusal(request: Request, gpus_by: str, cluster: Mapping[str, Partition]) -> str | None:
     """Why Slurm would never run such a job; None where Slurm would run it.
 
-    `sbatch --test-only` gives the reason, and the message adds the partition's offer. A partition that is down and a
-    time beyond the partition's limit are refused here, because Slurm may accept such jobs and never run them. Raises
-    SlurmError if Slurm cannot judge the job now: it does not answer, or the limit on the number of jobs is reached.
+    `sbatch --test-only` gives the reason, and the message adds the partition's offer. In three cases its answer is
+    false, as tried on Slurm 22.05, and this function decides. Slurm says "to start at" for a partition that is down,
+    and, unless EnforcePartLimits is set, for a time beyond the partition's limit. Slurm refuses a job for which too few
+    nodes are up now, although `sbatch` accepts the job. Raises SlurmError if Slurm cannot judge the job now: it does
+    not answer, or the limit on the number of jobs is reached.
     """
     partition = _partition(request, cluster)
     if partition and not partition.up:
         return f"{request.kind}: partition {partition.name} is down; name another, or wait: `sinfo` shows their states"
     if partition and partition.max_minutes is not None and request.minutes > partition.max_minutes:
-        hours = f"{request.minutes / 60:g} hours"  # by default Slurm accepts such a job, and never runs it
         lower = "; lower `hours` of train or evaluate, or leave `bundle` empty" if BUNDLED in request.kind else ""
-        return f"{request.kind}: asks for {hours}; {offer(request, cluster)}{lower}"
+        return f"{request.kind}: asks for {request.minutes / 60:g} hours; {offer(request, cluster)}{lower}"
     options = arguments(request, gpus_by)
     try:
         run_slurm_command("sbatch", "--test-only", *options, "--wrap=true")
     except SlurmError as error:
-        if may_come_later(str(error)):
+        if error.may_pass:
             raise
         if "node configuration is not available" in str(error) and _waits_for_nodes(request, partition):
             return None
