@@ -91,7 +91,6 @@ guard_report()
 # the GPUs.
 resource_scopes:
     gpu="local",
-    gpu_parts="local",
 
 
 pathvars:

@@ -1,27 +1,27 @@
+"""Commands of Slurm: what they are not told, what their failures say, and which failures may pass."""
+
 import pytest
 
 from reward_ablation.cluster.command import SlurmError, run_slurm_command
 
 POLICY = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
+FAILED = "Batch job submission failed"
 
 
 def test_what_a_user_has_set_for_other_submissions_and_listings_is_not_handed_on(monkeypatch):
     for name in ("SBATCH_ARRAY_INX", "SBATCH_EXPORT", "SBATCH_JOB_NAME", "SLURM_CLUSTERS", "SQUEUE_FORMAT"):
         monkeypatch.setenv(name, "x")
-    assert not [
-        name
-        for name in run_slurm_command("env").splitlines()
-        if name.startswith(("SBATCH_", "SLURM_CLUSTERS", "SQUEUE_"))
-    ]
+    found = run_slurm_command("env").splitlines()
+    assert not [line for line in found if line.startswith(("SBATCH_", "SLURM_CLUSTERS", "SQUEUE_"))]
 
 
 @pytest.mark.parametrize(
-    ("lines", "told"),
+    ("lines", "message"),
     [
         # As Slurm 22.05 writes them.
         (
-            ["sbatch: error: AssocMaxSubmitJobLimit", f"sbatch: error: Batch job submission failed: {POLICY}"],
-            f"sbatch: AssocMaxSubmitJobLimit: Batch job submission failed: {POLICY}",
+            ["sbatch: error: AssocMaxSubmitJobLimit", f"sbatch: error: {FAILED}: {POLICY}"],
+            f"sbatch: AssocMaxSubmitJobLimit: {FAILED}: {POLICY}",
         ),
         (
             ["sbatch: error: QOSMaxCpuPerJobLimit", f"allocation failure: {POLICY}"],
@@ -33,13 +33,13 @@ def test_what_a_user_has_set_for_other_submissions_and_listings_is_not_handed_on
         ),
         # A site's own check of submissions, and a banner.
         (
-            ["*** welcome ***", "sbatch: error: name a project", "sbatch: error: Batch job submission failed: no"],
-            "sbatch: name a project: Batch job submission failed: no",
+            ["*** welcome ***", "sbatch: error: name a project", f"sbatch: error: {FAILED}: no"],
+            f"sbatch: name a project: {FAILED}: no",
         ),
         ([], "sbatch: exit status 1"),
     ],
 )
-def test_why_a_command_failed_is_one_line(tmp_path, monkeypatch, lines, told):
+def test_why_a_command_failed_is_one_line(tmp_path, monkeypatch, lines, message):
     program = tmp_path / "sbatch"
     (tmp_path / "said").write_text("".join(f"{line}\n" for line in lines))
     program.write_text(f'#!/bin/sh\nwhile read -r line; do echo "$line" >&2; done < {tmp_path}/said\nexit 1\n')
@@ -47,4 +47,29 @@ def test_why_a_command_failed_is_one_line(tmp_path, monkeypatch, lines, told):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SlurmError) as error:
         run_slurm_command("sbatch")
-    assert str(error.value) == told
+    assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    ("message", "may_pass", "job_limit"),
+    [
+        (f"{FAILED}: Socket timed out on send/recv operation", True, None),
+        (f"{FAILED}: Unable to contact slurm controller (connect failure)", True, None),
+        ("Slurm temporarily unable to accept job, sleeping and retrying", True, None),
+        ("no answer within 60 s", True, None),
+        (f"AssocMaxSubmitJobLimit: {FAILED}: {POLICY}", True, "AssocMaxSubmitJobLimit"),
+        (f"AssocGrpSubmitJobsLimit: {FAILED}: {POLICY}", True, "AssocGrpSubmitJobsLimit"),
+        (f"QOSMaxSubmitJobPerUserLimit: {FAILED}: {POLICY}", True, "QOSMaxSubmitJobPerUserLimit"),
+        (f"MaxSubmitJobsPerAccount: {FAILED}: {POLICY}", True, "MaxSubmitJobsPerAccount"),
+        (f"{FAILED}: {POLICY}", True, "job submit limit"),  # of a Slurm that names no limit
+        # Of the job's size, in the same words: it is never taken.
+        (f"QOSMaxCpuPerJobLimit: {FAILED}: {POLICY}", False, None),
+        (f"QOSMaxWallDurationPerJobLimit: allocation failure: {POLICY}", False, None),
+        (f"MaxTRESPerAccount: {FAILED}: {POLICY}", False, None),
+        (f"{FAILED}: Invalid account or account/partition combination specified", False, None),
+        ("unrecognized option '--nonsense'", False, None),
+    ],
+)
+def test_which_failures_may_pass_and_which_are_a_limit_on_the_number_of_jobs(message, may_pass, job_limit):
+    error = SlurmError(f"sbatch: {message}")
+    assert (error.may_pass, error.job_limit) == (may_pass, job_limit)

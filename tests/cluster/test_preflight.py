@@ -1,97 +1,45 @@
+"""Checks before anything is submitted: whether the cluster can run the jobs, and whether the disk has enough room."""
+
+import json
+import shutil
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
+from reward_ablation.study.run_spec import ArmSpec
 
-from reward_ablation.cluster.bundle import bundles, request_of_parts
-from reward_ablation.cluster.preflight import check_dry_run, check_jobs, offer, refusal, requests_of, within_limits
+from reward_ablation.cluster.preflight import (
+    bytes_to_come,
+    check_dry_run,
+    no_room,
+    offer,
+    refusal,
+    requests_of,
+    within_limits,
+)
 from reward_ablation.cluster.request import Request
 from reward_ablation.cluster.site import Site
 from reward_ablation.cluster.slurm import Node, Partition
-from reward_ablation.config.sections.gpu_number import PARTS, PARTS_OF_A_GPU
 from reward_ablation.system.errors import StudyError
+from specs import arm_spec
+
+from .test_request import job
 
 NODES = [Node("g1", 32, 128_000, {"h200": 4}), Node("g2", 64, 256_000, {"a100": 8})]
 CLUSTER = {
     "gpu": Partition("gpu", default=True, up=True, max_minutes=1440, nodes=NODES),
     "old": Partition("old", default=False, up=False, max_minutes=None, nodes=NODES),
     "cpu": Partition("cpu", default=False, up=True, max_minutes=None, nodes=[Node("c1", 8, 16_000, {})]),
+    "few": Partition("few", default=False, up=True, max_minutes=None, nodes=NODES, max_nodes=1),
 }
 REQUEST = Request("train", None, "gpu", None, None, 1, 8, 64_000, 1440, 1, None)
-
 SITE = Site.model_validate({"train": {"hours": 1, "mem_gb": 1}, "evaluate": {"hours": 1, "mem_gb": 1}})
-
-
-def job(rule: str, **resources):
-    return SimpleNamespace(rule=SimpleNamespace(name=rule), resources=resources, threads=1, attempt=1)
-
-
-@pytest.fixture
-def site_file(tmp_path):
-    path = tmp_path / "site.yaml"
-    path.write_text("train: {hours: 1, mem_gb: 1}\nevaluate: {hours: 1, mem_gb: 1}\n")
-    return path
 
 
 def test_jobs_that_ask_for_the_same_are_one_request():
     jobs = [job("train", gpu=1), job("train", gpu=2), job("evaluate", gpu=1), job("train", gpu=1)]
     requests = requests_of([[each] for each in jobs], SITE)
-    assert [(request.kind, number) for request, number in requests.items()] == [
-        ("evaluate", 1),
-        ("train", 2),
-        ("train", 1),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("train", "evaluate", "shared"),
-    [
-        ({"gpu": 1}, {"gpu": 1}, True),
-        ({"gpu": 4}, {"gpu": 1}, True),
-        ({"gpu": 0}, {"gpu": 0}, True),
-        ({"gpu": 1, PARTS: PARTS_OF_A_GPU // 2}, {"gpu": 1, PARTS: PARTS_OF_A_GPU // 2}, True),
-        ({"gpu": 1}, {"gpu": 1, PARTS: PARTS_OF_A_GPU // 2}, True),
-        ({"gpu": 1, PARTS: PARTS_OF_A_GPU // 2}, {"gpu": 1}, False),
-        ({"gpu": 0}, {"gpu": 1}, False),
-    ],
-)
-def test_an_evaluation_shares_the_job_of_a_training_that_has_as_much_of_a_gpu(train, evaluate, shared):
-    site = SITE.model_copy(update={"bundle": "run"})
-    first, then = job("train", **train), job("evaluate", **evaluate)
-    made = bundles([first, then], site, lambda job: [then] if job is first else [])
-    assert made == ([[first, then]] if shared else [[first], [then]])
-
-
-def test_a_training_with_its_evaluation_asks_for_the_time_of_both():
-    site = Site.model_validate(
-        {
-            "bundle": "run",
-            "train": {"hours": 20, "mem_gb": 8, "cpus": 2},
-            "evaluate": {"hours": 4.5, "mem_gb": 16, "cpus": 8, "partition": "cpu"},
-        }
-    )
-    train, evaluate = job("train", gpu=2, slurm_partition="gpu"), job("evaluate", gpu=1)
-    request = request_of_parts(site, [train, evaluate], lambda job: 32_000 if job is evaluate else 0)
-    assert (request.minutes, request.cpus, request.mem_mb, request.gpus) == (1470, 8, 32_000, 2)
-    assert request.partition == "gpu"
-    told = refusal(request, "gpus", CLUSTER)
-    assert told.startswith("train + evaluate (bundle: run): asks for 24.5 hours; partition gpu gives a job at most 24")
-    assert told.endswith("; lower `hours` of train or evaluate, or leave `bundle` empty")
-
-
-@pytest.mark.parametrize(
-    ("bundle", "slurm_jobs"),
-    [
-        (None, [["train"], ["evaluate"], ["evaluate_base"]]),
-        ("run", [["train", "evaluate"], ["evaluate_base"]]),
-    ],
-)
-def test_which_jobs_are_one_slurm_job(bundle, slurm_jobs):
-    site = SITE.model_copy(update={"bundle": bundle})
-    train, evaluate, base, figure = (job(rule) for rule in ("train", "evaluate", "evaluate_base", "figure"))
-    after = {id(train): [evaluate, figure]}
-    found = bundles([train, evaluate, base], site, lambda job: after.get(id(job), []))
-    assert [[each.rule.name for each in parts] for parts in found] == slurm_jobs
+    counts = [(request.kind, number) for request, number in requests.items()]
+    assert counts == [("evaluate", 1), ("train", 2), ("train", 1)]
 
 
 @pytest.mark.parametrize(
@@ -105,31 +53,36 @@ def test_which_jobs_are_one_slurm_job(bundle, slurm_jobs):
         (None, "partition gpu gives a job"),
         ("cpu", "at most any time"),
         ("cpu", "on 1 nodes; a node has at most 8 CPUs, 16000 MB of memory, no GPU"),
-        ("gpuu", "partitions here: cpu, gpu, old"),
-        ("cpu,gpu", "partitions here: cpu, gpu, old"),
+        ("few", "on 1 nodes"),  # gives fewer nodes than it has
+        ("gpuu", "partitions here: cpu, few, gpu, old"),
+        ("cpu,gpu", "partitions here: cpu, few, gpu, old"),
     ],
 )
 def test_what_a_refusal_says_that_a_job_can_have(partition, offered):
     assert offered in offer(replace(REQUEST, partition=partition), CLUSTER)
 
 
-def test_a_partition_that_is_down_is_refused_without_asking_slurm(monkeypatch):
+@pytest.mark.parametrize(
+    ("changes", "begins", "ends"),
+    [
+        (
+            {"partition": "old"},
+            "train: partition old is down; name another, or wait: `sinfo` shows their states",
+            "states",
+        ),
+        ({"minutes": 2880}, "train: asks for 48 hours; partition gpu gives a job at most 24 hours", "of type h200"),
+        (
+            {"minutes": 1470, "kind": "train + evaluate (bundle: run)"},
+            "train + evaluate (bundle: run): asks for 24.5 hours; partition gpu gives a job at most 24",
+            "; lower `hours` of train or evaluate, or leave `bundle` empty",
+        ),
+    ],
+)
+def test_what_slurm_would_accept_and_never_run_is_refused_without_asking_slurm(monkeypatch, changes, begins, ends):
     monkeypatch.setenv("PATH", "")
-    assert refusal(replace(REQUEST, partition="old"), "gpus", CLUSTER) == (
-        "train: partition old is down; name another, or wait: `sinfo` shows their states"
-    )
-
-
-def test_a_time_that_the_partition_never_gives_is_refused_without_asking_slurm(monkeypatch):
-    """By default Slurm accepts such a job and never runs it."""
-    monkeypatch.setenv("PATH", "")
-    refused = refusal(replace(REQUEST, minutes=2880), "gpus", CLUSTER)
-    assert refused.startswith("train: asks for 48 hours; partition gpu gives a job at most 24 hours")
-
-
-def test_a_partition_that_gives_fewer_nodes_than_it_has_says_so():
-    cluster = {"gpu": replace(CLUSTER["gpu"], max_nodes=1)}
-    assert "on 1 nodes" in offer(REQUEST, cluster)
+    message = refusal(replace(REQUEST, **changes), "gpus", CLUSTER)
+    assert message.startswith(begins)
+    assert message.endswith(ends)
 
 
 def test_a_later_attempt_asks_for_no_more_than_there_is():
@@ -138,36 +91,54 @@ def test_a_later_attempt_asks_for_no_more_than_there_is():
     assert within_limits(REQUEST, CLUSTER) == REQUEST
 
 
-def test_a_dry_run_without_slurm_says_what_is_not_checked(monkeypatch, site_file):
+def test_a_dry_run_without_slurm_says_what_is_not_checked_and_checks_the_rest(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", "")
-    assert check_dry_run([[job("train")]], SITE, site_file) == (
-        f"{site_file}: not checked whether Slurm takes these jobs: sinfo: no such command; is Slurm installed on this "
+    assert check_dry_run([[job("train")]], SITE, tmp_path) == (
+        f"{tmp_path}: not checked whether Slurm takes these jobs: sinfo: no such command; is Slurm installed on this "
         "machine?"
     )
-
-
-def test_a_dry_run_without_slurm_checks_what_needs_none(monkeypatch, site_file):
-    monkeypatch.setenv("PATH", "")
     with pytest.raises(StudyError, match="cpus_per_task: 'many' is not a whole number"):
-        check_dry_run([[job("train", cpus_per_task="many")]], SITE, site_file)
+        check_dry_run([[job("train", cpus_per_task="many")]], SITE, tmp_path)
 
 
-SHARED = {"gpu": replace(CLUSTER["gpu"], nodes=[replace(NODES[0], shards=16), NODES[1]])}
+FULL = ArmSpec.read(arm_spec())
+MODEL, CHECKPOINT = 4 * 1000, 12 * 1000  # bytes of 1,000 parameters, and of Adam's moments, too
 
 
-def test_a_refusal_of_a_shared_gpu_says_how_many_shards_there_are():
-    request = replace(REQUEST, shards=2)
-    assert offer(request, SHARED).endswith("4 GPUs of type h200, 16 shards of GPUs")
-    assert offer(request, CLUSTER).endswith("4 GPUs of type h200, no shards of GPUs")
-    assert offer(REQUEST, SHARED).endswith("4 GPUs of type h200")
+@pytest.mark.parametrize(
+    ("spec", "runs", "at_once", "expected"),
+    [
+        ({}, 5, 2, 5 * MODEL + 2 * 3 * CHECKPOINT),
+        ({"training": {"model_init_kwargs": {"dtype": "bfloat16"}}}, 1, 1, (MODEL + 3 * CHECKPOINT) / 2),
+        ({"training": {"save_total_limit": 1}}, 1, 1, MODEL + 2 * CHECKPOINT),
+        # After steps 3, 6 and 9, and the final one.
+        ({"training": {"max_steps": 10}, "keep_models": 3}, 1, 1, 4 * MODEL + 3 * CHECKPOINT),
+        ({"lora": {"r": 16}}, 1, 1, 0.05 * (MODEL + 3 * CHECKPOINT)),
+    ],
+)
+def test_bytes_that_runs_will_write(spec, runs, at_once, expected):
+    assert bytes_to_come(1000, [ArmSpec.read(arm_spec(**spec))] * runs, at_once) == expected
 
 
-def test_another_number_of_shards_than_the_partition_has_is_refused(monkeypatch, tmp_path):
-    """Slurm would give each run another share of a GPU than the study says."""
-    monkeypatch.setenv("PATH", "")
-    site = SITE.model_copy(update={"shards_per_gpu": 8})
-    half = job("train", gpu=1, gpu_parts=420)
-    with pytest.raises(StudyError) as error:
-        check_jobs([[half]], site, tmp_path / "site.yaml", SHARED)
-    told = "site.yaml: shards_per_gpu: 8, but each GPU of partition gpu has 4 shards; write this number"
-    assert str(error.value).endswith(told)
+def test_too_little_room_is_told_with_what_to_do(tmp_path):
+    def told(parameters):
+        (tmp_path / "model.json").write_text(json.dumps({"parameters": parameters}))
+        return no_room(tmp_path, tmp_path, {"a-1/seed0": FULL}, at_once=1)
+
+    assert no_room(tmp_path, tmp_path, {"a-1/seed0": FULL}, at_once=1) is None, "nothing is known of the model"
+    assert told(1000) is None
+    message = told(shutil.disk_usage(tmp_path).free)
+    assert "free" in message
+    assert "save_total_limit" in message
+
+
+def test_what_the_runs_have_written_counts_as_room(tmp_path):
+    """A run that goes on needs no room for what it has written."""
+    parameters = (shutil.disk_usage(tmp_path).free + (8 << 30)) // (4 + 3 * 12)  # 8 GiB too little
+    (tmp_path / "model.json").write_text(json.dumps({"parameters": parameters}))
+    assert no_room(tmp_path, tmp_path, {"a-1/seed0": FULL}, at_once=1) is not None
+    work = tmp_path / "runs/a-1/seed0/.work/checkpoint-5"
+    work.mkdir(parents=True)
+    with (work / "model.safetensors").open("w") as file:
+        file.truncate(16 << 30)  # sparse
+    assert no_room(tmp_path, tmp_path, {"a-1/seed0": FULL}, at_once=1) is None

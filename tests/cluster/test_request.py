@@ -1,6 +1,10 @@
+"""What a job asks Slurm for, and which jobs share a Slurm job."""
+
+from types import SimpleNamespace
+
 import pytest
 
-from reward_ablation.cluster.request import arguments, request_of
+from reward_ablation.cluster.request import arguments, bundles, request_of
 from reward_ablation.cluster.site import Site
 from reward_ablation.system.errors import StudyError
 
@@ -16,95 +20,82 @@ SITE = Site.model_validate(
 )
 
 
+def job(rule="train", threads=1, attempt=1, **resources):
+    return SimpleNamespace(rule=SimpleNamespace(name=rule), resources=resources, threads=threads, attempt=attempt)
+
+
+def request(rule="train", least_memory=0, site=SITE, **job_has):
+    return request_of([job(rule, **job_has)], site, lambda job: least_memory)
+
+
+def options(gpus_by="gpus", **asked):
+    return arguments(request(**asked), gpus_by)
+
+
 def test_the_site_says_what_the_job_does_not():
-    request = request_of(SITE, "train", {"gpu": 2, "nodes": 1}, threads=1)
-    assert arguments(request, "gpus") == [
-        "--account=lab",
-        "--partition=gpu",
-        "--constraint=ib",
-        "--nodes=1",
-        "--ntasks=1",
-        "--ntasks-per-node=1",
-        "--cpus-per-task=8",
-        "--mem=64000",
-        "--time=1440",
-        "--gpus=h100:2",
-        "--mail-type=FAIL",
-        "--nice=10",
+    assert options(gpu=2, nodes=1) == [
+        *("--account=lab", "--partition=gpu", "--constraint=ib", "--nodes=1", "--ntasks=1", "--ntasks-per-node=1"),
+        *("--cpus-per-task=8", "--mem=64000", "--time=1440", "--gpus=h100:2", "--mail-type=FAIL", "--nice=10"),
     ]
 
 
 def test_an_arms_resources_win_over_the_site():
-    resources = {
-        "gpu": 4,
-        "nodes": 2,
-        "mem_mb": 500_000,
-        "runtime": 60,
-        "slurm_partition": "big",
-        "slurm_account": "other",
-        "gpu_model": "a100",
-        "cpus_per_task": 32,
-        "slurm_extra": "--exclusive",
-    }
-    told = arguments(request_of(SITE, "train", resources, threads=1), "gres")
-    assert "--partition=big" in told
-    assert "--account=other" in told
-    assert "--mem=500000" in told
-    assert "--time=60" in told
-    assert "--cpus-per-task=32" in told
-    assert told[-4:] == ["--gres=gpu:a100:2", "--mail-type=FAIL", "--nice=10", "--exclusive"]
-
-
-def test_gpus_of_several_nodes_are_as_many_on_each():
-    told = arguments(request_of(SITE, "train", {"gpu": 4, "nodes": 2}, threads=1), "gpus")
-    assert "--gpus-per-node=h100:2" in told
-    assert "--nodes=2" in told
-
-
-def test_a_job_without_a_gpu_asks_for_none():
-    told = arguments(request_of(SITE, "evaluate", {"gpu": 0}, threads=4), "gpus")
-    assert not [option for option in told if "gpu" in option and "partition" not in option]
-    assert "--cpus-per-task=4" in told
-    assert "--mem=1500" in told
-    assert "--time=30" in told
-
-
-@pytest.mark.parametrize("rule", ["evaluate", "evaluate_base"])
-def test_evaluations_follow_the_section_evaluate(rule):
-    assert request_of(SITE, rule, {}, threads=1).partition == "all"
-
-
-def test_a_later_attempt_gets_more_time_and_after_too_little_memory_more_of_it():
-    request = request_of(SITE, "evaluate", {}, threads=1, attempt=3, least_memory=64_000)
-    assert request.minutes == 90
-    assert request.mem_mb == 64_000
-    assert request_of(SITE, "evaluate", {}, threads=1, least_memory=1).mem_mb == 1500
-
-
-def test_a_supervised_start_follows_the_section_train_and_goes_on_too():
-    start = request_of(SITE, "sft", {"gpu": 1}, threads=1, attempt=3)
-    assert start == request_of(SITE, "train", {"gpu": 1}, threads=1)
-
-
-def test_training_that_goes_on_gets_the_same_time_again():
-    """More time may exceed a limit of the quality of service, and then the job would wait for ever."""
-    assert request_of(SITE, "train", {}, threads=1, attempt=3).minutes == 24 * 60
-
-
-def test_an_arms_options_of_sbatch_are_checked():
-    with pytest.raises(StudyError, match="--array may not be set"):
-        request_of(SITE, "train", {"slurm_extra": "--array=1-3"}, threads=1)
-
-
-def test_options_of_the_sites_plugins_reach_sbatch_and_the_arms_win():
-    names = {"site_options": ("container-image", "auks"), "sbatch": "--auks --container-image=a"}
-    site = SITE.model_copy(update=names)
-    told = arguments(request_of(site, "train", {"slurm_extra": "--container-image=b"}, threads=1), "gpus")
-    assert told[-2:] == ["--auks", "--container-image=b"]
+    resources = {"slurm_partition": "big", "slurm_account": "other", "gpu_model": "a100", "slurm_extra": "--exclusive"}
+    numbers = {"gpu": 4, "nodes": 2, "mem_mb": 500_000, "runtime": 60, "cpus_per_task": 32}
+    asked = options("gres", **resources, **numbers)
+    assert {"--partition=big", "--account=other", "--mem=500000", "--time=60", "--cpus-per-task=32"} <= {*asked}
+    assert asked[-4:] == ["--gres=gpu:a100:2", "--mail-type=FAIL", "--nice=10", "--exclusive"]
 
 
 @pytest.mark.parametrize(
-    ("resources", "told"),
+    ("asked", "some"),
+    [
+        ({"gpu": 4, "nodes": 2}, ["--gpus-per-node=h100:2", "--nodes=2"]),  # as many on each
+        ({"rule": "evaluate", "gpu": 0, "threads": 4}, ["--cpus-per-task=4", "--mem=1500", "--time=30"]),
+        ({"rule": "evaluate_base"}, ["--partition=all"]),
+        ({"slurm_partition": 5}, ["--partition=5"]),  # which may be called by a number
+        ({"mem_mb": 0}, ["--mem=64000"]),  # Snakemake would size memory by the inputs; the profile sets that to 0
+        ({"constraint": "a100"}, ["--constraint=a100"]),
+        ({"slurm_extra": "--constraint=a100"}, ["--constraint=a100"]),
+    ],
+)
+def test_some_of_what_a_job_asks_for(asked, some):
+    words = options(**asked)
+    assert {*some} <= {*words}
+    assert sum("constraint" in word for word in words) <= 1
+    if not asked.get("gpu"):
+        assert not [word for word in words if "gpu" in word and "partition" not in word]
+
+
+def test_a_constraint_of_the_section_wins_over_one_of_all_jobs():
+    site = SITE.model_copy(update={"sbatch": "--constraint=slow"})
+    for rule, constraint in (("train", "ib"), ("evaluate", "slow")):
+        words = options(rule=rule, site=site)
+        assert [word for word in words if "constraint" in word] == [f"--constraint={constraint}"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "attempt", "least_memory", "minutes", "mem_mb"),
+    [
+        ("evaluate", 3, 64_000, 90, 64_000),
+        ("evaluate", 1, 1, 30, 1500),
+        # Training goes on. More time may exceed a limit of the quality of service: the job would wait for ever.
+        ("train", 3, 0, 1440, 64_000),
+        ("sft", 3, 0, 1440, 64_000),
+    ],
+)
+def test_a_later_attempt(rule, attempt, least_memory, minutes, mem_mb):
+    found = request(rule, least_memory, attempt=attempt)
+    assert (found.minutes, found.mem_mb) == (minutes, mem_mb)
+
+
+def test_options_of_the_sites_plugins_reach_sbatch_and_the_arms_win():
+    site = SITE.model_copy(update={"site_options": ("container-image", "auks"), "sbatch": "--auks --container-image=a"})
+    assert options(site=site, slurm_extra="--container-image=b")[-2:] == ["--auks", "--container-image=b"]
+
+
+@pytest.mark.parametrize(
+    ("resources", "message"),
     [
         ({"cpus_per_task": "many"}, "resources of a train job: cpus_per_task: 'many' is not a whole number"),
         ({"slurm_extra": 5}, "sbatch option 5: not an option"),
@@ -112,91 +103,46 @@ def test_options_of_the_sites_plugins_reach_sbatch_and_the_arms_win():
         ({"slurm_extra": "--arra=1-2"}, "--arra may not be set"),
     ],
 )
-def test_a_resource_that_no_job_can_have_is_told(resources, told):
+def test_a_resource_that_no_job_can_have_is_one_line(resources, message):
     with pytest.raises(StudyError) as error:
-        request_of(SITE, "train", resources, threads=1)
-    assert told in str(error.value)
-
-
-def test_a_partition_may_be_called_by_a_number():
-    assert request_of(SITE, "train", {"slurm_partition": 5}, threads=1).partition == "5"
+        request(**resources)
+    assert message in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("resources", "constraint"),
-    [
-        ({}, "ib"),  # of the section
-        ({"constraint": "a100"}, "a100"),
-        ({"slurm_extra": "--constraint=h100"}, "h100"),
-    ],
+    ("gpus_by", "gres"), [("gres", "--gres=gpu:h100:1,lscratch:100"), ("gpus", "--gres=lscratch:100")]
 )
-def test_one_constraint_counts_and_the_arms_wins(resources, constraint):
-    site = SITE.model_copy(update={"sbatch": "--constraint=slow"})
-    told = arguments(request_of(site, "train", resources, threads=1), "gpus")
-    assert [word for word in told if "constraint" in word] == [f"--constraint={constraint}"]
-    told = arguments(request_of(site, "evaluate", {}, threads=1), "gpus")
-    assert "--constraint=slow" in told
-
-
-def test_generic_resources_stand_beside_the_gpus():
+def test_generic_resources_stand_beside_the_gpus(gpus_by, gres):
     """A second --gres would take the place of the first."""
     site = SITE.model_copy(update={"sbatch": "--gres=lscratch:100"})
-    told = arguments(request_of(site, "train", {"gpu": 1}, threads=1), "gres")
-    assert [word for word in told if "gres" in word] == ["--gres=gpu:h100:1,lscratch:100"]
-    told = arguments(request_of(site, "train", {"gpu": 1}, threads=1), "gpus")
-    assert [word for word in told if "gres" in word] == ["--gres=lscratch:100"]
-
-
-def test_defaults_of_zero_say_nothing():
-    """Snakemake would size memory by the inputs; the profile sets that to 0."""
-    assert request_of(SITE, "train", {"mem_mb": 0}, threads=1).mem_mb == 64000
-
-
-def shared(parts, shards, **more):
-    site = SITE.model_copy(update={"shards_per_gpu": shards, **more})
-    return request_of(site, "train", {"gpu": 1, "gpu_parts": parts, "gpu_share": "", "nodes": 1}, threads=1)
-
-
-@pytest.mark.parametrize("gpus_by", ["gpus", "gres"])
-@pytest.mark.parametrize(("parts", "shards", "asked"), [(420, 4, 2), (210, 4, 1), (280, 6, 2), (105, 8, 1)])
-def test_a_share_of_a_gpu_is_so_many_of_its_shards(gpus_by, parts, shards, asked):
-    told = arguments(shared(parts, shards), gpus_by)
-    assert f"--gres=shard:h100:{asked}" in told
-    assert not any("gpu" in option.removeprefix("--partition=gpu") for option in told)
-    told = arguments(shared(parts, shards, gpu_type=None, sbatch="--gres=nvme:1"), gpus_by)
-    assert f"--gres=shard:{asked},nvme:1" in told
-
-
-@pytest.mark.parametrize("shards", [None, 4])
-def test_whole_gpus_of_a_study_whose_runs_share_some_are_asked_for_as_ever(shards):
-    site = SITE.model_copy(update={"shards_per_gpu": shards})
-    parts = {"gpu_parts": 1680, "gpu_share": "2"}
-    whole = request_of(SITE, "train", {"gpu": 2, "nodes": 1}, threads=1)
-    assert request_of(site, "train", {"gpu": 2, "nodes": 1, **parts}, threads=1) == whole
-    none = request_of(site, "train", {"gpu": 0, "gpu_parts": 0, "gpu_share": "0"}, threads=1)
-    assert (none.gpus, none.shards) == (0, 0)
+    assert [word for word in options(gpus_by, site=site, gpu=1) if "gres" in word] == [gres]
 
 
 @pytest.mark.parametrize(
-    ("parts", "shards", "message"),
+    ("bundle", "of_training", "of_evaluation", "slurm_jobs"),
     [
-        (
-            420,
-            None,
-            "resources of a train job: launch.gpus: 0.5: Slurm shares a GPU by shards (gres/shard), but the site file "
-            "has no shards_per_gpu; write there how many shards gres.conf gives each GPU, or set launch.gpus: 1",
-        ),
-        (
-            280,
-            4,
-            "launch.gpus: 0.333: not a whole number of the 4 shards of a GPU (shards_per_gpu in the site file); set ",
-        ),
-        (280, 4, "; set launch.gpus to 0.5 or 0.25 or 1"),
-        (105, 6, "; set launch.gpus to 0.5 or 0.333 or 0.167 or 1"),
+        (None, 1, 1, [["train"], ["evaluate"], ["evaluate_base"]]),
+        ("run", 1, 1, [["train", "evaluate"], ["evaluate_base"]]),
+        ("run", 4, 1, [["train", "evaluate"], ["evaluate_base"]]),
+        ("run", 0, 0, [["train", "evaluate"], ["evaluate_base"]]),
+        ("run", 0, 1, [["train"], ["evaluate"], ["evaluate_base"]]),  # that job would have no GPU
     ],
 )
-def test_a_share_that_the_site_does_not_have_is_one_line(parts, shards, message):
-    with pytest.raises(StudyError) as error:
-        shared(parts, shards)
-    assert message in str(error.value)
-    assert "\n" not in str(error.value)
+def test_which_jobs_are_one_slurm_job(bundle, of_training, of_evaluation, slurm_jobs):
+    site = SITE.model_copy(update={"bundle": bundle})
+    train, evaluate = job("train", gpu=of_training), job("evaluate", gpu=of_evaluation)
+    after = {id(train): [evaluate, job("figure")]}
+    found = bundles([train, evaluate, job("evaluate_base")], site, lambda job: after.get(id(job), []))
+    assert [[each.rule.name for each in parts] for parts in found] == slurm_jobs
+
+
+def test_a_training_with_its_evaluation_asks_for_the_time_of_both():
+    sections = {
+        "train": {"hours": 20, "mem_gb": 8, "cpus": 2},
+        "evaluate": {"hours": 4.5, "mem_gb": 16, "cpus": 8, "partition": "cpu"},
+    }
+    train, evaluate = job("train", gpu=2, slurm_partition="gpu"), job("evaluate", gpu=1)
+    of_evaluation = {id(evaluate): 32_000}
+    found = request_of([train, evaluate], Site.model_validate(sections), lambda job: of_evaluation.get(id(job), 0))
+    assert (found.kind, found.partition) == ("train + evaluate (bundle: run)", "gpu")
+    assert (found.minutes, found.cpus, found.mem_mb, found.gpus) == (1470, 8, 32_000, 2)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from reward_ablation.cluster.script import Part, batch_script
-from reward_ablation.cluster.submission import verdict
+from reward_ablation.cluster.script import Part, batch_script, number_in, output_pattern, verdict
+from reward_ablation.system.errors import StudyError
 from reward_ablation.system.exit_status import GOES_ON
 
 HOSTILE = 'a b/it\'s "$(touch PWNED)" `touch PWNED` $HOME \\ *'
@@ -152,3 +152,27 @@ def test_no_part_begins_after_a_signal(part, tmp_path):
     assert process.wait(30) == GOES_ON
     assert not (tmp_path / "two").exists()
     assert verdict(first.verdicts, "7") == 0
+
+
+@pytest.mark.parametrize(
+    ("answer", "number"),
+    [
+        ("12\n", "12"),
+        ("12;cluster\n", "12"),
+        ("*** Your project has 1200 GPU hours left ***\n7\n", "7"),
+        ("7\nsubmitted, thank you\n", "7"),
+        ("sbatch 22.05.8\n", None),
+        ("", None),
+    ],
+)
+def test_the_number_is_found_among_what_a_site_adds(answer, number):
+    assert number_in(answer) == number
+
+
+def test_slurm_puts_nothing_of_its_own_into_a_folders_name():
+    assert output_pattern(Path("/home/100%j/a %%x")) == "/home/100%%j/a %%%%x/%j.log"
+
+
+def test_a_folder_that_slurm_cannot_write_a_log_into_is_refused():
+    with pytest.raises(StudyError, match=r"^/home/back\\slash: Slurm cannot write logs into .*; start the study"):
+        output_pattern(Path("/home/back\\slash"))

@@ -257,6 +257,7 @@ def write_if_possible(path) -> None:
 @pytest.mark.parametrize("field", ["account", "partition", "qos", "gpu_type", "train/constraint", "train/partition"])
 def test_a_hostile_value_of_the_site_file_is_one_word_to_sbatch(tmp_path, field):
     ask = {"hours": 1, "mem_gb": 1}
+    job = SimpleNamespace(rule=SimpleNamespace(name="train"), resources={"gpu": 1}, threads=1, attempt=1)
     for hostile in HOSTILE:
         written = put({"train": dict(ask), "evaluate": dict(ask)}, field, hostile)
         path = tmp_path / "site.yaml"
@@ -267,7 +268,7 @@ def test_a_hostile_value_of_the_site_file_is_one_word_to_sbatch(tmp_path, field)
             check_message(error, field)
             continue
         assert hostile.isprintable() or hostile[0] in "\u202e a", ascii(hostile)
-        options = arguments(request_of(site, "train", {"gpu": 1}, 1), "gpus")
+        options = arguments(request_of([job], site), "gpus")
         assert all(option.startswith("--") for option in options)
         assert not hostile or sum(hostile in option.partition("=")[2] for option in options) == 1
 

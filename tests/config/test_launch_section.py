@@ -79,6 +79,19 @@ def test_a_layout_that_cannot_be_is_one_line(config, launch, message):
     assert refused(config).replace("launch: ", "launch.", 1).startswith(f"launch.{message}")  # of a key, or of several
 
 
+@pytest.mark.parametrize("written", [0.5, 0.33, 1.5, -1, True, float("nan"), float("inf"), 10**400, "half", "9" * 5000])
+@pytest.mark.parametrize("of_arm", [False, True])
+def test_another_number_of_gpus_than_a_whole_one_is_one_short_line(config, written, of_arm):
+    config["launch"] = {"gpus": 1 if of_arm else written}
+    config["arms"]["arms"]["b"]["launch"] = {"gpus": written} if of_arm else {}
+    place, told = "arms.arms.b.launch.gpus" if of_arm else "launch.gpus", refused(config)
+    assert f"{place}: " in told
+    assert " is not allowed; " in told
+    assert len(told) < 300
+    if written in (0.5, 0.33, 1.5, True):
+        assert told.endswith(f"{written} is not allowed; a run takes whole GPUs: write 1, or 0 for the CPU")
+
+
 @pytest.mark.parametrize(
     ("of_study", "of_arm", "message"),
     [

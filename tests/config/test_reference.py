@@ -44,7 +44,7 @@ def test_types_and_defaults_are_in_words():
     rows = dict(re.findall(r"^\| `([^`]+)` \| (.+ \| .+) \| .+ \|$", config_keys.PAGE.read_text(), re.MULTILINE))
     assert rows["seeds"] == "list of integer ≥ 0 or section | required"
     assert rows["model.revision"] == "commit | required"
-    assert rows["launch.gpus"] == "integer ≥ 0 or number ≥ 0.12, ≤ 0.5 or `auto` | `1`"
+    assert rows["launch.gpus"] == "integer ≥ 0 or `auto` | `1`"
     assert rows["evaluation.metrics.<name>.range"] == "list of 2 numbers | none"
     assert rows["arms.arms.<name>.launch.strategy"] == "`ddp`, `zero2`, `zero3` | none"
     assert rows["lora.lora_dropout"] == "number ≥ 0, &lt; 1 | `0.0`"

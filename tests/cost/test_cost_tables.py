@@ -38,17 +38,6 @@ def cost(*attempts: Attempt, accounting: Accounting | None = None) -> dict[str, 
     return cost_of_run(RUN, RunRecord.model_validate({**record, "attempts": listed}), accounting or {})
 
 
-def test_half_a_gpu_counts_half():
-    """Slurm's accounting has no GPU in a job of shards."""
-    one = attempt(0, 10, 3500, slurm={**JOB, "gpus": 0.5}).model_copy(update={"gpu_share": 0.5})
-    shared = one.model_copy(update={"hardware": one.hardware.model_copy(update={"gpus": ["NVIDIA H200"]})})
-    lost = shared.model_copy(update={"to_step": 0, "ended": "killed"})
-    known = {("c", "12", NAME): [Allocation(**{**HAD, "gpus": None, "seconds": 7200})]}
-    told = cost(lost, shared, accounting=known)
-    assert told["gpu_hours_lost"] == round(0.5 * 3500 / 3600, 4)
-    assert (told["gpu_hours_of_jobs"], told["gpu_hours_accounted"]) == (0.5, 1.0)
-
-
 @pytest.mark.parametrize(
     ("attempts", "steps", "seconds"),
     [

@@ -85,13 +85,6 @@ def test_all_adapters_over_a_base_share_an_engine(asked, requests, tmp_path):
     assert (asked.engines, asked.lora) == (2, None)
 
 
-def test_an_engine_on_a_part_of_a_gpu_takes_that_part_of_the_memory(asked, requests, tmp_path):
-    VllmGenerator(EVALUATION, None, gpu_share=0.5)(requests, tmp_path, [END])
-    assert asked.engine["gpu_memory_utilization"] == 0.45
-    VllmGenerator(EVALUATION, None)(requests, tmp_path, [END])
-    assert "gpu_memory_utilization" not in asked.engine
-
-
 def test_its_answers_become_rows_of_the_same_schema(asked, requests, tokenizer, tmp_path):
     completions = VllmGenerator(EVALUATION, None)(requests, tmp_path, [END])
     assert [(each.ids, each.truncated) for each in completions[:3]] == [([7, 8, END], False)] * 3

@@ -1,19 +1,13 @@
-"""A real Slurm cluster on this machine: several virtual nodes, started in seconds, gone afterwards.
-
-From a shell, until Ctrl-C or SIGTERM: `python -m tests.slurm.cluster FOLDER`. It prints the line that makes a shell
-use the cluster.
-"""
+"""A real Slurm cluster on this machine: several virtual nodes, started in seconds, gone afterwards."""
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
 import random
 import shutil
 import signal
 import subprocess
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -309,22 +303,3 @@ def missing_programs(accounting: bool = False) -> list[str]:
     """Programs that a cluster needs and this machine lacks."""
     needed = PROGRAMS + database.PROGRAMS if accounting else PROGRAMS
     return [program for program in needed if shutil.which(program, path=_path()) is None]
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Start a Slurm cluster on this machine, until Ctrl-C or SIGTERM.")
-    parser.add_argument("folder", type=Path, help="new folder, with a short path")
-    parser.add_argument("--nodes", type=int, default=2)
-    parser.add_argument("--gpus", type=int, default=2, help="of each node")
-    parser.add_argument("--accounting", action="store_true", help="with a database, for sacct")
-    options = parser.parse_args()
-    stopped = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stopped.set())
-    with Cluster(options.folder, options.nodes, options.gpus, accounting=options.accounting) as cluster:
-        print(f"export SLURM_CONF={cluster.environment['SLURM_CONF']}", flush=True)
-        stopped.wait()
-
-
-if __name__ == "__main__":
-    main()

@@ -12,9 +12,6 @@ import psutil
 #: Character devices that stand for GPUs: Slurm wants such files, and nothing ever opens them.
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
 
-#: Of each GPU.
-SHARDS = 4
-
 CPUS = 8
 MEMORY = 16000
 
@@ -54,7 +51,7 @@ ReturnToService=2
 KillWait=10
 MinJobAge=36000
 Epilog={folder}/epilog
-GresTypes=gpu,shard
+GresTypes=gpu
 PartitionName=DEFAULT Nodes=ALL MaxTime=1-00:00:00 DefaultTime=01:00:00 PriorityTier=10 PreemptMode=REQUEUE
 PartitionName=gpu Default=YES
 PartitionName=short MaxTime=00:05:00 DefaultTime=00:05:00
@@ -66,7 +63,7 @@ PartitionName=low_cancel PriorityTier=1 PreemptMode=CANCEL
 NODE = (
     "NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} "
     "CPUs={cpus} SocketsPerBoard=1 CoresPerSocket={cpus} ThreadsPerCore=1 RealMemory={memory} "
-    "Gres=gpu:h200:{gpus},shard:{shards}\n"
+    "Gres=gpu:h200:{gpus}\n"
 )
 
 #: proctrack/linuxproc loses a process whose parent has ended; a real cluster has control groups, which do not. What
@@ -122,13 +119,12 @@ def write_files(
     storage += LIMITS if limits else ""
     settings = {"host": host, "port": controller, "user": user, "requeue_wait": requeue_wait, "accounting": storage}
     lines = [
-        NODE.format(name=name, host=host, port=port, cpus=CPUS, memory=MEMORY, gpus=gpus, shards=SHARDS * gpus)
+        NODE.format(name=name, host=host, port=port, cpus=CPUS, memory=MEMORY, gpus=gpus)
         for name, port in zip(nodes, ports, strict=True)
     ]
     (folder / "slurm.conf").write_text(CONFIGURATION.format(folder=folder, **settings) + "".join(lines))
     gres = [f"Name=gpu Type=h200 File={device}\n" for device in DEVICES[:gpus]]
-    shards = f"Name=shard Count={SHARDS * gpus}\n"
-    (folder / "gres.conf").write_text("AutoDetect=off\n" + "".join(gres) + shards)
+    (folder / "gres.conf").write_text("AutoDetect=off\n" + "".join(gres))
     epilog = folder / "epilog"
     epilog.write_text(EPILOG.format(folder=folder))
     epilog.chmod(0o755)

@@ -148,6 +148,14 @@ class ClusterStudy:
         self.started.append(process)
         return process
 
+    def start_training(self, step: int, *arguments: str) -> subprocess.Popen:
+        """Start slow runs, and wait until both have made some steps."""
+        self.slow()
+        start = self.start(*self.targets(), *arguments)
+        for arm in ("one", "two"):
+            self.wait_for_step(arm, step)
+        return start
+
     def run(self, *arguments: str, log: str = "run.log", timeout: float = 400) -> tuple[int, str]:
         """Start Snakemake and wait for its end; gives its status and all that it printed."""
         process = self.start(*arguments, log=log)

@@ -27,7 +27,9 @@ def in_evaluation(study: ClusterStudy, log: str = "start.log") -> list[str]:
     return [job.id for job in study.cluster.jobs() if study.prefix in job.name]
 
 
-def assert_trained_once(study: ClusterStudy) -> None:
+def assert_as_evaluated(study: ClusterStudy, evaluated: ClusterStudy) -> None:
+    """The bytes are those of the undisturbed study, and each run was trained once."""
+    assert study.digests() == evaluated.digests()
     assert [len(record["attempts"]) for record in study.records().values()] == [1, 1]
 
 
@@ -75,8 +77,7 @@ def test_a_time_limit_in_the_evaluation(study: ClusterStudy, evaluated: ClusterS
     names = [name.partition("-")[0] for name in study.slurm_jobs()]
     assert sorted(names[:2]) == ["train.one", "train.two"]
     assert sorted(names[2:]) == ["evaluate.one", "evaluate.two"]
-    assert study.digests() == evaluated.digests()
-    assert_trained_once(study)
+    assert_as_evaluated(study, evaluated)
 
 
 def test_scancel_in_the_evaluation(study: ClusterStudy, evaluated: ClusterStudy, cluster: Cluster):
@@ -91,8 +92,7 @@ def test_scancel_in_the_evaluation(study: ClusterStudy, evaluated: ClusterStudy,
     status, told = study.train()
     assert status == 0, told
     assert told.count("submitted as") == 1
-    assert study.digests() == evaluated.digests()
-    assert_trained_once(study)
+    assert_as_evaluated(study, evaluated)
 
 
 def test_a_node_that_dies_in_the_evaluation(study: ClusterStudy, evaluated: ClusterStudy, cluster: Cluster):
@@ -106,8 +106,7 @@ def test_a_node_that_dies_in_the_evaluation(study: ClusterStudy, evaluated: Clus
     study.release()
     assert start.wait(200) == 0, study.told()
     assert study.told().count("submitted as") == 2
-    assert study.digests() == evaluated.digests()
-    assert_trained_once(study)
+    assert_as_evaluated(study, evaluated)
 
 
 def test_snakemake_killed_and_started_again_in_the_evaluation(
@@ -132,8 +131,7 @@ def test_snakemake_killed_and_started_again_in_the_evaluation(
     study.release()
     assert again.wait(200) == 0, study.told("again.log")
     assert "submitted as" not in study.told("again.log")
-    assert study.digests() == evaluated.digests()
-    assert_trained_once(study)
+    assert_as_evaluated(study, evaluated)
 
 
 def test_an_error_in_the_evaluation_stays_and_ctrl_c_cancels_an_evaluation(
@@ -160,8 +158,7 @@ def test_an_error_in_the_evaluation_stays_and_ctrl_c_cancels_an_evaluation(
     study.release()
     status, told = study.train()
     assert status == 0, told
-    assert study.digests() == evaluated.digests()
-    assert_trained_once(study)
+    assert_as_evaluated(study, evaluated)
 
 
 def test_a_run_knows_that_its_job_goes_on(evaluated: ClusterStudy, undisturbed: ClusterStudy):

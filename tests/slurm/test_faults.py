@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,21 @@ def assert_as_undisturbed(study: ClusterStudy, undisturbed: ClusterStudy) -> Non
         assert record["attempts"][-1]["to_step"] == record["steps"] == study.config["training"]["max_steps"], arm
 
 
+def finish(study: ClusterStudy, undisturbed: ClusterStudy, start: subprocess.Popen, log: str = "start.log") -> None:
+    """Hold the runs up no longer. The start must end well, in the bytes of the undisturbed study."""
+    study.slow(0)
+    assert start.wait(200) == 0, study.told(log)
+    assert_as_undisturbed(study, undisturbed)
+
+
+def train_as_undisturbed(study: ClusterStudy, undisturbed: ClusterStudy) -> str:
+    """What a start prints that must end well, in the bytes of the undisturbed study."""
+    status, told = study.train()
+    assert status == 0, told
+    assert_as_undisturbed(study, undisturbed)
+    return told
+
+
 def assert_nothing_lost(study: ClusterStudy, arm: str, ended: str) -> None:
     """Two attempts: the first saved what it had, the second went on from there."""
     first, second = attempts(study, arm)
@@ -60,10 +76,7 @@ def assert_nothing_lost(study: ClusterStudy, arm: str, ended: str) -> None:
 @pytest.mark.long
 def test_a_trainer_that_is_killed_once(study: ClusterStudy, undisturbed: ClusterStudy):
     (study.folder / "kill").touch()
-    status, told = study.train()
-    assert status == 0, told
-    assert "failed" in told
-    assert_as_undisturbed(study, undisturbed)
+    assert "failed" in train_as_undisturbed(study, undisturbed)
     assert sorted(len(attempts(study, arm)) for arm in ("one", "two")) == [1, 2]
 
 
@@ -75,9 +88,7 @@ def test_a_reward_that_never_works_is_submitted_once(study: ClusterStudy, undist
     assert told.count("submitted as") == 2, "one job a run"
     assert "not submitted again, because the error would stay" in told
     (study.folder / "broken").unlink()
-    status, told = study.train()
-    assert status == 0, told
-    assert_as_undisturbed(study, undisturbed)
+    train_as_undisturbed(study, undisturbed)
 
 
 @pytest.mark.long
@@ -88,9 +99,7 @@ def test_a_time_limit_hit_in_training(study: ClusterStudy, undisturbed: ClusterS
     study.slow(12)
     start = study.start(*study.targets())
     wait_until("a limit", lambda: "time limit" in study.log_of("one") + study.log_of("two"), 300)
-    study.slow(0)
-    assert start.wait(200) == 0, study.told()
-    assert_as_undisturbed(study, undisturbed)
+    finish(study, undisturbed, start)
     limited = [arm for arm in ("one", "two") if len(attempts(study, arm)) == 2]
     assert limited
     for arm in limited:
@@ -101,9 +110,7 @@ def test_a_time_limit_hit_in_training(study: ClusterStudy, undisturbed: ClusterS
 def test_a_cancelled_run_is_named_the_others_finish_and_the_next_start_goes_on(
     study: ClusterStudy, undisturbed: ClusterStudy, cluster: Cluster
 ):
-    study.slow()
-    start = study.start(*study.targets())
-    study.wait_for_step("one", 3)
+    start = study.start_training(3)
     cluster.run("scancel", study.job_of("one"))
     wait_until("the message", lambda: "was cancelled" in study.told())
     study.slow(0)
@@ -111,28 +118,21 @@ def test_a_cancelled_run_is_named_the_others_finish_and_the_next_start_goes_on(
     assert "train one-" in study.told()
     assert "was cancelled; the next start goes on with it" in study.told()
     assert study.records().keys() == {"two"}
-    status, told = study.train()
-    assert status == 0, told
-    assert_as_undisturbed(study, undisturbed)
+    train_as_undisturbed(study, undisturbed)
     assert_nothing_lost(study, "one", "SIGTERM")
     assert len(attempts(study, "two")) == 1
 
 
 @pytest.mark.long
 def test_preemption(study: ClusterStudy, undisturbed: ClusterStudy, cluster: Cluster):
-    study.slow()
-    start = study.start(*study.targets())
-    study.wait_for_step("one", 3)
-    study.wait_for_step("two", 3)
+    start = study.start_training(3)
     jobs = {arm: study.job_of(arm) for arm in ("one", "two")}
     cluster.submit("sleep 1", "--partition=high", "--nodes=2", "--exclusive")
     for job in jobs.values():
         cluster.wait_for(job, "PENDING")
         cluster.start_now(job)
-    study.slow(0)
-    assert start.wait(200) == 0, study.told()
+    finish(study, undisturbed, start)
     assert study.told().count("submitted as") == 2, "Slurm itself has started them again"
-    assert_as_undisturbed(study, undisturbed)
     for arm in jobs:
         assert_nothing_lost(study, arm, "SIGTERM")
 
@@ -141,25 +141,18 @@ def test_preemption(study: ClusterStudy, undisturbed: ClusterStudy, cluster: Clu
 def test_preemption_that_cancels(study: ClusterStudy, undisturbed: ClusterStudy, cluster: Cluster):
     """Slurm does not start such a job again. The test shortens the minute after which the executor believes this."""
     study.site["partition"] = "low_cancel"
-    study.slow()
-    start = study.start(*study.targets(), "--slurm-study-patience", "3")
-    study.wait_for_step("one", 3)
-    study.wait_for_step("two", 3)
+    start = study.start_training(3, "--slurm-study-patience", "3")
     cluster.submit("sleep 1", "--partition=high", "--nodes=2", "--exclusive")
     wait_until("both are submitted again", lambda: study.told().count("submitted as") == 4, 120)
-    study.slow(0)
-    assert start.wait(200) == 0, study.told()
+    finish(study, undisturbed, start)
     assert "was preempted and Slurm did not start it again" in study.told()
-    assert_as_undisturbed(study, undisturbed)
     for arm in ("one", "two"):
         assert_nothing_lost(study, arm, "SIGTERM")
 
 
 @pytest.mark.long
 def test_a_node_that_dies_and_comes_back(study: ClusterStudy, undisturbed: ClusterStudy, cluster: Cluster):
-    study.slow()
-    start = study.start(*study.targets())
-    study.wait_for_step("one", 11)
+    start = study.start_training(11)
     job = study.job_of("one")
     node = next(there.nodes for there in cluster.jobs() if there.id == job)
     cluster.kill_node(node)
@@ -167,9 +160,7 @@ def test_a_node_that_dies_and_comes_back(study: ClusterStudy, undisturbed: Clust
     for waiting in cluster.jobs():
         if waiting.state == "PENDING":
             cluster.start_now(waiting.id)
-    study.slow(0)
-    assert start.wait(200) == 0, study.told()
-    assert_as_undisturbed(study, undisturbed)
+    finish(study, undisturbed, start)
     first, second = attempts(study, "one")
     assert first["ended"] == "killed"
     assert second["from_step"] == 8, "the last checkpoint: a dead node saves nothing"
@@ -193,19 +184,14 @@ def test_a_controller_that_is_away_for_a_minute(study: ClusterStudy, undisturbed
 
 
 def test_ctrl_c_saves_all_runs(study: ClusterStudy, undisturbed: ClusterStudy, cluster: Cluster):
-    study.slow()
-    start = study.start(*study.targets())
-    study.wait_for_step("one", 3)
-    study.wait_for_step("two", 3)
+    start = study.start_training(3)
     study.slow(8)
     time.sleep(1)  # in a step that takes so long, the jobs are still ending when the next start looks
     start.send_signal(signal.SIGINT)
     assert start.wait(120) != 0
     again = study.start(*study.targets(), log="again.log")
     wait_until("no job lives", lambda: not [job for job in cluster.jobs() if job.state in ("RUNNING", "PENDING")])
-    study.slow(0)
-    assert again.wait(200) == 0, study.told("again.log")
-    assert_as_undisturbed(study, undisturbed)
+    finish(study, undisturbed, again, "again.log")
     for arm in ("one", "two"):
         assert_nothing_lost(study, arm, "SIGTERM")
 
@@ -214,20 +200,15 @@ def test_ctrl_c_saves_all_runs(study: ClusterStudy, undisturbed: ClusterStudy, c
 def test_snakemake_killed_and_started_again_while_its_jobs_run(
     study: ClusterStudy, undisturbed: ClusterStudy, cluster: Cluster
 ):
-    study.slow()
-    start = study.start(*study.targets())
-    study.wait_for_step("one", 2)
-    study.wait_for_step("two", 2)
+    start = study.start_training(2)
     jobs = {study.job_of("one"), study.job_of("two")}
     os.killpg(start.pid, signal.SIGKILL)
     start.wait()
     again = study.start(*study.targets(), log="again.log")
     wait_until("both are taken over", lambda: study.told("again.log").count("is the work of Slurm job") >= 2, 120)
-    study.slow(0)
-    assert again.wait(200) == 0, study.told("again.log")
+    finish(study, undisturbed, again, "again.log")
     assert "submitted as" not in study.told("again.log")
     assert all(job in study.told("again.log") for job in jobs)
-    assert_as_undisturbed(study, undisturbed)
     assert [len(attempts(study, arm)) for arm in ("one", "two")] == [1, 1]
 
 
@@ -265,6 +246,4 @@ def test_a_full_disk(study: ClusterStudy, undisturbed: ClusterStudy):
         assert "Traceback" not in told
         assert not study.records()
         filler.unlink()
-        status, told = study.train()
-        assert status == 0, told
-        assert_as_undisturbed(study, undisturbed)
+        train_as_undisturbed(study, undisturbed)

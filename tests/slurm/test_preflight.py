@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -26,7 +27,8 @@ def there(cluster: Cluster, monkeypatch: pytest.MonkeyPatch):
 
 
 def asked(**resources):
-    return request_of(Site.model_validate(SITE), "train", resources, threads=1)
+    job = SimpleNamespace(rule=SimpleNamespace(name="train"), resources=resources, threads=1, attempt=1)
+    return request_of([job], Site.model_validate(SITE))
 
 
 def test_a_folder_whose_name_is_a_command_is_no_command(cluster: Cluster, tmp_path: Path):

@@ -129,20 +129,6 @@ def test_arms_on_other_numbers_of_gpus_are_told_apart(config, tmp_path):
     assert plan_for(config, tmp_path).estimate.unknown == 3
 
 
-def test_half_a_gpu_counts_half_and_whole_ones_say_nothing_of_its_time(config, tmp_path):
-    config["launch"]["gpus"] = 1
-    finish(config, tmp_path, "a", seconds=1800)
-    config["seeds"] = [0, 1, 2]
-    config["launch"]["gpus"] = 0.5
-    text = "GPU hours: no estimate, because no run of this study has finished on 0.5 GPUs"
-    assert plan_text(plan_for(config, tmp_path)).splitlines()[-1] == text
-    shared = {"from_step": 0, "to_step": 10, "wall_seconds": 3600, "gpu_share": 0.5}
-    finish({**config, "seeds": [0]}, tmp_path, "a", attempts=[shared])
-    plan = plan_for(config, tmp_path)
-    assert len(plan.training) == 4  # the run on a whole GPU is finished all the same
-    assert "about 2 GPU hours: 40 steps of 360 s on 0.5 GPUs, from 1 finished run" in plan_text(plan)
-
-
 def test_hours_on_the_cpu_are_of_all_processes_and_threads(config, tmp_path):
     config["launch"] = {"gpus": 0, "processes": 2, "threads": 3}
     text = "CPU hours: no estimate, because no run of this study has finished in 2 processes"

@@ -96,11 +96,6 @@ def test_a_finished_run_with_its_hours(left, run):
     assert look(left).state is State.DONE
 
 
-def test_half_a_gpu_counts_half(left, run):
-    left.finish(run, attempt(1800, "SIGTERM") | {"gpu_share": 0.5}, attempt(900, "done"))
-    assert look(left).hours == 1.0
-
-
 def test_hours_without_a_gpu_are_those_of_its_threads(config, tmp_path):
     config["launch"] = {"gpus": 0, "threads": 4}
     left = LeftBehind(resolve(config, "study.yaml", tmp_path))

@@ -121,17 +121,6 @@ def test_each_is_given_a_gpu_of_its_own_and_the_next_waits_for_one_of_them(machi
             assert third.communicate(timeout=60)[0] == f"{names}\n"
 
 
-@pytest.mark.parametrize("child", ["subprocess.Popen(['sleep', '120']); ", "os.fork() or time.sleep(120); "])
-def test_what_a_killed_run_has_started_does_not_keep_its_gpu(machine, child):
-    """As data loaders' workers, which outlive it for a while."""
-    here = machine(1)
-    with claimant(here, child + SAY_AND_SLEEP) as (process, names):
-        assert names == "0"
-        process.kill()
-        os.waitpid(process.pid, 0)
-        assert gets_free(here.locks[0])
-
-
 def test_a_launcher_and_its_processes_keep_the_gpus_of_their_run(machine):
     """As on several GPUs: the launcher replaces the process that made the claim, and may die before its processes."""
     here = machine(2)

@@ -53,19 +53,6 @@ def test_hours_are_of_all_gpus_and_of_all_threads(tmp_path):
     assert (record["wall_seconds"], record["gpu_hours"], record["cpu_hours"]) == (7200.0, 8.0, 24.0)
 
 
-def test_half_a_gpu_counts_half_also_of_a_slurm_job(tmp_path, monkeypatch):
-    monkeypatch.setenv("SLURM_JOB_ID", "12")
-    monkeypatch.setenv("SLURM_GPUS_ON_NODE", "1")  # as in a job of shards
-    whole, half = (Attempt(tmp_path, 0, time.perf_counter(), Layout(gpus=1), share).record for share in (1.0, 1 / 2))
-    assert "gpu_share" not in whole  # records of whole GPUs are what they were
-    assert (whole["slurm"]["gpus"], half["slurm"]["gpus"]) == (1, 0.5)
-    for attempt in (whole, half):
-        attempt |= {"wall_seconds": 3600.0, "peak_memory_mb": 1, "ended": "done"}
-        attempt["hardware"] = {**attempt["hardware"], "gpus": ["H200"]}
-    owner = {"spec": {"seed": 0}, "code": "", "modules": {}, "inputs": {}}
-    assert run_record(owner, [whole, half], 4, tmp_path)["gpu_hours"] == 1.5
-
-
 def test_a_record_has_digest_and_size_of_each_file_that_training_writes(train):
     run = train("run")
     record = json.loads((run / "run.json").read_text())

@@ -3,12 +3,9 @@
 import os
 import subprocess
 import time
-from contextlib import ExitStack
-from fractions import Fraction
 
 import pytest
 
-from reward_ablation.system.gpu_shares import take_share
 from reward_ablation.system.locks import Held, take
 from stand_in_gpus import Machine
 
@@ -30,9 +27,8 @@ def start(machine, demo_model, problems, tmp_path):
     """Starts a run on so many GPUs, which ends where training would begin."""
     make_no_training(tmp_path / "packages")
 
-    def training(gpus, *options, **changes):
+    def training(gpus, **changes):
         command = training_command(spec_with(gpus=gpus, **changes), tmp_path / "run", demo_model, problems)
-        command += options
         path = os.pathsep.join(filter(None, [str(tmp_path / "packages"), os.environ.get("PYTHONPATH")]))
         environment = machine.environment(PYTHONPATH=path)
         return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
@@ -58,22 +54,6 @@ def test_it_waits_for_a_gpu_of_its_own(machine, start):
         told = process.stderr.readline()
         assert told.startswith("train: waiting for 1 GPU; GPU 0 is held by process ")
     assert ENDS in process.communicate(timeout=120)[1]
-
-
-def test_it_takes_its_share_of_a_gpu_beside_another_run(machine, start):
-    """While a whole GPU is waited for."""
-    with ExitStack() as others:
-        others.enter_context(take(machine.locks[0]))
-        for lock in take_share(machine.locks[1], Fraction(1, 2)):
-            others.enter_context(lock)
-        whole = start(1)
-        assert whole.stderr.readline().startswith("train: waiting for 1 GPU; GPU 0 is held by process ")
-        whole.kill()
-        whole.wait()
-        assert ENDS in start(1, "--gpu-share", "0.5").communicate(timeout=120)[1]
-        full = start(1, "--gpu-share", "1")
-        assert full.stderr.readline().startswith("train: waiting for 1 GPU; ")
-        full.kill()
 
 
 def test_more_gpus_than_there_are_is_one_line(start):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -17,12 +16,8 @@ SNAKEFILE = """
 from reward_ablation.start.planned_jobs import share_gpus
 from reward_ablation.system.errors import one_line_errors
 
-SHARE = config["share"]
-SHARED = {"gpu_parts": int(840 * SHARE), "gpu_share": str(SHARE)} if SHARE else {}
-
 resource_scopes:
     gpu="local",
-    gpu_parts="local",
 
 rule all:
     input:
@@ -33,11 +28,8 @@ rule job:
         "{number}.txt",
     resources:
         gpu=config["gpus"],
-        **SHARED,
-    message:
-        "job; GPUs: {resources.%s}" % ("gpu_share" if SHARED else "gpu")
     shell:
-        "python job.py {output} {config[gpus]} {config[together]} {config[share]}"
+        "python job.py {output} {config[gpus]} {config[together]}"
 
 rule other:
     output:
@@ -49,17 +41,16 @@ onstart:
     with one_line_errors():
         share_gpus(workflow, logger.info)
 """
-#: A file by GPU says that it is in use, and there can be no second but where GPUs are shared; each waits until so many
-#: have run together.
+#: A file by GPU says that it is in use, and there can be no second; each waits until so many have run together.
 JOB = """
 import os, sys, time
 from pathlib import Path
 from reward_ablation.system.gpus import claim_gpus
-output, gpus, together, share = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
-locks = claim_gpus(gpus, "job", share=share or 1.0) if gpus else []
+output, gpus, together = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+locks = claim_gpus(gpus, "job") if gpus else []
 names = os.environ["CUDA_VISIBLE_DEVICES"] if gpus else ""
 used = Path(os.environ["USED"])
-marks = [used / (f"{name}-{os.getpid()}" if share else name) for name in names.split(",") if name]
+marks = [used / name for name in names.split(",") if name]
 for mark in marks:
     os.close(os.open(mark, os.O_CREAT | os.O_EXCL))
 deadline = time.monotonic() + 60
@@ -86,7 +77,7 @@ def machine(tmp_path):
 def start(machine, tmp_path):
     """Starts Snakemake in a folder of its own: its status, what it printed, and the GPUs of each job."""
 
-    def snakemake(*arguments, gpus=1, together=1, share=0, folder="study", **environment):
+    def snakemake(*arguments, gpus=1, together=1, folder="study", **environment):
         study = tmp_path / folder
         study.mkdir(exist_ok=True)
         (study / "Snakefile").write_text(SNAKEFILE)
@@ -94,7 +85,7 @@ def start(machine, tmp_path):
         environment = machine.environment(USED=str(machine.program.parent), **environment)
         environment["PATH"] = f"{os.path.dirname(sys.executable)}:{environment['PATH']}"
         command = [sys.executable, "-m", "snakemake", "--cores", "8", *arguments]
-        command += ["--config", f"gpus={gpus}", f"together={together}", f"share={share}"]
+        command += ["--config", f"gpus={gpus}", f"together={together}"]
         done = subprocess.run(command, cwd=study, env=environment, capture_output=True, text=True)
         return done.returncode, done.stdout + done.stderr, [path.read_text() for path in study.glob("[0-9].txt")]
 
@@ -108,25 +99,6 @@ def test_as_many_jobs_as_gpus_run_together_each_on_its_own(start):
     assert len(got) == 4
     assert set(got) == {"0", "1", "2"}
     assert "waiting for" not in printed  # none is started before there is a GPU for it
-
-
-@pytest.mark.parametrize(
-    ("arguments", "environment", "share", "together", "told", "got_by"),
-    [
-        ([], {}, 0.5, 4, "GPUs to share: 3; jobs that take 0.5 of a GPU run 6 at a time", {"0": 2, "1": 2}),
-        (["--resources", "gpu=1"], {}, 0.5, 2, "GPUs to share: 1; jobs that take 0.5 of a GPU run 2 at a time", None),
-        ([], {"CUDA_VISIBLE_DEVICES": "2"}, 0.25, 4, "GPUs to share: 1; jobs that take 0.25 of a GPU run 4", {"2": 4}),
-    ],
-)
-def test_jobs_share_gpus_and_resources_still_count_whole_ones(
-    start, arguments, environment, share, together, told, got_by
-):
-    status, printed, got = start(*arguments, share=share, together=together, **environment)
-    assert status == 0, printed
-    assert told in printed
-    assert f"job; GPUs: {share}" in printed
-    assert "waiting for" not in printed  # none is started before there is room for it
-    assert got_by is None or Counter(got) == got_by
 
 
 def test_two_studies_side_by_side_share_no_gpu(start):

@@ -18,7 +18,7 @@ rule score:
     priority: per_job(order.evaluation)
     threads: study.config.launch.threads
     resources:
-        **study.resources.of_gpus(study.scoring.gpus),
+        gpu=study.scoring.gpus,
     params:
         spec=study.scores_spec,
         options=per_job(study.options_of_scores),

@@ -34,7 +34,7 @@ rule sft:
     retries: reruns.retries
     threads: study.config.launch.threads
     resources:
-        **study.resources.of_gpus(min(1, study.config.launch.gpus)),
+        gpu=min(1, study.config.launch.gpus),
     params:
         spec=study.sft_spec,
     message:

@@ -21,7 +21,7 @@ rule train:
         code=per_job(study.code_of_run),
         options=per_job(study.options_of_run),
     message:
-        f"train {{wildcards.run}}; GPUs: {study.resources.gpus_in_message}, nodes: {{resources.nodes}}, "
+        f"train {{wildcards.run}}; GPUs: {{resources.gpu}}, nodes: {{resources.nodes}}, "
         "CPU threads on each: {threads}"
     shell:
         "exec python -m reward_ablation.training --spec {params.spec:q} --code {params.code}"

@@ -19,38 +19,32 @@ import shlex
 import sys
 import threading
 from collections.abc import AsyncGenerator
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 import snakemake_executor_plugin_slurm as slurm_plugin
+from snakemake_interface_common.exceptions import WorkflowError
 from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 from snakemake_interface_executor_plugins.jobs import JobExecutorInterface
 
-from reward_ablation.cluster.bundle import bundles, request_of_parts
-from reward_ablation.cluster.command import SlurmError, run_slurm_command
+from reward_ablation.cluster.command import UNNAMED_LIMIT, SlurmError, run_slurm_command
 from reward_ablation.cluster.job_names import comment, digest_of, job_name, prefix
 from reward_ablation.cluster.options import unread_variables
 from reward_ablation.cluster.outcome import Ended, Outcomes
-from reward_ablation.cluster.preflight import check_jobs, within_limits
-from reward_ablation.cluster.request import Request, arguments
-from reward_ablation.cluster.script import Part, batch_script
+from reward_ablation.cluster.preflight import check_jobs, no_room, within_limits
+from reward_ablation.cluster.request import Request, arguments, bundles, request_of
+from reward_ablation.cluster.script import Part, batch_script, number_in, output_pattern, verdict
 from reward_ablation.cluster.site import read_site
 from reward_ablation.cluster.slurm import is_live, live_jobs, my_jobs, partitions
-from reward_ablation.cluster.submission import (
-    Reminder,
-    may_come_later,
-    number_in,
-    output_pattern,
-    submission_limit,
-    verdict,
-)
 from reward_ablation.start.config_files import check_config_files
 from reward_ablation.start.internals import (
+    by_priority,
     followers,
     jobs_to_submit,
     keep_updated,
     last_attempt,
     latency_wait,
+    needed_jobs,
     shell_command,
     snakefile_global,
     waits_only_for,
@@ -58,11 +52,9 @@ from reward_ablation.start.internals import (
 from reward_ablation.system.errors import StudyError, one_line_errors
 from reward_ablation.system.exit_status import is_permanent
 
-from .feeder import Feeder, NoRoom
-from .leaving import wait_for_ends
-from .room import Room
+from .earlier import Slot, check_inputs, slot_of, taken_over, words_of
+from .reminder import Reminder
 from .settings import ExecutorSettings as ExecutorSettings
-from .slots import PROGRESS_EVERY, Progress, Slot, check_inputs, slot_of, taken_over, words_of
 
 # Checked here because Snakemake imports its plugins before it reads config files. The workflow's code comes later.
 with one_line_errors():
@@ -73,15 +65,19 @@ common_settings = slurm_plugin.common_settings
 #: Seconds that `sbatch` may take. A busy controller lets it wait.
 SUBMISSION = 300.0
 
-#: Seconds after which a submission that Slurm had no room for is tried again, even if none of our jobs has ended.
+#: Seconds after which a submission that Slurm had no room for is tried again, even if none of our jobs has ended: other
+#: jobs of the user may have ended.
 TRY_EVERY = 60.0
 
 #: Variable that names the parent plugin's file of partitions. Here the site file chooses the partition instead.
 PARTITIONS_OF_PARENT = "SNAKEMAKE_SLURM_PARTITIONS"
 
-
 #: Words of the log for a job that an existing Slurm job does.
 TAKEN_OVER = "is the work of"
+
+
+class NoRoom(Exception):
+    """Slurm takes no more jobs now; the message is the name of the limit."""
 
 
 class Executor(slurm_plugin.Executor):
@@ -114,13 +110,18 @@ class Executor(slurm_plugin.Executor):
         self.cancelled: set[str] = set()
         #: By the name of a job that needed more memory than its Slurm job had: megabytes to ask for.
         self.least_memory: dict[str, int] = {}
-        self.unreachable = Reminder(PROGRESS_EVERY)
-        self.feeder = Feeder(TRY_EVERY)
+        self.unreachable = Reminder()
+        #: Jobs that wait for their submission, the next one first, and the limit for which Slurm takes none now.
+        self.waiting: list[JobExecutorInterface] = []
+        self.limit: str | None = None
+        self.queue, self.submitting, self.freed = threading.Lock(), threading.Lock(), threading.Event()
+        self.at_limit = Reminder()
+        #: Submitted Slurm jobs that have not ended, by number.
+        self.inside: dict[str, Slot] = {}
         #: By a job's name: the number of an earlier start's Slurm job that is still ending.
         self.leaving: dict[str, str] = {}
         #: Names of jobs that Slurm may have accepted without saying so.
         self.unconfirmed: set[str] = set()
-        self.room = Room(self.workflow, self.study)
         try:
             self.cluster = partitions()
             live = live_jobs(self.of_study, my_jobs())
@@ -142,15 +143,10 @@ class Executor(slurm_plugin.Executor):
         slurm_jobs = bundles(needed, self.site, partial(followers, self.workflow))
         new = [parts for parts in slurm_jobs if self._name(parts[0]) not in self.slots]
         check_jobs(new, self.site, self.executor_settings.site, self.cluster)
-        self.progress = Progress(len(slurm_jobs))
         self.checked = True
 
     def run_jobs(self, jobs: list[JobExecutorInterface]) -> None:
-        """Take over jobs that a Slurm job already does, and queue the others for submission.
-
-        The queue orders jobs by priority, because Snakemake hands them over in no order, and Slurm may start jobs in
-        the order of their submission.
-        """
+        """Take over jobs that a Slurm job already does, and queue the others for submission."""
         others = [job for job in jobs if self._name(job) not in self.slots]
         taken_over = [job for job in jobs if self._name(job) in self.slots]
         for job in others:
@@ -158,44 +154,70 @@ class Executor(slurm_plugin.Executor):
         leaving = [(self.leaving.pop(self._name(job), None), job) for job in others]
         self._enqueue([job for number, job in leaving if number is None])
         if later := [(number, job) for number, job in leaving if number is not None]:
-            wait = (later, self._enqueue, self.ending, self.executor_settings.poll, self.logger, self._tell_unreachable)
-            threading.Thread(target=wait_for_ends, args=wait, daemon=True).start()
+            threading.Thread(target=self._wait_for_ends, args=[later], daemon=True).start()
         for job in taken_over:
             self.run_job_pre(job)
             self.run_job(job)
 
     def _enqueue(self, jobs: list[JobExecutorInterface]) -> None:
-        self.feeder.add(jobs)
+        """Queue jobs by priority, because Snakemake hands them over in no order, and Slurm may start them as they come.
+
+        Among jobs of the same priority, the first that was queued goes first.
+        """
+        with self.queue:
+            self.waiting = by_priority([*self.waiting, *jobs])
         with contextlib.suppress(RuntimeError):  # the threads that submit jobs take no more when Snakemake ends
             for _ in jobs:
                 self._job_submission_executor.submit(self._feed)
 
-    def _feed(self) -> None:
-        """Submit the next job once Slurm has room."""
-        while job := self.feeder.next():
+    def _wait_for_ends(self, waiting: list[tuple[str, JobExecutorInterface]]) -> None:
+        """Queue each job once the Slurm job of an earlier start that did its work has saved the work and ended.
+
+        This has a thread of its own, because a node whose processes do not end keeps a Slurm job ending for hours.
+        """
+        reminder = Reminder()
+        while waiting and not self.ending.is_set():
+            if reminder.due():
+                numbers = ", ".join(number for number, _ in waiting)
+                self.logger.info(
+                    f"Slurm jobs of an earlier start are still ending, and their work waits for it: {numbers}"
+                )
             try:
-                self.run_job(job)
-            except NoRoom as limit:
-                self.feeder.refuse(job, str(limit))
+                left = {job.id for job in my_jobs() if job.live}
+            except SlurmError as error:
+                self._tell_unreachable(error)
             else:
-                return self.feeder.settle()
+                self._enqueue([job for number, job in waiting if number not in left])
+                waiting = [(number, job) for number, job in waiting if number in left]
+            self.ending.wait(self.executor_settings.poll)
+
+    def _feed(self) -> None:
+        """Submit the next job once Slurm has room. One thread does so at a time: two could change the order."""
+        with self.submitting:
+            while not self.ending.is_set():
+                job = self.waiting[0]
+                self.freed.clear()
+                try:
+                    self.run_job(job)
+                except NoRoom as limit:
+                    self.limit = str(limit)
+                    self.freed.wait(TRY_EVERY)
+                else:
+                    self.limit = None
+                    with self.queue:
+                        self.waiting = [each for each in self.waiting if each is not job]
+                    return
 
     def run_job(self, job: JobExecutorInterface) -> None:
-        """Submit a job, or take over the Slurm job that does its work.
-
-        Raises
-        ------
-        NoRoom
-            If Slurm takes no more jobs now.
-        """
+        """Submit a job, or take over the Slurm job that does its work. Raises NoRoom if Slurm takes no more jobs."""
         try:
             slot, how = self.slots.pop(self._name(job), None), TAKEN_OVER
             if slot is None:
-                self.room.check()
+                if self._no_room:
+                    raise StudyError(self._no_room)
                 slot, how = self._submitted(job)
                 self.slots |= dict.fromkeys(slot.names[1:], slot)
-                self.feeder.open()
-            self.progress.inside[slot.number] = slot
+            self.inside[slot.number] = slot
             log = self._log(slot.names[0], slot.number)
             self.logger.info(f"{words_of(job)}: {how} Slurm job {slot.number} (log: {log})")
             self._report_job_submission_threadsafe(SubmittedJobInfo(job, slot.number, {"slot": slot}))
@@ -205,23 +227,15 @@ class Executor(slurm_plugin.Executor):
             self.logger.debug("submission", exc_info=True)
             if isinstance(error, StudyError | SlurmError):  # errors that may pass have been waited for
                 last_attempt(job)
-            self.progress.given_up += job.attempt > job.restart_times
             self._report_job_error_threadsafe(SubmittedJobInfo(job), f"{words_of(job)}: {error}\n")
 
     def _submitted(self, job: JobExecutorInterface) -> tuple[Slot, str]:
         """Submit a job. Return its Slurm job, and words for the log on how that Slurm job came about.
 
         If the controller does not answer, we try again. The controller may have accepted a submission that it did not
-        confirm, so we look for the job by its name before we submit the job again.
-
-        Raises
-        ------
-        NoRoom
-            If Slurm takes no more jobs now.
-        SlurmError
-            If Slurm refuses the job.
-        StudyError
-            If Snakemake is ending, or if the number of the submitted job is not known.
+        confirm, so we look for the job by its name before we submit the job again. Raises NoRoom if Slurm takes no more
+        jobs now, SlurmError if Slurm refuses the job, and StudyError if Snakemake is ending, or if the number of the
+        submitted job is not known.
         """
         name = self._name(job)
         may_exist = job.attempt > 1 or name in self.unconfirmed
@@ -242,14 +256,29 @@ class Executor(slurm_plugin.Executor):
                     break
                 return slot, "submitted as"
             except SlurmError as error:
-                if limit := submission_limit(str(error)):
-                    raise NoRoom(limit) from None
+                if error.job_limit:
+                    raise NoRoom(error.job_limit) from None
                 self.unconfirmed.add(name)
                 self.ending.wait(max(2, self.executor_settings.poll))
-                if not may_come_later(str(error)) and not self._is_live(job):
+                if not error.may_pass and not self._is_live(job):
                     raise
                 self._tell_unreachable(error)
         raise StudyError("not submitted: Snakemake is ending")
+
+    @cached_property
+    def _no_room(self) -> str | None:
+        """What to say if the disk has too little room, which also stops Snakemake; None if there is enough.
+
+        Read before the first submission and not earlier, because the model's size decides how much is needed, and this
+        start may just have fetched the model.
+        """
+        results = self.study.root / self.study.config.root
+        runs = [job.wildcards.run for job in needed_jobs(self.workflow) if job.rule.name == "train"]
+        specs = {run: self.study.runs[run].arm_spec for run in runs if run in self.study.runs}
+        problem = no_room((results / self.study.model_file).parent, results, specs, self.workflow.nodes)
+        if problem:
+            self.workflow.scheduler.executor_error_callback(WorkflowError(problem))
+        return problem
 
     def _parts(self, job: JobExecutorInterface) -> list[JobExecutorInterface]:
         """A job, and the jobs that can follow it in the same Slurm job by the present state of the study."""
@@ -277,7 +306,7 @@ class Executor(slurm_plugin.Executor):
         return run_slurm_command(*command, given=script, timeout=SUBMISSION)
 
     def _request(self, parts: list[JobExecutorInterface]) -> Request:
-        return request_of_parts(self.site, parts, lambda job: self.least_memory.get(self._name(job), 0))
+        return request_of(parts, self.site, lambda job: self.least_memory.get(self._name(job), 0))
 
     def _part(self, job: JobExecutorInterface) -> Part:
         """The part of a Slurm job that does a job."""
@@ -303,13 +332,13 @@ class Executor(slurm_plugin.Executor):
     def cancel(self) -> None:
         """Cancel all jobs, also jobs that are being submitted, and jobs that wait to be taken over."""
         self.ending.set()
-        self.feeder.stop()
+        self.freed.set()
         self._job_submission_executor.shutdown(wait=True, cancel_futures=True)
         super().cancel()
 
     def cancel_jobs(self, active_jobs: list[SubmittedJobInfo]) -> None:
         """Cancel all Slurm jobs of this start, also those that are just being looked at and thus not in the list."""
-        if numbers := sorted(self.progress.inside):
+        if numbers := sorted(self.inside):
             self._cancel(*numbers)
 
     def _cancel(self, *numbers: str) -> None:
@@ -321,7 +350,7 @@ class Executor(slurm_plugin.Executor):
         """Report the jobs that have ended, and yield the jobs that have not."""
         self.next_seconds_between_status_checks = self.executor_settings.poll
         if self.checked:
-            self.progress.tell(self.feeder.limit, self.logger)
+            self._tell_limit()
         if not active_jobs:
             return
         try:
@@ -363,7 +392,6 @@ class Executor(slurm_plugin.Executor):
         """Report that a Slurm job has done its work, and remove its files: its exit statuses, and its log if wished."""
         self.report_job_success(info)
         slot = self._leave(info)
-        self.progress.done += 1
         for name in slot.names:
             log = self._log(name, slot.number)
             kept = self.executor_settings.keep_successful_logs
@@ -373,11 +401,11 @@ class Executor(slurm_plugin.Executor):
 
     def _leave(self, info: SubmittedJobInfo) -> Slot:
         """Stop watching a Slurm job. Jobs that would have followed in it are submitted by themselves."""
-        slot = self.progress.inside.pop(info.external_jobid, info.aux["slot"])
+        slot = self.inside.pop(info.external_jobid, info.aux["slot"])
         for name in slot.names:
             if self.slots.get(name) == slot:
                 self.slots.pop(name, None)
-        self.feeder.open()
+        self.freed.set()
         return slot
 
     def _fail(self, info: SubmittedJobInfo, ended: Ended) -> None:
@@ -392,7 +420,6 @@ class Executor(slurm_plugin.Executor):
         permanent = ended.state == "FAILED" and status is not None and is_permanent(status)
         if permanent or not ended.again:
             last_attempt(info.job)
-        self.progress.given_up += info.job.attempt > info.job.restart_times
         advice = "; not submitted again, because the error would stay: correct it, then run the same command again"
         message = f"{words_of(info.job)}: Slurm job {number} {ended.why}{advice if permanent else ''}\n"
         self.report_job_error(info, msg=message, aux_logs=[str(log)])
@@ -400,6 +427,19 @@ class Executor(slurm_plugin.Executor):
     def _verdict(self, info: SubmittedJobInfo) -> int | None:
         """Exit status of a job's command; None where the command has not ended or left none."""
         return verdict(self._log(self._name(info.job), info.external_jobid).parent, info.external_jobid)
+
+    def _tell_limit(self) -> None:
+        """Report that Slurm takes no more jobs because of a limit, and later, once, that it has taken them."""
+        if self.limit and self.at_limit.due():
+            may_be_size = "; if Slurm has none of your jobs, the job may ask for more than a single job may have"
+            self.logger.warning(
+                f"warning: Slurm takes no more jobs now ({self.limit}): {len(self.inside):,} jobs are in, "
+                f"{len(self.waiting):,} to go; they are submitted as others end"
+                f"{may_be_size if self.limit == UNNAMED_LIMIT else ''}"
+            )
+        elif not self.waiting and self.at_limit.last is not None:
+            self.logger.info("Slurm has taken all jobs that waited")
+            self.at_limit.forget()
 
     def _tell_unreachable(self, error: SlurmError) -> None:
         if self.unreachable.due():

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 from snakemake_interface_executor_plugins.settings import ExecutorSettingsBase
 
-from reward_ablation.cluster.bundle import bundles
 from reward_ablation.cluster.preflight import check_dry_run
+from reward_ablation.cluster.request import bundles
 from reward_ablation.cluster.site import read_site
 from reward_ablation.start.internals import followers, in_dry_runs, jobs_to_submit
 from reward_ablation.system.errors import StudyError, one_line_errors

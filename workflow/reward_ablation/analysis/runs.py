@@ -51,7 +51,6 @@ class Attempt(Section):
     ended: str = "done"
     wall_seconds: float
     start_seconds: float = 0.0
-    gpu_share: float = 1.0  # of each GPU
     slurm: SlurmJob | None = None
 
 

@@ -10,9 +10,35 @@ import subprocess
 #: allowed variables of `sbatch` become options of the command line: `options.environment_options`.
 _NOT_HANDED_ON = ("SQUEUE_", "SINFO_", "SCANCEL_", "SACCT_", "SCONTROL_", "SBATCH_", "SLURM_CLUSTERS")
 
+#: Errors of a controller that may nevertheless have accepted the job, or will accept it later.
+_LATER = re.compile("timed out|unable to contact|temporarily|try again|no answer within|connection", re.IGNORECASE)
+
+#: Words of the controller in errors on any limit. The limit's name follows, such as `AssocMaxSubmitJobLimit` or
+#: `QOSMaxCpuPerJobLimit`.
+UNNAMED_LIMIT = "job submit limit"
+_LIMIT = re.compile(r"\b[A-Z]\w+(?:Limit|PerAccount|PerUser)\b")
+
 
 class SlurmError(Exception):
     """A command of Slurm is not installed, fails, or gets no answer from the controller; the message is one line."""
+
+    @property
+    def job_limit(self) -> str | None:
+        """The limit on the number of jobs that made a submission fail; None where Slurm gives another reason.
+
+        For a job that is larger or longer than its quality of service allows, Slurm uses the same words with the name
+        of another limit, and never accepts the job. Where Slurm names no limit, we assume the limit on the number of
+        jobs.
+        """
+        if UNNAMED_LIMIT not in str(self):
+            return None
+        limits = _LIMIT.findall(str(self)) or [UNNAMED_LIMIT]
+        return next((limit for limit in limits if "submit" in limit.lower()), None)
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether the command may succeed later: the controller does not answer, or takes no more jobs now."""
+        return bool(_LATER.search(str(self))) or self.job_limit is not None
 
 
 def run_slurm_command(*command: str, given: str = "", timeout: float = 20.0) -> str:
@@ -40,11 +66,11 @@ def run_slurm_command(*command: str, given: str = "", timeout: float = 20.0) -> 
     except OSError as error:
         raise SlurmError(f"{command[0]}: {error.strerror}") from None
     if result.returncode:
-        raise SlurmError(f"{command[0]}: {_told(command[0], result.stderr) or f'exit status {result.returncode}'}")
+        raise SlurmError(f"{command[0]}: {_why(command[0], result.stderr) or f'exit status {result.returncode}'}")
     return result.stdout
 
 
-def _told(command: str, stderr: str) -> str:
+def _why(command: str, stderr: str) -> str:
     """The error of a failed command in one line.
 
     The last line of stderr says what failed. The lines of `sbatch` before it say why, such as the limit that is

@@ -27,9 +27,12 @@ _WITH_VALUE = [
 _WITH_OR_WITHOUT = ["exclusive", "nice", "no-kill", "propagate"]
 #: Options without a value.
 _ALONE = ["contiguous", "oversubscribe"]
-_SHORT = {"begin": "b", "constraint": "C", "core-spec": "S", "exclude": "x", "licenses": "L", "nodelist": "w"}
-_SHORT |= {"distribution": "m", "no-kill": "k", "oversubscribe": "s"}
 _KNOWN = [*_WITH_VALUE, *_WITH_OR_WITHOUT, *_ALONE]
+#: Long names of short options: of those that may be set, and of those that users may try.
+_SHORT = {"b": "begin", "C": "constraint", "S": "core-spec", "x": "exclude", "L": "licenses", "w": "nodelist"}
+_SHORT |= {"m": "distribution", "k": "no-kill", "s": "oversubscribe", "A": "account", "D": "chdir", "G": "gpus"}
+_SHORT |= {"J": "job-name", "M": "clusters", "N": "nodes", "a": "array", "c": "cpus-per-task", "d": "dependency"}
+_SHORT |= {"e": "error", "n": "ntasks", "o": "output", "p": "partition", "q": "qos", "t": "time"}
 
 #: All long options of `sbatch` in Slurm 22.05 to 26.05. The name of a plugin's option must not be the beginning of any.
 _OF_SBATCH = """
@@ -59,11 +62,6 @@ _ELSEWHERE = {
     "signal": "is not needed: a run saves before its time limit",
     **dict.fromkeys(("comment", "job-name", "output", "error", "chdir", "export"), "is set by the workflow"),
 }
-
-#: Long names of short options that may not be set.
-_LONG = {"A": "account", "D": "chdir", "G": "gpus", "J": "job-name", "M": "clusters", "N": "nodes", "a": "array"}
-_LONG |= {"c": "cpus-per-task", "d": "dependency", "e": "error", "n": "ntasks", "o": "output", "p": "partition"}
-_LONG |= {"q": "qos", "t": "time"}
 
 #: Environment variables by which a user chooses the account, the partition and the quality of service.
 DEFAULTS = {"account": "SBATCH_ACCOUNT", "partition": "SBATCH_PARTITION", "qos": "SBATCH_QOS"}
@@ -141,7 +139,7 @@ class _Parser(argparse.ArgumentParser):
 def _parser(of_plugins: frozenset[str]) -> argparse.ArgumentParser:
     parser = _Parser(add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS)
     for name in [*_KNOWN, *sorted(of_plugins)]:
-        names = [f"--{name}", *([f"-{_SHORT[name]}"] if name in _SHORT else [])]
+        names = [f"--{name}", *(f"-{short}" for short, long in _SHORT.items() if long == name)]
         if name in _ALONE:
             parser.add_argument(*names, dest=name, action="store_const", const=None)
         else:
@@ -155,8 +153,8 @@ def _refusal(word: str) -> str:
     if not name.startswith("-"):
         return f"sbatch option {name}: not an option; options begin with --"
     long = name.removeprefix("--")
-    if name[1:2] in _LONG:
-        long = _LONG[name[1]]
+    if name[1:2] in _SHORT:
+        long = _SHORT[name[1]]
         name = f"{name[:2]} (--{long})"
     if elsewhere := _ELSEWHERE.get(long):
         return f"sbatch option {name} {elsewhere}"

@@ -11,12 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from reward_ablation.cluster.bundle import BUNDLED, request_of_parts
 from reward_ablation.cluster.command import SlurmError, run_slurm_command
-from reward_ablation.cluster.request import Request, arguments
+from reward_ablation.cluster.request import BUNDLED, Request, arguments, request_of
 from reward_ablation.cluster.site import Site
 from reward_ablation.cluster.slurm import Node, Partition, partitions
-from reward_ablation.cluster.submission import may_come_later
 from reward_ablation.models.verify import FETCHED
 from reward_ablation.spec.run import ArmSpec
 from reward_ablation.system.errors import StudyError
@@ -41,7 +39,7 @@ def check_jobs(
     unknown = None
     for request in requests_of(bundles, site):
         try:
-            refused = _other_shards(request, site, cluster) or refusal(request, site.gpus_by, cluster)
+            refused = refusal(request, site.gpus_by, cluster)
         except SlurmError as error:
             unknown = str(error)
         else:
@@ -55,8 +53,7 @@ def requests_of(bundles: Iterable[Sequence[Any]], site: Site) -> Counter[Request
 
     Raises StudyError if a resource of a job is impossible.
     """
-    requests = (request_of_parts(site, parts) for parts in bundles)
-    return Counter(sorted(requests, key=lambda request: request.kind))
+    return Counter(sorted((request_of(parts, site) for parts in bundles), key=lambda request: request.kind))
 
 
 def check_dry_run(bundles: Sequence[Sequence[Any]], site: Site, site_file: Path) -> str:
@@ -91,40 +88,28 @@ def within_limits(request: Request, cluster: Mapping[str, Partition]) -> Request
 def refusal(request: Request, gpus_by: str, cluster: Mapping[str, Partition]) -> str | None:
     """Why Slurm would never run such a job; None where Slurm would run it.
 
-    `sbatch --test-only` gives the reason, and the message adds the partition's offer. A partition that is down and a
-    time beyond the partition's limit are refused here, because Slurm may accept such jobs and never run them. Raises
-    SlurmError if Slurm cannot judge the job now: it does not answer, or the limit on the number of jobs is reached.
+    `sbatch --test-only` gives the reason, and the message adds the partition's offer. In three cases its answer is
+    false, as tried on Slurm 22.05, and this function decides. Slurm says "to start at" for a partition that is down,
+    and, unless EnforcePartLimits is set, for a time beyond the partition's limit. Slurm refuses a job for which too few
+    nodes are up now, although `sbatch` accepts the job. Raises SlurmError if Slurm cannot judge the job now: it does
+    not answer, or the limit on the number of jobs is reached.
     """
     partition = _partition(request, cluster)
     if partition and not partition.up:
         return f"{request.kind}: partition {partition.name} is down; name another, or wait: `sinfo` shows their states"
     if partition and partition.max_minutes is not None and request.minutes > partition.max_minutes:
-        hours = f"{request.minutes / 60:g} hours"  # by default Slurm accepts such a job, and never runs it
         lower = "; lower `hours` of train or evaluate, or leave `bundle` empty" if BUNDLED in request.kind else ""
-        return f"{request.kind}: asks for {hours}; {offer(request, cluster)}{lower}"
+        return f"{request.kind}: asks for {request.minutes / 60:g} hours; {offer(request, cluster)}{lower}"
     options = arguments(request, gpus_by)
     try:
         run_slurm_command("sbatch", "--test-only", *options, "--wrap=true")
     except SlurmError as error:
-        if may_come_later(str(error)):
+        if error.may_pass:
             raise
         if "node configuration is not available" in str(error) and _waits_for_nodes(request, partition):
             return None
         return f"{request.kind}: Slurm refuses such a job: {error}; {offer(request, cluster)} ({' '.join(options)})"
     return None
-
-
-def _other_shards(request: Request, site: Site, cluster: Mapping[str, Partition]) -> str | None:
-    """Why a share of a GPU would be another share in the request's partition; None where it is right or not known."""
-    partition = _partition(request, cluster)
-    nodes = [node for node in partition.nodes if node.shards and node.gpus] if partition and request.shards else []
-    per_gpu = sorted({node.shards // sum(node.gpus.values()) for node in nodes})
-    if not partition or not per_gpu or site.shards_per_gpu in per_gpu:
-        return None
-    return (
-        f"shards_per_gpu: {site.shards_per_gpu}, but each GPU of partition {partition.name} has "
-        f"{' or '.join(map(str, per_gpu))} shards; write this number"
-    )
 
 
 def offer(request: Request, cluster: Mapping[str, Partition]) -> str:
@@ -136,8 +121,6 @@ def offer(request: Request, cluster: Mapping[str, Partition]) -> str:
     largest = f"{max(node.cpus for node in nodes)} CPUs, {max(node.mem_mb for node in nodes)} MB of memory"
     gpus = {kind: max(node.gpus.get(kind, 0) for node in nodes) for node in nodes for kind in node.gpus}
     kinds = [f"{number} GPUs" + (f" of type {kind}" if kind else "") for kind, number in sorted(gpus.items())]
-    shards = max(node.shards for node in nodes)
-    kinds += [f"{shards} shards of GPUs" if shards else "no shards of GPUs"] if request.shards else []
     most = ", ".join([largest, *(kinds or ["no GPU"])])
     hours = "any time" if partition.max_minutes is None else f"{partition.max_minutes / 60:g} hours"
     return (
@@ -159,8 +142,7 @@ def _most_nodes(partition: Partition) -> int:
 
 def _can_run(node: Node, request: Request) -> bool:
     gpus = sum(node.gpus.values()) if request.gpu_type is None else node.gpus.get(request.gpu_type, 0)
-    enough = gpus >= request.gpus_per_node and node.shards >= request.shards
-    return node.cpus >= request.cpus and node.mem_mb >= request.mem_mb and enough
+    return node.cpus >= request.cpus and node.mem_mb >= request.mem_mb and gpus >= request.gpus_per_node
 
 
 def _partition(request: Request, cluster: Mapping[str, Partition]) -> Partition | None:

@@ -1,23 +1,23 @@
-"""What a job asks Slurm for: the resources of the study and the arm, and by default those of the site file."""
+"""What a Slurm job asks for, and which jobs of Snakemake it does: by the study, the arm and the site file."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from fractions import Fraction
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from reward_ablation.cluster.options import sbatch_options, words_of
 from reward_ablation.cluster.site import Site
-from reward_ablation.config.sections.gpu_number import share_in, share_text
 from reward_ablation.system.errors import StudyError
-from reward_ablation.system.gpu_fractions import RUNS_ON_A_GPU
 
 #: Rules whose jobs train. Their requests follow the section `train` of the site file, and an attempt goes on where the
 #: last attempt stopped.
 TRAINING = ("sft", "train")
+
+#: With `bundle: run` in the site file, a run's evaluation follows its training in the same Slurm job: the rule whose
+#: job begins such a bundle, the rule whose job may follow, and the bundle's name in messages.
+FIRST, THEN, BUNDLED = "train", "evaluate", "bundle: run"
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,6 @@ class Request:
     gpus: int  # on all nodes together
     gpu_type: str | None
     gres: str | None = None  # generic resources other than GPUs
-    shards: int = 0  # shards of a GPU that the job shares with others; 0: whole GPUs
     more: tuple[str, ...] = ()  # more options of sbatch, as words
 
     @property
@@ -45,83 +44,94 @@ class Request:
         return self.gpus // self.nodes
 
 
-def request_of(
-    site: Site, rule: str, resources: Mapping[str, Any], threads: int, attempt: int = 1, least_memory: int = 0
-) -> Request:
-    """The request of a job of a rule.
+def bundles(jobs: Iterable[Any], site: Site, followers: Callable[[Any], list[Any]]) -> list[list[Any]]:
+    """Group jobs of Snakemake into Slurm jobs. Each inner list has the jobs of one Slurm job, in their order.
 
-    The job's `resources`, by Snakemake's names, win over the site file. `threads` is the least number of CPUs.
-    `least_memory` is in megabytes, from an attempt that Slurm ended because of its memory. The n-th `attempt` of an
-    evaluation gets n times the hours, because one model's answers to one set may take longer than the first limit.
-    Training goes on at any step, so its hours stay.
-
-    Raises StudyError if a resource of the job has the wrong type, if one of its options of sbatch is not allowed, or if
-    the site has no shards for its share of a GPU.
+    An evaluation that needs more GPUs than the training before has a Slurm job of its own. `followers` returns the
+    jobs that depend on a job and are about to run.
     """
-    kind = "train" if rule in TRAINING else "evaluate"
+    jobs = list(jobs)
+    if site.bundle is None:
+        return [[job] for job in jobs]
+    first = [
+        [job, *(then for then in followers(job) if then.rule.name == THEN and _gpus(then) <= _gpus(job))]
+        for job in jobs
+        if job.rule.name == FIRST
+    ]
+    bundled = {id(job) for bundle in first for job in bundle}
+    return [*first, *([job] for job in jobs if id(job) not in bundled)]
+
+
+def _gpus(job: Any) -> int:
+    return job.resources.get("gpu") or 0
+
+
+def request_of(parts: Sequence[Any], site: Site, least_memory: Callable[[Any], int] = lambda job: 0) -> Request:
+    """The request of a Slurm job that does these jobs of Snakemake one after the other.
+
+    Nodes and GPUs are those of the first part. CPUs and memory are the largest of all parts, and the times are summed.
+    `least_memory` has the megabytes of a job that Slurm ended before because of its memory. Raises StudyError if a
+    resource of a job has the wrong type, or if one of its options of sbatch is not allowed.
+    """
+    requests = [_request_of_one(job, site, least_memory(job)) for job in parts]
+    if len(requests) == 1:
+        return requests[0]
+    return replace(
+        requests[0],
+        kind=f"{' + '.join(dict.fromkeys(request.kind for request in requests))} ({BUNDLED})",
+        cpus=max(request.cpus for request in requests),
+        mem_mb=max(request.mem_mb for request in requests),
+        minutes=sum(request.minutes for request in requests),
+    )
+
+
+def _request_of_one(job: Any, site: Site, least_memory: int) -> Request:
+    """The request of a job: its resources, by Snakemake's names, win over the site file.
+
+    The n-th attempt of an evaluation gets n times the hours, because one model's answers to one set may take longer
+    than the first limit. Training goes on at any step, so its hours stay: more may exceed the limit of a quality of
+    service, and then the job would wait for ever.
+    """
+    kind, attempt = ("train", 1) if job.rule.name in TRAINING else ("evaluate", job.attempt)
     ask = site.train if kind == "train" else site.evaluate
-    number, text = partial(_number, resources), partial(_text, resources)
+
+    def first(name: str, *others: Any) -> Any:
+        """A resource of the job, or else the first of `others` with a value. Snakemake's 0 means no value."""
+        return next((value for value in (job.resources.get(name), *others) if value not in (None, "", 0)), None)
+
+    def number(name: str, *others: int) -> int:
+        value = first(name, *others)
+        if not isinstance(value, int):
+            raise ValueError(f"{name}: {value!r} is not a whole number")
+        return value
+
+    def text(name: str, *others: str | None) -> str | None:
+        value = first(name, *others)
+        if value is not None and "\0" in str(value):  # a word of a command line cannot have one
+            raise ValueError(f"{name}: {value!r} has a NUL character; remove that character")
+        return None if value is None else str(value)
+
     try:
         of_site = sbatch_options(site.sbatch, site.site_options)
         of_job = sbatch_options(text("slurm_extra"), site.site_options)
+        constraints = (of_job.pop("constraint", None), ask.constraint, of_site.pop("constraint", None))
         return Request(
             kind=kind,
             account=text("slurm_account", site.account),
             partition=text("slurm_partition", ask.partition, site.partition),
             qos=text("qos", ask.qos, site.qos),
-            constraint=text(
-                "constraint", of_job.pop("constraint", None), ask.constraint, of_site.pop("constraint", None)
-            ),
+            constraint=text("constraint", *constraints),
             nodes=number("nodes", 1),
-            cpus=number("cpus_per_task", max(threads, ask.cpus)),
+            cpus=number("cpus_per_task", max(job.threads, ask.cpus)),
             mem_mb=max(number("mem_mb", math.ceil(ask.mem_gb * 1000)), least_memory),
-            minutes=number("runtime", math.ceil(ask.hours * 60)) * (1 if kind == "train" else attempt),
-            gpus=resources.get("gpu") or 0,
+            minutes=number("runtime", math.ceil(ask.hours * 60)) * attempt,
+            gpus=_gpus(job),
             gpu_type=text("gpu_model", ask.gpu_type, site.gpu_type),
             gres=of_job.pop("gres", of_site.pop("gres", None)),
-            shards=_shards(share_in(resources), site.shards_per_gpu),
             more=tuple(words_of({**of_site, **of_job})),
         )
     except ValueError as error:
         raise StudyError(f"resources of a {kind} job: {error}") from None
-
-
-def _shards(share: Fraction, of_a_gpu: int | None) -> int:
-    """Slurm's shards for a share of a GPU; 0 for whole GPUs. ValueError where the site has no shards for the share."""
-    if share >= 1:
-        return 0
-    where = f"launch.gpus: {share_text(float(share))}"
-    if of_a_gpu is None:
-        raise ValueError(
-            f"{where}: Slurm shares a GPU by shards (gres/shard), but the site file has no shards_per_gpu; write there "
-            "how many shards gres.conf gives each GPU, or set launch.gpus: 1"
-        )
-    if (shards := share * of_a_gpu).denominator > 1:
-        possible = [share_text(1 / runs) for runs in RUNS_ON_A_GPU if of_a_gpu % runs == 0]
-        raise ValueError(
-            f"{where}: not a whole number of the {of_a_gpu} shards of a GPU (shards_per_gpu in the site file); set "
-            f"launch.gpus to {' or '.join([*possible, '1'])}"
-        )
-    return int(shards)
-
-
-def _first(resources: Mapping[str, Any], name: str, *others: Any) -> Any:
-    """A resource of the job, or else the first of `others` with a value. Snakemake's 0 means no value."""
-    return next((value for value in (resources.get(name), *others) if value not in (None, "", 0)), None)
-
-
-def _number(resources: Mapping[str, Any], name: str, *others: int) -> int:
-    value = _first(resources, name, *others)
-    if not isinstance(value, int):
-        raise ValueError(f"{name}: {value!r} is not a whole number")
-    return value
-
-
-def _text(resources: Mapping[str, Any], name: str, *others: str | None) -> str | None:
-    value = _first(resources, name, *others)
-    if value is not None and "\0" in str(value):  # a word of a command line cannot have one
-        raise ValueError(f"{name}: {value!r} has a NUL character; remove that character")
-    return None if value is None else str(value)
 
 
 def arguments(request: Request, gpus_by: str) -> list[str]:
@@ -138,18 +148,13 @@ def arguments(request: Request, gpus_by: str) -> list[str]:
         "mem": request.mem_mb,
         "time": request.minutes,
     }
-    gres = []
     of_type = f"{request.gpu_type}:" if request.gpu_type else ""
-    if request.shards:
-        gres.append(f"shard:{of_type}{request.shards}")
-    elif request.gpus:
-        if gpus_by == "gpus" and request.nodes == 1:
-            options["gpus"] = f"{of_type}{request.gpus}"
-        elif gpus_by == "gpus":  # with --gpus=4 Slurm may give 3 on one node and 1 on another
-            options["gpus-per-node"] = f"{of_type}{request.gpus_per_node}"
-        else:
-            gres.append(f"gpu:{of_type}{request.gpus_per_node}")
-    if request.gres:
-        gres.append(request.gres)
+    gres = [request.gres] if request.gres else []
+    if request.gpus and gpus_by == "gres":
+        gres.insert(0, f"gpu:{of_type}{request.gpus_per_node}")
+    elif request.gpus and request.nodes == 1:
+        options["gpus"] = f"{of_type}{request.gpus}"
+    elif request.gpus:  # with --gpus=4 Slurm may give 3 on one node and 1 on another
+        options["gpus-per-node"] = f"{of_type}{request.gpus_per_node}"
     options["gres"] = ",".join(gres) or None
     return [*words_of({name: str(value) for name, value in options.items() if value is not None}), *request.more]

@@ -1,13 +1,19 @@
-"""The batch script of a Slurm job, which runs the shell commands of rules one after the other."""
+"""The batch script of a Slurm job, which runs the shell commands of rules one after the other, and what it leaves."""
 
 from __future__ import annotations
 
 import os
+import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 
+from jinja2 import Environment, StrictUndefined, Template
+
+from reward_ablation.system.errors import StudyError
 from reward_ablation.system.exit_status import GOES_ON
 
 #: Libraries whose number of threads is set by `..._NUM_THREADS`, as Snakemake does for a command.
@@ -15,52 +21,6 @@ THREADS = ("OMP", "GOTO", "OPENBLAS", "MKL", "NUMEXPR")
 
 #: Environment variable with the number of commands that a Slurm job runs; set only if there are several.
 PARTS = "STUDY_JOB_PARTS"
-
-#: The job's number, in the words of its own shell.
-_NUMBER = '"$SLURM_JOB_ID"'
-
-#: SIGTERM ends the command, which saves its work, but not this shell: for Slurm the job ends with the shell. A job that
-#: Slurm starts again skips the commands that are done.
-_BEGIN = """#!/usr/bin/env bash
-stopped=
-trap stopped=yes TERM
-cd -- {folder} || exit {goes_on}
-[ -w "${{TMPDIR:-/tmp}}" ] || unset TMPDIR
-[ "${{SLURM_RESTART_COUNT:-0}}" -gt 0 ] || rm -f -- {statuses}
-
-wait_for() {{
-    local file limit=$((SECONDS + {patience}))
-    for file; do
-        until [ -e "$file" ]; do
-            [ $SECONDS -lt $limit ] || {{ echo "error: still missing after {patience} s: $file" >&2; exit {goes_on}; }}
-            sleep 1
-        done
-    done
-}}
-"""
-
-_PART = """
-[ -z "$stopped" ] || exit {goes_on}
-status={status}
-if [ "$(cat "$status" 2>/dev/null)" != 0 ]; then
-rm -f -- "$status"
-begun=$(date +%s%3N)
-(
-wait_for {inputs}
-mkdir -p -- {folders} || exit {goes_on}
-export {variables}
-{command}
-)
-ended=$?
-{benchmark}
-echo $ended > "$status.new" && mv -f -- "$status.new" "$status"
-[ $ended -eq 0 ] || exit $ended
-fi
-"""
-
-#: Writes the wall time of a command in Snakemake's format of a benchmark, with the only column that the workflow reads.
-_BENCHMARK = """lasted=$(($(date +%s%3N) - begun))
-[ $ended -ne 0 ] || printf 's\\n%d.%03d\\n' $((lasted / 1000)) $((lasted % 1000)) > {file}"""
 
 
 @dataclass(frozen=True)
@@ -74,38 +34,51 @@ class Part:
     verdicts: Path  # folder for the exit status of the command
     benchmark: str | None = None  # file for the wall time of a command that ends well
 
+    @property
+    def folders(self) -> list[str]:
+        """Folders that must exist before the command starts."""
+        return sorted({os.path.dirname(file) or "." for file in [*self.outputs, self.benchmark or ""]})
+
 
 def batch_script(parts: Sequence[Part], folder: str, patience: int) -> str:
     """The script of a Slurm job. The job ends with the first command that fails.
 
     `folder` is the working folder of all commands. `patience` is the number of seconds to wait until a network file
     system shows the inputs. Each command's exit status is written to a file as soon as the command has ended: see
-    `submission.verdict`.
+    `verdict`.
     """
-    statuses = " ".join(map(_status, parts))
-    begin = _BEGIN.format(folder=shlex.quote(folder), statuses=statuses, patience=patience, goes_on=GOES_ON)
-    several = f"export {PARTS}={len(parts)}\n" if len(parts) > 1 else ""
-    return begin + several + "".join(map(_lines_of, parts))
-
-
-def _lines_of(part: Part) -> str:
-    folders = sorted({os.path.dirname(file) or "." for file in [*part.outputs, part.benchmark or ""]})
-    benchmark = _BENCHMARK.format(file=shlex.quote(part.benchmark)) if part.benchmark else ":"
-    return _PART.format(
-        goes_on=GOES_ON,
-        status=_status(part),
-        inputs=_words(part.inputs),
-        folders=_words(folders),
-        variables=" ".join(f"{name}_NUM_THREADS={part.threads}" for name in THREADS),
-        command=part.command,
-        benchmark=benchmark,
+    return _template().render(
+        parts=parts, folder=folder, patience=patience, goes_on=GOES_ON, libraries=THREADS, parts_variable=PARTS
     )
 
 
-def _status(part: Part) -> str:
-    """The file for the exit status of a part, as a word for the shell."""
-    return f"{shlex.quote(str(part.verdicts))}/{_NUMBER}.status"
+@cache
+def _template() -> Template:
+    """`job.sh.j2`. Its filter `word` makes a word for the shell of a text, or words of several texts."""
+    environment = Environment(trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined, autoescape=False)
+    environment.filters["word"] = lambda text: shlex.quote(str(text))
+    environment.filters["words"] = shlex.join
+    return environment.from_string(files(__package__).joinpath("job.sh.j2").read_text(encoding="utf-8"))
 
 
-def _words(texts: Iterable[str]) -> str:
-    return " ".join(map(shlex.quote, texts))
+def verdict(verdicts: Path, number: str) -> int | None:
+    """Exit status that the command of job `number` wrote to the folder `verdicts`; None where it wrote none."""
+    try:
+        return int((verdicts / f"{number}.status").read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def output_pattern(folder: Path) -> str:
+    """The pattern of a job's log for `sbatch --output`. Slurm replaces %j by the job's number, and %% by %."""
+    if "\\" in str(folder):  # Slurm then replaces nothing
+        raise StudyError(
+            f"{folder}: Slurm cannot write logs into a folder whose path has a \\; start the study in another folder"
+        )
+    return str(folder).replace("%", "%%") + "/%j.log"
+
+
+def number_in(answer: str) -> str | None:
+    """Number of the job in the output of `sbatch --parsable`, to which sites may add text; None where there is none."""
+    numbers = re.findall(r"^(\d+)(?:;\S*)?$", answer, flags=re.MULTILINE)
+    return numbers[-1] if numbers else None

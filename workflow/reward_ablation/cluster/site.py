@@ -52,13 +52,6 @@ class Site(Section):
     qos: Line | None = None
     gpu_type: Line | None = None
     gpus_by: Literal["gpus", "gres"] = Field("gpus", description="How GPUs are asked for: --gpus or --gres=gpu:.")
-    shards_per_gpu: int | None = Field(
-        None,
-        ge=2,
-        le=10_000,
-        strict=True,
-        description="Shards that gres.conf gives each GPU, where runs may share GPUs.",
-    )
     bundle: Literal["run"] | None = Field(
         None,
         description="run: a run's evaluation follows its training in the same Slurm job; empty: two Slurm jobs.",

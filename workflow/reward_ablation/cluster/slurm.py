@@ -90,7 +90,6 @@ class Node:
     mem_mb: int
     gpus: dict[str, int]  # number of GPUs by type; "" for GPUs without a type
     up: bool = True  # False also for a node that is being drained
-    shards: int = 0  # number of shards of all its GPUs
 
 
 @dataclass(frozen=True)
@@ -111,9 +110,7 @@ def partitions() -> dict[str, Partition]:
     for line in run_slurm_command("sinfo", "--Node", "--all", "--noheader", "--format=%R|%N|%c|%m|%T|%G").splitlines():
         partition, name, cpus, memory, state, gres = line.split("|", 5)
         up = not re.match("down|drain|fail|error|unknown|power", state)
-        nodes.setdefault(partition, []).append(
-            Node(name, _count(cpus), _count(memory), gpus_of(gres), up, shards_of(gres))
-        )
+        nodes.setdefault(partition, []).append(Node(name, _count(cpus), _count(memory), gpus_of(gres), up))
     found = {}
     for line in run_slurm_command("scontrol", "--all", "--oneliner", "show", "partition").splitlines():
         told = dict(re.findall(r"(\w+)=(\S+)", line))
@@ -143,11 +140,6 @@ def gpus_of(gres: str) -> dict[str, int]:
     for kind, number in re.findall(r"(?:^|,)gpu(?::(\w[\w.-]*))?:(\d+)", gres):
         found[kind] = found.get(kind, 0) + int(number)
     return found
-
-
-def shards_of(gres: str) -> int:
-    """Number of shards of all GPUs in a node's generic resources."""
-    return sum(int(number) for number in re.findall(r"(?:^|,)shard(?::\w[\w.-]*)?:(\d+)", gres))
 
 
 def _count(text: str) -> int:

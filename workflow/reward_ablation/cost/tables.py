@@ -51,7 +51,7 @@ def cost_of_run(run: StudyRun, record: RunRecord, accounting: Accounting) -> dic
     """Columns of the table `runs` on the cost of a run's training."""
     attempts = record.attempts
     seconds_lost = lost_seconds(attempts)
-    gpus = [len(attempt.hardware.gpus) * attempt.gpu_share for attempt in attempts]
+    gpus = [len(attempt.hardware.gpus) for attempt in attempts]
     gpu_seconds_lost = sum(seconds * number for seconds, number in zip(seconds_lost, gpus, strict=True))
     jobs = own_jobs(run, record)
     of_jobs, accounted = hours_of_jobs(jobs, attempts), hours_accounted(jobs, attempts, accounting)

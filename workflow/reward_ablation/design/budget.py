@@ -287,11 +287,18 @@ def program(problem: Problem, limit: float, start: Mapping[str, int]) -> Chosen 
     weights = problem.weights or dict.fromkeys(problem.pairs, TO_OTHERS / len(problem.pairs))
     sum_of = pulp.lpSum(weights[pair] * square for pair, (_, square) in zip(problem.pairs, contrasts, strict=True))
     model.setObjective(sum_of + widest * (problem.weights is None))
-    model.solve(pulp.PULP_CBC_CMD(msg=False, timeLimit=TIME_LIMIT, gapRel=GAP))
+    model.solve(solver(gapRel=GAP))
     if model.sol_status not in (pulp.LpSolutionOptimal, pulp.LpSolutionIntegerFeasible):
         return None
     seeds = {arm: max(of_arm, key=lambda state: of_arm[state].value()).seeds for arm, of_arm in has.items()}
     return Chosen(seeds, model.sol_status == pulp.LpSolutionOptimal)
+
+
+def solver(**options: float) -> Any:
+    """CBC, as it comes with pulp. `PULP_CBC_CMD` itself warns that pulp 4 leaves it out."""
+    import pulp
+
+    return pulp.COIN_CMD(path=pulp.PULP_CBC_CMD.pulp_cbc_path, msg=False, timeLimit=TIME_LIMIT, **options)
 
 
 def most_contrasts(problem: Problem, limit: float) -> int:
@@ -311,7 +318,7 @@ def most_contrasts(problem: Problem, limit: float) -> int:
         model += variable >= (0 not in options)
     model += pulp.lpSum(hours) <= limit - problem.fixed + ROUNDING
     model.setObjective(pulp.lpSum(kept.values()))
-    model.solve(pulp.PULP_CBC_CMD(msg=False, timeLimit=TIME_LIMIT))
+    model.solve(solver())
     return round(pulp.value(model.objective) or 0)
 
 

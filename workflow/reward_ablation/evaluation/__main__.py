@@ -41,14 +41,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--answers", required=True, type=Path, help="folder for the answers, a file for each set")
     parser.add_argument("--scores", type=Path, help="folder of all scores: those of replaced answers are removed")
     parser.add_argument("--any-code", action="store_true", help="keep answers that other code, or data, made")
-    parser.add_argument("--gpu-share", type=float, default=1.0, help="part of a GPU, where others share it")
     args = parser.parse_args(arguments)
     spec = EvaluateSpec.parse(args.spec)
     sets = {path.stem: read_problems(path) for path in args.problems}
     final = args.model or args.run / MODEL
     kept = kept_models(args.run) if args.run and args.kept else None
     with storage_errors(args.answers), wait_for(args.answers / UNFINISHED / LOCK, "evaluate"):
-        answers = Answers(spec, args.answers, final, kept, makings(args), args.gpu_share, scores_of(args))
+        answers = Answers(spec, args.answers, final, kept, makings(args), scores_of(args))
         if answers.are_complete():
             print(f"evaluate: the answers in {args.answers} are made already; to make them again, delete them")
         else:
@@ -79,25 +78,20 @@ def make(
     answers: Answers, base: Path | None, sets: Mapping[str, pd.DataFrame], clock: Clock, run: Path | None = None
 ) -> None:
     """Generate and grade the answers that are missing, model by model; refuse models of the `run` that diverged."""
-    missing, share = answers.to_make(), answers.gpu_share
+    missing = answers.to_make()
     for folder in {folder for part in missing for folder in (part.model, whole_model(part.model, base))}:
         verify_model(folder)
-    on_gpu = bool(missing) and answers.spec.device == "cuda"
-    if on_gpu:
-        claim_gpus(1, "evaluate", share=share)
+    if missing and answers.spec.device == "cuda":
+        claim_gpus(1, "evaluate")
 
     with large_imports():  # late, so that bad arguments are refused at once
-        import torch
-
         from reward_ablation.evaluation.evaluate import Evaluator
 
-    if on_gpu and share < 1 and torch.cuda.is_available():  # memory beyond the share belongs to another job
-        torch.cuda.set_per_process_memory_fraction(share)
     for part in {part.model: part for part in missing}.values():
         with refused_if_not_finite(part, run):
             check_trained(part.model)
     asked = {name: sets[name] for name in dict.fromkeys(part.dataset for part in missing)}
-    evaluator = Evaluator(answers.spec, base, asked, share)
+    evaluator = Evaluator(answers.spec, base, asked)
     for number, part in enumerate(missing, start=1):
         print(f"{model_of(part)} on {part.dataset}: {number} of {len(missing)}", flush=True)
         with refused_if_not_finite(part, run):

@@ -54,12 +54,11 @@ class Evaluator:
 
     `base` is the folder of the model under adapters. An adapter is not merged into its base, because the model that was
     trained is judged, and merging in bfloat16 would round small updates away. `sets` has every set of problems that
-    will be asked for, by name, with the columns id, question and answer. `gpu_share` is the part of a GPU's memory that
-    belongs to this process, 1 where it has the GPU to itself.
+    will be asked for, by name, with the columns id, question and answer.
     """
 
-    def __init__(self, spec: EvaluateSpec, base: Path | None, sets: Mapping[str, pd.DataFrame], gpu_share: float = 1.0):
-        self.spec, self.base, self.sets, self.gpu_share = spec, base, sets, gpu_share
+    def __init__(self, spec: EvaluateSpec, base: Path | None, sets: Mapping[str, pd.DataFrame]):
+        self.spec, self.base, self.sets = spec, base, sets
         self.generator: Generator | None = None
         self.whole: Path | None = None
         self.tokenizer: PreTrainedTokenizerBase
@@ -75,7 +74,7 @@ class Evaluator:
         end_tokens = find_end_tokens(self.whole, self.tokenizer)
         if self.generator is None:
             longest = max(len(request.prompt) for requests in self.requests.values() for request in requests)
-            self.generator = generator(self.spec, self.base, longest, self.gpu_share)
+            self.generator = generator(self.spec, self.base, longest)
         requests = self.requests[name]
         completions = self.generator(requests, folder, end_tokens, self.tokenizer.pad_token_id)
         start = time.monotonic()
@@ -105,7 +104,7 @@ class Evaluator:
             self.requests[name] = list_requests(problems["id"], prompts, self.spec.evaluation)
 
 
-def generator(spec: EvaluateSpec, base: Path | None, longest: int, gpu_share: float = 1.0) -> Generator:
+def generator(spec: EvaluateSpec, base: Path | None, longest: int) -> Generator:
     """The backend that the evaluation asks for, in bfloat16 on NVIDIA's GPUs and in float32 elsewhere.
 
     The device `cuda` of a spec means any GPU of this machine, also Apple's. `longest` is the number of tokens of the
@@ -117,7 +116,7 @@ def generator(spec: EvaluateSpec, base: Path | None, longest: int, gpu_share: fl
         raise StudyError("launch.gpus: this machine shows no GPU; set launch.gpus: 0 to evaluate on the CPU")
     dtype = "bfloat16" if kind == "cuda" else "float32"
     if choose_backend(spec.evaluation.backend, spec.device) == "vllm":
-        return VllmGenerator(spec.evaluation, base, dtype, longest, gpu_share)
+        return VllmGenerator(spec.evaluation, base, dtype, longest)
     return TransformersGenerator(spec.evaluation, base, dtype, kind)
 
 

@@ -30,8 +30,6 @@ Backend = Literal["transformers", "vllm"]
 
 #: Seconds between two lines of progress.
 REPORT_EVERY = 10.0
-#: Part of a GPU's memory that vLLM takes if no other process shares the GPU: vLLM's own default.
-VLLM_MEMORY = 0.9
 
 
 class Generator(Protocol):
@@ -215,19 +213,11 @@ class VllmGenerator:
     Each sampled request has its own seed, and an adapter is not merged. vLLM shows its own progress.
 
     `base` is the folder of the model under adapters, `dtype` Torch's name of the weights' type, and `longest` the
-    number of tokens of the longest prompt. `gpu_share` is the part of a GPU that belongs to this process.
+    number of tokens of the longest prompt.
     """
 
-    def __init__(
-        self,
-        evaluation: Evaluation,
-        base: str | Path | None,
-        dtype: str = "bfloat16",
-        longest: int = 0,
-        gpu_share: float = 1.0,
-    ):
-        self.evaluation, self.base, self.dtype = evaluation, base, dtype
-        self.longest, self.gpu_share = longest, gpu_share
+    def __init__(self, evaluation: Evaluation, base: str | Path | None, dtype: str = "bfloat16", longest: int = 0):
+        self.evaluation, self.base, self.dtype, self.longest = evaluation, base, dtype, longest
         self.loaded: Path | None = None
         self.engine: Any = None
         self.adapters: dict[Path, int] = {}
@@ -271,8 +261,6 @@ class VllmGenerator:
             rank = json.loads((folder / "adapter_config.json").read_text())["r"]
             # vLLM accepts only powers of two from 8 on as the largest rank.
             options = {"enable_lora": True, "max_lora_rank": max(8, 1 << (rank - 1).bit_length())}
-        if self.gpu_share < 1:
-            options["gpu_memory_utilization"] = VLLM_MEMORY * self.gpu_share
         self.loaded, self.engine = whole, None
         gc.collect()  # vLLM's engine releases its memory when it is garbage-collected
         self.engine = LLM(

@@ -40,13 +40,12 @@ def record_of(
     answers: pa.Table,
     output: Path,
     seconds: float,
-    gpu_share: float = 1.0,
 ) -> dict[str, Any]:
     """The record of answers that are written.
 
     `inputs` are the SHA-256 of the problems, and of the record of the run or base model that was evaluated. `models`
     are the folders of the evaluated models, `answers` has the columns of `score.schema_of`, and `output` is its file.
-    `seconds` is the wall time in which the answers were made, on the part `gpu_share` of a GPU.
+    `seconds` is the wall time in which the answers were made.
 
     In the record, `tokens` counts generated tokens. `gpu_hours` and `cpu_hours` follow from `seconds`. `size` and
     `sha256` are of the file of answers. Other keys say what made the answers: spec, code, inputs, backend, packages and
@@ -76,7 +75,7 @@ def record_of(
         "sha256": sha256(output),
         "tokens": sum(answers["tokens"].to_pylist()),
         "wall_seconds": round(seconds, 1),
-        "gpu_hours": round(gpu_share * seconds / 3600, 4) if on_gpu else 0.0,
+        "gpu_hours": round(seconds / 3600, 4) if on_gpu else 0.0,
         "cpu_hours": round(seconds * torch.get_num_threads() / 3600, 4),
     }
 

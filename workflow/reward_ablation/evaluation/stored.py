@@ -38,8 +38,8 @@ class Answers:
     Each evaluation set gets a file of answers and its record in `folder`, and a second such pair for the models that
     the run kept. `final` is the folder of the final model, of its adapter, or of the base model. `kept` has the folders
     of the models that the run kept by step, or is None where the study keeps none. `making` says what the answers to
-    each evaluation set depend on. `gpu_share` is the part of a GPU that makes the answers, for their records. `scores`
-    are the folders with scores of these answers by the study's own metrics, present or former.
+    each evaluation set depend on. `scores` are the folders with
+    scores of these answers by the study's own metrics, present or former.
     """
 
     def __init__(
@@ -49,10 +49,9 @@ class Answers:
         final: Path,
         kept: Mapping[int, Path] | None,
         making: Mapping[str, Making],
-        gpu_share: float = 1.0,
         scores: Sequence[Path] = (),
     ):
-        self.gpu_share, self.scores = gpu_share, scores
+        self.scores = scores
         self.spec, self.folder, self.work, self.making = spec, folder, folder / UNFINISHED, making
         self.files: dict[str, list[Part]] = {}
         for dataset in making:
@@ -120,7 +119,7 @@ class Answers:
         record_beside(path).unlink(missing_ok=True)
         write_parquet(answers, path)
         inputs = dict(self.making[dataset].inputs)
-        write_json(record_of(self.spec, inputs, models, answers, path, seconds, self.gpu_share), record_beside(path))
+        write_json(record_of(self.spec, inputs, models, answers, path, seconds), record_beside(path))
 
     def _is_there(self, folder: Path, file: str) -> bool:
         return are_current(folder / f"{file}.parquet", self.making[file.removesuffix(".steps")])

@@ -16,9 +16,6 @@ from reward_ablation.start.history import History
 from reward_ablation.study.run import Run
 from reward_ablation.study.specs_of_config import layout_of
 
-#: Runs are comparable in time if they agree in these: the layout, and the share of a GPU.
-_Kind = tuple[Layout, float]
-
 
 @dataclass(frozen=True)
 class Estimate:
@@ -39,21 +36,21 @@ class Estimate:
 class Pace:
     """Seconds of a step and number of steps in earlier runs: the median of the same arm's runs, else of all arms'.
 
-    Only runs with the same layout and the same share of a GPU count. Others say nothing about the time.
+    Only runs with the same layout count. Others say nothing about the time.
     """
 
     def __init__(self, history: History):
-        self.records: dict[_Kind, dict[str, list[dict[str, Any]]]] = {}
+        self.records: dict[Layout, dict[str, list[dict[str, Any]]]] = {}
         for arm, records in history.arms.items():
             for record in records.values():
                 layout = _layout_in(record.get("spec"))
                 if layout is not None:
-                    self.records.setdefault((layout, _share_in(record)), {}).setdefault(arm, []).append(record)
-        self.seconds = cache(lambda arm, kind: self._median(arm, kind, seconds_per_step))
-        self.steps = cache(lambda arm, kind: self._median(arm, kind, lambda record: record.get("steps")))
+                    self.records.setdefault(layout, {}).setdefault(arm, []).append(record)
+        self.seconds = cache(lambda arm, layout: self._median(arm, layout, seconds_per_step))
+        self.steps = cache(lambda arm, layout: self._median(arm, layout, lambda record: record.get("steps")))
 
-    def _median(self, arm: str, kind: _Kind, of_record: Any) -> float | None:
-        comparable = self.records.get(kind, {})
+    def _median(self, arm: str, layout: Layout, of_record: Any) -> float | None:
+        comparable = self.records.get(layout, {})
         records = comparable.get(arm) or chain.from_iterable(comparable.values())
         known = [value for value in map(of_record, records) if value is not None]
         return statistics.median(known) if known else None
@@ -61,35 +58,26 @@ class Pace:
     def steps_of(self, run: Run) -> int | None:
         """Optimiser steps of a run: `max_steps`, else the steps of earlier runs; None where there are none."""
         max_steps = run.arm_spec.training.get("max_steps", -1)
-        steps = max_steps if max_steps > 0 else self.steps(run.arm, _kind_of(run))
+        steps = max_steps if max_steps > 0 else self.steps(run.arm, layout_of(run.launch))
         return None if steps is None else round(steps)
 
     def estimate(self, runs: Iterable[tuple[Run, int | None]]) -> Estimate:
         """Estimate the time of runs, each given with its number of steps left (None where not known)."""
         hours, device_hours, steps, unknown = 0.0, 0.0, 0, 0
-        kinds = set()
+        layouts = set()
         for run, left in runs:
-            kind = _kind_of(run)
-            kinds.add(kind)
-            seconds = self.seconds(run.arm, kind)
+            layout = layout_of(run.launch)
+            layouts.add(layout)
+            seconds = self.seconds(run.arm, layout)
             if left is None or seconds is None:
                 unknown += 1
                 continue
             hours += seconds * left / 3600
-            devices = run.launch.gpus_in_use or run.launch.process_count * run.launch.threads
+            devices = run.launch.all_gpus or run.launch.process_count * run.launch.threads
             device_hours += seconds * left / 3600 * devices
             steps += left
-        earlier = sum(len(records) for kind in kinds for records in self.records.get(kind, {}).values())
+        earlier = sum(len(records) for layout in layouts for records in self.records.get(layout, {}).values())
         return Estimate(hours, device_hours, steps, unknown, earlier)
-
-
-def _kind_of(run: Run) -> _Kind:
-    return layout_of(run.launch), round(run.launch.share, 3)
-
-
-def _share_in(record: dict[str, Any]) -> float:
-    """Share of a GPU that the last attempt of a finished run used."""
-    return round((record.get("attempts") or [{}])[-1].get("gpu_share", 1.0), 3)
 
 
 def _layout_in(spec: Any) -> Layout | None:

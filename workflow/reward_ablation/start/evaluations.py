@@ -79,7 +79,7 @@ def estimate_evaluations(study: Study, evaluations: Iterable[Evaluation], pace: 
             unknown += 1
         else:
             seconds += per_model * models
-    devices = study.config.launch.share if study.config.launch.gpus else study.config.launch.threads
+    devices = 1 if study.config.launch.gpus else study.config.launch.threads
     return Evaluations(
         counts=dict(Counter(each.kind for each in evaluations)),
         device_hours=seconds * devices / 3600,

@@ -145,7 +145,7 @@ def _files_to_score(plan: Plan) -> str:
 def estimate_text(plan: Plan) -> str:
     """GPU hours of the training to come; CPU hours for runs without a GPU."""
     launches = [planned.run.launch for planned in plan.training]
-    where = _where(sorted({launch.gpus_in_use or launch.process_count for launch in launches}), plan.on_gpus)
+    where = _where(sorted({launch.all_gpus or launch.process_count for launch in launches}), plan.on_gpus)
     estimate = plan.estimate
     if estimate.unknown == len(launches):
         where = where or ("on 1 GPU" if plan.on_gpus else "on the CPU")
@@ -157,11 +157,11 @@ def estimate_text(plan: Plan) -> str:
     return text + (f"; {plural(estimate.unknown, 'run')} more, of unknown length" if estimate.unknown else "")
 
 
-def _where(processes: list[float], on_gpus: bool) -> str:
-    """`on 2 to 4 GPUs`, `on 0.5 GPUs`, `in 2 processes`; empty where each run has one."""
+def _where(processes: list[int], on_gpus: bool) -> str:
+    """`on 2 to 4 GPUs`, `in 2 processes`; empty where each run has one."""
     if processes == [1]:
         return ""
-    number = " to ".join(f"{round(end, 3):g}" for end in dict.fromkeys([processes[0], processes[-1]]))
+    number = " to ".join(str(end) for end in dict.fromkeys([processes[0], processes[-1]]))
     return f"on {number} GPUs" if on_gpus else f"in {number} processes"
 
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from reward_ablation.config.sections.gpu_number import PARTS, PARTS_OF_A_GPU, share_text
 from reward_ablation.spec.run import RunSpec
 from reward_ablation.start.full_check import Work
 from reward_ablation.start.internals import limit, needed_jobs, runs_here, set_limit, submits_jobs, wildcards_to_run
 from reward_ablation.start.reruns import Reruns
 from reward_ablation.study.study import Study
 from reward_ablation.system.errors import StudyError
-from reward_ablation.system.gpu_fractions import RUNS_ON_A_GPU
 from reward_ablation.system.gpus import gpus_here, too_few_gpus_text
 
 
@@ -58,17 +56,6 @@ def share_gpus(workflow: Any, tell: Callable[[str], None]) -> None:
         raise StudyError(
             f"--resources gpu={given}: this machine has {available}; leave the option out to use all of them"
         )
-    if parts := [job.resources[PARTS] for job in jobs if job.resources.get(PARTS)]:
-        _count_parts(workflow, available if given is None else given, parts, tell)
-    elif given is None:
+    if given is None:
         set_limit(workflow, "gpu", available)
         tell(f"GPUs here: {available}; jobs that take {needed} of them run {available // needed} at a time")
-
-
-def _count_parts(workflow: Any, gpus: int, parts: list[int], tell: Callable[[str], None]) -> None:
-    """Let Snakemake count parts of GPUs, because jobs share GPUs. `parts` has the number that each job takes."""
-    least, most = min(parts), gpus * PARTS_OF_A_GPU
-    set_limit(workflow, PARTS, max(most, *parts))
-    set_limit(workflow, "gpu", gpus * RUNS_ON_A_GPU[-1])
-    share = share_text(least / PARTS_OF_A_GPU)
-    tell(f"GPUs to share: {gpus}; jobs that take {share} of a GPU run {most // least} at a time")

@@ -126,13 +126,11 @@ class Reruns:
 
     def options_of_evaluation(self, wildcards: Any, output: Any) -> str:
         """Options of the evaluation command. `output` is unused here: see `Study.options_of_run`."""
-        share = self.study.config.launch.share
         scores = f"{self.study.config.root}/scores"
         options = {
             f" --scores {shlex.quote(scores)}": os.path.isdir(self.study.root / scores),
             " --kept": wildcards.get("run") in self.study.keeping_runs,
             " --any-code": not self.code_counts,
-            f" --gpu-share {share:.6g}": share < 1,
         }
         return "".join(option for option, is_needed in options.items() if is_needed)
 

@@ -12,7 +12,6 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from reward_ablation.config.sections.gpu_number import PARTS, SHARE, parts_of, share_text
 from reward_ablation.config.sections.launch import Launch
 from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.config.tracking import run_title, tracking_in
@@ -27,35 +26,15 @@ SIZES = ("mem_mb", "disk_mb")
 
 @dataclass(frozen=True)
 class JobResources:
-    """Snakemake's resources of jobs, by name.
-
-    In a study whose runs share GPUs, all jobs on GPUs have two further resources: the number of parts of GPUs that they
-    take, which Snakemake counts, and the share in words.
-    """
+    """Snakemake's resources of jobs, by name."""
 
     launch: Launch  # of the study
     runs: dict[str, Run]  # by name
 
-    @cached_property
-    def counts_parts(self) -> bool:
-        """Whether some runs share a GPU."""
-        return any(launch.share < 1 for launch in [self.launch, *(run.launch for run in self.runs.values())])
-
-    @property
-    def gpus_in_message(self) -> str:
-        """Placeholder, in the message of a rule, for a job's number of GPUs or its share of one."""
-        return f"{{resources.{SHARE if self.counts_parts else 'gpu'}}}"
-
-    def of_gpus(self, gpus: int, share: float = 1.0) -> dict[str, int | str]:
-        """Resources of a job with a number of GPUs, or with a share of one."""
-        if not self.counts_parts:
-            return {"gpu": gpus}
-        return {"gpu": gpus, PARTS: parts_of(gpus, share), SHARE: share_text(gpus * share)}
-
     @property
     def of_evaluation(self) -> dict[str, int | str]:
-        """Resources of an evaluation: no GPU, one GPU, or the same share of a GPU as the study's runs."""
-        return self.of_gpus(min(1, self.launch.gpus), self.launch.share)
+        """Resources of an evaluation: one GPU, or none."""
+        return {"gpu": min(1, self.launch.gpus)}
 
     @cached_property
     def of_run(self) -> dict[str, int | Callable[[Any], int | str | None]]:
@@ -77,7 +56,7 @@ class JobResources:
     def of_one_run(self, run: Run) -> dict[str, int | str]:
         """Resources of the training job of one run."""
         launch = run.launch
-        return {**self.of_gpus(launch.all_gpus, launch.share), "nodes": launch.nodes, **launch.resources}
+        return {"gpu": launch.all_gpus, "nodes": launch.nodes, **launch.resources}
 
 
 def _of_wildcards(by_run: dict[str, int | str | None], wildcards: Any) -> int | str | None:
@@ -85,13 +64,10 @@ def _of_wildcards(by_run: dict[str, int | str | None], wildcards: Any) -> int | 
 
 
 def launch_options(launch: Launch) -> str:
-    """Options for a share of a GPU, vLLM's share of the memory, and whether vLLM sleeps while the model is trained."""
-    share = f" --gpu-share {launch.share:.6g}" if launch.share < 1 else ""
+    """Options for vLLM's share of the memory, and whether vLLM sleeps while the model is trained."""
     if launch.vllm is None:
-        return share
-    return (
-        f"{share} --vllm-memory-percent {launch.vllm_memory_percent} --vllm-sleep {int(launch.vllm.enable_sleep_mode)}"
-    )
+        return ""
+    return f" --vllm-memory-percent {launch.vllm.memory_percent} --vllm-sleep {int(launch.vllm.enable_sleep_mode)}"
 
 
 def other_parameters(functions: Mapping[str, tuple[str, dict[str, Any]]], root: Path) -> dict[str, dict[str, Any]]:

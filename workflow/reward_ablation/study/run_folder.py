@@ -33,9 +33,9 @@ OWNER, SEAL = "owner.json", "checksums.json"
 MODEL, KEPT_MODEL = "model", "model-step"
 
 
-def gpus_of(attempt: dict[str, Any]) -> float:
-    """Number of GPUs that an attempt had by its record, or its share of one."""
-    return len(attempt.get("hardware", {}).get("gpus", [])) * attempt.get("gpu_share", 1.0)
+def gpus_of(attempt: dict[str, Any]) -> int:
+    """Number of GPUs that an attempt had by its record."""
+    return len(attempt.get("hardware", {}).get("gpus", []))
 
 
 def answers_of_judges(run_dir: Path) -> Path | None:

@@ -1,7 +1,7 @@
 """GPUs of this machine: their number, and claims by which a run has its GPUs to itself.
 
 Without claims, runs that are started side by side, by one study or by several, would all use the first GPU. A run
-claims its GPUs, or its share of one, by locks that the kernel frees when their holder dies.
+claims its GPUs by locks that the kernel frees when their holder dies.
 """
 
 from __future__ import annotations
@@ -11,13 +11,10 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 from reward_ablation.system.errors import PassingError, StudyError
-from reward_ablation.system.gpu_fractions import share_of
-from reward_ablation.system.gpu_shares import take_share, used_share
 from reward_ablation.system.locks import Held, Lock, run_when_free, take, wait_for
 
 #: Folder of the locks: on this machine, and the same for all processes of a user, whatever their TMPDIR.
@@ -78,11 +75,11 @@ def gpus_here() -> list[Gpu]:
     return list(dict.fromkeys(_find(name, listed) for name in names))
 
 
-def claim_gpus(count: int, what: str, server: int = 0, share: float = 1.0) -> list[Lock]:
+def claim_gpus(count: int, what: str, server: int = 0) -> list[Lock]:
     """Claim GPUs that no other run uses, and hide all other GPUs from this process. Wait while too few are free.
 
-    A `share` below 1 (1/2 to 1/8) claims a part of one GPU. Other runs may use the rest of it. `what` names what waits,
-    such as `train`, for the line on stderr. `server` is how many of the GPUs are for the run's vLLM server.
+    `what` names what waits, such as `train`, for the line on stderr. `server` is how many of the GPUs are for the run's
+    vLLM server.
 
     No claim is needed if the run takes all GPUs that Slurm gave the job, nor for Apple's GPU. A process that a launcher
     has started holds the claims of its run, too, in case the launcher dies first.
@@ -98,26 +95,15 @@ def claim_gpus(count: int, what: str, server: int = 0, share: float = 1.0) -> li
     if (_given_by_slurm() and len(gpus) == count) or gpus == [APPLE_GPU]:
         return []
 
-    asked = _gpus(count) if share == 1 else f"{share:.3g} of a GPU"
-
     def line(holders: Held, by_now: str) -> str:
-        return f"{what}: waiting for {asked}{by_now}; {holders}"
+        return f"{what}: waiting for {_gpus(count)}{by_now}; {holders}"
 
-    if share < 1:
-        gpu, locks = run_when_free(lambda: _take_part(gpus, share), line, look_every=POLL_EVERY)
-        _show([gpu])
-        return locks
     claimed = run_when_free(lambda: _take_free(gpus, count), line, look_every=POLL_EVERY)
-    _show(claimed)
-    os.environ[CLAIMED] = os.pathsep.join(str(_lock_file(gpu)) for gpu in claimed)
-    return list(claimed.values())
-
-
-def _show(claimed: Collection[Gpu]) -> None:
-    """Limit CUDA in this process to these GPUs."""
     os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpu.name for gpu in claimed)
     if any(gpu.identity.startswith("GPU-") for gpu in claimed):
         os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # as nvidia-smi numbers them; CUDA begins with the fastest
+    os.environ[CLAIMED] = os.pathsep.join(str(_lock_file(gpu)) for gpu in claimed)
+    return list(claimed.values())
 
 
 def too_few_gpus_text(asked: int, there: int, server: int = 0) -> str:
@@ -194,17 +180,6 @@ def _take_free(gpus: list[Gpu], count: int) -> dict[Gpu, Lock]:
             return taken
     for lock in taken.values():
         lock.release()
-    raise Held(", ".join(holders))
-
-
-def _take_part(gpus: list[Gpu], share: float) -> tuple[Gpu, list[Lock]]:
-    """A share of one of these GPUs, of the fullest that has room: so whole GPUs stay free for those who need one."""
-    holders = []
-    for gpu in sorted(gpus, key=lambda gpu: -used_share(_lock_file(gpu))):
-        try:
-            return gpu, take_share(_lock_file(gpu), share_of(share))
-        except Held as holder:
-            holders.append(f"GPU {gpu.name} is held by {holder}")
     raise Held(", ".join(holders))
 
 

@@ -57,16 +57,13 @@ class Lock:
             os.close(self.descriptor)
             self.descriptor = None
 
-    def share(self, wait: bool = True) -> None:
+    def share(self) -> None:
         """Turn the lock into a shared lock, which other processes can take, too.
 
-        The lock is free for an instant. If another process takes it then, this raises `Held` or, with `wait`, waits.
+        The lock is free for an instant. If another process takes it then, this waits.
         """
         if self.descriptor is not None:
-            try:
-                fcntl.flock(self.descriptor, fcntl.LOCK_SH | (0 if wait else fcntl.LOCK_NB))
-            except BlockingIOError:
-                raise Held("another process") from None
+            fcntl.flock(self.descriptor, fcntl.LOCK_SH)
 
     def keep_over_exec(self) -> None:
         """Hand the lock over to the program that replaces this process by `os.execv`. It holds the lock until it ends.
@@ -135,18 +132,17 @@ def run_when_free(
         time.sleep(look_every * random.SystemRandom().uniform(0.5, 1))
 
 
-def take(path: Path, shared: bool = False, wait: bool = False) -> Lock:
+def take(path: Path, shared: bool = False) -> Lock:
     """Take a lock without waiting for its holder to end.
 
-    With `wait`, wait for a lock that others hold only for an instant. Raises `Held` if another process has the lock,
-    and OSError if the lock's file cannot be written.
+    Raises `Held` if another process has the lock, and OSError if the lock's file cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     while True:
         used_before = path.exists()
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)  # NFS locks only files opened for writing
         try:
-            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
+            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:
             raise Held(_holder(descriptor)) from None
         except OSError as error:

@@ -52,7 +52,6 @@ def main() -> None:
     parser.add_argument("--problems", required=True, type=Path, help="prepared training set, Parquet")
     parser.add_argument("--run-dir", required=True, type=Path, help="folder for the run's outputs")
     parser.add_argument("--nodes", default=1, type=int, help="how many nodes share the run's processes")
-    parser.add_argument("--gpu-share", default=1.0, type=float, help="share of one GPU, beside other runs")
     parser.add_argument("--vllm-memory-percent", default=30, type=int, help="share of a GPU's memory for vLLM")
     parser.add_argument("--vllm-sleep", default=0, type=int, choices=(0, 1), help="1: free it while training")
     parser.add_argument("--reward-models", default={}, type=json.loads, help="JSON: folder of each reward model")
@@ -62,9 +61,7 @@ def main() -> None:
     parser.add_argument("--tracking", default={}, type=json.loads, help="JSON: settings of experiment trackers")
     arguments = parser.parse_args()
     spec = RunSpec.parse(arguments.spec)
-    engine = Engine.from_options(
-        arguments.vllm_memory_percent, bool(arguments.vllm_sleep), gpu_share=arguments.gpu_share
-    )
+    engine = Engine.from_options(arguments.vllm_memory_percent, bool(arguments.vllm_sleep))
     status = train(arguments, spec, engine)
     if is_zero_worker():
         leave(status)

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, Strict, StrictInt, WithJsonSchema, model_validator
 
 from reward_ablation.config.base import Line, Name, PositiveInt, Section
-from reward_ablation.config.sections.gpu_number import (
-    COUNT_OR_AUTO,
-    PARTS,
-    SHARE,
-    GpuNumber,
-    share_text,
-)
 
 #: Names that `resources` cannot have: the workflow decides them, or Snakemake has other names for them.
 NO_RESOURCES = {
-    **dict.fromkeys(("gpu", "gpus", "gres", PARTS, SHARE), "set launch.gpus"),
+    **dict.fromkeys(("gpu", "gpus", "gres"), "set launch.gpus"),
     "nodes": "set launch.nodes",
     **dict.fromkeys(("tasks", "ntasks", "tasks_per_node", "tasks_per_gpu", "mpi"), "a run has one task on each node"),
     **dict.fromkeys(("threads", "cores"), "set launch.threads"),
@@ -54,6 +46,16 @@ def _no_fsdp(strategy: Any) -> Any:
         raise ValueError(f"fsdp: {NO_FSDP}; zero3 does the same job")
     return strategy
 
+
+def _whole_gpus(number: Any) -> Any:
+    if isinstance(number, bool) or (isinstance(number, float) and not number.is_integer()):
+        raise ValueError(f"{number} is not allowed; a run takes whole GPUs: write 1, or 0 for the CPU")
+    return number
+
+
+#: A number of GPUs as written in a config. At the start a number replaces `auto` before the config is validated.
+GpuCount = Annotated[int, BeforeValidator(_whole_gpus), Field(ge=0, le=2**16)]
+COUNT_OR_AUTO = {"anyOf": [{"type": "integer", "minimum": 0}, {"const": "auto"}]}
 
 #: Most processes of a run on the CPU, and most threads of a process.
 ProcessCount = Annotated[int, Field(gt=0, le=4096)]
@@ -92,11 +94,9 @@ class Vllm(Section):
 class Launch(Section):
     """Processes and GPUs of one training run."""
 
-    asked_gpus: Annotated[GpuNumber, WithJsonSchema(COUNT_OR_AUTO)] = Field(
+    gpus: Annotated[GpuCount, WithJsonSchema(COUNT_OR_AUTO)] = Field(
         1,
-        alias="gpus",
-        description="GPUs that one run trains on, on all its nodes, one process each; 0: the CPU; auto: what is here; "
-        "0.5: two runs share a GPU.",
+        description="GPUs that one run trains on, on all its nodes, one process each; 0: the CPU; auto: what is here.",
     )
     nodes: PositiveInt = Field(1, description="Nodes of one run, with as many of its processes each.")
     processes: ProcessCount | None = Field(None, description="Processes of one run on the CPU; default 1.")
@@ -113,16 +113,6 @@ class Launch(Section):
         return self
 
     @property
-    def gpus(self) -> int:
-        """Number of GPUs that one run trains on, alone or shared with other runs."""
-        return math.ceil(self.asked_gpus)
-
-    @property
-    def share(self) -> float:
-        """Share of each of its GPUs that a run has."""
-        return self.asked_gpus if 0 < self.asked_gpus < 1 else 1.0
-
-    @property
     def process_count(self) -> int:
         """Processes of one run on all its nodes."""
         return self.gpus or self.processes or 1
@@ -132,28 +122,17 @@ class Launch(Section):
         """GPUs of one run, its vLLM server's included."""
         return self.gpus + (self.vllm.server_gpus if self.vllm else 0)
 
-    @property
-    def gpus_in_use(self) -> float:
-        """GPUs of one run for its cost: half a GPU counts as 0.5."""
-        return self.all_gpus * self.share
-
-    @property
-    def vllm_memory_percent(self) -> int:
-        """Percent of a GPU's memory that vLLM takes, multiplied by the run's share of the GPU; 0 without vLLM."""
-        return max(1, round(self.share * self.vllm.memory_percent)) if self.vllm else 0
-
     def changed(self, changes: LaunchChanges, resources: dict[str, int | str]) -> Launch:
         """This launch with an arm's changes and further resources; a ValueError if the values do not fit together."""
         own = {name: getattr(changes, name) for name in changes.model_fields_set}
         own = {name: value for name, value in own.items() if value is not None or name == "vllm"}
-        if "asked_gpus" in own and (own["asked_gpus"] > 0) != (self.gpus > 0):
+        if "gpus" in own and (own["gpus"] > 0) != (self.gpus > 0):
             raise ValueError("gpus: a study trains all its arms on GPUs, or all on the CPU; see launch.gpus")
         launch = self.model_copy(update={**own, "resources": {**self.resources, **resources}})
         launch._check()
         return launch
 
     def _check(self) -> None:
-        _check_share(self)
         _check_processes(self)
         _check_vllm(self)
 
@@ -161,27 +140,11 @@ class Launch(Section):
 class LaunchChanges(Section):
     """Settings of launch that replace the study's in an arm."""
 
-    asked_gpus: GpuNumber | None = Field(
-        None, alias="gpus", description="GPUs that one run trains on, one process each; 0.5: two runs share a GPU."
-    )
+    gpus: GpuCount | None = Field(None, description="GPUs that one run trains on, one process each.")
     nodes: PositiveInt | None = Field(None, description="Nodes of one run, with as many of its processes each.")
     processes: ProcessCount | None = Field(None, description="Processes of one run on the CPU.")
     strategy: Strategy | None = Field(None, description="What the processes share: ddp, zero2 or zero3.")
     vllm: Vllm | None = Field(None, description="Rollouts by vLLM, in place of the whole block; null: without.")
-
-
-def _check_share(launch: Launch) -> None:
-    if launch.share == 1:
-        return
-    this = f"and this run has {share_text(launch.share)} of one"
-    if launch.nodes > 1:
-        raise ValueError(f"nodes: {launch.nodes} nodes take whole GPUs, {this}; set gpus to 2 or more, or nodes: 1")
-    if launch.vllm and launch.vllm.mode == "server":
-        raise ValueError(f"vllm.mode: a server takes whole GPUs, {this}; set gpus: 1, or mode: colocate")
-    if launch.vllm and (size := launch.vllm.tensor_parallel_size) > 1:
-        raise ValueError(
-            f"vllm.tensor_parallel_size: {size} takes whole GPUs, {this}; set gpus: {size}, or leave it out"
-        )
 
 
 def _check_processes(launch: Launch) -> None:

@@ -40,11 +40,10 @@ class Attempt(TrainerCallback):
     clock, because somebody may set that clock.
 
     `work` is the run's work folder, and `from_step` the number of optimiser steps that earlier attempts finished.
-    `started` is `time.perf_counter()` at the start of the process. `gpu_share` is the run's share of its GPU, less than
-    1 if other runs use the rest.
+    `started` is `time.perf_counter()` at the start of the process.
     """
 
-    def __init__(self, work: Path, from_step: int, started: float, layout: Layout, gpu_share: float = 1.0):
+    def __init__(self, work: Path, from_step: int, started: float, layout: Layout):
         self.path = work / ATTEMPTS
         self.started = started
         self._written = started
@@ -57,10 +56,6 @@ class Attempt(TrainerCallback):
             self.record["slurm"] = job
         if standing := declarations(description_of(work.parent)):
             self.record[DECLARATIONS] = standing
-        if gpu_share < 1:
-            self.record["gpu_share"] = round(gpu_share, 6)
-            if slurm := self.record.get("slurm"):
-                slurm["gpus"] *= self.record["gpu_share"]
 
     def write(self, durable: bool = True, **changes: Any) -> None:
         """Write the record with these changes and the time spent until now."""

@@ -101,8 +101,6 @@ def train_run(
     if parsed.gpus and gpu_kind() is None:
         raise PassingError("launch.gpus: this machine shows no GPU; set launch.gpus: 0 to train on the CPU")
     process = PartialState(cpu=parsed.gpus == 0)
-    if engine.gpu_share < 1 and process.device.type == "cuda":  # what a run takes beyond its share, its neighbour lacks
-        torch.cuda.set_per_process_memory_fraction(engine.gpu_share)
     check_processes(process.num_processes, parsed.process_count)
     rewards = RewardModels(reward_models or {}, str(process.device))
     with storage_errors(run_dir):
@@ -160,7 +158,7 @@ def train(
     work = run_dir / WORK
     interruption = Interruption()
     with interruption.watching():
-        attempt = Attempt(work, step_of(checkpoint), started, spec, engine.gpu_share)
+        attempt = Attempt(work, step_of(checkpoint), started, spec)
         times = halvings(work)
         if PartialState().is_main_process:
             beat(work, "loading the model")

@@ -35,7 +35,7 @@ def lay_out_processes(
     too: it starts a launcher on each node by srun. It must then run in the batch script of a Slurm job.
 
     A run sees only its own GPUs, because TRL would spread one process's model over all visible GPUs. No other run uses
-    them unless the runs share a GPU. The locks on the run and on its GPUs are held until all processes of the run have
+    them. The locks on the run and on its GPUs are held until all processes of the run have
     ended.
 
     `locks` are locks on the run, and `problems` is the prepared training set. `engine` says how vLLM runs beside the
@@ -47,7 +47,7 @@ def lay_out_processes(
     # On several nodes, Slurm has allocated the GPUs, and no locks are needed.
     server = spec.server_gpus if serves else 0
     gpus = spec.gpus + server if nodes == 1 else 0
-    locks = [*locks, *(claim_gpus(gpus, "train", server, engine.gpu_share) if gpus else [])]
+    locks = [*locks, *(claim_gpus(gpus, "train", server) if gpus else [])]
     if is_worker() or (spec.process_count == 1 and not serves):
         return
     if spec.gpus == 0 and spec.strategy == DDP:  # with this variable, accelerate ignores DeepSpeed

@@ -73,24 +73,19 @@ class Server:
 
 @dataclass(frozen=True)
 class Engine:
-    """How vLLM runs beside a run's training, and the run's share of its GPU: settings that do not decide the result."""
+    """How vLLM runs beside a run's training: settings that do not decide the result."""
 
     memory: float = 0.3  # share of a GPU's memory, in (0, 1)
     sleep: bool = False  # whether vLLM frees its memory while the model is trained
     server: Server | None = None  # None in colocate mode
-    gpu_share: float = 1.0  # less than 1 if other runs use the rest of the GPU
 
     @classmethod
     def from_options(
-        cls,
-        memory_percent: int = 30,
-        sleep: bool = False,
-        environment: Mapping[str, str] = os.environ,
-        gpu_share: float = 1.0,
+        cls, memory_percent: int = 30, sleep: bool = False, environment: Mapping[str, str] = os.environ
     ) -> Engine:
         """The engine by the options of the training command and by the environment variables of its process."""
         server = environment.get(SERVER)
-        return cls(memory_percent / 100, sleep, Server(**json.loads(server)) if server else None, gpu_share)
+        return cls(memory_percent / 100, sleep, Server(**json.loads(server)) if server else None)
 
     def settings(self, mode: str) -> dict[str, Any]:
         """TRL's settings of vLLM in a mode, "server" or "colocate". They change no number."""

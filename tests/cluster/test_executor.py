@@ -1,0 +1,187 @@
+"""The executor: its settings and its queue. The parent plugin's other settings are refused, and all it reads exist."""
+
+import ast
+import inspect
+import logging
+import textwrap
+import threading
+from dataclasses import fields
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import snakemake_executor_plugin_slurm as parent
+from snakemake.cli import parse_args
+
+import snakemake_executor_plugin_slurm_study as plugin
+from snakemake_executor_plugin_slurm_study.reminder import Reminder
+
+OURS = {field.name for field in fields(plugin.ExecutorSettings)}
+
+#: Settings of the parent that do nothing here, or harm.
+REFUSED = sorted({field.name for field in fields(parent.ExecutorSettings)} - OURS)
+
+#: Functions of the parent that nothing calls here: no job is one of an array, and no job starts a Snakemake.
+UNUSED = {"run_array_jobs", "_submit_array_jobs", "additional_general_args"}
+
+#: Settings that the parent reads only where another setting says so.
+READ_BESIDE = {"status_command", "efficiency_report_path", "efficiency_threshold"}
+
+
+def test_the_settings_that_have_an_effect():
+    kept = {"logdir", "keep_successful_logs", "delete_logfiles_older_than", "requeue"}
+    assert {"site", "poll", "patience", *kept} == OURS
+    assert {"array_jobs", "qos", "reservation", "partition_config", "no_account", "jobname_prefix"} <= set(REFUSED)
+    assert {"exclude_failed_nodes", "status_command"} <= set(REFUSED)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_setting_without_effect_is_refused(name, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    option = f"--slurm-study-{name.replace('_', '-')}"
+    with pytest.raises(SystemExit):
+        parse_args(["--executor", "slurm-study", f"{option}=1"])
+    assert capsys.readouterr().err.endswith(f"error: unrecognized arguments: {option}=1\n")
+
+
+def test_settings_that_have_an_effect_are_taken(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    words = ["--slurm-study-site=here.yaml", "--slurm-study-logdir=logs", "--slurm-study-requeue"]
+    _, args = parse_args(["--executor", "slurm-study", *words, "--slurm-study-poll", "5"])
+    assert (args.slurm_study_site, args.slurm_study_poll) == (Path("here.yaml"), 5)
+    assert args.slurm_study_requeue is True
+
+
+@pytest.mark.parametrize(("name", "value"), [("poll", 0), ("patience", -1)])
+def test_a_time_that_is_none_is_told(name, value, capsys):
+    with pytest.raises(SystemExit):
+        plugin.ExecutorSettings(**{name: value})
+    assert capsys.readouterr().err.startswith(f"error: --slurm-study-{name}: must be at least ")
+
+
+def test_what_the_parents_code_reads_is_there():
+    """A setting that a later version of the parent reads must get a value in `ExecutorSettings`."""
+    inherited = [
+        function
+        for name, function in vars(parent.Executor).items()
+        if (inspect.isfunction(function) and name not in {*vars(plugin.Executor), *UNUSED}) or name == "__post_init__"
+    ]
+    read = {name for function in (*inherited, parent._select_logdir) for name in settings_read_by(function)}
+    assert {"array_jobs", "delete_logfiles_older_than"} <= read, "else this test finds nothing"
+    assert {name for name in read if not hasattr(plugin.ExecutorSettings, name)} <= READ_BESIDE
+
+
+def settings_read_by(function) -> set[str]:
+    """Names of the settings that a function reads."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    attributes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+    return {node.attr for node in attributes if ast.unparse(node.value).endswith("executor_settings")}
+
+
+class Queue(plugin.Executor):
+    """The executor's queue, on a Slurm that takes `room` jobs at a time; a job with a name "broken" fails at once."""
+
+    def __init__(self, room: int = 0):
+        self.room, self.names, self.tried = room, [], 0
+        self.waiting, self.limit = [], None
+        self.queue, self.submitting, self.freed = threading.Lock(), threading.Lock(), threading.Event()
+        self.ending = threading.Event()
+        self.threads = []
+        self._job_submission_executor = SimpleNamespace(submit=self.submit)
+
+    def submit(self, function):
+        self.threads.append(threading.Thread(target=function, daemon=True))
+        self.threads[-1].start()
+
+    def run_job(self, job):
+        self.tried += 1
+        if len(self.names) == self.room:
+            raise plugin.NoRoom("AssocMaxSubmitJobLimit")
+        self.names.append(job.name)
+
+    def free(self, places: int):
+        """A job has ended, or several."""
+        self.room += places
+        self.freed.set()
+
+
+def queued(priority: int, *names: str):
+    return [SimpleNamespace(name=name, priority=priority) for name in names]
+
+
+def wait_until(is_so):
+    deadline = threading.Event()
+    for _ in range(500):
+        if is_so():
+            return
+        deadline.wait(0.01)
+    raise AssertionError("not within 5 s")
+
+
+def test_jobs_are_submitted_by_priority_as_slurm_has_room(caplog):
+    queue = Queue()
+    queue._enqueue([*queued(1, "second"), *queued(2, "first")])
+    wait_until(lambda: queue.limit == "AssocMaxSubmitJobLimit")
+    assert queue.tried == 1, "the next job waits, too"
+    queue._enqueue(queued(2, "later"))
+    queue._enqueue(queued(9, "evaluate"))
+    queue.free(2)
+    wait_until(lambda: len(queue.names) == 2)
+    queue.free(2)
+    wait_until(lambda: not queue.waiting)
+    assert queue.names == ["evaluate", "first", "later", "second"]
+    assert queue.limit is None
+    assert queue.tried <= 4 + 2, "each job once, and once at each time without room"
+
+
+def test_a_job_is_tried_again_after_a_while_though_none_of_ours_has_ended(monkeypatch):
+    monkeypatch.setattr(plugin, "TRY_EVERY", 0.05)
+    queue = Queue()
+    queue._enqueue(queued(1, "one"))
+    wait_until(lambda: queue.limit)
+    queue.room = 1
+    wait_until(lambda: queue.names == ["one"])
+
+
+def test_the_end_of_snakemake_ends_the_wait():
+    queue = Queue()
+    queue._enqueue(queued(1, "one", "two"))
+    wait_until(lambda: queue.limit)
+    queue.ending.set()
+    queue.freed.set()
+    for thread in queue.threads:
+        thread.join(5)
+        assert not thread.is_alive()
+    assert not queue.names
+
+
+@pytest.mark.parametrize(
+    ("limit", "hint"),
+    [
+        ("AssocMaxSubmitJobLimit", ""),
+        ("job submit limit", "; if Slurm has none of your jobs, the job may ask for more than a single job may have"),
+    ],
+)
+def test_a_limit_is_told_once_and_its_end_too(caplog, limit, hint):
+    queue = Queue()
+    queue.logger, queue.at_limit, queue.limit = logging.getLogger("queue"), Reminder(), limit
+    queue.inside, queue.waiting = dict.fromkeys("ab"), [None] * 1363
+    with caplog.at_level("INFO"):
+        queue._tell_limit()
+        queue._tell_limit()
+        queue.limit, queue.waiting = None, []
+        queue._tell_limit()
+        queue._tell_limit()
+    assert caplog.messages == [
+        f"warning: Slurm takes no more jobs now ({limit}): 2 jobs are in, 1,363 to go; they are submitted as others "
+        f"end{hint}",
+        "Slurm has taken all jobs that waited",
+    ]
+
+
+def test_a_message_comes_once_and_again_after_a_while_and_at_once_where_the_condition_is_new():
+    times = iter([0.0, 20.0, 300.0, 301.0, 320.0, 321.0])
+    reminder = Reminder(lambda: next(times))
+    assert [reminder.due() for _ in range(5)] == [True, False, True, False, False]
+    reminder.forget()
+    assert reminder.due()

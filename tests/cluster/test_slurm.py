@@ -1,0 +1,72 @@
+"""What Slurm lists: a study's jobs by name and comment, limits of partitions, and GPUs of nodes."""
+
+import pytest
+
+from reward_ablation.cluster.job_names import comment, digest_of, job_name, params_in, prefix, then_in
+from reward_ablation.cluster.slurm import SlurmJob, gpus_of, live_jobs, minutes_of, run_jobs
+
+RUN, OTHER = "mixed-1a2b3c4d/seed0", "other-1a2b3c4d/seed0"
+
+
+def job(number: str, name: str, state: str = "RUNNING") -> SlurmJob:
+    return SlurmJob(number, name, state, "None", "", None, None)
+
+
+def test_live_jobs_of_the_study_alone(tmp_path):
+    mine, same_name = prefix("demo", tmp_path / "one"), prefix("demo", tmp_path / "other")
+    assert mine == prefix("demo", tmp_path / "other" / ".." / "one")
+    assert job_name("demo-1f2e3d", "train", RUN) == "demo-1f2e3d.train.mixed-1a2b3c4d_seed0"
+    jobs = [
+        job("1", job_name(mine, "train", RUN)),
+        job("2", job_name(mine, "train", OTHER), "CANCELLED"),
+        job("3", job_name(same_name, "train", RUN)),
+        job("4", f"{mine}x.train.more"),
+        job("5", "shell"),
+    ]
+    assert [found.id for found in live_jobs(mine, jobs).values()] == ["1"]
+    assert {run: found.id for run, found in run_jobs(mine, [RUN, OTHER], jobs).items()} == {RUN: "1"}
+
+
+def test_the_work_of_a_job_is_found_again_in_its_comment():
+    digest = digest_of(['{"seed": 0}', "6200ff6c"])
+    assert digest != digest_of(['{"seed": 1}', "6200ff6c"])
+    names = [job_name("demo-1f2e3d", "evaluate", f"{RUN}_{data}") for data in ("one", "two", "three")]
+    written = comment(f"train {RUN}", digest, {names[0]: "123", names[1]: "456"})
+    assert params_in(written) == digest
+    assert then_in(written, names) == {names[0]: "123", names[1]: "456"}
+    assert then_in(written, names[1:]) == {names[1]: "456"}
+    for other in (f"train {RUN} params={digest}", comment(f"train {RUN}", digest, {})):
+        assert (params_in(other), then_in(other, names)) == (digest, {})
+    assert (params_in("somebody's then=own comment"), then_in("somebody's then=own comment", names)) == ("", {})
+
+
+@pytest.mark.parametrize(
+    ("text", "minutes"),
+    [
+        ("1-00:00:00", 1440),
+        ("00:05:00", 5),
+        ("7-12:30:00", 7 * 1440 + 750),
+        ("UNLIMITED", None),
+        ("100:00:00", 6000),
+    ],
+)
+def test_limits_in_minutes(text, minutes):
+    assert minutes_of(text) == minutes
+
+
+@pytest.mark.parametrize(
+    ("gres", "gpus"),
+    [
+        ("(null)", {}),
+        ("gpu:4", {"": 4}),
+        ("gpu:h200:2", {"h200": 2}),
+        ("gpu:a100:4(S:0-1),gpu:v100:2(S:1)", {"a100": 4, "v100": 2}),
+        ("shard:h100:16,gpu:h100:1", {"h100": 1}),
+        ("gpu:nvidia_a100-sxm4-80gb:8", {"nvidia_a100-sxm4-80gb": 8}),
+        ("gpu:1g.10gb:7", {"1g.10gb": 7}),
+        ("craynetwork:4,gpu:2", {"": 2}),
+        ("mygpu:3", {}),
+    ],
+)
+def test_gpus_of_a_node(gres, gpus):
+    assert gpus_of(gres) == gpus
