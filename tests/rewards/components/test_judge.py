@@ -10,9 +10,9 @@ from urllib.parse import quote
 import pytest
 
 from endpoint import Reply, endpoint, says
-from reward_ablation.rewards.asking import ask as asking
-from reward_ablation.rewards.asking.endpoint import LARGEST
+from reward_ablation.rewards import endpoint as asking
 from reward_ablation.rewards.components.judge import judge
+from reward_ablation.rewards.endpoint import LARGEST
 from reward_ablation.rewards.load import check_component, load_component
 from reward_ablation.system.errors import PassingError, StudyError
 from reward_ablation.system.exit_status import may_pass

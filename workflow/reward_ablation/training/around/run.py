@@ -23,8 +23,8 @@ from reward_ablation.models.generation_config import ignored_settings
 from reward_ablation.models.prompt import check_prompt, tell_end_tokens
 from reward_ablation.models.reward_model_host import RewardModels
 from reward_ablation.models.verify import verify_model
-from reward_ablation.rewards.asking.surroundings import asking
 from reward_ablation.rewards.load import load_component
+from reward_ablation.rewards.request_records import asking
 from reward_ablation.study.core_digest import command_modules
 from reward_ablation.study.heartbeat import beat
 from reward_ablation.study.run_folder import REQUESTS, WORK, answers_of_judges
