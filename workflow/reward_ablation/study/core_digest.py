@@ -23,7 +23,7 @@ AROUND = tuple(
         *("config", "study", "system", "cluster", "start", "training.around"),
         *("rewards.parameters", "rewards.asynchronous", "rewards.endpoint", "rewards.killable_process"),
         "rewards.request_records",
-        *("models.check", "models.fetch", "models.hub", "models.verify"),
+        *("models.check", "models.fetch", "models.verify"),
     )
 )
 #: Packages and modules that decide the numbers of a run.

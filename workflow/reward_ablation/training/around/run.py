@@ -16,8 +16,7 @@ from transformers import TrainerCallback
 
 from reward_ablation.combination.load import load_method
 from reward_ablation.combination.of_run import CombinationOfRun
-from reward_ablation.data.prepared import further_columns_of
-from reward_ablation.data.verify import verify_problems
+from reward_ablation.data.prepared import further_columns_of, verify_problems
 from reward_ablation.models.device import gpu_kind
 from reward_ablation.models.generation_config import ignored_settings
 from reward_ablation.models.prompt import check_prompt, tell_end_tokens
