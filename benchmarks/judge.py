@@ -21,9 +21,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))  # the endpoint is the tests' own
 
 from endpoint import endpoint, says
-from reward_ablation.rewards.asking import ask
-from reward_ablation.rewards.asking.surroundings import asking
+from reward_ablation.rewards import endpoint as requests
 from reward_ablation.rewards.components.judge import judge
+from reward_ablation.rewards.request_records import asking
 
 TEMPLATE = Path(__file__).parents[1] / "config" / "templates" / "judge.txt"
 SECONDS = 0.2
@@ -67,7 +67,7 @@ def benchmark(count: int, concurrency: int, turns: int) -> dict[str, Any]:
         for turn in range(turns):
             completions = [f"{turn}: {number} is 72" for number in range(count)]
             asked.append(timed(url, completions, concurrency, Path(folder)))
-            ask._kept.cache_clear()  # as a new process
+            requests._kept.cache_clear()  # as a new process
             kept.append(timed(url, completions, concurrency, Path(folder)))
         server.stdin.close()
     return {"completions": count, "concurrency": concurrency, "seconds": SECONDS, "asked": asked, "kept": kept}

@@ -5,7 +5,6 @@ import shutil
 from dataclasses import replace
 
 import pytest
-from reward_ablation.study.run_spec import ArmSpec
 
 from reward_ablation.cluster.preflight import (
     bytes_to_come,
@@ -19,6 +18,7 @@ from reward_ablation.cluster.preflight import (
 from reward_ablation.cluster.request import Request
 from reward_ablation.cluster.site import Site
 from reward_ablation.cluster.slurm import Node, Partition
+from reward_ablation.spec.run import ArmSpec
 from reward_ablation.system.errors import StudyError
 from specs import arm_spec
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from reward_ablation.data.gold_check import check_golds, why_ungradable
+from reward_ablation.data.problems import check_golds, why_ungradable
 from reward_ablation.system.errors import StudyError
 
 UNREADABLE = "unreadable: braces, nesting, length or control characters"
@@ -83,7 +83,7 @@ def test_golds_that_pass_start_no_parser():
     ]
     program = (
         "import json, sys\n"
-        "from reward_ablation.data.gold_check import why_ungradable\n"
+        "from reward_ablation.data.problems import why_ungradable\n"
         "assert not any(why_ungradable(gold) for gold in json.loads(sys.argv[1]))\n"
         "import multiprocessing\n"
         "assert not multiprocessing.active_children()\n"

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 from pandas._libs.parsers import STR_NA_VALUES
 
-from reward_ablation.data.missing_words import MISSING_WORDS
 from reward_ablation.data.problems import PrepareSpec, as_text, prepare, question_key, schema
+from reward_ablation.data.reading import MISSING_WORDS
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
 from storage import fill, small_disk

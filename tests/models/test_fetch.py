@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from hub import Hub
-from reward_ablation.config.sections.model import DemoModel, LocalModel
+from reward_ablation.config.sections.model import LocalModel
 from reward_ablation.models.__main__ import parse_spec
 from reward_ablation.models.check import check_sequence_classifier
 from reward_ablation.models.fetch import copy, fetch
@@ -43,6 +43,13 @@ def fetch_from(hub: Hub, name: str, commit: str, root: Path, *options: str) -> s
     command = [sys.executable, "-m", "reward_ablation.models", "--spec", spec, "--output", root / "model/model.json"]
     command += options
     return subprocess.run(command, env=hub.environment(root / "home"), capture_output=True, text=True)
+
+
+def model_of(source: str, hub: Hub, files: dict[str, bytes], folder: Path) -> dict[str, str]:
+    """The section `model` of a config, for the tiny model on the hub or in its folder."""
+    if source == "local":
+        return {"source": "local", "path": str(folder)}
+    return {"source": "hub", "id": "some/model", "revision": hub.add("models", "some/model", files)}
 
 
 def left_in(root: Path) -> list[str]:
@@ -254,13 +261,9 @@ def test_a_model_that_changes_while_it_is_copied_is_refused(model_copy, tmp_path
             process.kill()
 
 
-@pytest.mark.parametrize(("source", "umask"), [("local", 0o022), ("hub", 0o027), ("demo", 0o027)])
+@pytest.mark.parametrize(("source", "umask"), [("local", 0o022), ("hub", 0o027)])
 def test_files_of_a_model_have_the_mode_of_new_files(hub, files, tiny_model, tmp_path, source, umask):
-    model = {
-        "local": {"source": "local", "path": str(tiny_model)},
-        "hub": {"source": "hub", "id": "some/model", "revision": hub.add("models", "some/model", files)},
-        "demo": {"source": "demo", "samples": 40, "steps": 1},
-    }[source]
+    model = model_of(source, hub, files, tiny_model)
     command = [sys.executable, "-m", "reward_ablation.models", "--spec", json.dumps(model)]
     command += ["--output", str(tmp_path / "base/model.json")]
     subprocess.run(command, env=hub.environment(tmp_path / "home"), check=True, umask=umask, capture_output=True)
@@ -315,21 +318,9 @@ def test_specs_that_are_no_model(spec, message):
     assert message in str(caught.value)
 
 
-@pytest.mark.slow
-def test_the_demo_model_is_built_the_same_twice(tmp_path):
-    model = DemoModel(samples=64, steps=2)
-    fetch(model, tmp_path / "one/model.json")
-    fetch(model, tmp_path / "two/model.json")
-    assert (tmp_path / "one/model.json").read_bytes() == (tmp_path / "two/model.json").read_bytes()
-
-
-@pytest.mark.parametrize("source", ["local", "hub", "demo"])
+@pytest.mark.parametrize("source", ["local", "hub"])
 def test_a_full_disk_is_one_line_and_with_space_the_same_command_ends_well(hub, files, tiny_model, tmp_path, source):
-    model = {
-        "local": {"source": "local", "path": str(tiny_model)},
-        "hub": {"source": "hub", "id": "some/model", "revision": hub.add("models", "some/model", files)},
-        "demo": {"source": "demo", "samples": 40, "steps": 1},
-    }[source]
+    model = model_of(source, hub, files, tiny_model)
     with small_disk(tmp_path / "disk", "4m") as disk:
         filler = fill(disk, leave=8192)
         command = [sys.executable, "-m", "reward_ablation.models", "--spec", json.dumps(model)]

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from reward_ablation.models.check import check_model
-from reward_ablation.models.finite import check_trained, first_not_finite
+from reward_ablation.models.verify import check_trained, first_not_finite
 from reward_ablation.system.errors import NotFinite, StudyError
 
 

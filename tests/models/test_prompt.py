@@ -28,9 +28,19 @@ ALONE = "<{{ messages[0].content }}>"
 REFUSING = "{{ raise_exception('System role not supported') }}"
 
 
+def of_trl(name):
+    """The chat template of a known model, as TRL ships it."""
+    return (Path(trl.__file__).parent / "chat_templates" / f"{name}.jinja").read_text()
+
+
+KNOWN = ("qwen2_5", "qwen3", "llama3_1", "gemma3", "gptoss", "deepseekv3", "phi3_5", "llama3_2")
+
+
 @pytest.mark.parametrize(
     ("template", "system", "message"),
     [
+        *((of_trl(name), "be brief", None) for name in KNOWN),
+        (of_trl("smolvlm"), None, r"drops the question; '.*User: <end_of_utterance>.*; take a model with anoth"),
         (EVERY, "be brief", None),
         (EVERY, None, None),
         (USERS, None, None),
@@ -80,34 +90,15 @@ def test_a_template_that_draws_is_refused(model_copy, template, message):
         check_prompt(model_copy, "copy", Prompt(), {})
 
 
+@pytest.mark.parametrize("template", ["Q: {question}", "{question}"])
+def test_plain_prompts_need_no_chat_template(model_copy, template):
+    check_prompt(model_copy, "copy", Prompt(chat=False, template=template), {})
+
+
 def test_a_template_that_ends_the_text_is_told(model_copy, capsys):
     (model_copy / "chat_template.jinja").write_text(EVERY + "<end>\n")
     tell_end_tokens(model_copy, "copy", Prompt(), {})
     assert "warning: copy: the chat template ends the prompt with the end token '<end>'" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    "name", ["qwen2_5", "qwen3", "llama3_1", "gemma3", "gptoss", "deepseekv3", "phi3_5", "llama3_2"]
-)
-def test_templates_of_known_models_keep_all(model_copy, name):
-    template = Path(trl.__file__).parent / "chat_templates" / f"{name}.jinja"
-    (model_copy / "chat_template.jinja").write_text(template.read_text())
-    check_prompt(model_copy, "copy", Prompt(system="be brief"), {})
-
-
-def test_a_template_for_pictures_drops_text(model_copy):
-    template = Path(trl.__file__).parent / "chat_templates" / "smolvlm.jinja"
-    (model_copy / "chat_template.jinja").write_text(template.read_text())
-    with pytest.raises(StudyError, match=r"drops the question; '.*User: <end_of_utterance>.*; take a model with anoth"):
-        check_prompt(model_copy, "copy", Prompt(), {})
-
-
-def test_plain_prompts_need_no_chat_template(model_copy):
-    check_prompt(model_copy, "copy", Prompt(chat=False, template="Q: {question}"), {})
-
-
-def test_a_plain_prompt_may_be_the_question_alone(model_copy):
-    check_prompt(model_copy, "copy", Prompt(chat=False), {})
 
 
 def test_a_tokenizer_that_appends_its_end_token_is_told_at_fetch(model_copy, capsys):
@@ -123,7 +114,8 @@ def test_a_tokenizer_that_appends_its_end_token_is_told_at_fetch(model_copy, cap
 
 
 def test_fetch_checks_the_study_s_prompt(model_copy, tmp_path):
-    (model_copy / "chat_template.jinja").write_text(USERS)
+    """It also warns of a chat that ends in the end token."""
+    (model_copy / "chat_template.jinja").write_text(USERS + "<end>")
     for system, line in ((None, None), ("be brief", f"error: {model_copy}: the chat template drops the system text")):
         prompt = json.dumps({**Prompt(system=system).model_dump(), "chat_template_kwargs": {}})
         spec = json.dumps({"source": "local", "path": str(model_copy)})
@@ -133,18 +125,8 @@ def test_fetch_checks_the_study_s_prompt(model_copy, tmp_path):
         assert output.exists() == (line is None), result.stderr
         assert result.stderr.startswith(line or "")
         assert line is None or len(result.stderr.splitlines()) == 1
-
-
-def test_fetch_tells_of_a_chat_that_ends_in_the_end_token(model_copy, tmp_path):
-    (model_copy / "chat_template.jinja").write_text(EVERY + "<end>")
-    spec = json.dumps({"source": "local", "path": str(model_copy)})
-    prompt = json.dumps({**Prompt().model_dump(), "chat_template_kwargs": {}})
-    command = [sys.executable, "-m", "reward_ablation.models", "--spec", spec, "--prompt", prompt]
-    output = tmp_path / "fetched" / "model.json"
-    result = subprocess.run([*command, "--output", output], capture_output=True, text=True)
-    assert f"warning: {model_copy}: the chat template ends the prompt with the end token" in result.stdout, (
-        result.stderr
-    )
+        warned = f"warning: {model_copy}: the chat template ends the prompt with the end token" in result.stdout
+        assert warned == (line is None)
 
 
 def test_the_template_of_a_reward_model_keeps_question_and_completion(tmp_path):

@@ -130,7 +130,7 @@ SAMPLES = "train|evaluation|sft"
         # Data, models, answers.
         ("data/word_problems.py", message, NOTHING),
         ("data/word_problems.py", constant, "data|word_problems|demo_model"),
-        ("models/hub.py", constant, NOTHING),
+        ("models/fetch.py", constant, NOTHING),
         ("models/check.py", function, NOTHING),
         ("models/demo.py", constant, "demo_model"),
         ("evaluation/generate.py", function, "evaluation"),

@@ -18,7 +18,7 @@ ROOMS = (
     "sampling",
     "gram",
     "rewards.grading",
-    "rewards.judging",
+    "rewards.judge_messages",
     "rewards.components",
     "rewards.arguments",
     "rewards.columns",
@@ -34,8 +34,7 @@ ROOMS = (
 ALLOWED = (
     "reward_ablation.system.errors",
     "reward_ablation.rewards.parameters",
-    "reward_ablation.rewards.asking.ask",
-    "reward_ablation.rewards.asking.endpoint",
+    "reward_ablation.rewards.endpoint",
     "reward_ablation.rewards.killable_process",
     # Types of specs and sections, in annotations alone: the import contracts refuse these imports at run time.
     "reward_ablation.spec.run",

@@ -106,7 +106,7 @@ def test_a_score_does_not_depend_on_the_rest_of_the_batch(component):
 
 
 def test_a_conversation_scores_as_its_text(component):
-    chats = [[{"role": "assistant", "content": text}] for text in TEXTS]
+    chats = [[{"role": "assistant", "content": line} for line in text.split("\n")] for text in TEXTS]
     assert scores_of(component, chats) == scores_of(component, TEXTS)
 
 

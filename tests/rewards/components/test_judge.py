@@ -10,9 +10,9 @@ from urllib.parse import quote
 import pytest
 
 from endpoint import Reply, endpoint, says
-from reward_ablation.rewards.asking import ask as asking
-from reward_ablation.rewards.asking.endpoint import LARGEST
+from reward_ablation.rewards import endpoint as asking
 from reward_ablation.rewards.components.judge import judge
+from reward_ablation.rewards.endpoint import LARGEST
 from reward_ablation.rewards.load import check_component, load_component
 from reward_ablation.system.errors import PassingError, StudyError
 from reward_ablation.system.exit_status import may_pass
@@ -97,21 +97,23 @@ def test_any_completion_is_asked_about(judged, text):
         "0.5",
         "",
         "[" * 100_000,
+        # responses that are no completion of chat
+        *(
+            b"",
+            b"no JSON",
+            b"\xff\xfe",
+            b"{}",
+            b'{"choices": []}',
+            b'{"choices": [{"message": {"content": null}}]}',
+            b"[1]",
+        ),
     ],
 )
 def test_an_answer_out_of_form_is_asked_for_again_and_is_never_a_score(judged, content):
-    with endpoint(lambda request: says(content if "bad" in request.prompt else {"score": 1})) as server:
+    bad = Reply(content) if isinstance(content, bytes) else says(content)
+    with endpoint(lambda request: bad if "bad" in request.prompt else says({"score": 1})) as server:
         assert judged(server.url, ["bad", "good"], retries=2) == [None, 1.0]
     assert len(server.requests) == 4
-
-
-@pytest.mark.parametrize(
-    "body",
-    [b"", b"no JSON", b"\xff\xfe", b"{}", b'{"choices": []}', b'{"choices": [{"message": {"content": null}}]}', b"[1]"],
-)
-def test_a_response_that_is_no_completion_of_chat_is_no_answer(judged, body):
-    with endpoint(lambda request: Reply(body) if "bad" in request.prompt else says({"score": 1})) as server:
-        assert judged(server.url, ["bad", "good"], retries=1) == [None, 1.0]
 
 
 FAULTS = {

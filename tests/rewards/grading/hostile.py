@@ -1,9 +1,9 @@
 r"""Generated hostile completions: text that a model may write by accident or under a reward's pressure.
 
 `hostile_cases` draws from two kinds of families: rubbish, expensive or poisoned text that is no answer
-(`hostile_text`, `hostile_mathematics`), and answers whose verdict is known: right ones in hostile
-surroundings (`hostile_answers`) and wrong ones that look right (`hostile_near_misses`). Case number i
-depends on the seed and i alone.
+(`hostile_text`, `hostile_mathematics`), and answers whose verdict is known, in hostile surroundings
+(`hostile_answers`). Answers that are wrong and look right are in pinned_verdicts.tsv. Case number i depends on the seed
+and i alone.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from random import Random
 
-from . import hostile_answers, hostile_mathematics, hostile_near_misses, hostile_text
+from . import hostile_answers, hostile_mathematics, hostile_text
 
 #: Statuses that a text without an answer may get. It is never correct, and never an error, because the gold is sound.
 REFUSED = frozenset({"wrong", "unparseable", "timeout"})
@@ -65,10 +65,7 @@ _TEXTS: tuple[tuple[Callable[[Random], str], float], ...] = (
 #: Families of whole completions: text, gold, format and the right status, or two where an answer cannot be read.
 _COMPLETIONS: tuple[tuple[Callable[[Random], tuple[str, str, str, str]], float], ...] = (
     (hostile_answers.right_in_disguise, 8),
-    (hostile_answers.right_in_other_words, 5),
-    (hostile_near_misses.near_miss, 8),
-    (hostile_near_misses.vanishing, 1),
-    (hostile_answers.hedge, 4),
+    (hostile_answers.vanishing, 1),
     (hostile_answers.no_answer, 4),
 )
 _MEGABYTES_SHARE = 1.5

@@ -1,4 +1,4 @@
-r"""Completions whose verdict is known: right answers dressed up, hedges, and no answer at all.
+r"""Completions whose verdict is known: right answers dressed up, wrong ones that look right, and no answer at all.
 
 Each function makes (completion, gold, answer format, status). The verdicts follow from
 arithmetic and from the conventions of docs/rewards.md, not from what the grader says.
@@ -86,49 +86,6 @@ _AFTER = (
 )
 
 
-def right_in_other_words(rng: Random) -> tuple[str, str, str, str]:
-    """The same value in another notation."""
-    a, b, c = rng.randint(2, 99), rng.randint(101, 199), rng.randint(3, 40)
-    answer, gold = rng.choice(
-        [
-            *[tuple(rng.sample(notations(_fraction(rng)), 2)) for _ in range(8)],
-            (rf"\sqrt{{{a * a * 7}}}", rf"{a}\sqrt{{7}}"),
-            (rf"\frac{{{a}}}{{\sqrt{{3}}}}", rf"\frac{{{a}\sqrt{{3}}}}{{3}}"),
-            (f"x^2 + {a + b}x + {a * b}", f"(x+{a})(x+{b})"),
-            (f"{a} + {b}i", f"{b}i + {a}"),
-            (rf"{a}\pi + \frac{{\pi}}{{2}}", rf"\frac{{{2 * a + 1}\pi}}{{2}}"),
-            (rf"\{{{b}, {a}\}}", rf"\{{{a}, {b}\}}"),
-            (f"{b}, {a}", f"{a}, {b}"),
-            (f"x = {a}", f"{a}"),
-            (rf"{a} \text{{ cm}}", f"{a}"),
-            (rf"{a}^\circ", f"{a}"),
-            (f"2^{{{c}}}", str(2**c)),
-            (rf"\frac{{{c + 1}!}}{{{c}!}}", str(c + 1)),
-            (rf"({a}, {b}]", rf"\left( {a}, {b} \right]"),
-            (rf"\pm {a}", f"{a}, -{a}"),
-            (rf"{a}\sin^2 x + {a}\cos^2 x", str(a)),
-            (rf"{a}\sin(2x)", rf"{2 * a}\sin x \cos x"),
-            (rf"\ln {a * b}", rf"\ln {a} + \ln {b}"),
-            (rf"\sqrt{{{a + b} + 2\sqrt{{{a * b}}}}}", rf"\sqrt{{{a}}} + \sqrt{{{b}}}"),
-            (rf"{a} \cdot 2^{{x+1}}", rf"{2 * a} \cdot 2^x"),
-            (rf"x < {a} \text{{ or }} x > {b}", rf"(-\infty, {a}) \cup ({b}, \infty)"),
-            (f"{a} = x", str(a)),
-            (rf"\text{{{(word := rng.choice(WORDS)).upper()}}}", rf"\text{{{word}}}"),
-            (
-                rf"\begin{{pmatrix}} {a} & {b} \\ 0 & 1 \end{{pmatrix}}",
-                rf"\begin{{bmatrix}} {a}&{b}\\0&1 \end{{bmatrix}}",
-            ),
-        ]
-    )
-    answer_format = rng.choices(FORMATS, (6, 2, 1, 1))[0]
-    return f"Thus {marked(answer, answer_format)}", gold, answer_format, "correct"
-
-
-def _fraction(rng: Random) -> Fraction:
-    denominator = rng.choice((1, 1, 2, 4, 5, 8, 25, 1000, 3, 7, 12, 97))
-    return Fraction(rng.randint(-(10 ** rng.randint(1, 9)), 10 ** rng.randint(1, 9)), denominator)
-
-
 def notations(value: Fraction) -> list[str]:
     r"""Ways to write a rational number, each exact.
 
@@ -165,34 +122,25 @@ def notations(value: Fraction) -> list[str]:
     return written
 
 
-def hedge(rng: Random) -> tuple[str, str, str, str]:
-    """Two answers where one was asked, and either may be the gold."""
-    a = rng.randint(1, 5000)
-    b = a + rng.randint(1, 4000)
-    gold = str(rng.choice((a, b)))
-    between = rng.choice([", ", " and ", " or ", " ", "", "$, $", "$ or $", "; ", ",", "/"])
-    if rng.random() < 0.3:
-        return rf"It is $\boxed{{{a}}}{between}\boxed{{{b}}}$.", gold, "boxed", "wrong"
-    readable = [
-        *(f"{a} or {b}", f"{a}, {b}", f"{a} and {b}", f"{a}; {b}", f"{a} / {b}", f"{a} {b}", f"{a} - {b}"),
-        *(rf"{a} \text{{ or }} {b}", rf"{a} \text{{ and }} {b}", rf"{a} \quad {b}", rf"{a} \pm {b}", f"{a} = {b}"),
-        *(rf"\{{{a}, {b}\}}", f"({a}, {b})", f"[{a}, {b}]", rf"{a} \approx {b}", f"x={a}, x={b}", f"x={a},y={b}"),
-        *(rf"\text{{either }} {a} \text{{ or }} {b}", rf"x = {a} \text{{ or }} x = {b}", f"between {a} and {b}"),
-        *(f"{a} maybe {b}", rf"{a} \text{{ not }} {b}"),
-    ]
-    muddled = [
-        f"{a} | {b}",
-        f"{a}?? {b}",
-        rf"{a} \lor {b}",
-        rf"{a} \\ {b}",
-        f"{a} (or {b})",
-        rf"{a} \to {b}",
-        f"{a}...{b}",
-    ]
-    answer_format = rng.choices(FORMATS, (6, 2, 1, 1))[0]
-    if rng.random() < 0.8:
-        return f"It is {marked(rng.choice(readable), answer_format)}", gold, answer_format, "wrong"
-    return f"It is {marked(rng.choice(muddled), answer_format)}", gold, answer_format, "wrong or unparseable"
+def vanishing(rng: Random) -> tuple[str, str, str, str]:
+    """Differences that are not zero, but too small to show in hundreds of digits."""
+    k, root = rng.randint(300, 5000), rng.choice([2, 3, 5, 6, 7])
+    answer, gold = rng.choice(
+        [
+            (f"e^{{-{k}}}", "0"),
+            (f"1 + e^{{-{k}}}", "1"),
+            (f"x + e^{{-{k}}}", "x"),
+            (rf"\left(\frac{{\pi}}{{4}}\right)^{{{k}}}", "0"),
+            (rf"\frac{{\pi}}{{10^{{{k}}}}}", rf"\frac{{e}}{{10^{{{k}}}}}"),
+            (rf"\sqrt{{{root}}} \cdot 10^{{{k}}} + 1", rf"\sqrt{{{root}}} \cdot 10^{{{k}}}"),
+            (rf"\frac{{\sqrt{{{root}}}}}{{{k}!}}", rf"\frac{{\sqrt{{11}}}}{{{k}!}}"),
+            (rf"\cos(10^{{-{k}}})", "1"),
+            (rf"\tanh({k})", "1"),
+            (rf"\arctan(10^{{{k}}})", r"\frac{\pi}{2}"),
+            (rf"x + \frac{{\sqrt{{{root}}}}}{{10^{{{k}}}}}", "x"),
+        ]
+    )
+    return f"Hence {marked(answer, 'boxed')}", gold, "boxed", "wrong or timeout"
 
 
 def no_answer(rng: Random) -> tuple[str, str, str, str]:

@@ -1,8 +1,6 @@
 """Finding the answer in a text: the stated rules, and properties that hold for any text."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from reward_ablation.rewards import extract, extract_lenient, grade_answer
 from reward_ablation.rewards.grading.extraction import stated_answer
@@ -290,19 +288,3 @@ def test_extract_lenient_order(text, answer):
 def test_unknown_format_is_refused_in_one_line():
     with pytest.raises(StudyError, match="unknown format 'boxd'; formats here: boxed, hash"):
         extract("72", "boxd")
-
-
-@given(
-    content=st.recursive(
-        st.sampled_from(["1", "x", r"\{", r"\}", r"\\", " y"]),
-        lambda inner: st.lists(inner).map(lambda parts: "{" + "".join(parts) + "}"),
-        max_leaves=20,
-    )
-)
-def test_box_gives_back_any_balanced_content(content):
-    assert extract(f"1 \\boxed{{x{content}}} 2", "boxed") == f"x{content}".strip()
-
-
-@given(before=st.text(), number=st.integers())
-def test_hash_gives_back_the_number_after_any_text(before, number):
-    assert extract(f"{before}</think>\n#### {number}\n", "hash") == str(number)

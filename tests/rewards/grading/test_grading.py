@@ -1,17 +1,14 @@
-"""Verdicts: public data against itself, public suites, hostile text."""
+"""Verdicts: single answers, public data against itself, and bounds on what is compared."""
 
 import json
 import subprocess
 import sys
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from public_data import gsm8k_gold, rows
-from reward_ablation.rewards import Grade, extract_lenient, grade
-
-STATUSES = {"correct", "wrong", "unparseable", "timeout", "error"}
+from reward_ablation.rewards import Grade, extract_lenient, grade, grade_answer
+from reward_ablation.rewards.grading.grader import is_malformed
 
 
 @pytest.mark.parametrize(
@@ -99,33 +96,42 @@ def test_every_math_solution_is_correct_but_for_those_that_box_two_answers(name,
     assert all(", " in result.answer and text.count(r"\boxed") > 1 for text, result in others)
 
 
+@pytest.mark.parametrize("count", [500, 990])
+def test_a_long_list_is_compared_with_its_like_in_no_time(count):
+    """Pair by pair would take minutes, and in this process."""
+    numbers = [str(number % 10) for number in range(count)]
+    assert grade_answer(",".join(reversed(numbers)), ",".join(numbers)).status == "correct"
+    assert grade_answer(",".join(["5", *numbers[1:]]), ",".join(numbers)).status == "wrong"
+
+
+@pytest.mark.parametrize("brackets", [r"\{%s\}", "{%s}", "(%s)", "[%s]", r"\langle %s \rangle"])
+def test_lists_in_lists_are_compared_part_by_part(brackets):
+    """Nested as deep as allowed. A comparison that reads each level twice would never end."""
+    answer = gold = "1"
+    for level in range(19):
+        answer, gold = brackets % f"1, {answer}", brackets % f"1, {gold}"
+        assert grade_answer(answer, gold).status == "correct"
+        assert grade_answer(answer, "7").status == "wrong"
+        assert grade_answer(answer.replace("1", "7", 1), gold).status == "wrong", level
+    for _ in range(3):
+        answer = brackets % f"1, {answer}"
+    assert grade_answer(answer, "1").status == "unparseable"
+
+
 @pytest.mark.parametrize(
-    "answer",
+    ("answer", "malformed"),
     [
-        "9^9^9",
-        "10^{10^{10}}",
-        "((((100!)!)!)!)",
-        "(" * 500 + "1" + ")" * 500,  # deep nesting
-        "{" * 1_000_000,
-        "1," * 500_000,  # a megabyte
-        "\x00" * 10,
-        "72\x00",
-        "\ud800",  # broken UTF-8
-        "<|endoftext|>72<|im_end|>",
-        '__import__("os").system("exit 1")',
-        r"\begin{pmatrix} 1 & \end{pmatrix}",
-        "\\",
-        r"\frac{1}{",
+        ("72", False),
+        ("(0, 1]", False),  # brackets need not match, braces must
+        (r"\{1, 2\}", False),
+        ("x\n+ 1", False),
+        ("x+" * 1001, True),
+        ("(" * 21 + "x" + ")" * 21, True),
+        ("{x", True),
+        ("}x{", True),
+        ("7\x002", True),
+        ("7\ud8002", True),  # broken UTF-8
     ],
-    ids=range(14),
 )
-@pytest.mark.parametrize("answer_format", ["boxed", "hash", "final", "tag", "last_number"])
-def test_hostile_answers_end_with_a_status_that_is_not_correct(answer, answer_format):
-    text = {"boxed": rf"\boxed{{{answer}}}", "hash": f"#### {answer}", "final": f"Final: {answer}"}
-    result = grade(text.get(answer_format, f"<answer>{answer}</answer>"), "71", answer_format)
-    assert result.status in STATUSES - {"correct", "error"}
-
-
-@given(completion=st.text(alphabet=st.sampled_from(list("\\{}0123456789/.,% #")), max_size=60))
-def test_numbers_and_rubbish_end_with_a_status(completion):
-    assert grade(completion, "7", "hash").status in STATUSES - {"error"}
+def test_is_malformed(answer, malformed):
+    assert is_malformed(answer) == malformed

@@ -17,7 +17,7 @@ from reward_ablation.rewards.grading.supervisor import MathWorker
 from .hostile import hostile_case, hostile_cases
 from .hostile_text import CANARY
 
-CASES = list(hostile_cases(1000, seed=1))
+CASES = list(hostile_cases(1000, seed=2))
 FEW = CASES[:60]
 
 
@@ -50,9 +50,9 @@ def expected():
 
 
 def test_a_case_depends_on_its_number_alone():
-    assert [hostile_case(1, number) for number in (999, 3)] == [CASES[999], CASES[3]]
+    assert [hostile_case(2, number) for number in (999, 3)] == [CASES[999], CASES[3]]
     assert len({case.completion for case in CASES}) > 0.85 * len(CASES)
-    assert len({case.family for case in CASES}) == 25
+    assert len({case.family for case in CASES}) == 22
 
 
 @pytest.mark.parametrize(

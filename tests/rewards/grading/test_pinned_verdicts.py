@@ -1,7 +1,9 @@
-"""A table of 2,000 pairs with their verdicts. Code with the same verdicts grades finished runs alike.
+"""A table of pairs with their verdicts. Code with the same verdicts grades finished runs alike.
 
-Each line of pinned_verdicts.tsv is status, answer, gold. The pairs are golds of MATH and GSM8K (both MIT), restyled
-golds, wrong answers, and the adversarial pairs of the tests, with their mirror images.
+Each line of pinned_verdicts.tsv is status, answer, gold, and sometimes the reason. The first rows are golds of MATH and
+GSM8K (both MIT), restyled golds, wrong answers, and mirror images of adversarial pairs. Then come sections with a
+heading that begins with "# ": the conventions, adversarial pairs, near misses and hedges. Their verdicts follow from
+arithmetic and from the conventions of docs/rewards.md, not from what the grader says.
 """
 
 from pathlib import Path
@@ -12,9 +14,10 @@ TABLE = Path(__file__).with_name("pinned_verdicts.tsv")
 
 
 def test_verdicts_are_as_pinned():
-    rows = [line.split("\t") for line in TABLE.read_text(encoding="utf-8").splitlines()]
+    lines = TABLE.read_text(encoding="utf-8").splitlines()
+    rows = [line.split("\t")[:3] for line in lines if not line.startswith("# ")]
     _, answers, golds = zip(*rows, strict=True)
-    assert len(set(zip(answers, golds, strict=True))) == 2000
+    assert len(set(zip(answers, golds, strict=True))) == 2533
     graded = [grade.status for grade in grade_answers(answers, golds)]
     changed = [(row, now) for row, now in zip(rows, graded, strict=True) if row[0] != now]
     assert changed == []

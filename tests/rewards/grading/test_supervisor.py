@@ -1,6 +1,5 @@
 """The worker process: started when needed, ended when it must be, replaced without a trace."""
 
-import asyncio
 import contextlib
 import os
 import random
@@ -185,29 +184,6 @@ def test_a_worker_that_cannot_fork_says_so():
         assert replies.readline().startswith('[-1, "BlockingIOError: ')
 
 
-def test_works_in_threads(worker):
-    """Each thread has its own answers, although they share the worker."""
-    results = {}
-
-    def ask(number):
-        results[number] = [judge(worker, f"x+{number}", f"{n}+x") for n in range(4)]
-
-    threads = [threading.Thread(target=ask, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert results == {k: ["correct" if n == k else "wrong" for n in range(4)] for k in range(4)}
-
-
-def test_works_under_asyncio(worker):
-    async def ask():
-        inside = judge(worker, "y+1", "1+y")
-        return [inside, *await asyncio.gather(*(asyncio.to_thread(judge, worker, "y+1", f"{n}+y") for n in (1, 2)))]
-
-    assert asyncio.run(ask()) == ["correct", "correct", "wrong"]
-
-
 def test_works_in_an_interpreter_that_blocks_the_signals():
     script = (
         "import signal\n"
@@ -265,17 +241,6 @@ def test_the_worker_does_not_import_torch():
         "print([m for m in ('torch', 'transformers', 'snakemake', 'pandas') if m in sys.modules])\n"
     )
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout == "[]\n"
-
-
-def test_a_forked_child_starts_its_own_worker(worker):
-    judge(worker, "1", "x")
-    child = os.fork()
-    if child == 0:
-        fine = worker.pid is None and judge(worker, "x+1+z", "z+1+x") == "correct"
-        worker.close()
-        os._exit(0 if fine else 1)
-    assert os.waitpid(child, 0)[1] == 0
-    assert judge(worker, "x+2", "2+x") == "correct"
 
 
 def test_ends_with_its_parent_even_if_that_is_killed():

@@ -1,4 +1,4 @@
-"""Read a prepared set of problems with the values of its further columns."""
+"""Read a prepared set of problems with the values of its further columns, or check its bytes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reward_ablation.config.sections.data import OF_FILES
-from reward_ablation.rewards.columns import decoded, json_columns
+from reward_ablation.system.digests import check_files, read_object
 from reward_ablation.system.errors import StudyError
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ def read_prepared(path: Path) -> pd.DataFrame:
     each column. Raises StudyError if the file is missing or is not a prepared set.
     """
     import pandas as pd
+
+    from reward_ablation.rewards.columns import decoded, json_columns  # here: its package imports the grader
 
     table = _read(path)
     columns = {name: table[name].to_pylist() for name in table.column_names}
@@ -52,3 +54,12 @@ def _read(path: Path) -> pa.Table:
     if missing := [name for name in OF_ALL if name not in table.column_names]:
         raise StudyError(f"{path}: not a prepared set of problems: no column {missing[0]}")
     return table
+
+
+def verify_problems(path: Path) -> None:
+    """Refuse a prepared set that is truncated or changed. A set without a record is not the workflow's, and passes."""
+    record = path.with_suffix(".json")
+    if record.is_file():
+        remedy = f"delete {path} and run the workflow again, which prepares it again"
+        recorded = {path.name: read_object(record, remedy).get("sha256", "")}
+        check_files(path.parent, recorded, [path.name], record.name, remedy)

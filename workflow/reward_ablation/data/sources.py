@@ -14,11 +14,9 @@ from reward_ablation.config.sections.data import (
     WordProblems,
     further_columns,
 )
+from reward_ablation.data.fields import check_question, column_values, refuse_messages
 from reward_ablation.data.further_columns import from_csv, is_csv
-from reward_ablation.data.messages import check_question, refuse_messages
-from reward_ablation.data.missing_words import MISSING_WORDS
-from reward_ablation.data.nested_fields import column_values
-from reward_ablation.data.reading import Rows, read_file, read_hub
+from reward_ablation.data.reading import MISSING_WORDS, Rows, read_file, read_hub
 from reward_ablation.system.errors import StudyError
 
 

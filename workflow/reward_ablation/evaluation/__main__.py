@@ -12,9 +12,8 @@ import pandas as pd
 from reward_ablation.evaluation.kept import kept_models
 from reward_ablation.evaluation.record import Clock
 from reward_ablation.evaluation.stored import Answers, Part
-from reward_ablation.models.finite import check_trained
 from reward_ablation.models.load import whole_model
-from reward_ablation.models.verify import FETCHED, verify_model
+from reward_ablation.models.verify import FETCHED, check_trained, verify_model
 from reward_ablation.spec.run import EvaluateSpec
 from reward_ablation.study.answers_record import Making
 from reward_ablation.study.diverged import GOES_ON, record_divergence

@@ -10,10 +10,9 @@ from typing import Any
 from reward_ablation.config.config_errors import read_spec, validate_spec
 from reward_ablation.config.sections.data import Prompt
 from reward_ablation.config.sections.model import DemoModel, HubModel, LocalModel, Model
-from reward_ablation.models.check import check_model, check_sequence_classifier
+from reward_ablation.models.check import MEMORY, SECONDS, check_model, check_sequence_classifier
 from reward_ablation.models.fetch import Check, fetch
 from reward_ablation.models.prompt import check_prompt, tell_end_tokens
-from reward_ablation.models.trial import MEMORY, SECONDS
 from reward_ablation.system.digests import folder_fingerprint
 from reward_ablation.system.errors import StudyError, one_line_errors, storage_errors
 from reward_ablation.system.limits import within_limits

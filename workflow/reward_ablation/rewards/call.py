@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from inspect import unwrap
 from pathlib import Path
 from typing import Any
 
 from reward_ablation.rewards.arguments import Arguments
-from reward_ablation.rewards.process_state import refusing_changes
 from reward_ablation.rewards.scoring import Scores, listed, output_of, score_of
 from reward_ablation.system.errors import PassingError, StudyError, refused_by_storage
 from reward_ablation.system.plain_values import printable
@@ -170,3 +171,26 @@ def _problems(columns: dict[str, Any], place: int | None = None) -> str:
 def _shown(value: Any, hide: Hide) -> str:
     text = printable(" ".join(hide(repr(value)).split()))
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _state() -> dict[str, object]:
+    """The state of this process, by the call that tells it. Without torch, what torch starts with."""
+    torch = sys.modules.get("torch")  # this package imports no torch
+    return {
+        "torch.is_grad_enabled()": torch.is_grad_enabled() if torch else True,
+        "torch.get_default_dtype()": str(torch.get_default_dtype()) if torch else "torch.float32",
+        "os.getcwd()": os.getcwd(),
+    }
+
+
+@contextmanager
+def refusing_changes(where: str) -> Iterator[None]:
+    """Refuse code that leaves the state of the process changed. `where` names the code, for the message."""
+    before = _state()
+    yield
+    for call, now in _state().items():
+        if now != before[call]:
+            raise StudyError(
+                f"{where} changes {call} from {before[call]} to {now}, with which the training would go on; put it "
+                "back, as `with torch.no_grad():` and `contextlib.chdir` do"
+            )

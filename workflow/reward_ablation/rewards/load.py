@@ -20,9 +20,8 @@ from pydantic import PydanticSchemaGenerationError, TypeAdapter, ValidationError
 from reward_ablation.config.secrets import hidden, missing_variables, not_set, with_variables
 from reward_ablation.rewards.arguments import OF_PROBLEMS, Arguments, arguments_of
 from reward_ablation.rewards.asynchronous import called_like_others
-from reward_ablation.rewards.call import described, line_in, scored
+from reward_ablation.rewards.call import described, line_in, refusing_changes, scored
 from reward_ablation.rewards.parameters import NAMES, Mark, hints_of, marks_of, with_whole_paths
-from reward_ablation.rewards.process_state import refusing_changes
 from reward_ablation.rewards.scoring import RewardFunction, Scores
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.user_functions import FORMS, folder_of_imports, in_a_file, names_a_module, user_file

@@ -13,8 +13,8 @@ import pandas as pd
 import pyarrow as pa
 
 from reward_ablation.data.prepared import further_columns_of, read_prepared
-from reward_ablation.rewards.asking.surroundings import asking
 from reward_ablation.rewards.load import load_component
+from reward_ablation.rewards.request_records import asking
 from reward_ablation.rewards.scoring import RewardFunction
 from reward_ablation.scores.models import CountsCut, load_models
 from reward_ablation.scores.requests import recording

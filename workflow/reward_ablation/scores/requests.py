@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from reward_ablation.rewards.asking.usage import COUNTS, Usage, counted
+from reward_ablation.rewards.request_records import COUNTS, Usage, counted
 from reward_ablation.system.files import write_json
 
 

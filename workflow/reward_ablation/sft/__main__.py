@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from reward_ablation.config.trl_settings import check_version
-from reward_ablation.data.verify import verify_problems
+from reward_ablation.data.prepared import verify_problems
 from reward_ablation.models.verify import verify_model
 from reward_ablation.sft.demonstrations import read_demonstrations
 from reward_ablation.spec.run import SftSpec

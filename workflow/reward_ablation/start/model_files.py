@@ -8,7 +8,7 @@ from pathlib import Path
 from reward_ablation.config.grpo_settings import COMPLETION_LENGTH
 from reward_ablation.data.sources import REPOSITORIES
 from reward_ablation.models.check import check_names
-from reward_ablation.models.hub import hub_errors
+from reward_ablation.models.fetch import hub_errors
 from reward_ablation.sampling.context import context_of, describe_too_long, too_long
 from reward_ablation.sampling.prompts import render_prompt, tokenize_prompts
 from reward_ablation.sampling.tokenizer import load_tokenizer

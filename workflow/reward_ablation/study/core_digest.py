@@ -21,8 +21,9 @@ AROUND = tuple(
     f"{PACKAGE}.{name}"
     for name in (
         *("config", "spec", "study", "system", "cluster", "start", "training.around"),
-        *("rewards.parameters", "rewards.asking", "rewards.asynchronous", "rewards.killable_process"),
-        *("models.check", "models.fetch", "models.hub", "models.verify"),
+        *("rewards.parameters", "rewards.asynchronous", "rewards.endpoint", "rewards.killable_process"),
+        "rewards.request_records",
+        *("models.check", "models.fetch", "models.verify"),
     )
 )
 #: Packages and modules that decide the numbers of a run.
@@ -40,7 +41,7 @@ DECIDING = tuple(
         "rewards.grading",
         "rewards.groups",
         "rewards.instructions",
-        "rewards.judging",
+        "rewards.judge_messages",
         "rewards.math_paper",
         "rewards.sandbox",
         "rewards.scoring",

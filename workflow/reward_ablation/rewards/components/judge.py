@@ -9,11 +9,18 @@ from typing import Annotated, Any
 from pydantic import Field, FiniteFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 from reward_ablation.rewards.arguments import OF_TRAINER
-from reward_ablation.rewards.asking.ask import Asked, ask_all
-from reward_ablation.rewards.asking.endpoint import Endpoint
 from reward_ablation.rewards.completions import Completion, completion_texts
-from reward_ablation.rewards.judging.answer import request_body, score_in
-from reward_ablation.rewards.judging.template import COMPLETION, FENCE, check_columns, fields_of, read_template, render
+from reward_ablation.rewards.endpoint import Endpoint, ask_all
+from reward_ablation.rewards.judge_messages import (
+    COMPLETION,
+    FENCE,
+    check_columns,
+    fields_of,
+    read_template,
+    render,
+    request_body,
+    score_in,
+)
 from reward_ablation.rewards.parameters import FilePath, NotInSpec
 from reward_ablation.system.errors import StudyError
 
@@ -86,30 +93,11 @@ def judge(
     def body(prompt: str) -> dict[str, Any]:
         return request_body(model, prompt, low, high, max_tokens, temperature, extra_body or {})
 
-    rows = _rows(fields, {**columns, COMPLETION: completion_texts(completions)}, len(completions))
-    asked = ask_all(
-        [body(render(text, row)) for row in rows],
-        where,
-        lambda content: score_in(content, low, high),
-        digest_of([body(""), text]),
-    )
-    _log(columns, model, asked)
-    return asked.scores
-
-
-def digest_of(value: Any) -> str:
-    """SHA-256 of a JSON value, in hex."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
-
-
-def _rows(fields: list[str], columns: dict[str, Any], count: int) -> list[dict[str, Any]]:
-    """Values of the fields for each completion."""
-    names = [name for name in fields if name != FENCE]
-    return [{name: columns[name][place] for name in names} for place in range(count)]
-
-
-def _log(columns: dict[str, Any], model: str, asked: Asked) -> None:
-    """Have the trainer log the share of completions without an answer."""
-    log_metric = columns.get("log_metric")
-    if log_metric and asked.scores:
-        log_metric(f"judge/unanswered/{model}", asked.scores.count(None) / len(asked.scores))
+    values = {**columns, COMPLETION: completion_texts(completions)}
+    rows = [{name: values[name][row] for name in fields if name != FENCE} for row in range(len(completions))]
+    digest = hashlib.sha256(json.dumps([body(""), text], sort_keys=True).encode()).hexdigest()
+    bodies = [body(render(text, row)) for row in rows]
+    scores = ask_all(bodies, where, lambda content: score_in(content, low, high), digest)
+    if scores and (log_metric := columns.get("log_metric")):  # passed by the trainer
+        log_metric(f"judge/unanswered/{model}", scores.count(None) / len(scores))
+    return scores

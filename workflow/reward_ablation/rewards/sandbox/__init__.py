@@ -2,10 +2,9 @@
 
 - `server`: a small Python process that forks for every program. It holds no secret, no program and no test.
 - `isolation`: the limits that the kernel sets for a program: files, network, other processes, memory and time.
-- `program_process`: the process that runs a program and answers calls of its functions.
-- `tests_process`: the process that runs the tests. It has the verdict, and calls the program's functions from outside.
+- `processes`: the process that runs a program, and the process that runs the tests, which has the verdict and calls the
+  program's functions from outside.
 - `remote`: the calls between these two processes, in plain values.
 - `supervisor`: runs in the caller's process. It starts the server, limits it and collects the results.
 - `judging`: verdicts on programs.
-- `code_blocks`: finds the program in a completion.
 """

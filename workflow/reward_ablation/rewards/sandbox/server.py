@@ -137,17 +137,17 @@ class Server:
 
 def play(role: str, text: str, files: list[int], request: dict[str, Any]) -> None:
     """Run a program, its tests or a script, in a process that has its limits."""
-    from reward_ablation.rewards.sandbox import program_process, tests_process
+    from reward_ablation.rewards.sandbox import processes
 
     sys.stdin, sys.stdout = os.fdopen(0, closefd=False), os.fdopen(1, "w", closefd=False)
     if role == "tests":
         tests = json.loads(text)
-        result = tests_process.run_tests(tests["tests"], tests["code_before"], files[2], request["all_of_them"])
+        result = processes.run_tests(tests["tests"], tests["code_before"], files[2], request["all_of_them"])
         os.write(files[1], json.dumps(result).encode() + b"\n")
     elif role == "program":
-        program_process.serve_program(text, files[1])
+        processes.serve_program(text, files[1])
     else:
-        program_process.run_script(text)
+        processes.run_script(text)
 
 
 def _content(descriptor: int) -> str:
@@ -171,7 +171,7 @@ def _import_package(folder: str) -> Any:
         name = f"{name}.{part}".lstrip(".")
         package = sys.modules[name] = types.ModuleType(name)
         package.__path__ = [folder] if name == _PACKAGE else []
-    from reward_ablation.rewards.sandbox import isolation, program_process, tests_process  # noqa: F401
+    from reward_ablation.rewards.sandbox import isolation, processes  # noqa: F401
 
     return isolation
 

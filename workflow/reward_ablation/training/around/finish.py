@@ -17,7 +17,7 @@ from transformers import TrainerState
 
 from reward_ablation.combination import of_run
 from reward_ablation.gram import similarity, store
-from reward_ablation.rewards.asking.usage import Usage, counted
+from reward_ablation.rewards.request_records import Usage, counted
 from reward_ablation.study.answers_record import FORM, NAMING
 from reward_ablation.study.places import deciding_inputs
 from reward_ablation.study.run_folder import (

@@ -16,15 +16,14 @@ from transformers import TrainerCallback
 
 from reward_ablation.combination.load import load_method
 from reward_ablation.combination.of_run import CombinationOfRun
-from reward_ablation.data.prepared import further_columns_of
-from reward_ablation.data.verify import verify_problems
+from reward_ablation.data.prepared import further_columns_of, verify_problems
 from reward_ablation.models.device import gpu_kind
 from reward_ablation.models.generation_config import ignored_settings
 from reward_ablation.models.prompt import check_prompt, tell_end_tokens
 from reward_ablation.models.reward_model_host import RewardModels
 from reward_ablation.models.verify import verify_model
-from reward_ablation.rewards.asking.surroundings import asking
 from reward_ablation.rewards.load import load_component
+from reward_ablation.rewards.request_records import asking
 from reward_ablation.spec.run import RunSpec
 from reward_ablation.study.core_digest import command_modules
 from reward_ablation.study.heartbeat import beat

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from reward_ablation.config.sections.launch import DDP
-from reward_ablation.data.verify import verify_problems
+from reward_ablation.data.prepared import verify_problems
 from reward_ablation.spec.run import Layout, RunSpec
 from reward_ablation.study.heartbeat import beat
 from reward_ablation.study.run_folder import VLLM_LOG, WORK

@@ -9,11 +9,10 @@ import sys
 import pytest
 
 from endpoint import Reply, endpoint, says
-from reward_ablation.rewards.asking import ask as asking
-from reward_ablation.rewards.asking.kept_answers import KeptAnswers
-from reward_ablation.rewards.asking.surroundings import asking as asking_in
-from reward_ablation.rewards.asking.usage import count, counted
+from reward_ablation.rewards import endpoint as asking
 from reward_ablation.rewards.components.judge import judge
+from reward_ablation.rewards.request_records import KeptAnswers, count, counted
+from reward_ablation.rewards.request_records import asking as asking_in
 from reward_ablation.system.errors import PassingError, StudyError
 
 A, B = "a" * 32, "b" * 32
@@ -91,7 +90,7 @@ def test_without_a_folder_nothing_is_kept(tmp_path, monkeypatch):
 WRITER = """
 import sys
 from pathlib import Path
-from reward_ablation.rewards.asking.kept_answers import KeptAnswers
+from reward_ablation.rewards.request_records import KeptAnswers
 kept = KeptAnswers(Path(sys.argv[1]))
 for number in range(int(sys.argv[2]), int(sys.argv[3])):
     kept.put(f"{number:032x}", number / 10)

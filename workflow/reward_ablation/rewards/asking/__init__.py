@@ -1,1 +1,0 @@
-"""Requests to endpoints: sending, retries, stored answers and counts. Nothing here decides a score."""
