@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from reward_ablation.combination.apply import check
-from reward_ablation.combination.load import arguments_of_method
+from reward_ablation.combination.load import arguments_of_method, check
 from reward_ablation.config.batch_sizes import BatchSizes
 from reward_ablation.config.designs import Arm
 from reward_ablation.config.sections.combine import AGGREGATION, DEFAULT_GRAM, TRL_AGGREGATIONS, CombineMethod

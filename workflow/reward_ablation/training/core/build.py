@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import pyarrow.parquet as pq
 import torch
@@ -16,20 +16,20 @@ from reward_ablation.rewards.columns import json_columns, with_values
 from reward_ablation.rewards.groups import OF_GROUPS
 from reward_ablation.rewards.scoring import RewardFunction
 from reward_ablation.sampling.tokenizer import load_tokenizer
-from reward_ablation.training.core.combination import Combination
-from reward_ablation.training.core.dropout import functional_dropout
-from reward_ablation.training.core.positions import number_from_mask
+from reward_ablation.training.core.interfaces import Combination, Sink
+from reward_ablation.training.core.model import functional_dropout, number_from_mask
 from reward_ablation.training.core.problems import training_problems
-from reward_ablation.training.core.run_settings import RunSettings
 from reward_ablation.training.core.settings import grpo_config, halved, lora_config
 from reward_ablation.training.core.trainer import AblationTrainer
-from reward_ablation.training.core.watched_trainer import Sink
 from reward_ablation.training.core.whole_groups import WholeGroups, cuts_groups
+
+if TYPE_CHECKING:
+    from reward_ablation.study.run_spec import RunSpec
 
 Trainer = TypeVar("Trainer", bound=AblationTrainer)
 
 
-def build_config(spec: RunSettings, output_dir: Path, surroundings: dict[str, Any], halvings: int = 0) -> GRPOConfig:
+def build_config(spec: RunSpec, output_dir: Path, surroundings: dict[str, Any], halvings: int = 0) -> GRPOConfig:
     """TRL's config of a run.
 
     `surroundings` are settings that change no number, by TRL's names. The spec's settings take precedence over them.
@@ -41,7 +41,7 @@ def build_config(spec: RunSettings, output_dir: Path, surroundings: dict[str, An
 
 
 def with_whole_groups(
-    components: dict[str, RewardFunction], spec: RunSettings, config: GRPOConfig
+    components: dict[str, RewardFunction], spec: RunSpec, config: GRPOConfig
 ) -> dict[str, RewardFunction]:
     """Components that get whole groups, if the layout cuts groups and they may compare completions.
 
@@ -75,7 +75,7 @@ def _prepared(trainer: Trainer) -> Trainer:
 
 def build_trainer(
     kind: type[Trainer],
-    spec: RunSettings,
+    spec: RunSpec,
     components: dict[str, RewardFunction],
     model: Path,
     problems: Path,

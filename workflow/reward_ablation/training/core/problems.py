@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 from transformers import PreTrainedTokenizerBase
@@ -11,11 +11,13 @@ from transformers import PreTrainedTokenizerBase
 from reward_ablation.sampling.context import context_of, describe_too_long, too_long
 from reward_ablation.sampling.prompts import render_prompt, tokenize_prompts
 from reward_ablation.system.errors import StudyError
-from reward_ablation.training.core.run_settings import RunSettings
+
+if TYPE_CHECKING:
+    from reward_ablation.study.run_spec import RunSpec
 
 
 def training_problems(
-    spec: RunSettings, model: Path, tokenizer: PreTrainedTokenizerBase, problems: Path, completion: int
+    spec: RunSpec, model: Path, tokenizer: PreTrainedTokenizerBase, problems: Path, completion: int
 ) -> tuple[list[dict[str, Any]], int]:
     """Rows of prepared problems for TRL: `prompt`, `problem_id` and other columns; and the longest prompt's length.
 
@@ -36,8 +38,8 @@ def training_problems(
         )
         described = describe_too_long(tokens, left_out, context, completion)
         raise StudyError(f"training.max_completion_length: {described}; {remedy}")
-    kept = [place for place in range(len(rows)) if place not in left_out]
+    kept = [number for number in range(len(rows)) if number not in left_out]
     return (
-        [{"prompt": prompts[place], "problem_id": rows[place].pop("id"), **rows[place]} for place in kept],
-        max(len(tokens[place]) for place in kept),
+        [{"prompt": prompts[number], "problem_id": rows[number].pop("id"), **rows[number]} for number in kept],
+        max(len(tokens[number]) for number in kept),
     )

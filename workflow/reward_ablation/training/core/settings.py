@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from peft import LoraConfig
@@ -12,7 +12,9 @@ from transformers import TrainingArguments
 from trl import GRPOConfig
 
 from reward_ablation.system.errors import StudyError
-from reward_ablation.training.core.run_settings import Vllm
+
+if TYPE_CHECKING:
+    from reward_ablation.study.run_spec import VllmSpec
 
 Config = TypeVar("Config", bound=TrainingArguments)
 
@@ -27,7 +29,7 @@ IMPORTANCE_SAMPLING_MODE = "token_truncate"
 MICRO_BATCH, ACCUMULATION = 8, 1
 
 
-def vllm_settings(vllm: Vllm) -> dict[str, Any]:
+def vllm_settings(vllm: VllmSpec) -> dict[str, Any]:
     """TRL's settings for rollouts by vLLM: only the settings that decide numbers."""
     settings = {"use_vllm": True, "vllm_mode": vllm.mode, "vllm_importance_sampling_mode": IMPORTANCE_SAMPLING_MODE}
     if vllm.mode == "server":
@@ -59,7 +61,7 @@ def halved(settings: dict[str, Any], times: int) -> dict[str, Any]:
 
 
 def grpo_config(
-    training: dict[str, Any], output_dir: Path, seed: int, on_cpu: bool, vllm: Vllm | None = None
+    training: dict[str, Any], output_dir: Path, seed: int, on_cpu: bool, vllm: VllmSpec | None = None
 ) -> GRPOConfig:
     """TRL's config of one run.
 
