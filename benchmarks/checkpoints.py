@@ -29,8 +29,10 @@ from transformers import TrainerCallback
 
 from reward_ablation.data.problems import PrepareSpec, prepare
 from reward_ablation.models.fetch import fetch
+from reward_ablation.spec.run import RunSpec
 from reward_ablation.study.resolve import resolve
 from reward_ablation.training.around.attempts import EVERY_SECONDS, Attempt
+from reward_ablation.training.around.job import TrainingJob
 from reward_ablation.training.around.parts import STEPS_PER_PART, PartWriter
 from reward_ablation.training.around.run import train_run
 from reward_ablation.training.around.saving_trainer import SavingTrainer
@@ -82,7 +84,8 @@ def measure(steps: int, every: int, folder: Path) -> dict[str, Any]:
     timed(Attempt, "write", seconds)
     of_steps = Steps()
     run = next(iter(study.runs.values()))
-    train_run(run.spec, run.code, model.parent, problems, folder / "run" / "seed0", callbacks=(of_steps,))
+    job = TrainingJob(RunSpec.parse(run.spec), run.code, model.parent, problems, folder / "run" / "seed0")
+    train_run(job, [of_steps])
     saved = len(seconds["_save_checkpoint"])
     spans = [end - start for start, end in zip(of_steps.ends, of_steps.ends[1:], strict=False)]
     step = statistics.median(spans)

@@ -30,6 +30,7 @@ from torch import Tensor
 from reward_ablation.data.problems import PrepareSpec, prepare
 from reward_ablation.models.load import load_model
 from reward_ablation.spec.run import RunSpec
+from reward_ablation.training.around.job import TrainingJob
 from reward_ablation.training.around.run import build_trainer
 from reward_ablation.training.core.gradients.recorder import layer_of
 from reward_ablation.training.core.trainer import AblationTrainer
@@ -149,7 +150,7 @@ def measure(config: dict[str, Any], folder: Path) -> dict[str, Any]:
     )
 
     def trainer(name: str, **training: Any) -> AblationTrainer:
-        made = build_trainer(spec_of(config, **training), model, problems, folder / name)
+        made = build_trainer(TrainingJob(spec_of(config, **training), "code", model, problems, folder / name))
         made.model.train()
         made.current_gradient_accumulation_steps = 1
         return made

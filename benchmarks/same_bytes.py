@@ -23,6 +23,7 @@ WORKER = Path(__file__).parent / "workers" / "trained_bytes.py"
 #: Settings of every case: some steps of few short completions.
 TINY = {"max_steps": 3, "per_device_train_batch_size": 8, "num_generations": 4, "max_completion_length": 16}
 LORA = {"r": 4, "lora_alpha": 8, "lora_dropout": 0.1, "target_modules": "all-linear"}
+EQUAL = {"correctness": 1.0, "format": 1.0, "length": 1.0}
 #: Changes of the demo's config, by the case's name. A case whose name ends in "interrupted" is stopped and resumed.
 CASES: dict[str, dict[str, Any]] = {
     "one backward pass": {"keep_models": 2, "gradients": {"whole": [2]}},
@@ -37,6 +38,9 @@ CASES: dict[str, dict[str, Any]] = {
         "gradients": {"every": "off", "backward": "trl"},
     },
     "LoRA, interrupted": {"lora": LORA},
+    "combined by gradients, interrupted": {
+        "arms": {"design": "list", "weights": None, "arms": {"full": {"weights": EQUAL, "combine": "upgrad"}}}
+    },
     "accumulation and two epochs, interrupted": {
         "data": {"train": {"count": 8}},
         "training": {"max_steps": -1, "num_train_epochs": 2, "gradient_accumulation_steps": 2},

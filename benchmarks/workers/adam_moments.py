@@ -21,6 +21,7 @@ from transformers import TrainerCallback
 
 from reward_ablation.spec.run import RunSpec
 from reward_ablation.study.core_digest import training_digest
+from reward_ablation.training.around.job import TrainingJob
 from reward_ablation.training.around.run import train_run
 from reward_ablation.training.core.gradients.recorder import Measurement
 
@@ -85,10 +86,10 @@ def main() -> None:
     callbacks: tuple[TrainerCallback, ...] = ()
     if not arguments.plain:
         Measurement.add, callbacks = added, (watcher,)  # type: ignore[method-assign]
-    spec = arguments.spec.read_text()
-    code = training_digest(RunSpec.parse(spec).functions)
+    spec = RunSpec.parse(arguments.spec.read_text())
+    code = training_digest(spec.functions)
     start = time.process_time()
-    train_run(spec, code, arguments.model, arguments.problems, arguments.run_dir, callbacks=callbacks)
+    train_run(TrainingJob(spec, code, arguments.model, arguments.problems, arguments.run_dir), callbacks)
     if watcher.grams:
         np.savez_compressed(arguments.run_dir / "preconditioned.npz", **watcher.grams)
     (arguments.run_dir / "cpu_seconds.txt").write_text(f"{time.process_time() - start:.1f}\n")

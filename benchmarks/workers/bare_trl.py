@@ -19,7 +19,7 @@ from trl import GRPOTrainer
 from reward_ablation.rewards.load import load_component
 from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.spec.run import RunSpec
-from reward_ablation.training.around.launch.vllm_server import Engine
+from reward_ablation.training.around.job import Engine
 from reward_ablation.training.core.settings import grpo_config, lora_config
 
 

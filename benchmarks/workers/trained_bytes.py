@@ -19,7 +19,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -36,12 +36,12 @@ class StopInStep2(TrainerCallback):
 
 
 def merged(config: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """A config with changes. A dict is merged into the dict that the config has."""
+    """A config with changes. A dict is merged into the dict that the config has, and None takes a key out."""
     result = copy.deepcopy(config)
     for key, value in changes.items():
         old = result.get(key)
         result[key] = merged(old, value) if isinstance(value, dict) and isinstance(old, dict) else value
-    return result
+    return {key: value for key, value in result.items() if value is not None}
 
 
 def make(folder: Path) -> None:
@@ -77,12 +77,21 @@ def make(folder: Path) -> None:
 
 
 def train_run() -> Callable[..., None]:
-    """The function that trains a run, from its module in this code or in version 0.1."""
+    """The function that trains a run, from its module in this code, in earlier code, or in version 0.1."""
     try:
         from reward_ablation.training.around.run import train_run as function
     except ModuleNotFoundError:
         from reward_ablation.training.run import train_run as function  # type: ignore[import-not-found, no-redef]
-    return function
+    try:
+        from reward_ablation.training.around.job import TrainingJob
+    except ModuleNotFoundError:
+        return function  # which takes the inputs one by one
+    from reward_ablation.spec.run import RunSpec
+
+    def train(spec: str, *inputs: Any, callbacks: Sequence[Any] = ()) -> None:
+        function(TrainingJob(RunSpec.parse(spec), *inputs), callbacks)
+
+    return train
 
 
 def interrupt(name: str, inputs: tuple[Any, ...]) -> None:

@@ -45,7 +45,7 @@ def combined(rollouts: pd.DataFrame, gradients: pd.DataFrame, spec: ArmSpec) -> 
     for step, batch in rollouts.groupby("step"):
         scores = batch[[f"score_{name}" for name in weights]].to_numpy(dtype=float)
         groups = batch.groupby("problem_id").ngroup().to_numpy()
-        shares = run.shares(scores, groups, batch["tokens"].to_numpy(), step - 1, 1e-5)
+        shares = run.component_advantages(scores, groups, batch["tokens"].to_numpy(), step - 1, 1e-5)
         rollouts.loc[batch.index, advantages] = shares
         log.append(run.table(step))
         if (gradients["step"] == step).any():

@@ -1,6 +1,12 @@
 """Made-up generation batches for the tests of methods."""
 
+from pathlib import Path
+
 import numpy as np
+
+from reward_ablation.combination.call import call_method
+from reward_ablation.combination.interface import Combined
+from reward_ablation.combination.load import load_method
 
 #: Parameters without which a method does nothing, for three components `a`, `b` and `c`.
 PARAMETERS = {
@@ -35,3 +41,8 @@ def context(components: int = 3, completions: int = 48) -> dict:
         "tokens": np.arange(1, completions + 1) * 20,
         "learning_rate": 1e-6,
     }
+
+
+def combine(method: str, parameters, scores, groups, weights, state, *, root: Path = Path(), **context) -> Combined:
+    """Combine scores by a method, as a run does."""
+    return call_method(load_method(method, root), method, parameters, scores, groups, weights, state, **context)

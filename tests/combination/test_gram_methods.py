@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from combination.batches import made_up, made_up_gram
-from reward_ablation.combination.apply import combine
+from combination.batches import combine, made_up, made_up_gram
 from reward_ablation.combination.gram_weights import live_components
 from reward_ablation.combination.normalisation import z_scores
 from reward_ablation.combination.quadratic import nearest_above, simplex_minimum

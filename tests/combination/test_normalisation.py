@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from combination.batches import made_up
-from reward_ablation.combination.apply import combine
+from combination.batches import combine, made_up
 from reward_ablation.combination.normalisation import centred, nan_std, shares, z_scores
-from reward_ablation.training.core.advantages import alone_advantages, component_shares
+from reward_ablation.training.core.advantages import alone_advantages, component_advantages
 
 EPSILON = 1e-4
 
@@ -28,7 +27,7 @@ def with_gaps(seed: int = 0, size: int = 8) -> tuple[np.ndarray, np.ndarray]:
 def test_shares_are_those_of_the_trainer(aggregation, scale_rewards, size, weights):
     scores, groups = with_gaps(size=size)
     found = shares(scores, groups, np.array(weights), EPSILON, aggregation, scale_rewards)
-    by_torch = component_shares(
+    by_torch = component_advantages(
         torch.from_numpy(scores), torch.tensor(weights, dtype=torch.float64), size, scale_rewards, aggregation
     )
     np.testing.assert_allclose(found, by_torch.numpy(), atol=1e-9)
@@ -40,7 +39,7 @@ def test_the_two_methods_of_trl_are_those_of_the_trainer(method):
     weights = np.array([1.0, -0.5, 2.0])
     found = combine(method, {}, scores, groups, weights, {}, names="abc")
     aggregation = {"weighted_sum": "sum_then_normalize", "gdpo": "normalize_then_sum"}[method]
-    by_torch = component_shares(torch.from_numpy(scores), torch.from_numpy(weights), 8, "group", aggregation)
+    by_torch = component_advantages(torch.from_numpy(scores), torch.from_numpy(weights), 8, "group", aggregation)
     np.testing.assert_allclose(found.advantages, by_torch.numpy(), atol=1e-9)
     np.testing.assert_array_equal(found.weights, weights)
 

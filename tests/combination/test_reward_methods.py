@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from combination.batches import BOUNDS, made_up
-from reward_ablation.combination.apply import combine
+from combination.batches import BOUNDS, combine, made_up
 from reward_ablation.system.errors import StudyError
 
 NAMES = ("a", "b", "c")

@@ -18,6 +18,7 @@ from reward_ablation.data.problems import PrepareSpec, prepare
 from reward_ablation.spec.canonical import canonical
 from reward_ablation.spec.run import RunSpec
 from reward_ablation.study.core_digest import training_digest
+from reward_ablation.training.around.job import TrainingJob
 from specs import arm_spec
 
 from . import given
@@ -47,6 +48,11 @@ def spec_with(**changes) -> dict:
     for key, value in changes.items():
         spec[key] = {**spec[key], **value} if isinstance(value, dict) and isinstance(spec.get(key), dict) else value
     return arm_spec(**spec)
+
+
+def job_of(spec: dict, run: Path, model: Path, problems: Path, **surroundings) -> TrainingJob:
+    """A run to train in this process."""
+    return TrainingJob(RunSpec.read(spec, "spec"), "code", model, problems, run, **surroundings)
 
 
 def training_command(spec: dict, run: Path, model: Path, problems: Path) -> list[str]:
@@ -129,7 +135,7 @@ def train(demo_model, problems, tmp_path):
 
     def run(name: str, callbacks=(), problems=problems, model=demo_model, **changes) -> Path:
         folder = tmp_path / name / "seed0"
-        train_run(canonical(spec_with(**changes)), "code", model, problems, folder, callbacks=tuple(callbacks))
+        train_run(job_of(spec_with(**changes), folder, model, problems), callbacks)
         return folder
 
     return run
@@ -143,11 +149,12 @@ def trained(demo_model, problems, tmp_path_factory):
     folders: dict[str, Path] = {}
 
     def run(**changes) -> Path:
-        spec = canonical(spec_with(**changes))
-        if spec not in folders:
-            folders[spec] = tmp_path_factory.mktemp("trained") / "seed0"
-            train_run(spec, "code", demo_model, problems, folders[spec])
-        return folders[spec]
+        spec = spec_with(**changes)
+        key = canonical(spec)
+        if key not in folders:
+            folders[key] = tmp_path_factory.mktemp("trained") / "seed0"
+            train_run(job_of(spec, folders[key], demo_model, problems))
+        return folders[key]
 
     return run
 
@@ -168,7 +175,7 @@ def one_process(demo_model, problems, given_completions, tmp_path_factory) -> Pa
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(GRPOTrainer, "_generate_single_turn", given.give(given_completions))
         for name, spec in given.specs(1, spec_with).items():
-            train_run(canonical(spec), "code", demo_model, problems, folder / name)
+            train_run(job_of(spec, folder / name, demo_model, problems))
     return folder
 
 

@@ -138,6 +138,8 @@ def _assert_same_arrays(first, second) -> None:
 def main() -> None:
     from trl import GRPOTrainer
 
+    from reward_ablation.spec.run import RunSpec
+    from reward_ablation.training.around.job import TrainingJob
     from reward_ablation.training.around.run import train_run
 
     if os.environ.get("ACCELERATE_USE_DEEPSPEED"):
@@ -147,7 +149,8 @@ def main() -> None:
     jobs = json.loads(Path(sys.argv[1]).read_text())
     GRPOTrainer._generate_single_turn = give(jobs["completions"])  # type: ignore[method-assign]
     for run, spec in jobs["runs"].items():
-        train_run(spec, "code", Path(jobs["model"]), Path(jobs["problems"]), Path(run))
+        inputs = (Path(jobs["model"]), Path(jobs["problems"]))
+        train_run(TrainingJob(RunSpec.parse(spec), "code", *inputs, Path(run)))
     torch.distributed.barrier()
     sys.stdout.flush()
     os._exit(0)  # DeepSpeed's processes may abort while they are taken down

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from reward_ablation.training.core.advantages import alone_advantages, component_shares
+from reward_ablation.training.core.advantages import alone_advantages, component_advantages
 
 NAN = float("nan")
 
@@ -11,7 +11,7 @@ NAN = float("nan")
 def test_shares_on_hand_worked_scores():
     # one group: totals 1, 0, 1, 0 -> mean 0.5, sample deviation 0.5774
     scores = torch.tensor([[1.0, 0.0], [0.0, 0.0], [1.0, 0.0], [0.0, 0.0]])
-    shares = component_shares(scores, torch.tensor([1.0, 5.0]), 4, "group", "sum_then_normalize")
+    shares = component_advantages(scores, torch.tensor([1.0, 5.0]), 4, "group", "sum_then_normalize")
     assert shares[:, 0].tolist() == pytest.approx([0.8659, -0.8659, 0.8659, -0.8659], abs=1e-4)
     assert shares[:, 1].tolist() == [0.0] * 4  # a constant component has no share
 
@@ -19,8 +19,8 @@ def test_shares_on_hand_worked_scores():
 def test_a_weight_of_zero_has_no_share_and_its_gaps_do_not_count():
     scores = torch.tensor([[1.0, NAN], [0.0, NAN], [0.0, 3.0], [1.0, 4.0]])
     weights = torch.tensor([1.0, 0.0])
-    shares = component_shares(scores, weights, 4, "group", "sum_then_normalize")
-    alone = component_shares(scores[:, :1], weights[:1], 4, "group", "sum_then_normalize")
+    shares = component_advantages(scores, weights, 4, "group", "sum_then_normalize")
+    alone = component_advantages(scores[:, :1], weights[:1], 4, "group", "sum_then_normalize")
     assert torch.equal(shares[:, :1], alone)
     assert (shares[:, 1] == 0).all()
 

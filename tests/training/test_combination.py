@@ -10,8 +10,8 @@ import pytest
 import torch
 from safetensors.numpy import load_file
 
-from reward_ablation.combination.grams import products
 from reward_ablation.combination.methods.upgrad import upgrad
+from reward_ablation.combination.of_run import products
 from reward_ablation.config.sections.model import LocalModel
 from reward_ablation.models.fetch import fetch
 from reward_ablation.system.errors import StudyError

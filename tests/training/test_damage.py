@@ -6,7 +6,6 @@ import shutil
 import pandas as pd
 import pytest
 
-from reward_ablation.spec.canonical import canonical
 from reward_ablation.study.run_folder import SEAL, WORK
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
@@ -14,7 +13,7 @@ from reward_ablation.training.around import run as run_module
 from reward_ablation.training.around.checkpoints import SET_ASIDE, claim
 from reward_ablation.training.around.finish import FINAL
 
-from .conftest import spec_with
+from .conftest import job_of, spec_with
 from .interrupting import StopAt, attempts, digests
 
 #: A checkpoint at each step.
@@ -30,9 +29,9 @@ def whole(trained):
 def killed(demo_model, problems, tmp_path_factory):
     """Folder of a run that was killed in its fourth step."""
     folder = tmp_path_factory.mktemp("killed") / "seed0"
-    spec = canonical(spec_with(training=SAVING))
+    job = job_of(spec_with(training=SAVING), folder, demo_model, problems)
     with pytest.raises(KeyboardInterrupt):
-        run_module.train_run(spec, "code", demo_model, problems, folder, callbacks=(StopAt(4),))
+        run_module.train_run(job, [StopAt(4)])
     return folder
 
 

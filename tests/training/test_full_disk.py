@@ -4,15 +4,14 @@ import itertools
 
 import pytest
 
-from reward_ablation.spec.canonical import canonical
 from reward_ablation.system.errors import StudyError
 from reward_ablation.training.around.run import train_run
 from storage import fill, small_disk
 
-from .conftest import spec_with
+from .conftest import job_of, spec_with
 from .interrupting import digests
 
-SPEC = canonical(spec_with(training={"max_steps": 3, "save_strategy": "steps", "save_steps": 1}))
+SPEC = spec_with(training={"max_steps": 3, "save_strategy": "steps", "save_steps": 1})
 
 
 #: Bytes by which the disk holds more with each try, and how many tries that makes at least.
@@ -22,7 +21,7 @@ SPEC = canonical(spec_with(training={"max_steps": 3, "save_strategy": "steps", "
 def test_a_full_disk_costs_nothing_but_the_wait(demo_model, problems, tmp_path, more, tries):
     def refusal(run):
         try:
-            train_run(SPEC, "code", demo_model, problems, run)
+            train_run(job_of(SPEC, run, demo_model, problems))
         except StudyError as error:
             return str(error)
         return None

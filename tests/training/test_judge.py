@@ -7,13 +7,12 @@ import pandas as pd
 import pytest
 
 from endpoint import endpoint, says
-from reward_ablation.spec.canonical import canonical
 from reward_ablation.study.specs_of_config import divide
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
 from reward_ablation.training.around.run import train_run
 
-from .conftest import spec_with
+from .conftest import job_of, spec_with
 
 STEPS, BATCH = 3, 8
 
@@ -31,7 +30,7 @@ def judged(demo_model, problems, tmp_path):
         spec = spec_with(components={"helpful": component}, weights={"helpful": weight}, training={"max_steps": STEPS})
         folder = tmp_path / "results" / "runs" / arm / "seed0"
         change()
-        train_run(canonical(spec), "code", demo_model, problems, folder, parameters={"helpful": divided.others})
+        train_run(job_of(spec, folder, demo_model, problems, parameters={"helpful": divided.others}))
         return folder
 
     return judged

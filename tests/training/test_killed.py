@@ -1,32 +1,28 @@
 """A kill between any two file operations, as in a power cut: the next start ends in the same bytes."""
 
 import itertools
-import json
 import shutil
 
 import pytest
 
-from reward_ablation.spec.canonical import canonical
 from reward_ablation.study.run_folder import WORK
 from reward_ablation.system.files import sha256
 from reward_ablation.training.around import run as run_module
 from reward_ablation.training.around.finish import finish_run, finished
 
-from .conftest import spec_with
+from .conftest import job_of, spec_with
 from .interrupting import digests, killed_at
 
 #: A checkpoint at each step, whole gradients and a kept model at the first.
-SPEC = canonical(
-    spec_with(
-        training={"max_steps": 2, "save_strategy": "steps", "save_steps": 1}, gradients={"whole": [1]}, keep_models=1
-    )
+SPEC = spec_with(
+    training={"max_steps": 2, "save_strategy": "steps", "save_steps": 1}, gradients={"whole": [1]}, keep_models=1
 )
 
 
 @pytest.fixture
 def train_here(demo_model, problems):
     """`train_here(folder)` trains `SPEC` in this process."""
-    return lambda folder: run_module.train_run(SPEC, "code", demo_model, problems, folder)
+    return lambda folder: run_module.train_run(job_of(SPEC, folder, demo_model, problems))
 
 
 @pytest.fixture
@@ -46,7 +42,7 @@ def trained(train_here, tmp_path, monkeypatch):
 
 def test_between_any_two_operations_at_the_end_of_a_run(trained, whole, demo_model, problems, tmp_path):
     inputs = {"model": sha256(demo_model / "model.json"), "problems": sha256(problems)}
-    owner = {"spec": json.loads(SPEC), "code": "code", "inputs": inputs}
+    owner = {"spec": SPEC, "code": "code", "inputs": inputs}
     run = tmp_path / "run"
     for operation in itertools.count(1):
         shutil.rmtree(run, ignore_errors=True)

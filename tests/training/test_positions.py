@@ -6,7 +6,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from reward_ablation.models.check import reads_padding
 from reward_ablation.spec.run import RunSpec
-from reward_ablation.training.core.positions import COUNTED_FROM_PADDING, number_from_mask
+from reward_ablation.training.core.model import COUNTED_FROM_PADDING, number_from_mask
 
 from .conftest import model_of_type, spec_with
 
@@ -114,13 +114,14 @@ def test_models_that_are_refused_read_padding(kind):
 
 @pytest.mark.parametrize("lora", [False, True], ids=["full", "LoRA"])
 def test_a_run_of_gpt2_scores_padded_prompts_as_it_generates_them(tmp_path, demo_model, problems, lora):
+    from reward_ablation.training.around.job import TrainingJob
     from reward_ablation.training.around.run import build_trainer
 
     sizes = {name: SIZES[name] for name in ("hidden_size", "num_hidden_layers", "num_attention_heads")}
     model = model_of_type("gpt2", demo_model, tmp_path / "model", n_positions=256, **sizes)
     adapter = {"lora": {"r": 2, "lora_alpha": 4, "target_modules": ["c_attn"]}} if lora else {}
     spec = RunSpec.read(spec_with(training={"beta": 0.1}, **adapter))
-    trainer = build_trainer(spec, model, problems, tmp_path / "work")
+    trainer = build_trainer(TrainingJob(spec, "code", model, problems, tmp_path))
     models = [trainer.model] if lora else [trainer.model, trainer.ref_model]
     for each in models:
         assert change_by_padding(each.eval()) < 1e-4

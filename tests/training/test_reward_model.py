@@ -87,18 +87,17 @@ def test_a_fetched_model_of_other_bytes_is_refused(train, component, tmp_path, d
     from reward_ablation.config.sections.model import LocalModel
     from reward_ablation.models.check import check_sequence_classifier
     from reward_ablation.models.fetch import fetch
-    from reward_ablation.spec.canonical import canonical
     from reward_ablation.training.around.run import train_run
 
-    from .conftest import spec_with
+    from .conftest import job_of, spec_with
 
     folder = tmp_path / "reward"
     fetch(LocalModel(path=component["parameters"]["model"]), folder / "model.json", check_sequence_classifier)
     content = bytearray((folder / "model.safetensors").read_bytes())
     content[-1] ^= 1
     (folder / "model.safetensors").write_bytes(content)
-    spec = canonical(spec_with(components={"taste": component}, weights={"taste": 1}))
+    spec = spec_with(components={"taste": component}, weights={"taste": 1})
     models = {component["parameters"]["model"]: Path(folder)}
     with pytest.raises(StudyError, match=r"model\.safetensors: truncated or changed since it was written"):
-        train_run(spec, "code", demo_model, problems, tmp_path / "run" / "seed0", reward_models=models)
+        train_run(job_of(spec, tmp_path / "run" / "seed0", demo_model, problems, reward_models=models))
     assert json.loads((folder / "model.json").read_text())["architecture"] == "LlamaForSequenceClassification"

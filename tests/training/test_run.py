@@ -9,13 +9,12 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from reward_ablation.spec.canonical import canonical
 from reward_ablation.study import syntax_text
 from reward_ablation.study.reward_files import file_digest
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
 
-from .conftest import changed_model, model_of_type, record_files, spec_with
+from .conftest import changed_model, job_of, model_of_type, record_files, spec_with
 
 
 def weights_of(run):
@@ -217,22 +216,17 @@ def test_a_chat_with_a_model_without_a_template_is_told_in_one_line(train):
         train("run", prompt={"chat": True})
 
 
-def test_a_chat_template_without_a_system_turn_is_refused_when_a_run_starts(tmp_path, demo_model, problems):
+def test_a_chat_template_without_a_system_turn_is_refused_when_a_run_starts(train, tmp_path, demo_model):
     """The model may have been fetched before the study got its system text."""
-    from reward_ablation.training.around.run import train_run
-
     model = Path(shutil.copytree(demo_model, tmp_path / "model"))
     (model / "chat_template.jinja").write_text("user: {{ messages[-1].content }}")
     record_files(model)
-    spec = spec_with(prompt={"chat": True, "system": "be brief"})
     with pytest.raises(StudyError, match=r"the chat template drops the system text \(prompt.system\); 'user: "):
-        train_run(canonical(spec), "code", model, problems, tmp_path / "run")
+        train("run", model=model, prompt={"chat": True, "system": "be brief"})
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "gptj"])
-def test_more_tokens_than_a_model_has_positions_are_refused_when_a_run_starts(tmp_path, demo_model, problems, kind):
-    from reward_ablation.training.around.run import train_run
-
+def test_more_tokens_than_a_model_has_positions_are_refused_when_a_run_starts(train, tmp_path, demo_model, kind):
     sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
     sizes |= {"rotary_dim": 2} if kind == "gptj" else {}
     model = model_of_type(kind, demo_model, tmp_path / "model", max_position_embeddings=20, **sizes)
@@ -240,35 +234,30 @@ def test_more_tokens_than_a_model_has_positions_are_refused_when_a_run_starts(tm
         StudyError,
         match=r"^training.max_completion_length: \d+ of \d+ prompts do not fit into the model's context of 20 ",
     ):
-        train_run(canonical(spec_with()), "code", model, problems, tmp_path / "run")
+        train("run", model=model)
 
 
 @pytest.mark.parametrize("disabled", [True, False])
 def test_disable_dropout_switches_off_dropout_that_is_a_function(tmp_path, demo_model, problems, capsys, disabled):
-    from reward_ablation.spec.run import RunSpec
-    from reward_ablation.training.around.checks import check_trainer
-    from reward_ablation.training.around.launch.vllm_server import Engine
     from reward_ablation.training.around.run import build_trainer
 
     model = Path(shutil.copytree(demo_model, tmp_path / "model"))
     config = json.loads((model / "config.json").read_text())
     (model / "config.json").write_text(json.dumps(config | {"attention_dropout": 0.25}))
-    spec = RunSpec.read(spec_with(training={"disable_dropout": disabled}))
-    trainer = build_trainer(spec, model, problems, tmp_path / "work")
-    check_trainer(trainer, "ddp", Engine())
+    spec = spec_with(training={"disable_dropout": disabled})
+    trainer = build_trainer(job_of(spec, tmp_path / "run", model, problems))
     assert ("self_attn has a dropout of 0.25" in capsys.readouterr().out) is not disabled
     rates = {module.attention_dropout for module in trainer.model.modules() if hasattr(module, "attention_dropout")}
     assert rates == {0.0 if disabled else 0.25}
 
 
 def test_training_gives_the_template_the_study_s_date(tmp_path, demo_model, problems):
-    from reward_ablation.spec.run import RunSpec
     from reward_ablation.training.around.run import build_trainer
 
     model = Path(shutil.copytree(demo_model, tmp_path / "model"))
     (model / "chat_template.jinja").write_text("{{ strftime_now('%Y %m') }} {{ messages[-1].content }}")
-    spec = RunSpec.read(spec_with(prompt={"chat": True, "date": "2011-12-13"}))
-    trainer = build_trainer(spec, model, problems, tmp_path / "work")
+    spec = spec_with(prompt={"chat": True, "date": "2011-12-13"})
+    trainer = build_trainer(job_of(spec, tmp_path / "run", model, problems))
     tokens, images, others = trainer._tokenize_prompts(trainer.train_dataset["prompt"][:2])
     expected = [f"2011 12 {chat[-1]['content']}" for chat in trainer.train_dataset["prompt"][:2]]
     assert tokens == trainer.processing_class(expected, add_special_tokens=False)["input_ids"]
@@ -276,12 +265,11 @@ def test_training_gives_the_template_the_study_s_date(tmp_path, demo_model, prob
 
 
 def test_each_run_tells_of_a_chat_that_ends_in_the_end_token(tmp_path, demo_model, problems, capsys):
-    from reward_ablation.spec.run import RunSpec
     from reward_ablation.training.around.run import build_trainer
 
     model = Path(shutil.copytree(demo_model, tmp_path / "model"))
     (model / "chat_template.jinja").write_text("{{ messages[-1].content }}{{ eos_token }}")
-    build_trainer(RunSpec.read(spec_with(prompt={"chat": True})), model, problems, tmp_path / "work")
+    build_trainer(job_of(spec_with(prompt={"chat": True}), tmp_path / "run", model, problems))
     told = capsys.readouterr().out
     assert told.count("warning: the model: the chat template ends the prompt with the end token") == 1
 

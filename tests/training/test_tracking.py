@@ -34,12 +34,15 @@ TRAIN = """
 import json, sys
 from pathlib import Path
 from reward_ablation.training.around.interruption import Stopped
+from reward_ablation.spec.run import RunSpec
+from reward_ablation.training.around.job import TrainingJob
 from reward_ablation.training.around.run import train_run
 from training.interrupting import SignalIn
 spec, model, problems, run, tracking, step = sys.argv[1:]
 callbacks = (SignalIn(int(step)),) if step != "0" else ()
 try:
-    train_run(spec, "code", Path(model), Path(problems), Path(run), callbacks=callbacks, tracking=json.loads(tracking))
+    inputs = (RunSpec.parse(spec), "code", Path(model), Path(problems), Path(run))
+    train_run(TrainingJob(*inputs, tracking=json.loads(tracking)), callbacks)
 except Stopped:
     sys.exit(3)
 """

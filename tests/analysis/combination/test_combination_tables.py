@@ -10,8 +10,8 @@ from reward_ablation.analysis.combination.lag import lag_cosine
 from reward_ablation.analysis.combination.tables import combination_tables
 from reward_ablation.analysis.gradients.replay import read_history
 from reward_ablation.analysis.study_file import read_study
-from reward_ablation.combination.grams import products
 from reward_ablation.combination.methods.upgrad import upgrad
+from reward_ablation.combination.of_run import products
 from reward_ablation.system.errors import StudyError
 
 ARMS = {name: {"a": 1.0, "b": 0.5} for name in ("static", "gradients", "limits")} | {"limits": {"a": 1.0, "b": 0.0}}

@@ -16,7 +16,7 @@ NAN = float("nan")
 @given(seed=st.integers(0, 10**6), gaps=st.sampled_from([0.0, 0.3, 0.9]), group=st.integers(1, 5))
 def test_shares_are_those_of_training(scale_rewards, aggregation, seed, gaps, group):
     torch = pytest.importorskip("torch")
-    from reward_ablation.training.core.advantages import component_shares as in_torch
+    from reward_ablation.training.core.advantages import component_advantages as in_torch
 
     rng = np.random.default_rng(seed)
     scores = rng.choice([0.0, 0.25, 1.0, 3.0], size=(3 * group, 3))

@@ -11,10 +11,15 @@ from reward_ablation.config.grpo_settings import COMPLETION_LENGTH
 from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.spec.run import RunSpec
 from reward_ablation.system.errors import StudyError
+from reward_ablation.training.around.job import TrainingJob
 from reward_ablation.training.around.launch.vllm_server import longest_text
 from reward_ablation.training.core.problems import training_problems
 
 from ..conftest import spec_with
+
+
+def length(spec, model, problems):
+    return longest_text(TrainingJob(spec, "code", model, problems, problems.parent))
 
 
 @pytest.fixture
@@ -29,20 +34,20 @@ def test_the_default_is_trls():
 
 
 def test_the_longest_prompt_and_a_whole_completion_have_room(demo_model, problems, longest):
-    assert longest_text(RunSpec.read(spec_with()), demo_model, problems) == longest + 16
+    assert length(RunSpec.read(spec_with()), demo_model, problems) == longest + 16
     spec = RunSpec.read(spec_with(training={"vllm_max_model_length": 200}))
-    assert longest_text(spec, demo_model, problems) == 200
+    assert length(spec, demo_model, problems) == 200
 
 
 def test_less_room_than_that_is_refused(demo_model, problems, longest, tmp_path):
     spec = RunSpec.read(spec_with(training={"vllm_max_model_length": longest + 15}))
     with pytest.raises(StudyError, match=rf"training\.vllm_max_model_length: {longest + 15}, and the longest"):
-        longest_text(spec, demo_model, problems)
+        length(spec, demo_model, problems)
     small = shutil.copytree(demo_model, tmp_path / "small")
     config = json.loads((small / "config.json").read_text())
     (small / "config.json").write_text(json.dumps({**config, "max_position_embeddings": longest}))
     with pytest.raises(StudyError, match=f"prompts do not fit into the model's context of {longest} tokens"):
-        longest_text(RunSpec.read(spec_with()), small, problems)
+        length(RunSpec.read(spec_with()), small, problems)
 
 
 def test_prompts_that_are_too_long_are_left_out_if_the_study_says_so(demo_model, problems, longest, tmp_path):
@@ -58,7 +63,7 @@ def test_prompts_that_are_too_long_are_left_out_if_the_study_says_so(demo_model,
         problem for problem, length in zip(whole.id, lengths, strict=True) if length < longest
     ]
     assert left == max(length for length in lengths if length < longest)
-    assert longest_text(spec, small, problems) == left + 16
+    assert length(spec, small, problems) == left + 16
     (small / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 17}))
     with pytest.raises(StudyError, match=rf"{len(whole)} of {len(whole)} prompts do not fit .* context of 17 tokens"):
         training_problems(spec, small, tokenizer, problems, 16)

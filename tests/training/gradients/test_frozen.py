@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from trl import GRPOTrainer
 
-from reward_ablation.training.core.gradients.passes import apart
+from reward_ablation.training.core.gradients.passes import scratch_copy
 from reward_ablation.training.core.gradients.step import Completion
 
 from .conftest import COMPLETION, batch_of
@@ -24,14 +24,14 @@ PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.d
 OPAQUE = {"builtins", "weakref", "logging", "threading"}
 
 
-def leaves(value: Any, path: str, seen: set[int]) -> Iterator[tuple[str, Any]]:
+def leaves(value: Any, path: str, seen: dict[int, Any]) -> Iterator[tuple[str, Any]]:
     """Everything that can be reached from a value and compared, by the path to it."""
     if isinstance(value, PLAIN):
         yield path, repr(value)
         return
     if id(value) in seen:
         return
-    seen.add(id(value))
+    seen[id(value)] = value  # kept, because the id of an object that is freed may come again
     if isinstance(value, Tensor):
         yield path, (value.dtype, tuple(value.shape), value.detach().cpu().clone())
         yield from leaves(value.grad, f"{path}.grad", seen) if value.is_leaf else ()
@@ -53,7 +53,7 @@ def leaves(value: Any, path: str, seen: set[int]) -> Iterator[tuple[str, Any]]:
 def state_of(trainer: GRPOTrainer) -> dict[str, Any]:
     """All state of a trainer, of all that it holds, and of the generators of random numbers."""
     generators = {"python": random.getstate(), "numpy": np.random.get_state(), "torch": torch.get_rng_state()}
-    return dict(leaves({"trainer": vars(trainer), "random": generators}, "", set()))
+    return dict(leaves({"trainer": vars(trainer), "random": generators}, "", {}))
 
 
 def changes(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
@@ -81,15 +81,15 @@ def batch_for(pair) -> dict[str, Tensor]:
 def changes_by_asking(trainer: GRPOTrainer, monkeypatch) -> list[list[str]]:
     """What each later call of `_seeds` changes in a trainer."""
     found: list[list[str]] = []
-    seeds = trainer._seeds
+    derive = trainer._loss_derivatives
 
-    def watched(*arguments):
+    def watched(*arguments, **options):
         before = state_of(trainer)
-        result = seeds(*arguments)
+        result = derive(*arguments, **options)
         found.append(changes(before, state_of(trainer)))
         return result
 
-    monkeypatch.setattr(trainer, "_seeds", watched)
+    monkeypatch.setattr(trainer, "_loss_derivatives", watched)
     return found
 
 
@@ -146,7 +146,7 @@ def test_a_stateful_term_of_a_later_trl_is_updated_once(pair, monkeypatch):
 def test_a_copy_shares_what_is_large_and_nothing_that_can_be_changed():
     model = nn.Linear(2, 2)
     thing = SimpleNamespace(model=model, number=1, nested={"a": [1, {2}]}, tensor=torch.ones(2), buffer=[torch.ones(2)])
-    copy = apart(thing)
+    copy = scratch_copy(thing)
     assert copy.model is model
     assert copy.buffer[0] is thing.buffer[0]
     copy.number = 2

@@ -9,7 +9,7 @@ import math
 import pytest
 import torch
 
-from reward_ablation.training.core.advantages import component_shares
+from reward_ablation.training.core.advantages import component_advantages
 
 from .conftest import COMPLETION, batch_of
 from .test_exact import off_policy
@@ -70,7 +70,7 @@ THREES = [
 def test_advantages_and_the_training_gradient(pair, group, by_hand):
     how = ("none" if group == 1 else "group", "sum_then_normalize")
     weights = torch.ones(2, dtype=torch.float64)
-    shares = component_shares(torch.tensor(SCORES, dtype=torch.float64), weights, group, *how)
+    shares = component_advantages(torch.tensor(SCORES, dtype=torch.float64), weights, group, *how)
     assert shares.sum(1).tolist() == pytest.approx(by_hand, abs=1e-9)
 
     # TRL's own default multiplies the KL term by the ratio.

@@ -36,8 +36,7 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
 port = int(option("--port"))
-if "taken" in how and not os.path.exists(how["taken"]):  # by somebody else, who is there before the first start only
-    open(how["taken"], "w").close()
+if "taken" in how:
     ThreadingHTTPServer(("127.0.0.1", port), Handler)
 # An engine in a session of its own, and one that ignores what it is told.
 code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"

@@ -9,7 +9,8 @@ import pytest
 
 from reward_ablation.system.files import sha256, write_json
 from reward_ablation.system.locks import take
-from reward_ablation.training.around.launch.vllm_server import Engine, Server, ServerPlan, last_words
+from reward_ablation.training.around.job import Server
+from reward_ablation.training.around.launch.vllm_server import ServerPlan, last_words
 from stand_in_gpus import Machine
 
 from ..conftest import spec_with
@@ -73,12 +74,11 @@ def test_the_line_that_tells(tmp_path, log, told):
     assert said.endswith(f"; the server's log: {tmp_path / 'vllm.log'}")
 
 
-def test_what_the_command_and_the_supervisor_say_of_the_engine():
-    assert Engine.from_options(environment={}) == Engine(0.3, False)
+def test_the_environment_tells_a_runs_processes_of_their_server():
     server = Server("http://127.0.0.1:5", 6, "own", 7.5, "secret")
-    engine = Engine.from_options(90, True, server.environment())
-    assert engine == Engine(0.9, True, server)
-    assert "secret" not in f"{server} {engine}"
+    assert Server.of_environment(server.environment()) == server
+    assert Server.of_environment({}) is None
+    assert "secret" not in str(server)
 
 
 @pytest.fixture

@@ -5,13 +5,12 @@ from __future__ import annotations
 import copy
 import inspect
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from reward_ablation.combination.interface import CONTEXT, Combined, Method
-from reward_ablation.combination.named import named_components
 from reward_ablation.combination.normalisation import group_size
 from reward_ablation.system.errors import StudyError
 
@@ -214,3 +213,21 @@ def _unfolded(found: Combined, involved: np.ndarray, signs: np.ndarray) -> Combi
         every[involved] = weights
         weights = every * signs
     return found._replace(advantages=advantages, weights=weights)
+
+
+def named_components(parameters: Mapping[str, Any], names: Sequence[str]) -> tuple[str, ...]:
+    """Components whose names are a key or a value of the parameters at any depth, in the order of `names`."""
+    texts = set(_texts(parameters))
+    return tuple(name for name in names if name in texts)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from _texts(key)
+            yield from _texts(each)
+    elif isinstance(value, Sequence):
+        for each in value:
+            yield from _texts(each)

@@ -1,16 +1,18 @@
-"""Find a method's function by its name in the config, and read its arguments."""
+"""Find a method's function by its name in the config, read its arguments, and check the method while planning."""
 
 from __future__ import annotations
 
 import ast
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, wraps
 from pathlib import Path
 from typing import Any
 
-from reward_ablation.combination.call import RESCALE
+import numpy as np
+
+from reward_ablation.combination.call import RESCALE, call_method
 from reward_ablation.combination.interface import CONTEXT, POSITIONAL, Method
 from reward_ablation.rewards.call import described, line_in
 from reward_ablation.rewards.load import function_in_file, searching_imports
@@ -66,6 +68,52 @@ def arguments_of_method(method: str, root: Path = Path()) -> MethodArguments:
         tuple(name for name in parameters if keywords[name] is None),
         arguments.kwarg is not None,
     )
+
+
+def check(
+    method: str,
+    parameters: Mapping[str, Any],
+    names: Sequence[str],
+    weights: Sequence[float],
+    bounds: np.ndarray | None = None,
+    root: Path = Path(),
+) -> None:
+    """Refuse a method or parameters that training would refuse.
+
+    A method of the workflow is called twice with a few made-up completions, the second time with its own state. A
+    user's file is read but not run.
+
+    `method` and `root` are as in `load_method`. `names` and `weights` have one entry for each of the K components.
+    `bounds`, (K, 2), has the lowest and highest score of each; NaN where a bound is not documented. StudyError if the
+    method is unknown or has no such parameters, or if its call fails.
+    """
+    check_names(method, parameters, root)
+    if parameters.get(RESCALE) not in (None, True, False):
+        raise StudyError(f"{RESCALE}: {parameters[RESCALE]!r} is neither true nor false; write one of them")
+    if in_a_file(method):
+        return
+    known = np.full((len(names), 2), np.nan) if bounds is None else np.asarray(bounds, float)
+    low = np.where(np.isfinite(known[:, 0]), known[:, 0], 0.0)
+    high = np.where(np.isfinite(known[:, 1]), known[:, 1], low + 1.0)
+    generator = np.random.default_rng(0)
+    scores = low + (high - low) * generator.random((8, len(names)))
+    state: dict[str, Any] = {}
+    for step in range(2):
+        state = call_method(
+            load_method(method),
+            method,
+            parameters,
+            scores,
+            np.arange(8) // 4,
+            np.asarray(weights, float),
+            state,
+            names=names,
+            gram=np.eye(len(names)) if step else None,
+            step=step,
+            bounds=known,
+            tokens=np.arange(1, 9),
+            learning_rate=1e-6,
+        ).state
 
 
 def check_names(method: str, parameters: Mapping[str, Any], root: Path = Path()) -> None:

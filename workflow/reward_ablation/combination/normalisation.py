@@ -89,8 +89,8 @@ def shares(
 ) -> np.ndarray:
     """Part of each completion's advantage that each component contributes, (N, K), by either of TRL's aggregations.
 
-    The result is that of the trainer's `component_shares`, in double precision. A completion that no weighted component
-    could score has advantage 0.
+    The result is that of the trainer's `component_advantages`, in double precision. A completion that no weighted
+    component could score has advantage 0.
 
     `scores`, (N, K), are NaN where a component gave no score. `sum_then_normalize` takes such a score as 0, and
     `normalize_then_sum` leaves it out of the statistics. The names say whether the weighted sum or the z-scores come

@@ -50,7 +50,8 @@ DECIDING = tuple(
 )
 #: Parent packages of these. They contain no code of their own.
 _PARENTS = {PACKAGE, f"{PACKAGE}.training", f"{PACKAGE}.rewards"}
-#: Modules outside the core that write and read checkpoints. If one of them changes, old checkpoints are not used.
+#: Modules outside the core that write and read checkpoints. If one of them changes, old checkpoints are not used. The
+#: digest of an unfinished run's own code also covers `resumed_state`, which is now a part of `saving_trainer`.
 _CHECKPOINT_MODULES = tuple(
     f"{PACKAGE}.training.around.{name}" for name in ("checkpoints", "parts", "resumed_state", "saving_trainer")
 )

@@ -15,14 +15,14 @@ from reward_ablation.config.trl_settings import check_version
 from reward_ablation.spec.run import RunSpec
 from reward_ablation.study.core_digest import training_digest
 from reward_ablation.study.heartbeat import STARTING, STOPPED, beat
-from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, WORK
+from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK
 from reward_ablation.system.errors import StudyError, one_line_errors
 from reward_ablation.system.exit_status import GOES_ON
 from reward_ablation.system.files import sha256
 from reward_ablation.system.imports import large_imports
 from reward_ablation.system.locks import wait_for
+from reward_ablation.training.around.job import Engine, Server, TrainingJob
 from reward_ablation.training.around.launch.processes import lay_out_processes
-from reward_ablation.training.around.launch.vllm_server import Engine
 from reward_ablation.training.around.launch.worker import (
     is_worker,
     is_zero_worker,
@@ -34,14 +34,14 @@ from reward_ablation.training.around.launch.worker import (
 STARTED = time.perf_counter()
 
 
-def is_finished(arguments: argparse.Namespace, spec: RunSpec) -> bool:
+def is_finished(job: TrainingJob) -> bool:
     """Whether the run's whole result exists. The server of such a run need not be started."""
-    if not (arguments.run_dir / HIDDEN_RECORD).is_file():
+    if not (job.run_dir / HIDDEN_RECORD).is_file():
         return False
     from reward_ablation.training.around.finish import finished  # imports transformers
 
-    inputs = {"model": sha256(arguments.model / "model.json"), "problems": sha256(arguments.problems)}
-    return finished(arguments.run_dir, {"spec": spec.content(), "code": arguments.code, "inputs": inputs})
+    inputs = {"model": sha256(job.model / "model.json"), "problems": sha256(job.problems)}
+    return finished(job.run_dir, {"spec": job.spec.content(), "code": job.code, "inputs": inputs})
 
 
 def main() -> None:
@@ -60,29 +60,40 @@ def main() -> None:
     )
     parser.add_argument("--tracking", default={}, type=json.loads, help="JSON: settings of experiment trackers")
     arguments = parser.parse_args()
-    spec = RunSpec.parse(arguments.spec)
-    engine = Engine.from_options(arguments.vllm_memory_percent, bool(arguments.vllm_sleep))
-    status = train(arguments, spec, engine)
+    server = Server.of_environment()
+    job = TrainingJob(
+        RunSpec.parse(arguments.spec),
+        arguments.code,
+        arguments.model,
+        arguments.problems,
+        arguments.run_dir,
+        Engine(arguments.vllm_memory_percent / 100, bool(arguments.vllm_sleep), server),
+        arguments.tracking,
+        {name: Path(folder) for name, folder in arguments.reward_models.items()},
+        arguments.parameters,
+        server.started if server else STARTED,
+    )
+    status = train(job, arguments.nodes)
     if is_zero_worker():
         leave(status)
     sys.exit(status)
 
 
-def train(arguments: argparse.Namespace, spec: RunSpec, engine: Engine) -> int:
+def train(job: TrainingJob, nodes: int) -> int:
     """Train the run, or start the processes that train it; return the exit status."""
     refuse_other_launchers()
     check_version()
     # The processes of one run share the run's lock. Other runs cannot take it.
-    with wait_for(arguments.run_dir / LOCK, "train", shared=is_worker()) as lock:
-        if training_digest(spec.functions) != arguments.code:
+    with wait_for(job.run_dir / LOCK, "train", shared=is_worker()) as lock:
+        if training_digest(job.spec.functions) != job.code:
             raise StudyError("the training code has changed since the workflow was started; start it again")
-        if spec.has_server and not is_worker() and is_finished(arguments, spec):
-            print(f"train: {arguments.run_dir} is trained already; to train it again, delete the folder", flush=True)
+        if job.spec.has_server and not is_worker() and is_finished(job):
+            print(f"train: {job.run_dir} is trained already; to train it again, delete the folder", flush=True)
             return 0
         if not is_worker():
-            beat(arguments.run_dir / WORK, STARTING)
-        lay_out_processes(spec, arguments.nodes, [lock], arguments.model, arguments.problems, arguments.run_dir, engine)
-        if is_zero_worker() and spec.gpus == 0:
+            beat(job.work, STARTING)
+        lay_out_processes(job, nodes, [lock])
+        if is_zero_worker() and job.spec.gpus == 0:
             need_no_compiler()
 
         with large_imports():  # only now, because laying out processes may replace this one
@@ -90,20 +101,9 @@ def train(arguments: argparse.Namespace, spec: RunSpec, engine: Engine) -> int:
             from reward_ablation.training.around.run import train_run
 
         try:
-            train_run(
-                arguments.spec,
-                arguments.code,
-                arguments.model,
-                arguments.problems,
-                arguments.run_dir,
-                started=engine.server.started if engine.server else STARTED,
-                engine=engine,
-                tracking=arguments.tracking,
-                reward_models={name: Path(folder) for name, folder in arguments.reward_models.items()},
-                parameters=arguments.parameters,
-            )
+            train_run(job)
         except Stopped as stopped:
-            beat(arguments.run_dir / WORK, STOPPED, step=stopped.step, why=stopped.reason)
+            beat(job.work, STOPPED, step=stopped.step, why=stopped.reason)
             print(f"train: {stopped}", flush=True)
             return GOES_ON
     return 0

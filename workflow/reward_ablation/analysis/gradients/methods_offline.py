@@ -24,10 +24,9 @@ from reward_ablation.analysis.gradients.replay import History, MethodSettings, R
 from reward_ablation.analysis.gradients.seed_intervals import Estimates, means_over_steps_and_seeds, over_seeds
 from reward_ablation.analysis.gradients.similarity_by_arm import ratios
 from reward_ablation.analysis.gradients.what_if import MeasuredRun
-from reward_ablation.combination.apply import check
-from reward_ablation.combination.grams import SOURCES, Source
-from reward_ablation.combination.load import arguments_of_method, method_names
-from reward_ablation.combination.named import named_components
+from reward_ablation.combination.call import named_components
+from reward_ablation.combination.load import arguments_of_method, check, method_names
+from reward_ablation.combination.of_run import SOURCES, Source
 from reward_ablation.config.sections.combine import DEFAULT_GRAM
 from reward_ablation.study.reward_import import range_of
 from reward_ablation.system.errors import StudyError

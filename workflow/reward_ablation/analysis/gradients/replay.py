@@ -17,9 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from reward_ablation.analysis.gradients.what_if import read_rollouts
-from reward_ablation.combination.grams import Source
 from reward_ablation.combination.load import load_method
-from reward_ablation.combination.of_run import CombinationOfRun
+from reward_ablation.combination.of_run import CombinationOfRun, Source
 from reward_ablation.config.batch_sizes import BatchSizes
 from reward_ablation.config.sections.combine import AGGREGATION
 from reward_ablation.gram.similarity import ALL_LAYERS
@@ -160,7 +159,7 @@ def replay(history: History, asked: MethodSettings, root: Path = Path()) -> Repl
         if step in history.scores:
             scores, shares = history.scores[step], np.zeros(history.scores[step].shape)
             context = history.groups[step], history.tokens[step], step - 1, rate
-            shares[:, places] = combination.shares(scores[:, places], *context)
+            shares[:, places] = combination.component_advantages(scores[:, places], *context)
             weights = np.full(len(history.components), np.nan)
             weights[places] = combination.table(step)["weight"].to_pandas()
             replayed.shares[step], replayed.weights[step] = shares, weights

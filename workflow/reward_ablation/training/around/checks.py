@@ -16,8 +16,8 @@ from reward_ablation.spec.parts import ComponentSpec
 from reward_ablation.study.reward_files import is_code_of
 from reward_ablation.study.specs_of_config import contents_without_models
 from reward_ablation.system.errors import StudyError
-from reward_ablation.training.around.launch.vllm_server import Engine
-from reward_ablation.training.core.dropout import find_dropout
+from reward_ablation.training.around.job import Engine
+from reward_ablation.training.core.model import find_dropout
 from reward_ablation.training.core.trainer import AblationTrainer
 
 

@@ -43,7 +43,7 @@ from reward_ablation.system.strict_text import load_json
 from reward_ablation.training.around.attempts import ended_attempts
 from reward_ablation.training.around.checkpoints import last_good, read_json
 from reward_ablation.training.around.parts import WHOLE_GRADIENTS, join_large_parts, join_parts, kept_models
-from reward_ablation.training.core.combination import WEIGHTS
+from reward_ablation.training.core.interfaces import WEIGHTS
 from reward_ablation.training.core.rollouts import EXTRA, rollout_schema
 
 #: Folder with the final model and the trainer's state, sealed like a checkpoint. Training ends with it.

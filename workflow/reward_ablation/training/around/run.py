@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,7 @@ from reward_ablation.rewards.request_records import asking
 from reward_ablation.spec.run import RunSpec
 from reward_ablation.study.core_digest import command_modules
 from reward_ablation.study.heartbeat import beat
-from reward_ablation.study.run_folder import REQUESTS, WORK, answers_of_judges
+from reward_ablation.study.run_folder import REQUESTS, answers_of_judges
 from reward_ablation.system.errors import PassingError, StudyError, storage_errors
 from reward_ablation.system.files import sha256, write_json
 from reward_ablation.training.around.attempts import Attempt
@@ -36,22 +35,16 @@ from reward_ablation.training.around.checks import check_problems, check_process
 from reward_ablation.training.around.divergence import StopAtDivergence, recorded_divergence
 from reward_ablation.training.around.finish import clear_outputs, finish_run, finished, trained
 from reward_ablation.training.around.interruption import Interruption, Stopped
+from reward_ablation.training.around.job import TrainingJob
 from reward_ablation.training.around.launch.key import client_with
-from reward_ablation.training.around.launch.vllm_server import Engine, longest_text
+from reward_ablation.training.around.launch.vllm_server import longest_text
 from reward_ablation.training.around.parts import PartWriter
 from reward_ablation.training.around.progress import ProgressCallback
-from reward_ablation.training.around.resumed_state import load_state
 from reward_ablation.training.around.saving_trainer import SavingTrainer
 from reward_ablation.training.around.tracking import prepare_wandb, tracker_settings
 from reward_ablation.training.core import build as core
 from reward_ablation.training.core.settings import halved
 
-#: Reward models on the CPU, from the folders that the components name, where no folders of fetched models are given.
-NO_REWARD_MODELS = RewardModels({}, "cpu")
-#: How vLLM runs without a server.
-OWN_ENGINE = Engine()
-#: Parameters outside the spec, where the spec has all parameters of the components.
-NO_PARAMETERS: Mapping[str, dict[str, Any]] = {}
 #: File in the work folder that says how often the micro batch is halved. Written when a GPU runs out of memory.
 MICRO_BATCH = "micro_batch.json"
 
@@ -65,113 +58,70 @@ class Start:
     checkpoint: Path | None = None  # where to train on from; None: from the beginning
 
 
-def train_run(
-    spec: str,
-    code: str,
-    model: Path,
-    problems: Path,
-    run_dir: Path,
-    started: float | None = None,
-    callbacks: tuple[TrainerCallback, ...] = (),
-    engine: Engine = OWN_ENGINE,
-    tracking: dict[str, Any] | None = None,
-    reward_models: Mapping[str, Path] | None = None,
-    parameters: Mapping[str, dict[str, Any]] | None = None,
-) -> None:
+def train_run(job: TrainingJob, callbacks: Sequence[TrainerCallback] = ()) -> None:
     """Train one run, or resume it where an attempt of the same spec and code was interrupted.
 
-    `spec` is canonical JSON of everything that decides the run, including its seed, and `code` the digest of the
-    training code. `problems` is the prepared training set. `run_dir` gets rollouts.parquet, gradients.parquet,
-    metrics.parquet, model/, models that are kept during training as model-stepN/ and, written last, run.json.
-
-    `started` is `time.perf_counter()` at the start of the process, for the record of its wall time. `engine` says how
-    vLLM runs beside the training, if the spec has vLLM. `tracking` has TRL's settings of experiment trackers by name,
-    and `group`. It is empty or None without a tracker. `reward_models` has the folder of each fetched reward model, by
-    the name that the components use for it. `parameters` are those that are not part of the spec, such as the path of a
-    file, by component.
+    `run_dir` gets rollouts.parquet, gradients.parquet, metrics.parquet, model/, models that are kept during training as
+    model-stepN/ and, written last, run.json.
 
     Raises Stopped if a signal or the end of the Slurm job stopped the run after it saved a checkpoint, or if a GPU ran
     out of memory. Raises PassingError if the run needs a GPU and this machine shows none, and StudyError if the run
     cannot be trained as its spec says.
     """
-    started = time.perf_counter() if started is None else started
-    os.environ.setdefault("TENSORBOARD_LOGGING_DIR", str(run_dir / "tensorboard"))
-    parsed = RunSpec.parse(spec)
-    if parsed.gpus and gpu_kind() is None:
+    os.environ.setdefault("TENSORBOARD_LOGGING_DIR", str(job.run_dir / "tensorboard"))
+    if job.spec.gpus and gpu_kind() is None:
         raise PassingError("launch.gpus: this machine shows no GPU; set launch.gpus: 0 to train on the CPU")
-    process = PartialState(cpu=parsed.gpus == 0)
-    check_processes(process.num_processes, parsed.process_count)
-    rewards = RewardModels(reward_models or {}, str(process.device))
-    with storage_errors(run_dir):
-        start = (
-            prepare(run_dir, parsed, code, model, problems, rewards.folders.values())
-            if process.is_main_process
-            else Start()
-        )
+    process = PartialState(cpu=job.spec.gpus == 0)
+    check_processes(process.num_processes, job.spec.process_count)
+    with storage_errors(job.run_dir):
+        start = prepare(job) if process.is_main_process else Start()
         start = broadcast_object_list([start])[0]
         if start.finished:
             return
         if not start.trained:
-            around = (callbacks, engine, tracking or {}, parameters or {}, rewards)
-            train(parsed, model, problems, run_dir, start.checkpoint, started, *around)
+            train(job, start.checkpoint, callbacks)
         if process.is_main_process:
-            beat(run_dir / WORK, "writing the results")
-            finish_run(run_dir)
+            beat(job.work, "writing the results")
+            finish_run(job.run_dir)
     process.wait_for_everyone()
 
 
-def prepare(
-    run_dir: Path, spec: RunSpec, code: str, model: Path, problems: Path, reward_models: Iterable[Path] = ()
-) -> Start:
+def prepare(job: TrainingJob) -> Start:
     """Find out what earlier attempts have left, and prepare the run's folder for this attempt."""
-    verify_problems(problems)
-    inputs = {"model": sha256(model / "model.json"), "problems": sha256(problems)}
-    owner = {"spec": spec.content(), "code": code, "inputs": inputs}
-    if finished(run_dir, owner):
-        print(f"train: {run_dir} is trained already; to train it again, delete the folder", flush=True)
+    verify_problems(job.problems)
+    inputs = {"model": sha256(job.model / "model.json"), "problems": sha256(job.problems)}
+    owner = {"spec": job.spec.content(), "code": job.code, "inputs": inputs}
+    if finished(job.run_dir, owner):
+        print(f"train: {job.run_dir} is trained already; to train it again, delete the folder", flush=True)
         return Start(finished=True)
-    work = run_dir / WORK
-    for folder in (model, *reward_models):
+    for folder in (job.model, *job.reward_models.values()):
         verify_model(folder)
-    claim(work, owner, command_modules(spec.functions))
-    clear_outputs(run_dir)
-    if trained(work):
+    claim(job.work, owner, command_modules(job.spec.functions))
+    clear_outputs(job.run_dir)
+    if trained(job.work):
         return Start(trained=True)
-    return Start(checkpoint=resume_point(work))
+    return Start(checkpoint=resume_point(job.work))
 
 
-def train(
-    spec: RunSpec,
-    model: Path,
-    problems: Path,
-    run_dir: Path,
-    checkpoint: Path | None,
-    started: float,
-    callbacks: tuple[TrainerCallback, ...],
-    engine: Engine,
-    tracking: dict[str, Any],
-    parameters: Mapping[str, dict[str, Any]],
-    reward_models: RewardModels,
-) -> None:
+def train(job: TrainingJob, checkpoint: Path | None, callbacks: Sequence[TrainerCallback]) -> None:
     """Train to the last step and save the final model; see `train_run`."""
-    work = run_dir / WORK
+    spec, work = job.spec, job.work
     interruption = Interruption()
     with interruption.watching():
-        attempt = Attempt(work, step_of(checkpoint), started, spec)
+        attempt = Attempt(work, step_of(checkpoint), job.started, spec)
         times = halvings(work)
         if PartialState().is_main_process:
             beat(work, "loading the model")
-            if line := ignored_settings(model):
+            if line := ignored_settings(job.model):
                 print(f"train: {line}", flush=True)
-            prepare_wandb(tracking, run_dir)
-        how = (tracker_settings(tracking), engine, parameters, reward_models)
-        trainer = build_trainer(spec, model, problems, work, *how)
+            prepare_wandb(job.tracking, job.run_dir)
+        trainer = build_trainer(job)
         for callback in (StopAtDivergence(), KeepModels(trainer, spec.keep_models), attempt, interruption, *callbacks):
             trainer.add_callback(callback)
         if checkpoint:
-            load_state(trainer, checkpoint)
+            trainer.load_state(checkpoint)
         try:
-            with asking(answers_of_judges(run_dir), work / REQUESTS), recorded_divergence(trainer, run_dir):
+            with asking(answers_of_judges(job.run_dir), work / REQUESTS), recorded_divergence(trainer, job.run_dir):
                 trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         except torch.OutOfMemoryError as error:
             if trainer.accelerator.is_main_process:
@@ -250,47 +200,36 @@ def combination_of(spec: RunSpec) -> CombinationOfRun | None:
     return CombinationOfRun(load_method(spec.combine.method, Path.cwd()), spec.combine, taking_part)
 
 
-def build_trainer(
-    spec: RunSpec,
-    model: Path,
-    problems: Path,
-    work: Path,
-    trackers: dict[str, Any] | None = None,
-    engine: Engine = OWN_ENGINE,
-    parameters: Mapping[str, dict[str, Any]] = NO_PARAMETERS,
-    reward_models: RewardModels = NO_REWARD_MODELS,
-) -> SavingTrainer:
+def build_trainer(job: TrainingJob) -> SavingTrainer:
     """The trainer of one run, ready to train.
 
-    `problems` is the prepared training set, and `work` the folder for checkpoints and parts. `trackers` are TRL's
-    settings of experiment trackers. `engine` says how vLLM runs beside the training, if the spec has vLLM. `parameters`
-    are those that are not part of the spec, by component. `reward_models` are the models of components that score by
-    one. Raises StudyError if the trainer would not train as the run's spec says.
+    Raises StudyError if the trainer would not train as the run's spec says.
     """
+    spec, engine = job.spec, job.engine
     components = {}
-    further = further_columns_of(problems)
+    further = further_columns_of(job.problems)
     for name, component in spec.components.items():
-        values = {**component.parameters, **parameters.get(name, {})}
+        values = {**component.parameters, **job.parameters.get(name, {})}
         components[name] = load_component(component.function, values, Path.cwd(), name, further=further)
         check_unchanged(component, values)
-    reward_models.load(spec.components, parameters)
-    written = (model, "the model", spec.prompt, spec.training.get("chat_template_kwargs") or {})
+    RewardModels(job.reward_models, str(PartialState().device)).load(spec.components, job.parameters)
+    written = (job.model, "the model", spec.prompt, spec.training.get("chat_template_kwargs") or {})
     check_prompt(*written)
     if PartialState().is_main_process:
         tell_end_tokens(*written)
-    surroundings = {"save_total_limit": KEPT_CHECKPOINTS, **(trackers or {})}
+    surroundings: dict[str, Any] = {"save_total_limit": KEPT_CHECKPOINTS, **tracker_settings(job.tracking)}
     if spec.vllm:
         surroundings |= engine.settings(spec.vllm.mode)
         if not spec.has_server:  # a server got this option when it was started
-            surroundings["vllm_max_model_length"] = longest_text(spec, model, problems)
-    config = core.build_config(spec, work, surroundings, halvings(work))
-    sink = PartWriter(work / "parts", config.process_index)
-    progress = ProgressCallback(list(components), work)
+            surroundings["vllm_max_model_length"] = longest_text(job)
+    config = core.build_config(spec, job.work, surroundings, halvings(job.work))
+    sink = PartWriter(job.work / "parts", config.process_index)
+    progress = ProgressCallback(list(components), job.work)
     with client_with(engine.server.key if engine.server else None):
         trainer = core.build_trainer(
-            SavingTrainer, spec, components, model, problems, config, sink, [progress], combination_of(spec)
+            SavingTrainer, spec, components, job.model, job.problems, config, sink, [progress], combination_of(spec)
         )
     check_trainer(trainer, spec.strategy, engine)
     dataset: Any = trainer.train_dataset
-    check_problems(config, len(dataset), problems)
+    check_problems(config, len(dataset), job.problems)
     return trainer

@@ -1,14 +1,19 @@
 """The run's trainer, extended by checkpoints, resumption from a checkpoint, and the final model.
 
-This module overrides private parts of TRL; `tests/training/test_trl.py` pins them.
+TRL does not save the rollouts for later steps: it generates for `steps_per_generation * num_iterations` micro batches
+at once, and a run may stop between them. TRL also draws the order of the data anew in each epoch, and a resumed TRL
+would begin with the first epoch's order. This module overrides, reads and sets private parts of TRL;
+`tests/training/test_trl.py` pins them.
 """
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
 import torch
+from trl.trainer.utils import split_tensor_dict
 
 from reward_ablation.models.generation_config import make_saveable
 from reward_ablation.study.run_folder import KEPT_MODEL
@@ -17,7 +22,7 @@ from reward_ablation.training.around.checkpoints import drop_old, seal
 from reward_ablation.training.around.finish import FINAL, STATE
 from reward_ablation.training.around.gap_watch import GapWatch
 from reward_ablation.training.around.parts import PartWriter
-from reward_ablation.training.around.resumed_state import save_state
+from reward_ablation.training.core.gradients.step import Completion
 from reward_ablation.training.core.trainer import AblationTrainer
 
 # Several processes on CPUs have the devices cpu:0, cpu:1, ... To these, transformers restores the optimiser's state.
@@ -80,11 +85,52 @@ class SavingTrainer(AblationTrainer):
         self.args.save_total_limit = limit
         work = Path(self.args.output_dir)
         checkpoint = work / f"checkpoint-{self.state.global_step}"
-        save_state(self, checkpoint)
+        self._save_state(checkpoint)
         self.accelerator.wait_for_everyone()
         if self.accelerator.is_main_process:
             seal(checkpoint, self.state.global_step, self.sink.folder, self._sealed)
             drop_old(work, limit)
+
+    def _save_state(self, folder: Path) -> None:
+        """Save the state that this process needs to resume, and that TRL does not save, into a checkpoint's folder."""
+        args: Any = self.args
+        batch = joined_batches(self._buffered_inputs) if self._rollouts_are_left() else None
+        rows = [] if batch is None else batch["row"].tolist()
+        state = {
+            "micro_batches": self._step,
+            "micro_batch": args.per_device_train_batch_size,
+            "generated": self.batches,
+            "epochs": int(self.state.epoch),
+            "batch": batch,
+            "completions": {row: astuple(self._completions[row]) for row in rows},
+            "combination": self.combination.state if self.combination else None,
+            "reference": self.ref_model.state_dict() if args.sync_ref_model else None,
+        }
+        torch.save(state, self._state_file(folder))
+
+    def load_state(self, folder: Path) -> None:
+        """Restore this process's state from a checkpoint's folder, in a trainer that has not trained yet."""
+        args: Any = self.args
+        state: dict[str, Any] = torch.load(self._state_file(folder), map_location=self.accelerator.device)
+        # If the micro batch has been halved since, the same steps are twice as many micro batches.
+        self._step = state["micro_batches"] * state["micro_batch"] // args.per_device_train_batch_size
+        self.batches = state["generated"]
+        self.epochs = state["epochs"]
+        if state["batch"] is not None:
+            self._buffered_inputs = split_tensor_dict(state["batch"], args.steps_per_generation)  # type: ignore[assignment]
+            self._completions = {row: Completion(*fields) for row, fields in state["completions"].items()}
+        if self.combination:
+            self.combination.state = state["combination"]
+        if state["reference"] is not None:
+            self.ref_model.load_state_dict(state["reference"])
+
+    def _rollouts_are_left(self) -> bool:
+        """Whether the next micro batch trains on rollouts that are already generated."""
+        args: Any = self.args
+        return self._step % (args.steps_per_generation * self.num_iterations) != 0
+
+    def _state_file(self, folder: Path) -> Path:
+        return folder / f"resumed_state_{self.accelerator.process_index}.pt"
 
     def create_model_card(self, *arguments, **keywords):
         """Write no model card. TRL would write one beside the checkpoints, to be removed with the work folder."""
@@ -112,3 +158,11 @@ class SavingTrainer(AblationTrainer):
         """Write all rows so far, and wait for whole gradients that are still being written."""
         self.sink.flush()
         self.sink.wait()
+
+
+def joined_batches(batches: list[dict[str, Any]]) -> dict[str, Any]:
+    """Join batches with the same columns. A column that is a single number stays that number."""
+    return {
+        name: first if first is None or first.ndim == 0 else torch.cat([batch[name] for batch in batches])
+        for name, first in batches[0].items()
+    }

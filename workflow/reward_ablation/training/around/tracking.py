@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from reward_ablation.system.files import atomic_path
 WANDB_ID = "wandb_id"
 
 
-def tracker_settings(tracking: dict[str, Any]) -> dict[str, Any]:
+def tracker_settings(tracking: Mapping[str, Any]) -> dict[str, Any]:
     """TRL's settings of the trackers, from the command's option `--tracking`; empty where there is no tracker.
 
     If the user has set WANDB_NAME, it becomes the run's name. Otherwise TRL's own name would take precedence.
@@ -26,7 +26,9 @@ def tracker_settings(tracking: dict[str, Any]) -> dict[str, Any]:
     return settings
 
 
-def prepare_wandb(tracking: dict[str, Any], run_dir: Path, environment: MutableMapping[str, str] = os.environ) -> None:
+def prepare_wandb(
+    tracking: Mapping[str, Any], run_dir: Path, environment: MutableMapping[str, str] = os.environ
+) -> None:
     """Set W&B's environment variables, such as the id of its run and the folder of its files.
 
     Variables that the user has set stay. Only the first process of a run logs. It calls this function once the work

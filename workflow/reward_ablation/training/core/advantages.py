@@ -26,7 +26,7 @@ def beyond_range(scores: Tensor, size: int) -> tuple[int, int] | None:
     return (int(beyond[0, 0]) * size, int(beyond[0, 1])) if len(beyond) else None
 
 
-def component_shares(
+def component_advantages(
     scores: Tensor, weights: Tensor, num_generations: int, scale_rewards: str, aggregation: str
 ) -> Tensor:
     """Part of each completion's advantage that each component contributes, (N, K).
@@ -37,20 +37,18 @@ def component_shares(
     setting of this name. `aggregation` is TRL's `multi_objective_aggregation`: "sum_then_normalize" is GRPO (arXiv
     2402.03300), and "normalize_then_sum" is GDPO (arXiv 2601.05242).
 
-    Each row sums to TRL's advantage or, in groups of one, to the weighted score. A component of weight 0 has share 0
-    and changes no other share, bit for bit. A completion without a score of any weighted component has shares 0.
+    Each row sums to TRL's advantage or, in groups of one, to the weighted score. A component of weight 0 has part 0
+    and changes no other part, bit for bit. A completion without a score of any weighted component has parts 0.
     """
     weighted = weights != 0
-    shares = torch.zeros_like(scores)
-    shares[:, weighted] = _weighted_shares(
+    parts = torch.zeros_like(scores)
+    parts[:, weighted] = _of_weighted(
         scores[:, weighted], weights[weighted], num_generations, scale_rewards, aggregation
     )
-    return shares
+    return parts
 
 
-def _weighted_shares(
-    scores: Tensor, weights: Tensor, num_generations: int, scale_rewards: str, aggregation: str
-) -> Tensor:
+def _of_weighted(scores: Tensor, weights: Tensor, num_generations: int, scale_rewards: str, aggregation: str) -> Tensor:
     if num_generations == 1:
         return torch.nan_to_num(scores * weights, nan=0.0)
     unscorable = torch.isnan(scores).all(dim=1)
@@ -74,13 +72,13 @@ def _weighted_shares(
 def alone_advantages(scores: Tensor, num_generations: int, scale_rewards: str, aggregation: str) -> Tensor:
     """Advantages that each component would give if it were the only component, at weight 1.
 
-    Parameters and shapes are those of `component_shares`. Ablated components have such advantages, too. A group of two
-    or more completions with equal scores has advantages of 0 here. TRL would divide rounding errors by a deviation of
-    nearly 0: the result is small, and its direction means nothing.
+    Parameters and shapes are those of `component_advantages`. Ablated components have such advantages, too. A group of
+    two or more completions with equal scores has advantages of 0 here. TRL would divide rounding errors by a deviation
+    of nearly 0: the result is small, and its direction means nothing.
     """
     one = torch.ones(1, dtype=scores.dtype, device=scores.device)
     how = num_generations, scale_rewards, aggregation
-    alone = torch.cat([component_shares(scores[:, [k]], one, *how) for k in range(scores.shape[1])], dim=1)
+    alone = torch.cat([component_advantages(scores[:, [k]], one, *how) for k in range(scores.shape[1])], dim=1)
     if num_generations == 1:
         return alone
     groups = scores.view(-1, num_generations, scores.shape[1])

@@ -16,13 +16,11 @@ from reward_ablation.rewards.columns import json_columns, with_values
 from reward_ablation.rewards.groups import OF_GROUPS
 from reward_ablation.rewards.scoring import RewardFunction
 from reward_ablation.sampling.tokenizer import load_tokenizer
-from reward_ablation.training.core.combination import Combination
-from reward_ablation.training.core.dropout import functional_dropout
-from reward_ablation.training.core.positions import number_from_mask
+from reward_ablation.training.core.interfaces import Combination, Sink
+from reward_ablation.training.core.model import functional_dropout, number_from_mask
 from reward_ablation.training.core.problems import training_problems
 from reward_ablation.training.core.settings import grpo_config, halved, lora_config
 from reward_ablation.training.core.trainer import AblationTrainer
-from reward_ablation.training.core.watched_trainer import Sink
 from reward_ablation.training.core.whole_groups import WholeGroups, cuts_groups
 
 if TYPE_CHECKING:

@@ -38,8 +38,8 @@ def training_problems(
         )
         described = describe_too_long(tokens, left_out, context, completion)
         raise StudyError(f"training.max_completion_length: {described}; {remedy}")
-    kept = [place for place in range(len(rows)) if place not in left_out]
+    kept = [number for number in range(len(rows)) if number not in left_out]
     return (
-        [{"prompt": prompts[place], "problem_id": rows[place].pop("id"), **rows[place]} for place in kept],
-        max(len(tokens[place]) for place in kept),
+        [{"prompt": prompts[number], "problem_id": rows[number].pop("id"), **rows[number]} for number in kept],
+        max(len(tokens[number]) for number in kept),
     )

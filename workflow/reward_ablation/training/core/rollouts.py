@@ -18,7 +18,7 @@ EXTRA = pa.field("extra", pa.string())
 
 
 def rollout_schema(components: list[str]) -> pa.Schema:
-    """Columns of the rollout log, with one raw score and one share of the advantage per component.
+    """Columns of the rollout log, with one raw score and one part of the advantage per component.
 
     An advantage that acts on some tokens only is logged as its mean over all tokens of the completion. The columns of
     `sampling_gap` are null where transformers generates.
@@ -43,12 +43,12 @@ def rollout_schema(components: list[str]) -> pa.Schema:
 
 
 def rollout_table(
-    columns: dict[str, Any], scores: dict[str, list[float]], shares: dict[str, list[float]], weights: dict[str, float]
+    columns: dict[str, Any], scores: dict[str, list[float]], parts: dict[str, list[float]], weights: dict[str, float]
 ) -> pa.Table:
     """One row per completion. A score is null where the component gave none.
 
     `columns` are all columns that are not derived from other columns and belong to no component. The columns of
-    `sampling_gap` may be missing, and so may `EXTRA`. `scores` are raw, and `shares` are parts of the advantage, both
+    `sampling_gap` may be missing, and so may `EXTRA`. `scores` are raw, and `parts` are parts of the advantage, both
     by component, as are the weights. `total` is null where no component with a weight gave a score.
     """
     none = [None] * len(columns["completion"])
@@ -58,7 +58,7 @@ def rollout_table(
         **{name: _known(columns[name]) if name in columns else none for name in ("sampling_gap", "sampling_corrected")},
         "total": [_total(own, [weights[name] for name in scores]) for own in zip(*scores.values(), strict=True)],
         **{f"score_{name}": _known(of_component) for name, of_component in scores.items()},
-        **{f"advantage_{name}": of_component for name, of_component in shares.items()},
+        **{f"advantage_{name}": of_component for name, of_component in parts.items()},
     }
     schema = rollout_schema(list(scores))
     return pa.table(rows, schema=schema.append(EXTRA) if EXTRA.name in rows else schema)
@@ -69,8 +69,8 @@ def extra_column(logged: Mapping[str, Mapping[str, list]], completions: int) -> 
     if not any(logged.values()):
         return {}
     rows = [
-        {name: {column: values[place] for column, values in of.items()} for name, of in logged.items() if of}
-        for place in range(completions)
+        {name: {column: values[row] for column, values in of.items()} for name, of in logged.items() if of}
+        for row in range(completions)
     ]
     return {EXTRA.name: [json.dumps(row, sort_keys=True) for row in rows]}
 

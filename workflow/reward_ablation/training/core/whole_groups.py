@@ -56,14 +56,14 @@ class WholeGroups:
         def call(completions: list, **given: Any) -> list:
             columns = self._exchanged(completions, given)
             rank, rows = PartialState().process_index, len(completions)
-            first, last = (-(-rows * place // self.group_size) * self.group_size for place in (rank, rank + 1))
+            first, last = (-(-rows * process // self.group_size) * self.group_size for process in (rank, rank + 1))
             own = {name: column[first:last] for name, column in columns.items()}
             own |= {name: given[name] for name in _OF_PROCESS if name in given}
             mine = _score(function, own) if last > first else _Scored()
             scored: list[_Scored] = gather_object([mine])
-            for process, each in enumerate(scored):
+            for number, each in enumerate(scored):
                 if each.error is not None:  # the process that failed raises its own, which has a traceback
-                    raise (mine.error if process == rank and mine.error else each.error)
+                    raise (mine.error if number == rank and mine.error else each.error)
             here = slice(rank * rows, (rank + 1) * rows)
             for column in dict.fromkeys(name for each in scored for name in each.extra):
                 parts = (each.extra.get(column, [None] * len(each.scores)) for each in scored)

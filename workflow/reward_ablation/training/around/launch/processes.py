@@ -13,20 +13,17 @@ from pathlib import Path
 
 from reward_ablation.config.sections.launch import DDP
 from reward_ablation.data.prepared import verify_problems
-from reward_ablation.spec.run import Layout, RunSpec
+from reward_ablation.spec.run import Layout
 from reward_ablation.study.heartbeat import beat
-from reward_ablation.study.run_folder import VLLM_LOG, WORK
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.gpus import claim_gpus
 from reward_ablation.system.locks import Lock
-from reward_ablation.training.around.launch.beside_server import train_beside_server
-from reward_ablation.training.around.launch.vllm_server import Engine, ServerPlan, free_port, longest_text
+from reward_ablation.training.around.job import TrainingJob
+from reward_ablation.training.around.launch.vllm_server import ServerPlan, free_port, train_beside_server
 from reward_ablation.training.around.launch.worker import ERROR_STAYS, is_worker
 
 
-def lay_out_processes(
-    spec: RunSpec, nodes: int, locks: list[Lock], model: Path, problems: Path, run_dir: Path, engine: Engine
-) -> None:
+def lay_out_processes(job: TrainingJob, nodes: int, locks: list[Lock]) -> None:
     """Start the processes that a run's spec asks for.
 
     This function returns only in a process that has to train: the run's only process, or one of its workers. If the run
@@ -38,10 +35,10 @@ def lay_out_processes(
     them. The locks on the run and on its GPUs are held until all processes of the run have
     ended.
 
-    `locks` are locks on the run, and `problems` is the prepared training set. `engine` says how vLLM runs beside the
-    training, if the spec has vLLM. Raises StudyError if this process is not in such a batch script, the Slurm job has
+    `locks` are locks on the run. Raises StudyError if this process is not in such a batch script, the Slurm job has
     fewer nodes, a package is not installed, or the server does not start or ends too early.
     """
+    spec = job.spec
     check_installed(spec)
     serves = spec.has_server and not is_worker()
     # On several nodes, Slurm has allocated the GPUs, and no locks are needed.
@@ -56,11 +53,12 @@ def lay_out_processes(
         lock.share()  # with the processes that this process starts
     if nodes > 1:
         more = ["--nodes", str(nodes), "--port", str(free_port())]
-        sys.exit(_end_with([*srun_command(nodes), *training_command(spec, *more)], run_dir))
+        sys.exit(_end_with([*srun_command(nodes), *training_command(spec, *more)], job.run_dir))
     if serves:
         keep = [lock.descriptor for lock in locks if lock.descriptor is not None]
-        plan = server_plan(spec, model, problems, run_dir, engine)
-        beat(run_dir / WORK, "starting the vLLM server")
+        verify_problems(job.problems)
+        plan = ServerPlan.of(job)
+        beat(job.work, "starting the vLLM server")
         sys.exit(train_beside_server(plan, training_command(spec), os.environ, spec.gpus, keep))
     for lock in locks:
         lock.keep_over_exec()
@@ -77,20 +75,6 @@ def training_command(layout: Layout, *more: str) -> list[str]:
     launcher = [sys.executable, "-m", "reward_ablation.training.around.launch.launcher"]
     launcher += ["--processes", str(layout.process_count), "--strategy", layout.strategy, *more]
     return [*launcher, "--", *sys.argv[1:]]
-
-
-def server_plan(spec: RunSpec, model: Path, problems: Path, run_dir: Path, engine: Engine) -> ServerPlan:
-    verify_problems(problems)
-    assert spec.vllm
-    return ServerPlan(
-        model=model,
-        log=run_dir / VLLM_LOG,
-        gpus=spec.vllm.gpus,
-        tensor_parallel_size=spec.vllm.tensor_parallel_size,
-        memory=engine.memory,
-        max_model_length=longest_text(spec, model, problems),
-        model_impl=spec.training.get("vllm_model_impl"),
-    )
 
 
 def check_installed(layout: Layout) -> None:

@@ -1,46 +1,51 @@
-"""vLLM beside a run's training: its settings that are not part of the spec, and the run's own server.
+"""A run's own vLLM server: start it, train beside it, and end both together.
 
-This module starts the server, waits for it, and makes sure that it is not another run's server.
+Neither outlives the other, and neither outlives this process.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
+import signal
 import socket
+import subprocess
 import sys
 import time
 import urllib.request
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import Popen
 from typing import Any
 
 from reward_ablation.config.grpo_settings import COMPLETION_LENGTH
-from reward_ablation.spec.run import RunSpec
+from reward_ablation.study.heartbeat import STOPPED, beat
+from reward_ablation.study.run_folder import VLLM_LOG, WORK
 from reward_ablation.system.errors import PassingError, StudyError
-from reward_ablation.training.around.launch.guardian import guarded
+from reward_ablation.system.exit_status import GOES_ON, ended, is_permanent
+from reward_ablation.training.around.job import Server, TrainingJob
+from reward_ablation.training.around.launch.guardian import adopt, end_all, guarded
 from reward_ablation.training.around.launch.key import KEY, RequireKey, header, new_key
+from reward_ablation.training.around.launch.worker import WORKER
 from reward_ablation.training.core.options import server_options
 
-#: Environment variable that tells a run's processes where their vLLM server is.
-SERVER = "REWARD_ABLATION_VLLM"
 #: Seconds between two progress lines while waiting for the server.
 PROGRESS_EVERY = 10.0
 #: Seconds after which we stop waiting: loading a large model from a slow disk and compiling it takes many minutes.
 LONGEST_START = 3600.0
-#: Seconds between two requests to a server that is starting.
-POLL_EVERY = 0.5
-#: Seconds to wait for the answer to a request.
-ANSWER_WITHIN = 5.0
-#: Seconds between SIGTERM and SIGKILL when the server has to end.
-PATIENCE = 5.0
-#: How many ports to try: another program may take a free port before the server listens there.
-PORTS = 3
+#: Seconds between two requests to a server that is starting, and to wait for an answer.
+REQUEST_EVERY, ANSWER_WITHIN = 0.5, 5.0
+#: Seconds between two checks whether training and server still run.
+POLL_EVERY = 0.2
+#: Seconds between SIGTERM and SIGKILL when server or training have to end, as after the end of the other.
+PATIENCE_WITH_SERVER, PATIENCE_WITH_TRAINING = 5.0, 1.0
+#: Seconds that the training gets to save and end if the server ends after a signal to both.
+PATIENCE_WHEN_STOPPED = 120.0
+#: If the server ends within this many seconds after the training failed, the end of the server counts as the cause.
+FOUND_WITHIN = 3.0
 
 #: Uses no proxy: a site's proxy cannot reach this machine's own ports.
 _LOCAL = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -50,49 +55,6 @@ _PREFIX = re.compile(r"^(\([^()]*pid=\d+\)\s*)?([A-Z]+ [\d-]+ [\d:.]+ (\[[^\]]*\
 _ERROR = re.compile(r"[A-Za-z_][\w.]*(Error|Exception)\b")
 #: Texts of errors that only refer to another error.
 _SECOND_HAND = ("See root cause above", "See stack trace for root cause")
-
-
-class PortTaken(Exception):
-    """Another program listens at the port."""
-
-
-@dataclass(frozen=True)
-class Server:
-    """Address, name and key of a run's own vLLM server."""
-
-    url: str  # such as http://127.0.0.1:43211
-    group_port: int  # port at which server and trainer exchange the weights
-    model_name: str  # the model's name at this server; another run's server has another name
-    started: float  # `time.perf_counter()` at the start of the run's first process, which waited for the server
-    key: str = field(repr=False)  # the server requires this key with each request
-
-    def environment(self) -> dict[str, str]:
-        """Environment variables for the run's processes."""
-        return {SERVER: json.dumps(asdict(self))}
-
-
-@dataclass(frozen=True)
-class Engine:
-    """How vLLM runs beside a run's training: settings that do not decide the result."""
-
-    memory: float = 0.3  # share of a GPU's memory, in (0, 1)
-    sleep: bool = False  # whether vLLM frees its memory while the model is trained
-    server: Server | None = None  # None in colocate mode
-
-    @classmethod
-    def from_options(
-        cls, memory_percent: int = 30, sleep: bool = False, environment: Mapping[str, str] = os.environ
-    ) -> Engine:
-        """The engine by the options of the training command and by the environment variables of its process."""
-        server = environment.get(SERVER)
-        return cls(memory_percent / 100, sleep, Server(**json.loads(server)) if server else None)
-
-    def settings(self, mode: str) -> dict[str, Any]:
-        """TRL's settings of vLLM in a mode, "server" or "colocate". They change no number."""
-        if mode == "server":
-            assert self.server is not None
-            return {"vllm_server_base_url": self.server.url, "vllm_group_port": self.server.group_port}
-        return {"vllm_gpu_memory_utilization": self.memory, "vllm_enable_sleep_mode": self.sleep}
 
 
 @dataclass(frozen=True)
@@ -107,6 +69,21 @@ class ServerPlan:
     max_model_length: int  # see `longest_text`
     model_impl: str | None = None  # vLLM's implementation of the model; None: vLLM's choice
     started: float = field(default_factory=time.perf_counter)  # the run's time includes the server's start
+
+    @classmethod
+    def of(cls, job: TrainingJob) -> ServerPlan:
+        """The plan of a run whose spec has a server."""
+        vllm = job.spec.vllm
+        assert vllm is not None
+        return cls(
+            model=job.model,
+            log=job.run_dir / VLLM_LOG,
+            gpus=vllm.gpus,
+            tensor_parallel_size=vllm.tensor_parallel_size,
+            memory=job.engine.memory,
+            max_model_length=longest_text(job),
+            model_impl=job.spec.training.get("vllm_model_impl"),
+        )
 
     def command(self, port: int, name: str) -> list[str]:
         """The command of vLLM's own server."""
@@ -124,6 +101,68 @@ class ServerPlan:
         return [*start, *arguments, "--enable-scale-out"]
 
 
+class _Stopped(Exception):
+    """A signal came before training began."""
+
+
+class Signals:
+    """Passes SIGTERM and SIGINT of this process on to the training."""
+
+    def __init__(self) -> None:
+        self.received: int | None = None  # the last signal
+        self.trainer: Popen | None = None
+
+    def note(self, number: int, frame: object) -> None:
+        self.received = number
+        if self.trainer is not None:
+            self.trainer.send_signal(number)
+
+    def check(self) -> None:
+        """Raise if a signal came before training began."""
+        if self.received is not None:
+            raise _Stopped
+
+
+def train_beside_server(
+    plan: ServerPlan, trainer: Sequence[str], environment: Mapping[str, str], gpus: int, keep: Sequence[int]
+) -> int:
+    """Start a server, then the training. Return the exit status of the training.
+
+    If the server ends first, the training is ended. `trainer` is the command of the training process, or of the
+    training's launcher. Server and training get `environment`, and the server gets the last of the GPUs that it makes
+    visible. `gpus` is the number of the training's GPUs, 0 if everything runs on the CPU. `keep` has the descriptors of
+    the run's locks.
+
+    Raises StudyError if the server did not start, and PassingError if the server ended before the training or a signal
+    ended the training.
+    """
+    shown = environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if gpus else []
+    signals = Signals()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signals.note)
+    adopt()  # so that `end_all` finds the processes of a guardian that was killed
+    try:
+        with serving(plan, {**environment, **_visible(shown[gpus:])}, keep, signals.check) as (process, server):
+            of_training = {
+                **environment,
+                **_visible(shown[:gpus]),
+                **_without_proxy(environment),
+                **server.environment(),
+                WORKER: "1",
+                "VLLM_HOST_IP": "127.0.0.1",  # address at which server and trainer exchange the weights
+            }
+            with guarded(trainer, PATIENCE_WITH_TRAINING, of_training) as signals.trainer:
+                signals.check()
+                return _watch(signals.trainer, process, signals, plan)
+    except _Stopped:
+        name = signal.Signals(signals.received or 0).name
+        beat(plan.log.parent / WORK, STOPPED, why=name)
+        print(f"train: stopped before training began: {name}; the same command goes on from there", flush=True)
+        return GOES_ON
+    finally:
+        end_all()
+
+
 @contextmanager
 def serving(
     plan: ServerPlan, environment: dict[str, str], keep: Sequence[int], check_stop: Callable[[], None]
@@ -135,44 +174,36 @@ def serving(
     start.
 
     Raises StudyError if the server ended before it served the model, or serves another model. Raises PassingError if
-    the server did not start in time, or all its ports were taken.
+    the server did not start in time, or another program took its port.
     """
+    port, name = free_port(), f"reward-ablation-{uuid.uuid4().hex[:12]}"
+    server = Server(f"http://127.0.0.1:{port}", free_port(), name, plan.started, new_key())
     environment = {
         **environment,
         "VLLM_SERVER_DEV_MODE": "1",  # enables the endpoints that receive weights
         "VLLM_HOST_IP": "127.0.0.1",
         "VLLM_NO_USAGE_STATS": "1",
         "HF_HUB_OFFLINE": "1",
+        KEY: server.key,
     }
     plan.log.parent.mkdir(parents=True, exist_ok=True)
-    for _ in range(PORTS):
-        port, name = free_port(), f"reward-ablation-{uuid.uuid4().hex[:12]}"
-        server = Server(f"http://127.0.0.1:{port}", free_port(), name, plan.started, new_key())
-        own = {**environment, KEY: server.key}
-        with plan.log.open("wb") as log, guarded(plan.command(port, name), PATIENCE, own, log, keep) as process:
-            try:
-                _wait_for(process, server, plan, check_stop)
-            except PortTaken:
-                continue
-            yield process, server
-            return
-    raise PassingError(
-        f"launch.vllm: {PORTS} free ports, the last one {port}, were taken before the vLLM server listened there; "
-        "start the run again"
-    )
+    command = plan.command(port, name)
+    with plan.log.open("wb") as log, guarded(command, PATIENCE_WITH_SERVER, environment, log, keep) as process:
+        _wait_for(process, server, plan, check_stop)
+        yield process, server
 
 
 def _wait_for(process: Popen, server: Server, plan: ServerPlan, check_stop: Callable[[], None]) -> None:
-    """Return once the server serves the model. Raises `PortTaken` if another program has the port."""
+    """Return once the server serves the model."""
     started = last_line = time.monotonic()
     while True:
         check_stop()
         if _get(f"{server.url}/health", server.key) is not None:
-            _check_model(_get(f"{server.url}/v1/models", server.key), server.model_name, plan.model)
+            _check_model(_get(f"{server.url}/v1/models", server.key), server, plan.model)
             return
         if process.poll() is not None:
             if "address already in use" in plan.log.read_text(errors="replace").lower():
-                raise PortTaken
+                raise _port_taken(server)
             raise StudyError(f"launch.vllm: the vLLM server did not start: {last_words(plan.log)}")
         now = time.monotonic()
         if now - started > LONGEST_START:
@@ -182,20 +213,25 @@ def _wait_for(process: Popen, server: Server, plan: ServerPlan, check_stop: Call
         if now - last_line >= PROGRESS_EVERY:
             print(f"train: waiting for the vLLM server, {now - started:.0f} s", flush=True)
             last_line = now
-        time.sleep(POLL_EVERY)
+        time.sleep(REQUEST_EVERY)
 
 
-def _check_model(answer: bytes | None, name: str, model: Path) -> None:
+def _check_model(answer: bytes | None, server: Server, model: Path) -> None:
     """Refuse a server that is not this run's, or that serves a model other than the trainer's."""
     try:
         served = json.loads(answer or b"")["data"][0]
-        root = served.get("root") if served["id"] == name else None
+        name, root = served["id"], served.get("root")
     except (ValueError, KeyError, IndexError, TypeError, AttributeError):
-        raise PortTaken from None
-    if served["id"] != name:
-        raise PortTaken
+        raise _port_taken(server) from None
+    if name != server.model_name:
+        raise _port_taken(server)
     if root != str(model.absolute()):
         raise StudyError(f"launch.vllm: the vLLM server serves {root}, and the run trains {model.absolute()}")
+
+
+def _port_taken(server: Server) -> PassingError:
+    """The error for another program at the server's port, which was free before the server started."""
+    return PassingError(f"launch.vllm: another program took {server.url} before the vLLM server; start the run again")
 
 
 def _get(url: str, key: str) -> bytes | None:
@@ -207,7 +243,7 @@ def _get(url: str, key: str) -> bytes | None:
         return None
 
 
-def longest_text(spec: RunSpec, model: Path, problems: Path) -> int:
+def longest_text(job: TrainingJob) -> int:
     """Number of tokens that vLLM reserves memory for.
 
     It is the number of the settings, or the longest prompt's and a completion's of full length. Without a number, vLLM
@@ -219,9 +255,9 @@ def longest_text(spec: RunSpec, model: Path, problems: Path) -> int:
     from reward_ablation.sampling.tokenizer import load_tokenizer  # imports transformers
     from reward_ablation.training.core.problems import training_problems
 
-    completion = spec.training.get("max_completion_length", COMPLETION_LENGTH)
-    _, longest = training_problems(spec, model, load_tokenizer(model), problems, completion)
-    needed, room = longest + completion, spec.training.get("vllm_max_model_length")
+    completion = job.spec.training.get("max_completion_length", COMPLETION_LENGTH)
+    _, longest = training_problems(job.spec, job.model, load_tokenizer(job.model), job.problems, completion)
+    needed, room = longest + completion, job.spec.training.get("vllm_max_model_length")
     if room is not None and room < needed:
         raise StudyError(
             f"training.vllm_max_model_length: {room}, and the longest prompt, of {longest} tokens, needs {needed} with "
@@ -244,3 +280,45 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("", 0))
         return probe.getsockname()[1]
+
+
+def _visible(gpus: Sequence[str]) -> dict[str, str]:
+    """Environment variables that limit a process to these GPUs. Empty, so without a limit, if there are no GPUs."""
+    return {"CUDA_VISIBLE_DEVICES": ",".join(gpus)} if gpus else {}
+
+
+def _without_proxy(environment: Mapping[str, str]) -> dict[str, str]:
+    """Environment variables under which a process uses no proxy for this machine."""
+    names = ("no_proxy", "NO_PROXY")
+    exceptions = next((environment[name] for name in names if environment.get(name)), "")
+    return dict.fromkeys(names, ",".join(filter(None, [exceptions, "127.0.0.1"])))
+
+
+def _watch(trainer: Popen, server: Popen, signals: Signals, plan: ServerPlan) -> int:
+    """Wait for the end of the training; return its exit status.
+
+    A signal to all processes of a job also reaches the server and ends it. The training then gets time to save.
+    """
+    missed: float | None = None  # when we noticed the server's end
+    while trainer.poll() is None:
+        if missed is None and server.poll() is not None:
+            missed = time.monotonic()
+        if missed is not None and (signals.received is None or time.monotonic() - missed > PATIENCE_WHEN_STOPPED):
+            break
+        time.sleep(POLL_EVERY)
+    status = trainer.returncode
+    if status in (0, GOES_ON):
+        return status
+    if signals.received is not None and (missed is not None or status in (-signals.received, 128 + signals.received)):
+        return GOES_ON
+    with suppress(subprocess.TimeoutExpired):
+        server.wait(FOUND_WITHIN)
+    if server.returncode is not None:
+        raise PassingError(
+            f"launch.vllm: {ended('the vLLM server', server.returncode)}, and training with it; the same command goes "
+            f"on from the last checkpoint; the server's last message: {last_words(plan.log)}"
+        )
+    if status < 0 or status > 128:  # a signal ended the guardian, or the training, whose status the guardian returns
+        error = StudyError if is_permanent(status) else PassingError
+        raise error(ended("the training process", status))
+    return status

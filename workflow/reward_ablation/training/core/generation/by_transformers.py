@@ -23,7 +23,7 @@ from trl import GRPOConfig
 from reward_ablation.sampling.decode import decode
 from reward_ablation.sampling.draws import SampleByRow, WatchLogits, uniforms, where_drawn
 from reward_ablation.sampling.generation_config import without_own_settings
-from reward_ablation.training.core.dropout import find_dropout
+from reward_ablation.training.core.model import find_dropout
 
 
 def warpers(config: GenerationConfig) -> list[Any]:

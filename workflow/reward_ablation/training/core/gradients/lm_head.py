@@ -103,11 +103,11 @@ def _by_completion(
     """
     hidden, weight, bias, targets, log_z, entropy = ctx.saved_tensors
     inputs = _padded(hidden, recorder).to(ctx.compute_dtype)
-    seeds = _padded(to_log_probs, recorder)
+    derivatives = _padded(to_log_probs, recorder)
     targets, log_z = (_padded(tensor, recorder).flatten() for tensor in (targets, log_z))
     entropies = None if to_entropy is None else [_padded(tensor, recorder) for tensor in (entropy, to_entropy)]
     plain = recorder.plain or name is None
-    passes = [] if plain else recorder.factors(f"head {name}", seeds)  # a key that no layer uses
+    passes = [] if plain else recorder.factors(f"head {name}", derivatives)  # a key that no layer uses
     sums = None
     if name is not None and (passes or plain):
         sums = _WeightGradient(recorder, name, bias_name, weight, bias, inputs)
@@ -119,7 +119,7 @@ def _by_completion(
             logits += bias[start : start + len(part)].to(logits.dtype)
         logits = logits.flatten(0, 1)
         unit = _unit_gradient(logits, targets, log_z, start, ctx.kernel_args).unflatten(0, inputs.shape[:2])
-        tiles = [(unit * of_pass[:, :, None]).to(part.dtype) for of_pass in (*passes[:-1], seeds)]
+        tiles = [(unit * of_pass[:, :, None]).to(part.dtype) for of_pass in (*passes[:-1], derivatives)]
         if entropies is not None:
             entropy, to_each = entropies
             of_entropy = _entropy_gradient(logits, log_z, entropy.flatten(), ctx.kernel_args)

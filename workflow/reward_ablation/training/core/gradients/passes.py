@@ -1,4 +1,4 @@
-"""Passes besides those of the training step: TRL's loss a second time, and backward passes that only measure."""
+"""The start of the training step's backward pass, and passes beside it: TRL's loss again, and measuring passes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Thing = TypeVar("Thing")
 COUNTERS = ("applied_pre_backward_ref_cnt", "ds_grads_remaining")
 
 
-def apart(thing: Thing) -> Thing:
+def scratch_copy(thing: Thing) -> Thing:
     """A copy of an object whose use leaves the object unchanged.
 
     Dicts, lists, sets and deques are copied at every depth. Tensors are copied where they are attributes of the object.
@@ -55,16 +55,16 @@ def watch_log_probs(model: nn.Module, recorder: Recorder) -> None:
     model.register_forward_hook(keep)
 
 
-def measuring_pass(model: nn.Module, log_probs: Tensor, seeds: Tensor) -> None:
+def measuring_pass(model: nn.Module, log_probs: Tensor, derivatives: Tensor) -> None:
     """A backward pass that leaves no gradients and can be repeated.
 
-    It starts from `log_probs`, (B, L - 1), the log-probabilities that `watch_log_probs` kept. `seeds`, (B, T), are the
-    derivatives of a loss by the last T log-probabilities of each row.
+    It starts from `log_probs`, (B, L - 1), the log-probabilities that `watch_log_probs` kept. `derivatives`, (B, T),
+    are those of a loss by the last T log-probabilities of each row.
     """
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    completions = log_probs[:, -seeds.size(1) :]
+    completions = log_probs[:, -derivatives.size(1) :]
     with _uncounted(model):
-        torch.autograd.grad(completions, parameters, seeds, retain_graph=True, allow_unused=True)
+        torch.autograd.grad(completions, parameters, derivatives, retain_graph=True, allow_unused=True)
 
 
 @contextmanager
@@ -77,3 +77,22 @@ def _uncounted(model: nn.Module) -> Iterator[None]:
     finally:
         for state, counts in zip(states, saved, strict=True):
             state.update(counts)
+
+
+class LossFromDerivatives(torch.autograd.Function):
+    """A loss whose backward pass starts from `derivatives`, those for advantages of 1.
+
+    The recorder's `scales` get the advantages, which multiply the gradients when these are added up.
+    """
+
+    @staticmethod
+    def forward(ctx, log_probs, loss, derivatives, advantages, recorder):
+        ctx.save_for_backward(derivatives, advantages)
+        ctx.recorder = recorder
+        return loss.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        derivatives, advantages = ctx.saved_tensors
+        ctx.recorder.scales = advantages * gradient
+        return derivatives, None, None, None, None

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from reward_ablation.gram.similarity import Block, gradient_rows
 from reward_ablation.gram.store import gram_table, row_table
+from reward_ablation.training.core.gradients.loss_derivatives import Family
 from reward_ablation.training.core.gradients.recorder import SUMS, Measurement, add_up, layer_of, shape_of
-from reward_ablation.training.core.gradients.seeds import Family
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Completion:
     generation_step: int
     problem_id: str
     rollout: int
-    place: int  # number of the completion, over all processes and batches of a step
+    number: int  # of the completion, over all processes and batches of a step
     group: int  # number of its group
 
 
@@ -75,13 +75,13 @@ class StepMeasurement:
             (completion.generation_step, completion.problem_id, completion.rollout, label, weight / self.processes)
             for family in families
             for completion, label, weight in zip(
-                completions, family.labels(mask), (-family.seeds.sum(1) / tokens).tolist(), strict=True
+                completions, family.labels(mask), (-family.loss_derivatives.sum(1) / tokens).tolist(), strict=True
             )
         ]
         block = Block(
             grams=grams[:, present][:, :, present] / self.processes**2,
             coefficients=measurement.coefficients.cpu().double().numpy()[:, present],
-            completions=np.array([completion.place for completion in completions] * len(families))[present],
+            completions=np.array([completion.number for completion in completions] * len(families))[present],
             prompts=np.array([completion.group for completion in completions] * len(families))[present],
         )
         self.blocks.append((block, [row for row, is_here in zip(rows, present, strict=True) if is_here]))
@@ -140,6 +140,20 @@ def folding_variance(sums: dict[str, Tensor]) -> dict[str, Tensor]:
         squares = dots.diagonal()
         add_up(variances, {layer_of(name): (squares[:, None] * squares + dots**2) / part.size(1)})
     return variances
+
+
+def gradient_arrays(
+    whole: dict[str, Tensor], shapes: dict[str, tuple[int, ...]], components: list[str]
+) -> dict[str, np.ndarray]:
+    """Whole gradients in the layout of rldynamics: float32 arrays by `component/parameter`.
+
+    `whole` has a row for each component, by parameter, and `shapes` are the parameters' own.
+    """
+    return {
+        f"{component}/{name}": gradients[k].float().cpu().numpy().reshape(shapes[name])
+        for name, gradients in whole.items()
+        for k, component in enumerate(components)
+    }
 
 
 def _grams_by_layer(sums: dict[str, Tensor]) -> dict[str, Tensor]:

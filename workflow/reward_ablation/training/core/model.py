@@ -1,4 +1,4 @@
-"""Positions of padded prompts, for models that number tokens from the first column unless they are told."""
+"""What changes a model's numbers beside its weights: dropout, and positions of padded prompts."""
 
 from __future__ import annotations
 
@@ -10,6 +10,21 @@ from peft import PeftModel
 #: Types of models, as config.json names them, whose embedding of a position depends on the number of padding tokens
 #: before it. TRL passes an attention mask alone. Relative positions and rotations are the same with any padding.
 COUNTED_FROM_PADDING = frozenset({"biogpt", "ctrl", "gpt2", "gpt_bigcode", "gpt_neo", "openai-gpt", "xglm"})
+
+
+def functional_dropout(module: torch.nn.Module) -> dict[str, float]:
+    """Rates above 0 by attribute: of the dropout that a module does by a function, such as attention_dropout."""
+    rates = {name: value for name, value in vars(module).items() if "dropout" in name and isinstance(value, float)}
+    return {name: rate for name, rate in rates.items() if rate > 0}
+
+
+def find_dropout(model: torch.nn.Module) -> tuple[str, float] | None:
+    """Name and rate of the first module with dropout; None if there is none."""
+    for name, module in model.named_modules():
+        rates = functional_dropout(module).values()
+        if rate := module.p if isinstance(module, torch.nn.Dropout) else max(rates, default=0.0):
+            return name, rate
+    return None
 
 
 def number_from_mask(model: torch.nn.Module) -> None:

@@ -6,9 +6,9 @@ import sys
 import numpy as np
 import pytest
 
-from combination.batches import made_up
-from reward_ablation.combination.apply import check, combine, named_components, uses_gram
-from reward_ablation.combination.load import arguments_of_method, load_method
+from combination.batches import combine, made_up
+from reward_ablation.combination.call import named_components
+from reward_ablation.combination.load import arguments_of_method, check, load_method
 from reward_ablation.system.errors import StudyError
 
 NAMES = ("correctness", "format", "length")
@@ -173,12 +173,13 @@ def test_components_that_parameters_name_at_any_depth():
 
 
 def test_which_methods_ask_for_the_gram_matrix(tmp_path):
-    assert uses_gram("upgrad")
-    assert uses_gram("drw")
-    assert not uses_gram("gdpo")
+    assert [method for method in ("upgrad", "drw", "gdpo") if "gram" in arguments_of_method(method).context] == [
+        "upgrad",
+        "drw",
+    ]
     (tmp_path / "mine.py").write_text("raise SystemExit\n\ndef mine(scores, groups, weights, state, *, gram, x): ...\n")
-    assert uses_gram("mine.py:mine", tmp_path)  # read, not run
-    assert arguments_of_method("mine.py:mine", tmp_path).required == ("x",)
+    own = arguments_of_method("mine.py:mine", tmp_path)  # read, not run
+    assert (own.context, own.required) == (("gram",), ("x",))
 
 
 @pytest.mark.parametrize(
@@ -234,8 +235,8 @@ def test_planning_calls_a_method_with_the_ranges_of_the_components():
 
 def test_planning_imports_no_scipy_unless_a_method_needs_it():
     code = (
-        "import sys\nfrom reward_ablation.combination.apply import check, uses_gram\n"
-        "assert uses_gram('upgrad')\ncheck('gdpo', {}, 'ab', [1, 1])\n"
+        "import sys\nfrom reward_ablation.combination.load import arguments_of_method, check\n"
+        "assert 'gram' in arguments_of_method('upgrad').context\ncheck('gdpo', {}, 'ab', [1, 1])\n"
         "assert not {'scipy', 'torch', 'pandas', 'snakemake'} & set(sys.modules), sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,4 +1,4 @@
-"""Seeds of backward passes: the derivatives of a policy loss by the tokens' log-probabilities.
+"""Derivatives of TRL's policy loss by the tokens' log-probabilities, from which backward passes start.
 
 Every loss of TRL is linear in a completion's advantage as long as the advantage keeps its sign. The derivatives at
 advantages +1 and -1 therefore give the derivatives for any component and any weight, with TRL's own clipping, masks and
@@ -28,19 +28,20 @@ class Family:
     """One backward pass over all completions."""
 
     name: str  # name of a placement, whose tokens the pass starts from, or `kl`
-    seeds: Tensor  # (B, T) derivatives of the loss by log-probabilities, for advantages of 1
-    serves: Tensor  # (B, 3) of bool: by completion, for which ways to clip the pass gives gradients
+    loss_derivatives: Tensor  # (B, T), by log-probabilities, for advantages of 1
+    serves: Tensor  # (B, 3) of bool; `serves[b, c]`: use this pass for completion b under clipping c
 
     @classmethod
-    def for_all(cls, name: str, seeds: Tensor) -> Family:
+    def for_all(cls, name: str, loss_derivatives: Tensor) -> Family:
         """A family for gradients with any way to clip."""
-        return cls(name, seeds, torch.ones(len(seeds), 3, dtype=torch.bool, device=seeds.device))
+        every_clipping = torch.ones(len(loss_derivatives), 3, dtype=torch.bool, device=loss_derivatives.device)
+        return cls(name, loss_derivatives, every_clipping)
 
     def without(self, ratio: Tensor) -> Family:
-        """The family with its seeds divided by importance ratios, and with seeds of 0 where a ratio is 0."""
+        """The family with its derivatives divided by importance ratios, and with 0 where a ratio is 0."""
         if self.name == KL:
             return self
-        return replace(self, seeds=torch.where(ratio > 0, self.seeds / ratio, 0.0))
+        return replace(self, loss_derivatives=torch.where(ratio > 0, self.loss_derivatives / ratio, 0.0))
 
     def labels(self, mask: Tensor) -> list[str]:
         """Label of each completion's row in a Gram matrix.
@@ -52,8 +53,9 @@ class Family:
         """
         endings = {(True, True, True): "", (False, True, False): "/+", (True, False, False): "/-"}
         endings |= {(False, True, True): "/+", (True, False, True): "/-", (False, False, True): "/trained"}
-        spread = self.seeds.masked_fill(~mask, -torch.inf).amax(1) - self.seeds.masked_fill(~mask, torch.inf).amin(1)
-        uneven = (spread > SAME * self.seeds.abs().max()) & (self.name != KL)
+        of_tokens = self.loss_derivatives
+        spread = of_tokens.masked_fill(~mask, -torch.inf).amax(1) - of_tokens.masked_fill(~mask, torch.inf).amin(1)
+        uneven = (spread > SAME * of_tokens.abs().max()) & (self.name != KL)
         return [
             self.name + (endings.get(tuple(served), "") or ("/uneven" if differs else ""))
             for served, differs in zip(self.serves.tolist(), uneven.tolist(), strict=True)
@@ -76,28 +78,31 @@ def policy_families(
     has, by placement, the factors of the tokens' advantages, (B, T), or None for factors of 1.
     """
     if other is None:
-        return [Family.for_all(name, seeds) for name, seeds in _placed(own, placements)]
-    two = differ(own, other)
-    no = torch.zeros_like(two)
+        return [Family.for_all(name, placed) for name, placed in _placed(own, placements)]
+    sign_matters = differ(own, other)
+    nowhere = torch.zeros_like(sign_matters)
     if signs.dim() == 1:
-        up = signs > 0
-        extra = [(other, torch.stack([two & up, two & ~up, no], 1))]
-        served = torch.stack([~(two & up), ~(two & ~up), ~no], 1)
+        positive = signs > 0
+        extra = [(other, torch.stack([sign_matters & positive, sign_matters & ~positive, nowhere], 1))]
+        served = torch.stack([~(sign_matters & positive), ~(sign_matters & ~positive), ~nowhere], 1)
     else:
         # A completion has tokens of both signs, so each way to clip needs a pass of its own.
-        positive, negative = torch.where(signs > 0, own, other), torch.where(signs > 0, other, own)
-        extra = [(positive, torch.stack([no, two, no], 1)), (negative, torch.stack([two, no, no], 1))]
-        served = torch.stack([~two, ~two, ~no], 1)
+        as_positive, as_negative = torch.where(signs > 0, own, other), torch.where(signs > 0, other, own)
+        extra = [
+            (as_positive, torch.stack([nowhere, sign_matters, nowhere], 1)),
+            (as_negative, torch.stack([sign_matters, nowhere, nowhere], 1)),
+        ]
+        served = torch.stack([~sign_matters, ~sign_matters, ~nowhere], 1)
     families = [
         Family(name, placed * serves.any(1)[:, None], serves)
-        for seeds, serves in extra
-        for name, placed in _placed(seeds, placements)
+        for derivatives, serves in extra
+        for name, placed in _placed(derivatives, placements)
     ]
-    return families + [Family(name, seeds, served) for name, seeds in _placed(own, placements)]
+    return families + [Family(name, placed, served) for name, placed in _placed(own, placements)]
 
 
-def _placed(seeds: Tensor, placements: dict[str, Tensor | None]) -> list[tuple[str, Tensor]]:
-    return [(name, seeds if weights is None else seeds * weights) for name, weights in placements.items()]
+def _placed(derivatives: Tensor, placements: dict[str, Tensor | None]) -> list[tuple[str, Tensor]]:
+    return [(name, derivatives if weights is None else derivatives * weights) for name, weights in placements.items()]
 
 
 def coefficients(advantages: Tensor, clips: Tensor, placements: Sequence[str], families: Sequence[Family]) -> Tensor:

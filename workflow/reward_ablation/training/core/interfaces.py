@@ -1,8 +1,11 @@
-"""The interface between the trainer and a method that combines components in place of TRL."""
+"""What the trainer gets from outside the core: a sink for its measurements, and a combination of components.
+
+The core knows a run's spec by its type alone, which it imports for mypy: code of `study` cannot change a number.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,8 +15,19 @@ import pyarrow as pa
 WEIGHTS = "weights"
 
 
+class Sink(Protocol):
+    """Receives what one process of a run measures, step by step."""
+
+    def add(self, name: str, table: pa.Table, step: int) -> None: ...
+
+    def add_arrays(self, step: int, arrays: Callable[[], dict[str, np.ndarray]]) -> None:
+        """Receive a step's whole gradients by name. `arrays` is called when there is room for the gradients."""
+
+    def end_step(self) -> None: ...
+
+
 class Combination(Protocol):
-    """A method and its state.
+    """A method that combines components in place of TRL, and its state.
 
     The state is the same in all processes, because all of them see the same scores and gradients.
     """
@@ -26,7 +40,7 @@ class Combination(Protocol):
     def looks_ahead(self) -> bool:
         """Whether the method needs the gradients of the completions that it combines.
 
-        If so, these gradients are measured before `shares` is called.
+        If so, these gradients are measured before `component_advantages` is called.
         """
 
     @property
@@ -36,7 +50,7 @@ class Combination(Protocol):
     @state.setter
     def state(self, state: dict[str, Any]) -> None: ...
 
-    def shares(
+    def component_advantages(
         self, scores: np.ndarray, groups: np.ndarray, tokens: np.ndarray, step: int, learning_rate: float
     ) -> np.ndarray:
         """Parts of a generation batch's advantages by component, (N, K). Each row sums to a completion's advantage.
