@@ -41,7 +41,7 @@ def test_a_study_that_takes_over_its_runs_makes_nothing(left, other):  # noqa: F
     assert adopt(other, Decisions(left.study)) == f"took over 4 finished runs from {other}"
     after = Decisions(left.study)
     assert not [each for each in after.runs.values() if each.trains]
-    assert (after.evaluations, after.scorings, after.missing_inputs) == ([], [], {})
+    assert (after.evaluations, after.scorings, after.inputs_to_make) == ([], [], set())
     assert elsewhere_lines(after) == []
     assert {name: path.read_bytes() for name, path in files_of(other).items()} == before
     own = files_of(left.root)

@@ -87,7 +87,7 @@ def adopt(results: Path, decisions: Decisions) -> str:
         ]
         why = reasons[0] if reasons else "no finished run there has the key of a run that this study would train"
         raise StudyError(f"--adopt {results}: nothing to take over; {why}")
-    for file in decisions.missing_inputs:
+    for file in sorted(decisions.inputs_to_make):
         _take_input(results, decisions.root, file)
     found = finished_in(results, Decisions(decisions.study))  # with these inputs
     taken = {}
@@ -95,8 +95,9 @@ def adopt(results: Path, decisions: Decisions) -> str:
         if not is_held(decisions.root / "runs" / name / LOCK):  # else a process trains the run now
             _take_folder(folder, decisions.root / "runs" / name)
             taken[name] = folder.relative_to(results / "runs")
-    for made in (decisions.study.answers_folder, decisions.study.scores_folder):
-        for name, folder in {"base": "base", **taken}.items() if made else ():
+    models = {"base": Path("base"), **taken}
+    for made in filter(None, (decisions.study.answers_folder, decisions.study.scores_folder)):
+        for name, folder in models.items():
             _take_folder(results / made / folder, decisions.root / made / name)
     return f"took over {len(taken)} finished run{'' if len(taken) == 1 else 's'} from {results}"
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from reward_ablation.rewards import parameters as markers
 from reward_ablation.rewards.call import described
@@ -348,7 +348,7 @@ def _marker(node: ast.expr, scope: _Scope, passed: tuple[str, ...] = ()) -> Any:
         whole = scope.full_name(node.value)
         if whole == "typing.Optional":
             return _marker(node.slice, scope, passed)
-        return markers.NotInSpec[Any] if _MARKERS.get(whole) is markers.NotInSpec else None
+        return Annotated[Any, markers.Mark.NOT_IN_SPEC] if _MARKERS.get(whole) is markers.NotInSpec else None
     name = scope.full_name(node)
     own = scope.names.get(node.id) if isinstance(node, ast.Name) else None
     if isinstance(own, ast.Assign | ast.AnnAssign) and own.value and ast.unparse(node) not in passed:
