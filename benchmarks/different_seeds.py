@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from coverage_of_studies import BATCH, CONFIDENCE, QUESTIONS, RESAMPLES, Scenario, simulated
 
-from reward_ablation.analysis.evaluation.answers import Answered, difference, distribution_of, seed_part
+from reward_ablation.analysis.evaluation.answers import Answered, difference, distribution_of, moderated_seed_variance
 from reward_ablation.analysis.statistics.different_seeds import Sample, distribution_of_unpaired_difference, shorter
 from reward_ablation.analysis.statistics.estimates import Distribution, intervals, resampled_seeds
 from reward_ablation.analysis.statistics.intervals import generator
@@ -59,8 +59,8 @@ def answers_of(values: np.ndarray, fewer: int, label: str) -> tuple[list[Answere
 def by_all(arm: int, answers: list[Answered], means: SeedMeans, label: str) -> Distribution:
     """Difference of an arm to the first, with all seeds of both."""
     samples = [
-        Sample(answers[place].values, answers[place].by_seed, seed_part(means, {str(place): 1.0}, answers[place])[0])
-        for place in (arm, 0)
+        Sample(of.values, of.by_seed, moderated_seed_variance(means, {str(number): 1.0}, of)[0])
+        for number, of in ((number, answers[number]) for number in (arm, 0))
     ]
     return distribution_of_unpaired_difference(*samples, label, (np.full(BATCH, -1.0), np.ones(BATCH)))
 
@@ -68,7 +68,8 @@ def by_all(arm: int, answers: list[Answered], means: SeedMeans, label: str) -> D
 def by_shared(arm: int, answers: list[Answered], means: SeedMeans, label: str) -> Distribution:
     """Difference of an arm to the first, paired by the seeds that both have."""
     paired = difference(answers[arm], answers[0])
-    return distribution_of(paired, label, (-1.0, 1.0), seed_part(means, {str(arm): 1.0, "0": -1.0}, paired)[0])
+    variance, _ = moderated_seed_variance(means, {str(arm): 1.0, "0": -1.0}, paired)
+    return distribution_of(paired, label, (-1.0, 1.0), variance)
 
 
 def by_shorter(arm: int, answers: list[Answered], means: SeedMeans, label: str) -> Distribution:

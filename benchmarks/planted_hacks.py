@@ -21,7 +21,7 @@ import pandas as pd
 from scipy.signal import lfilter
 from scipy.special import expit, logit
 
-from reward_ablation.analysis.reward_hacking.tables import reward_hacking
+from reward_ablation.analysis.reward_hacking import reward_hacking
 from reward_ablation.analysis.statistics.intervals import generator
 from reward_ablation.analysis.study_file import StudyArm, StudyFile, StudyRun
 

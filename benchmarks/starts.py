@@ -27,8 +27,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from analysis.all_tables import write_tables  # noqa: E402
-from analysis.made_up import MadeUpStudy  # noqa: E402
+from analysis.made_up import MadeUpStudy, write_tables  # noqa: E402
 from reward_ablation.figures.catalogue import FIGURES  # noqa: E402
 
 #: What a process of each stage imports before its first work.
@@ -36,8 +35,8 @@ STAGES = {
     "Snakemake with this workflow's Snakefile": "import snakemake.cli, reward_ablation.start.reruns",
     "training": "import reward_ablation.training.__main__, reward_ablation.training.around.run",
     "evaluation": "import reward_ablation.evaluation.__main__, reward_ablation.evaluation.generate",
-    "tables of training": "import reward_ablation.analysis.training.__main__",
-    "tables of evaluation": "import reward_ablation.analysis.evaluation.__main__",
+    "tables of training": "import reward_ablation.analysis.training.tables",
+    "tables of evaluation": "import reward_ablation.analysis.evaluation.tables",
     "summary": "import reward_ablation.summary.__main__",
     "a figure": "import reward_ablation.figures.__main__, reward_ablation.figures.training.rewards",
 }

@@ -15,9 +15,9 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from PIL import Image
 
-from analysis.all_tables import all_tables
+from analysis.made_up import made_tables
 from figures.conftest import STUDIES
-from reward_ablation.analysis.problems.tables import problem_curves
+from reward_ablation.analysis.problems import problem_curves
 from reward_ablation.analysis.reading import read_table
 from reward_ablation.analysis.runs import read_runs
 from reward_ablation.analysis.study_file import read_study
@@ -65,7 +65,7 @@ def main(demo: Path) -> None:
     figures = {}
     with TemporaryDirectory() as root:
         methods = read_study(STUDIES["methods"].write(Path(root)))
-        of_methods = all_tables(methods, Path(root))
+        of_methods = made_tables(Path(root))
     figures[OF_PROBLEMS] = problems_named(demo)
     for name in OF_METHODS:
         figures[name] = draw(name, [of_methods[table] for table in FIGURES[name].tables], methods)

@@ -1,4 +1,4 @@
-"""A made-up study: the files that runs and evaluations would have written, with known effects.
+"""A made-up study: the files that runs and evaluations would have written, with known effects; and its tables.
 
 Scores rise with the weight of their component, every seed has its own level, and the gradients of
 the first two components turn against each other as training goes. No model is involved.
@@ -6,7 +6,9 @@ the first two components turn against each other as training goes. No model is i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from itertools import combinations_with_replacement
 from pathlib import Path
 from typing import Any
@@ -15,8 +17,10 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from reward_ablation.analysis.gradients.advantages import component_shares
+from reward_ablation.analysis.reading import read_table
+from reward_ablation.analysis.registry import RULES, file_of
 from reward_ablation.combination.load import load_method
+from reward_ablation.combination.normalisation import SUM_THEN_NORMALIZE, shares
 from reward_ablation.combination.of_run import CombinationOfRun
 from reward_ablation.gram.similarity import SCHEMA
 from reward_ablation.gram.store import GRAMS_FILE, ROWS_FILE, gram_table, row_table
@@ -30,6 +34,43 @@ FOUR_ARMS = {
     "length_only": {"correctness": 0.0, "format": 0.0, "length": 1.0},
     "equal_weights": {"correctness": 0.34, "format": 0.33, "length": 0.33},
 }
+
+
+#: Columns of each table.
+SCHEMAS = {
+    table: schema
+    for rule in RULES.values()
+    for table, schema in import_module(f"reward_ablation.{rule.module.replace('cost', 'cost.table')}").SCHEMAS.items()
+}
+
+
+def run_rule(rule: str, root: Path, output: Path, *options: str) -> None:
+    """Run the command of a rule of tables."""
+    package, words = ("cost", []) if rule == "cost" else ("analysis", [rule])
+    main = import_module(f"reward_ablation.{package}.__main__").main
+    main([*words, "--study", str(root / "study.json"), "--output", str(output), *options])
+
+
+def write_tables(root: Path, output: Path | None = None, rules: Sequence[str] = tuple(RULES)) -> Path:
+    """Run the commands of rules of tables in order; the folder of the tables."""
+    output = output or root / "tables"
+    for rule in rules:
+        run_rule(rule, root, output)
+    return output
+
+
+def made_tables(root: Path, *rules: str) -> dict[str, pd.DataFrame]:
+    """Tables of some rules, or of all, by name; they are made and read."""
+    chosen = rules or tuple(RULES)
+    folder = write_tables(root, rules=chosen)
+    return {table: read_table(folder / file_of(table)) for rule in chosen for table in RULES[rule].tables}
+
+
+def advantage_shares(
+    scores: np.ndarray, weights: np.ndarray, group: int, scale: str = "group", aggregation: str = SUM_THEN_NORMALIZE
+) -> np.ndarray:
+    """Parts of the advantages as TRL makes them; each `group` consecutive rows are a group."""
+    return shares(scores, np.arange(len(scores)) // group, weights, 1e-4, aggregation, scale)
 
 
 def read_spec(spec: dict[str, Any]) -> ArmSpec:
@@ -219,7 +260,7 @@ class MadeUpStudy:
         tokens = np.minimum(rng.normal(length, 30), 256).astype(int)
         group = self.rollouts // self.problems
         scores = np.array([table[f"score_{name}"] for name in weights]).T
-        shares = component_shares(scores, np.array(list(weights.values())), group, "group", "sum_then_normalize")
+        shares = advantage_shares(scores, np.array(list(weights.values())), group)
         if not any(weight for name, weight in weights.items() if name != self.unscored):
             total = np.full(len(steps), np.nan)
         columns = {

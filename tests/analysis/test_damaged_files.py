@@ -7,8 +7,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from analysis.all_tables import write_tables
-from analysis.made_up import MadeUpStudy
+from analysis.made_up import MadeUpStudy, write_tables
 from reward_ablation.figures.__main__ import main as draw
 from reward_ablation.system.errors import StudyError
 from storage import fill, small_disk

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from analysis.all_tables import write_tables
-from analysis.made_up import MadeUpStudy
+from analysis.made_up import MadeUpStudy, write_tables
 from reward_ablation.analysis.study_file import read_study
 from reward_ablation.start.preview import CAUTION, READ
 from reward_ablation.study.partial import missing_lines, part_of

@@ -10,10 +10,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis.all_tables import all_tables, command, write_tables
-from analysis.made_up import MadeUpStudy
-from reward_ablation.analysis.provenance.words import sentence
-from reward_ablation.analysis.study_file import read_study
+from analysis.made_up import MadeUpStudy, made_tables, run_rule, write_tables
+from reward_ablation.analysis.provenance import sentence
 from reward_ablation.study.provenance import attempts_of_final_state
 from reward_ablation.system.errors import StudyError
 
@@ -57,7 +55,7 @@ def moved(record) -> None:
 
 
 def tables_of(root: Path) -> dict[str, pd.DataFrame]:
-    return all_tables(read_study(root / "study.json"), root)
+    return made_tables(root)
 
 
 def test_what_all_runs_have_in_common_is_told(root):
@@ -136,7 +134,7 @@ def test_an_attempt_of_which_no_step_is_left_does_not_count():
 
 
 def write_provenance(root: Path, mixed: str) -> None:
-    command("provenance", root, root / "tables", "--mixed-provenance", mixed)
+    run_rule("provenance", root, root / "tables", "--mixed-provenance", mixed)
 
 
 def test_mixed_provenance_is_refused_on_request(root):

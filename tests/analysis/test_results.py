@@ -3,8 +3,7 @@
 import pandas as pd
 import pytest
 
-from analysis.all_tables import SCHEMAS, write_tables
-from analysis.made_up import MadeUpStudy
+from analysis.made_up import SCHEMAS, MadeUpStudy, write_tables
 from reward_ablation.analysis.comparison import COMPARED, compare
 from reward_ablation.analysis.reading import read_parquet
 from reward_ablation.analysis.results import COLUMNS, load

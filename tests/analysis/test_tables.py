@@ -9,10 +9,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from analysis.all_tables import SCHEMAS, all_tables, write_tables
-from analysis.made_up import MadeUpStudy
+from analysis.made_up import SCHEMAS, MadeUpStudy, made_tables, write_tables
+from reward_ablation.analysis.evaluation.tables import evaluation_tables
 from reward_ablation.analysis.gradients.tables import LATER_COLUMNS
 from reward_ablation.analysis.registry import OF_TIMES, RULES
+from reward_ablation.analysis.runs import first_difference
 from reward_ablation.analysis.study_file import read_study
 from reward_ablation.cost.table import COST
 from reward_ablation.system.errors import StudyError
@@ -130,7 +131,10 @@ def test_an_arms_interval_does_not_depend_on_the_other_arms_where_it_borrows_not
     runs = [run for run in study.runs if run.arm in {arm.name for arm in arms}]
     fewer = study.model_copy(update={"arms": arms, "runs": runs})
     columns = ["arm", "dataset", "mode", "metric", "estimate", "low", "high", "seeds", "questions"]
-    expected, table = (all_tables(of, root)["evaluation_by_arm"][columns] for of in (study, fewer))
+    parts = [
+        [rows for name, rows in evaluation_tables(of, root) if name == "evaluation_by_arm"] for of in (study, fewer)
+    ]
+    expected, table = (pd.concat(of)[columns] for of in parts)
     assert list(table["arm"].unique()) == ["base", "length_only", "format_only", "correctness_only"]
     both = table.merge(expected, on=list(table.columns))
     assert len(both) == len(table)
@@ -142,7 +146,7 @@ def test_arms_with_one_spec_share_their_runs(tmp_path):
     folders = {run["seed"]: run for run in plan["runs"] if run["arm"] == "first"}
     twins = [folders[run["seed"]] | {"arm": run["arm"]} for run in plan["runs"]]
     (tmp_path / "study.json").write_text(json.dumps(plan | {"runs": twins}))
-    tables = all_tables(read_study(tmp_path / "study.json"), tmp_path)
+    tables = made_tables(tmp_path)
     assert (tables["paired_differences"]["estimate"] == 0).all()
     assert len(tables["runs"]) == 4
 
@@ -163,7 +167,7 @@ def test_a_run_of_another_study_is_refused(tmp_path, values, told):
     run = tmp_path / "runs/first-00000000/seed1"
     change(run / "run.json", **values)
     with pytest.raises(StudyError) as error:
-        all_tables(read_study(tmp_path / "study.json"), tmp_path)
+        made_tables(tmp_path)
     assert str(error.value).startswith(f"{run}: trained under another config: {told}; delete")
     assert "\n" not in str(error.value)
 
@@ -181,7 +185,7 @@ def test_a_missing_file_is_named(tmp_path, missing, told):
     MadeUpStudy(arms={"first": {"a": 1.0}}).write(tmp_path)
     (tmp_path / missing).unlink()
     with pytest.raises(StudyError, match=told) as error:
-        all_tables(read_study(tmp_path / "study.json"), tmp_path)
+        made_tables(tmp_path)
     assert str(error.value).startswith(str(tmp_path / missing))
 
 
@@ -192,7 +196,7 @@ def test_answers_without_a_mode_of_the_base_models_are_refused(tmp_path, mode):
     answers = pq.read_table(path)
     pq.write_table(answers.filter(pc.not_equal(answers["mode"].cast("string"), mode)), path)
     with pytest.raises(StudyError, match="answers other questions than the base model did"):
-        all_tables(read_study(tmp_path / "study.json"), tmp_path)
+        made_tables(tmp_path)
 
 
 def test_other_questions_than_the_base_models_are_refused(tmp_path):
@@ -201,7 +205,7 @@ def test_other_questions_than_the_base_models_are_refused(tmp_path):
     path = tmp_path / "evaluation/first-00000000/seed0/gsm8k_test.parquet"
     pq.write_table(pq.read_table(path).slice(1), path)
     with pytest.raises(StudyError, match="answers other questions"):
-        all_tables(read_study(tmp_path / "study.json"), tmp_path)
+        made_tables(tmp_path)
 
 
 def test_answers_to_another_version_of_the_problems_are_refused(tmp_path):
@@ -211,10 +215,10 @@ def test_answers_to_another_version_of_the_problems_are_refused(tmp_path):
     record = tmp_path / "evaluation/first-00000000/seed0/gsm8k_test.json"
     for inputs in ({}, {"inputs": {"problems": sha256(problems)}}):
         record.write_text(json.dumps(inputs))
-        all_tables(study, tmp_path)
+        made_tables(tmp_path, "evaluation")
     record.write_text(json.dumps({"inputs": {"problems": "other"}}))
     with pytest.raises(StudyError, match=r"gsm8k_test.parquet: answers to another version .* run the same command"):
-        all_tables(study, tmp_path)
+        made_tables(tmp_path, "evaluation")
 
 
 def test_samples_of_some_questions_that_are_missing_are_told(tmp_path):
@@ -224,7 +228,7 @@ def test_samples_of_some_questions_that_are_missing_are_told(tmp_path):
     answers = pq.read_table(path)
     pq.write_table(answers.slice(0, len(answers) - 1), path)
     with pytest.raises(StudyError, match="has 1 sampled answers to some questions and 2 to others"):
-        all_tables(read_study(tmp_path / "study.json"), tmp_path)
+        made_tables(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -244,7 +248,8 @@ def test_odd_studies_have_tables(tmp_path, study):
 
 @pytest.mark.parametrize("rule", RULES)
 def test_command_tells_an_error_in_one_line(tmp_path, rule):
-    command = [sys.executable, "-m", f"reward_ablation.{RULES[rule].module}", "--study", "none.json", "--output", "."]
+    words = ["reward_ablation.cost"] if rule == "cost" else ["reward_ablation.analysis", rule]
+    command = [sys.executable, "-m", *words, "--study", "none.json", "--output", "."]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert result.returncode == 1
     assert result.stderr.startswith("error: none.json: there is no such file")
@@ -254,8 +259,9 @@ def test_command_tells_an_error_in_one_line(tmp_path, rule):
 def test_neither_torch_nor_snakemake_is_imported():
     code = (
         "import sys; from importlib import import_module; from reward_ablation.analysis.registry import RULES\n"
-        "packages = [*(rule.module for rule in RULES.values()), 'figures', 'summary']\n"
+        "packages = ['analysis', 'cost', 'figures', 'summary']\n"
         "modules = [*(f'{package}.__main__' for package in packages), 'figures.book']\n"
+        "modules += [rule.module for rule in RULES.values()]\n"
         "[import_module(f'reward_ablation.{module}') for module in modules]\n"
         "print([name for name in ('torch', 'snakemake', 'transformers') if name in sys.modules])"
     )
@@ -267,10 +273,22 @@ def test_a_run_trained_on_other_rows_of_the_same_source_is_refused(tmp_path):
     MadeUpStudy(arms={"first": {"a": 1.0}}).write(tmp_path)
     (tmp_path / "data" / "train.parquet").write_bytes(b"other problems")
     with pytest.raises(StudyError, match="trained on another version of its problems; run the same command again"):
-        all_tables(read_study(tmp_path / "study.json"), tmp_path)
+        made_tables(tmp_path)
 
 
 def test_a_training_set_that_is_gone_is_not_asked_for(tmp_path):
     MadeUpStudy(arms={"first": {"a": 1.0}}).write(tmp_path)
     (tmp_path / "data" / "train.parquet").unlink()
-    assert len(all_tables(read_study(tmp_path / "study.json"), tmp_path)["runs"]) == 2
+    assert len(made_tables(tmp_path)["runs"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("recorded", "planned", "difference"),
+    [
+        ({"a": 1, "b": {"c": 2}}, {"b": {"c": 2}, "a": 1.0}, None),  # order and 1 for 1.0 mean nothing
+        ({"b": {"c": 2}}, {"b": {"c": 3}}, "spec.b.c is 2 there and 3 in the study"),
+        ({}, {"b": None}, 'spec.b is "(absent)" there and null in the study'),
+    ],
+)
+def test_first_difference(recorded, planned, difference):
+    assert first_difference(recorded, planned) == difference

@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.all_tables import all_tables
-from analysis.made_up import MadeUpStudy
+from analysis.made_up import MadeUpStudy, made_tables
 from reward_ablation.analysis.evaluation.effects import arms_with_equal_settings, effects_of
 from reward_ablation.analysis.study_file import StudyFile, correctness_component, read_study
 
@@ -42,13 +41,14 @@ WITHOUT = MadeUpStudy(
 def study(tmp_path_factory) -> tuple[StudyFile, dict[str, pd.DataFrame]]:
     root = tmp_path_factory.mktemp("with")
     study = read_study(STUDY.write(root))
-    return study, all_tables(study, root)
+    return study, made_tables(root)
 
 
 @pytest.fixture(scope="module")
 def without(tmp_path_factory) -> dict[str, pd.DataFrame]:
     root = tmp_path_factory.mktemp("without")
-    return all_tables(read_study(WITHOUT.write(root)), root)
+    WITHOUT.write(root)
+    return made_tables(root)
 
 
 def arms_with(table: pd.DataFrame, column: str) -> set[str]:
@@ -102,7 +102,7 @@ def test_correctness_that_only_some_arms_score_stops_nothing(tmp_path):
     arms = {"plain": {"correctness": 0.0, "format": 1.0}, "right": {"correctness": 1.0, "format": 0.0}}
     study = read_study(MadeUpStudy(arms=arms, steps=16, where_trained=("correctness",)).write(tmp_path))
     assert correctness_component(study) == ("correctness", 1.0)
-    tables = all_tables(study, tmp_path)
+    tables = made_tables(tmp_path, "training")
     signals = tables["signals_by_step"]
     assert set(signals.loc[signals["quantity"] == "tokens_correct", "arm"]) == {"right"}
     assert np.isfinite(tables["rewards_by_step"]["mean"].to_numpy(dtype=float)).all()

@@ -8,8 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis.all_tables import command
-from analysis.made_up import MadeUpStudy
+from analysis.made_up import MadeUpStudy, run_rule
 from reward_ablation.analysis.runs import Attempt, RunRecord
 from reward_ablation.analysis.study_file import StudyRun, read_study
 from reward_ablation.cost.accounting import Accounting, Allocation
@@ -165,7 +164,7 @@ def edit(root: Path, **changes) -> None:
 
 
 def tables_of(root: Path) -> Path:
-    command("cost", root, root / "tables")
+    run_rule("cost", root, root / "tables")
     return root / "tables"
 
 

@@ -5,8 +5,7 @@ import json
 import pandas as pd
 import pytest
 
-from analysis.all_tables import command
-from analysis.made_up import MadeUpStudy
+from analysis.made_up import MadeUpStudy, run_rule
 from reward_ablation.analysis.study_file import read_study
 from reward_ablation.cost.requests import requests_of_metrics
 from reward_ablation.system.files import write_json
@@ -53,7 +52,7 @@ def test_a_lost_record_counts_nothing(judged, content):
 
 def test_they_are_in_the_cost_table_and_its_sentence(judged):
     _, run, root, _ = judged
-    command("cost", root, root / "tables")
+    run_rule("cost", root, root / "tables")
     table = pd.read_csv(root / "tables" / "cost.csv").set_index("arm")
     assert table.loc[run.arm, "metric_requests"] == table.loc["all arms", "metric_requests"] == 48
     assert table.loc["all arms", "judge_requests"] == 0

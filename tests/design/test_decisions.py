@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from reward_ablation.design.decisions import Plan, corrected, error_left
 from reward_ablation.design.group_sequential import boundaries
-from reward_ablation.design.judging import Measured, next_look
+from reward_ablation.design.looks import Measured, Plan, corrected, next_look
 from reward_ablation.study.looks import Sequential
 from reward_ablation.study.primary import Contrast
 
@@ -92,4 +91,4 @@ def test_repeated_intervals_are_wider_than_those_of_one_look():
     confidences = [plan().confidence(look) for look in range(4)]
     assert min(confidences) > 0.95
     assert plan("obrien_fleming").confidence(3) < plan().confidence(3)
-    assert error_left(plan(), 3) == pytest.approx(0.0, abs=1e-12)
+    assert plan().error_left(3) == pytest.approx(0.0, abs=1e-12)

@@ -9,11 +9,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis.all_tables import SCHEMAS, all_tables
-from analysis.made_up import MadeUpStudy
-from reward_ablation.analysis.registry import OF_TIMES
+from analysis.made_up import MadeUpStudy, made_tables
 from reward_ablation.analysis.study_file import StudyFile, read_study
-from reward_ablation.analysis.tables import write_csv, write_tables
 
 THREE = ["correctness", "format", "length"]
 GRID = [(a / 2, b / 2, (2 - a - b) / 2) for a in range(3) for b in range(3 - a)]
@@ -113,10 +110,6 @@ def made_up(tmp_path_factory):
     def make(name: str) -> WithTables:
         root = tmp_path_factory.mktemp("study")
         study = read_study(STUDIES[name].write(root))
-        tables = all_tables(study, root)
-        in_parquet = {name: table for name, table in tables.items() if name not in OF_TIMES}
-        write_tables(in_parquet, SCHEMAS, root / "tables")
-        write_csv(tables["cost"], root / "tables" / "cost.csv")
-        return WithTables(study, tables, root)
+        return WithTables(study, made_tables(root), root)
 
     return make

@@ -135,7 +135,7 @@ SAMPLES = "train|evaluation|sft"
         ("models/demo.py", constant, "demo_model"),
         ("evaluation/generate.py", function, "evaluation"),
         # Tables: each rule by its own code. Figures: one rule.
-        ("analysis/gradients/what_if.py", function, "tables_(gradients|combination)"),
+        ("analysis/gradients/measured_steps.py", function, "tables_(gradients|combination)"),
         ("analysis/evaluation/effects.py", function, "tables_(evaluation|claims)"),
         ("analysis/training/tables.py", function, "tables_training"),
         ("combination/methods/upgrad.py", function, NOTHING),  # not in use

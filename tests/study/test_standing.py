@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from configs import changed
-from reward_ablation.analysis.claims.words import withdrawn
+from reward_ablation.analysis.claims_text import withdrawn
 from reward_ablation.analysis.study_file import as_its_runs_say, read_study
 from reward_ablation.start.decide import Decisions
 from reward_ablation.start.looks import looks_line

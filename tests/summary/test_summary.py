@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.all_tables import SCHEMAS
+from analysis.made_up import SCHEMAS
 from reward_ablation.analysis.evaluation.metrics import NAMES as METRICS
 from reward_ablation.analysis.tables import write_csv, write_tables
 from reward_ablation.study.primary import Declared

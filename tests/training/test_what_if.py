@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from reward_ablation.analysis.gradients.advantages import leave_one_out_scores
+from reward_ablation.analysis.gradients.measured_steps import leave_one_out_scores
 from reward_ablation.analysis.gradients.what_if import read_measured_step, what_if
 from reward_ablation.models.load import load_model
 from reward_ablation.sampling.tokenizer import load_tokenizer

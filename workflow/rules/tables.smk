@@ -40,12 +40,12 @@ rule tables_provenance:
         "<benchmarks>/tables/provenance.tsv"
     localrule: True
     params:
-        code=study.code_of("analysis.provenance"),
+        code=study.code_of("analysis", "analysis.provenance"),
         mixed=study.config.mixed_provenance,
     message:
         "make the table of code, packages and hardware"
     shell:
-        "exec python -m reward_ablation.analysis.provenance --study {input.study:q}"
+        "exec python -m reward_ablation.analysis provenance --study {input.study:q}"
         ' --output "$(dirname {output.tables[0]:q})" --mixed-provenance {params.mixed} > {log:q} 2>&1'
 
 
@@ -62,11 +62,11 @@ rule tables_training:
         "<benchmarks>/tables/training.tsv"
     localrule: True
     params:
-        code=study.code_of("analysis.training"),
+        code=study.code_of("analysis", "analysis.training.tables"),
     message:
         "make the tables of training"
     shell:
-        "exec python -m reward_ablation.analysis.training --study {input.study:q}"
+        "exec python -m reward_ablation.analysis training --study {input.study:q}"
         ' --output "$(dirname {output.tables[0]:q})" > {log:q} 2>&1'
 
 
@@ -83,11 +83,11 @@ rule tables_gradients:
         "<benchmarks>/tables/gradients.tsv"
     localrule: True
     params:
-        code=study.code_of("analysis.gradients"),
+        code=study.code_of("analysis", "analysis.gradients.tables"),
     message:
         "make the tables of gradients"
     shell:
-        "exec python -m reward_ablation.analysis.gradients --study {input.study:q}"
+        "exec python -m reward_ablation.analysis gradients --study {input.study:q}"
         ' --output "$(dirname {output.tables[0]:q})" > {log:q} 2>&1'
 
 
@@ -115,11 +115,11 @@ rule tables_evaluation:
         "<benchmarks>/tables/evaluation.tsv"
     localrule: True
     params:
-        code=study.code_of("analysis.evaluation"),
+        code=study.code_of("analysis", "analysis.evaluation.tables"),
     message:
         "make the tables of evaluated models"
     shell:
-        "exec python -m reward_ablation.analysis.evaluation --study {input.study:q}"
+        "exec python -m reward_ablation.analysis evaluation --study {input.study:q}"
         ' --output "$(dirname {output.tables[0]:q})" > {log:q} 2>&1'
 
 
@@ -141,11 +141,11 @@ rule tables_problems:
         "<benchmarks>/tables/problems.tsv"
     localrule: True
     params:
-        code=study.code_of("analysis.problems"),
+        code=study.code_of("analysis", "analysis.problems"),
     message:
         "make the table of single problems"
     shell:
-        "exec python -m reward_ablation.analysis.problems --study {input.study:q}"
+        "exec python -m reward_ablation.analysis problems --study {input.study:q}"
         ' --output "$(dirname {output.tables[0]:q})" > {log:q} 2>&1'
 
 
@@ -165,11 +165,11 @@ rule tables_reward_hacking:
         "<benchmarks>/tables/reward_hacking.tsv"
     localrule: True
     params:
-        code=study.code_of("analysis.reward_hacking"),
+        code=study.code_of("analysis", "analysis.reward_hacking"),
     message:
         "look for signs of reward hacking"
     shell:
-        "exec python -m reward_ablation.analysis.reward_hacking --study {input.study:q}"
+        "exec python -m reward_ablation.analysis reward_hacking --study {input.study:q}"
         ' --output "$(dirname {output.tables[0]:q})" > {log:q} 2>&1'
 
 
@@ -186,11 +186,11 @@ rule tables_combination:
         "<benchmarks>/tables/combination.tsv"
     localrule: True
     params:
-        code=study.code_of("analysis.combination"),
+        code=study.code_of("analysis", "analysis.combination.tables"),
     message:
         "make the tables of methods of combination"
     shell:
-        "exec python -m reward_ablation.analysis.combination --study {input.study:q}"
+        "exec python -m reward_ablation.analysis combination --study {input.study:q}"
         ' --output "$(dirname {output.tables[0]:q})" > {log:q} 2>&1'
 
 
@@ -216,11 +216,11 @@ rule tables_claims:
         "<benchmarks>/tables/claims.tsv"
     localrule: True
     params:
-        code=study.code_of("analysis.claims"),
+        code=study.code_of("analysis", "analysis.claims"),
     message:
         "judge the claims"
     shell:
-        "exec python -m reward_ablation.analysis.claims --study {input.study:q}"
+        "exec python -m reward_ablation.analysis claims --study {input.study:q}"
         ' --output "$(dirname {output.tables[0]:q})" > {log:q} 2>&1'
 
 

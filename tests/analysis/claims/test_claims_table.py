@@ -5,9 +5,8 @@ import re
 import pandas as pd
 import pytest
 
-from analysis.all_tables import command
-from analysis.made_up import MadeUpStudy
-from reward_ablation.analysis.claims.tables import SCHEMAS
+from analysis.made_up import MadeUpStudy, run_rule
+from reward_ablation.analysis.claims import SCHEMAS
 from reward_ablation.analysis.reading import read_table
 from reward_ablation.analysis.statistics.estimates import holm
 from reward_ablation.analysis.study_file import read_study
@@ -43,7 +42,7 @@ def root(tmp_path_factory):
     plan["withdrawn_claims"] = [claim("gone", "length_only", "higher", says=f"Gone: {HOSTILE}")]
     write_json(plan, root / "study.json")
     for rule in ("evaluation", "claims"):
-        command(rule, root, root / "tables")
+        run_rule(rule, root, root / "tables")
     return root
 
 
@@ -137,7 +136,7 @@ def test_the_summary_has_a_card_a_claim(root):
 def test_a_study_without_claims_has_an_empty_table_and_no_section(tmp_path):
     MadeUpStudy(seeds=(0,), steps=1, rollouts=4).write(tmp_path)
     for rule in ("evaluation", "claims"):
-        command(rule, tmp_path, tmp_path / "tables")
+        run_rule(rule, tmp_path, tmp_path / "tables")
     table = read_table(tmp_path / "tables" / "claims.parquet")
     assert list(table.columns) == SCHEMAS["claims"].names
     assert table.empty
@@ -148,7 +147,7 @@ def test_one_seed_is_judged_over_questions(tmp_path):
     one = [claim("format_rises", "format_only", "higher"), claim("base", "format_only", "higher", against="base")]
     MadeUpStudy(seeds=(3,), steps=1, rollouts=4, claims=one).write(tmp_path)
     for rule in ("evaluation", "claims"):
-        command(rule, tmp_path, tmp_path / "tables")
+        run_rule(rule, tmp_path, tmp_path / "tables")
     table = pd.read_parquet(tmp_path / "tables" / "claims.parquet")
     assert table["seeds"].tolist() == [1, 1]
     assert table[["low", "high", "p"]].notna().all().all()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from reward_ablation.analysis.claims.verdicts import p_of_ends, verdict
+from reward_ablation.analysis.claims import p_of_ends, verdict
 from reward_ablation.analysis.evaluation.answers import Answered, distribution_of_difference
 from reward_ablation.analysis.statistics.estimates import (
     Distribution,

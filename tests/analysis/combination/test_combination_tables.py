@@ -4,10 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.all_tables import command, tables_of_gradients, tables_of_training
-from analysis.made_up import MadeUpStudy
-from reward_ablation.analysis.combination.lag import lag_cosine
-from reward_ablation.analysis.combination.tables import combination_tables
+from analysis.made_up import MadeUpStudy, made_tables, run_rule
+from reward_ablation.analysis.combination.method_weights import lag_cosine
 from reward_ablation.analysis.gradients.replay import read_history
 from reward_ablation.analysis.study_file import read_study
 from reward_ablation.combination.methods.upgrad import upgrad
@@ -34,7 +32,7 @@ def root(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def tables(root):
-    return combination_tables(read_study(root / "study.json"), root)
+    return made_tables(root, "combination")
 
 
 def test_weights_are_those_of_the_arms_with_a_method(tables):
@@ -85,7 +83,8 @@ def test_the_baseline_would_have_done_what_it_did(tables):
 def test_an_arm_whose_components_do_not_score_the_baseline_is_named_in_the_log(tmp_path, capsys):
     arms = {"static": {"a": 1.0, "b": 1.0, "c": 0.0}, "more": {"a": 1.0, "b": 1.0, "c": 1.0}}
     study = MadeUpStudy(arms=arms, methods={"more": METHODS["gradients"]}, problems=2, where_trained=("c",))
-    tables = combination_tables(read_study(study.write(tmp_path)), tmp_path)
+    study.write(tmp_path)
+    tables = made_tables(tmp_path, "combination")
     assert "methods_offline: more left out" in capsys.readouterr().out
     assert tables["methods_offline"].empty  # no Gram matrices of single completions are stored
 
@@ -96,12 +95,12 @@ def test_a_changed_log_of_weights_is_refused(tmp_path):
     changed = next(tmp_path.glob("runs/gradients-*/seed0/weights.parquet"))
     changed.write_bytes(b"no Parquet")
     with pytest.raises(StudyError, match=r"weights.parquet: truncated or changed"):
-        combination_tables(read_study(tmp_path / "study.json"), tmp_path)
+        made_tables(tmp_path, "combination")
 
 
 def test_the_command_writes_the_same_bytes_each_time(root, tmp_path):
     for name in ("first", "second"):
-        command("combination", root, tmp_path / name)
+        run_rule("combination", root, tmp_path / name)
     for file in (tmp_path / "first").iterdir():
         assert file.read_bytes() == (tmp_path / "second" / file.name).read_bytes()
     offline = pd.read_parquet(tmp_path / "first" / "methods_offline.parquet")
@@ -109,7 +108,7 @@ def test_the_command_writes_the_same_bytes_each_time(root, tmp_path):
 
 
 def test_signals_of_an_arm_with_a_method_are_by_its_advantages(root, capsys):
-    signals = tables_of_training(read_study(root / "study.json"), root)["signals_by_step"]
+    signals = made_tables(root, "training")["signals_by_step"]
     assert "no covariance with the total in gradients, limits" in capsys.readouterr().out
     known = signals.dropna(subset="value").groupby(["arm", "quantity"]).size().unstack(0)
     assert known.loc["covariance"].dropna().index.tolist() == ["static"]
@@ -118,7 +117,6 @@ def test_signals_of_an_arm_with_a_method_are_by_its_advantages(root, capsys):
 
 
 def test_steps_of_arms_with_a_method_are_aligned_by_their_own_advantages(root):
-    study = read_study(root / "study.json")
-    aligned = tables_of_gradients(study, root)["alignment"]
+    aligned = made_tables(root, "gradients")["alignment"]
     assert set(aligned["arm"]) == set(ARMS)
     assert aligned["estimate"].notna().all()

@@ -14,8 +14,7 @@ from reward_ablation.analysis.evaluation.answers import (
     evaluation_rows,
 )
 from reward_ablation.analysis.evaluation.metrics import MATHEMATICS
-from reward_ablation.analysis.evaluation.question_means import QuestionMeans, question_means
-from reward_ablation.analysis.evaluation.seed_means import evaluation_of_runs, over_questions
+from reward_ablation.analysis.evaluation.question_means import QuestionMeans, question_means, runs_means
 from reward_ablation.analysis.statistics.estimates import intervals, resampled_seeds
 from reward_ablation.analysis.statistics.limits import SHARE
 from reward_ablation.analysis.study_file import StudyFile
@@ -53,7 +52,7 @@ ONE_SEED = answers(
 
 
 def of_run(means, arm, seed):
-    return evaluation_of_runs([(arm, seed, over_questions(means))], "gsm8k")
+    return runs_means([(arm, seed, None, means)], "gsm8k")
 
 
 def test_samples_of_a_question_are_averaged_first():

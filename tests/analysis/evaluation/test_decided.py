@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from analysis.made_up import MadeUpStudy
-from reward_ablation.analysis.evaluation.decided import with_decisions
+from reward_ablation.analysis.evaluation.tables import with_decisions
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.evaluation.differences import seeds_and_decision
 from reward_ablation.study.primary import Contrast

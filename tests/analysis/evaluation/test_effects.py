@@ -7,9 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.made_up import MadeUpStudy
+from analysis.made_up import MadeUpStudy, made_tables
 from reward_ablation.analysis.evaluation.effects import arms_with_equal_settings, effects_of
-from reward_ablation.analysis.evaluation.tables import final_model_tables, means_reader
 from reward_ablation.analysis.statistics.estimates import holm
 from reward_ablation.analysis.study_file import StudyFile, read_study
 
@@ -19,9 +18,7 @@ FACTORIAL = {"_".join(on): {name: float(name in on) for name in ("correctness", 
 
 def tables(study: MadeUpStudy, root) -> dict[str, pd.DataFrame]:
     study.write(root)
-    found = read_study(root / "study.json")
-    same = {run.folder: {} for run in found.runs}
-    return final_model_tables(found, root, same, means_reader(found, root))
+    return made_tables(root, "evaluation")
 
 
 @pytest.fixture(scope="module")
@@ -106,8 +103,7 @@ def test_holm_is_over_the_declared_comparisons_and_all_others_are_exploratory(tm
     written = json.loads((tmp_path / "study.json").read_text())
     written |= {"control": "control", "primary": {**asked, "contrasts": contrasts}, "equivalence_margin": 0.5}
     (tmp_path / "study.json").write_text(json.dumps(written))
-    found = read_study(tmp_path / "study.json")
-    made = final_model_tables(found, tmp_path, {run.folder: {} for run in found.runs}, means_reader(found, tmp_path))
+    made = made_tables(tmp_path, "evaluation")
     rows = made["paired_differences"]
     primary = rows[rows["family"] == "primary"].set_index(["arm", "baseline"])
     assert sorted(primary.index) == [("no_format", "full"), ("no_format", "no_correctness")]
@@ -134,10 +130,7 @@ def test_two_seeds_of_arms_that_borrow_have_shorter_intervals_about_the_same_mea
     shared = tables(study, tmp_path)["evaluation_by_arm"]
     written = json.loads((tmp_path / "study.json").read_text())
     (tmp_path / "study.json").write_text(json.dumps(written | {"seed_variance": "per_arm"}))
-    found = read_study(tmp_path / "study.json")
-    alone = final_model_tables(found, tmp_path, {run.folder: {} for run in found.runs}, means_reader(found, tmp_path))[
-        "evaluation_by_arm"
-    ]
+    alone = made_tables(tmp_path, "evaluation")["evaluation_by_arm"]
     both = alone.merge(shared, on=["arm", "dataset", "mode", "metric"], suffixes=("", "_shared"))
     both = both[(both["arm"] != "base") & (both["metric"] == "accuracy_lenient")]
     np.testing.assert_allclose(both["estimate"], both["estimate_shared"])

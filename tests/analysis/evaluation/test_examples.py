@@ -4,8 +4,7 @@ import pandas as pd
 import pytest
 
 from analysis.made_up import MadeUpStudy
-from reward_ablation.analysis.evaluation.example_text import cut, printable, verdict
-from reward_ablation.analysis.evaluation.examples import choose, examples, write_examples_page
+from reward_ablation.analysis.evaluation.examples import choose, cut, examples, verdict, visible, write_examples_page
 from reward_ablation.analysis.evaluation.tables import SCHEMAS
 from reward_ablation.analysis.study_file import read_study
 from reward_ablation.analysis.tables import joined
@@ -50,12 +49,12 @@ def test_rows_are_the_base_model_and_the_first_seed_of_each_arm(tmp_path):
 
 
 def test_control_format_and_unassigned_characters_are_escapes():
-    shown = printable(HOSTILE)
+    shown = visible(HOSTILE)
     assert shown.startswith("\\x1b[2Ja\\u202eevil\\u2066\\x00 <script>")
     assert "\\ue000\n$x^2$" in shown
-    assert printable("Größe 数 עברית é") == "Größe 数 עברית é"
-    assert printable("a\u200bb\u00adc\U000e0041") == "a\\u200bb\\xadc\\U000e0041"
-    assert printable("one\r\ntwo\rthree\ttab") == "one\ntwo\\x0dthree    tab"
+    assert visible("Größe 数 עברית é") == "Größe 数 עברית é"
+    assert visible("a\u200bb\u00adc\U000e0041") == "a\\u200bb\\xadc\\U000e0041"
+    assert visible("one\r\ntwo\rthree\ttab") == "one\ntwo\\x0dthree    tab"
 
 
 def test_a_long_text_is_cut_with_a_mark():

@@ -1,10 +1,10 @@
 import pandas as pd
 import pytest
 
-from analysis.made_up import MadeUpStudy
+from analysis.made_up import MadeUpStudy, made_tables
 from reward_ablation.analysis.evaluation import stored_answers
-from reward_ablation.analysis.evaluation.learning_curves import learning_curves as parts_of_curves
-from reward_ablation.analysis.evaluation.tables import SCHEMAS, final_model_tables, means_reader
+from reward_ablation.analysis.evaluation.tables import SCHEMAS
+from reward_ablation.analysis.evaluation.tables import learning_curves as parts_of_curves
 from reward_ablation.analysis.study_file import read_study
 from reward_ablation.analysis.tables import joined
 from reward_ablation.system.errors import StudyError
@@ -45,8 +45,7 @@ def test_a_curve_goes_from_the_base_model_over_the_kept_ones_to_the_final_one(ke
 def test_its_ends_are_the_rows_of_evaluation_by_run(kept):
     study, steps, root = kept
     table = learning_curves(study, root, steps)
-    values = {run.folder: {} for run in study.runs}
-    by_run = final_model_tables(study, root, values, means_reader(study, root))["evaluation_by_run"]
+    by_run = made_tables(root, "evaluation")["evaluation_by_run"]
     for run in study.runs:
         for mode in ("greedy", "sampled"):
             labels = {"seed": run.seed, "mode": mode}

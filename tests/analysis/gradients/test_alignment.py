@@ -3,11 +3,9 @@
 import numpy as np
 import pytest
 
-from analysis.all_tables import tables_of_gradients
-from analysis.made_up import MadeUpStudy
-from reward_ablation.analysis.gradients.measured_tables import alignment
-from reward_ablation.analysis.gradients.tables import SCHEMAS
-from reward_ablation.analysis.study_file import StudyFile, read_study
+from analysis.made_up import MadeUpStudy, made_tables
+from reward_ablation.analysis.gradients.tables import SCHEMAS, alignment
+from reward_ablation.analysis.study_file import StudyFile
 
 
 def test_effects_are_means_over_steps_and_then_over_seeds():
@@ -27,8 +25,8 @@ def test_effects_are_means_over_steps_and_then_over_seeds():
 def tables(tmp_path_factory):
     root = tmp_path_factory.mktemp("study")
     arms = {"both": {"a": 1.0, "b": 1.0}, "first": {"a": 1.0, "b": 0.0}}
-    study = read_study(MadeUpStudy(arms=arms, steps=16, rollouts=32, problems=8, sample_grams=True).write(root))
-    return tables_of_gradients(study, root)
+    MadeUpStudy(arms=arms, steps=16, rollouts=32, problems=8, sample_grams=True).write(root)
+    return made_tables(root, "gradients")
 
 
 def test_a_step_helps_what_it_is_trained_on(tables):
@@ -43,7 +41,8 @@ def test_a_step_helps_what_it_is_trained_on(tables):
 
 
 def test_without_gram_matrices_the_tables_are_empty_and_the_log_says_why(tmp_path, capsys):
-    found = tables_of_gradients(read_study(MadeUpStudy(steps=2).write(tmp_path)), tmp_path)
+    MadeUpStudy(steps=2).write(tmp_path)
+    found = made_tables(tmp_path, "gradients")
     for name in SCHEMAS:
         assert found[name].empty == (name not in ("similarity_by_step", "similarity_by_arm")), name
     assert "4 measured steps left out of alignment and split halves: there is no such file" in capsys.readouterr().out

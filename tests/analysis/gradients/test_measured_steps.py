@@ -8,12 +8,14 @@ import pytest
 
 from analysis.gradients.test_what_if import NAMES, OTHER, OWN, make_run
 from reward_ablation.analysis.gradients.measured_steps import (
+    MeasuredRun,
     effects_on_other_prompts,
+    leave_one_out_scores,
     read_products,
 )
-from reward_ablation.analysis.gradients.measured_tables import spread
-from reward_ablation.analysis.gradients.split_halves import cross_prompt_products
-from reward_ablation.analysis.gradients.what_if import MeasuredRun, read_measured_step, what_if
+from reward_ablation.analysis.gradients.similarity_by_arm import cross_prompt_products
+from reward_ablation.analysis.gradients.tables import spread
+from reward_ablation.analysis.gradients.what_if import read_measured_step, what_if
 from reward_ablation.gram.store import GRAMS_FILE
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import write_parquet
@@ -115,3 +117,14 @@ def test_a_step_without_its_completions_gives_its_reason(tmp_path):
     rollouts = pd.read_parquet(path)
     write_parquet(rollouts[rollouts["problem_id"] != "p1"], path)
     assert "are not in rollouts.parquet" in read_products(MeasuredRun(tmp_path, [7]), 7, NAMES)
+
+
+def test_scores_against_the_others_of_their_group():
+    nan = float("nan")
+    scores = np.array([[1.0], [0.0], [5.0], [2.0], [nan], [4.0], [nan], [nan], [7.0]])
+    against = leave_one_out_scores(scores, 3)
+    # 1 - (0 + 5) / 2 and so on; 2 - 4; one score alone has nothing to stand against
+    assert list(against[:, 0]) == pytest.approx([-1.5, -3.0, 4.5, -2.0, 0.0, 2.0, 0.0, 0.0, 0.0])
+    # Groups of one stand against the batch: 1 - (0 + 5) / 2 and so on; 0 - 4 and 4 - 0.
+    single = np.array([[1.0, 0.0], [0.0, 4.0], [5.0, nan]])
+    np.testing.assert_allclose(leave_one_out_scores(single, 1), [[-1.5, -4.0], [-3.0, 4.0], [4.5, 0.0]])

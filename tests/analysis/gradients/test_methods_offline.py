@@ -11,9 +11,8 @@ import pandas as pd
 import pytest
 
 from analysis.gradients.test_what_if import NAMES, OTHER, OWN, make_run
-from analysis.made_up import MadeUpStudy
-from reward_ablation.analysis.gradients.advantages import component_shares
-from reward_ablation.analysis.gradients.measured_steps import effects_on_other_prompts, read_products
+from analysis.made_up import MadeUpStudy, advantage_shares
+from reward_ablation.analysis.gradients.measured_steps import MeasuredRun, effects_on_other_prompts, read_products
 from reward_ablation.analysis.gradients.methods_offline import OfflineComparison, answers_at_step, methods_offline
 from reward_ablation.analysis.gradients.replay import (
     MethodSettings,
@@ -22,7 +21,6 @@ from reward_ablation.analysis.gradients.replay import (
     read_history,
     replay,
 )
-from reward_ablation.analysis.gradients.what_if import MeasuredRun
 from reward_ablation.spec.run import ArmSpec
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import write_json
@@ -83,7 +81,7 @@ def test_answers_at_a_step_are_those_of_explicit_gradients(tmp_path):
     run = make_run(tmp_path, blocks=1)
     products = read_products(MeasuredRun(tmp_path, [7]), 7, NAMES)
     vectors = [np.array([weights.get(name, 0.0) for name in NAMES]) for weights in (OTHER, OWN)]
-    shares = [component_shares(run.scores, vector, *run.how) for vector in vectors]
+    shares = [advantage_shares(run.scores, vector, *run.how) for vector in vectors]
     asked = Replayed({7: shares[0]}, {7: vectors[0]})
     inner, effects, weights = answers_at_step(products, [asked])
     rows = np.concatenate(run.gradients, axis=1)

@@ -11,6 +11,7 @@ from reward_ablation.analysis.gradients.similarity_by_arm import (
     similarity_by_arm,
     units_of,
 )
+from reward_ablation.analysis.gradients.tables import GRADIENT_COLUMNS, similarity_by_step
 
 
 def by_step(values: np.ndarray, layers=("all", "layers.0"), definition: str = "alone") -> pd.DataFrame:
@@ -133,3 +134,18 @@ def test_the_largest_error_of_folding_is_told_of_the_parts_that_have_it():
     for layer in ("all", "layers.0"):
         errors = {part: row(table, layer, part)["folding_error"] for part in PARTS}
         assert errors == pytest.approx(dict.fromkeys(PARTS, 0.0) | {"cosine": 5e-3, "across_blocks": 5e-3})
+
+
+def test_similarity_keeps_pairs_and_their_order():
+    labels = [
+        (1, "layers.1", "a", "a", "alone", 4.0, 1.0),
+        (1, "layers.1", "a", "b", "alone", 0.0, None),  # a zero gradient
+        (1, "layers.0", "a", "b", "alone", -2.0, -0.5),
+        (1, "layers.0", "a", "b", "share", 9.0, 0.9),
+    ]
+    gradients = pd.DataFrame(labels, columns=GRADIENT_COLUMNS[:7]).reindex(columns=[*GRADIENT_COLUMNS, "self_low"])
+    table = similarity_by_step(gradients)
+    assert list(table["layer"]) == ["layers.1", "layers.0", "layers.0"]
+    assert list(table["definition"]) == ["alone", "alone", "share"]
+    assert list(table["dot"]) == [0.0, -2.0, 9.0]
+    assert np.isnan(table["cosine"].iloc[0])

@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from reward_ablation.analysis.gradients.split_halves import (
+from reward_ablation.analysis.gradients.similarity_by_arm import (
     cosine_with_interval,
     cosines_of_steps,
     cross_prompt_products,

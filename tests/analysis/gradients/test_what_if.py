@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from reward_ablation.analysis.gradients.advantages import component_shares
+from analysis.made_up import advantage_shares
 from reward_ablation.analysis.gradients.what_if import read_measured_step, what_if
 from reward_ablation.gram.similarity import SCHEMA
 from reward_ablation.gram.store import GRAMS_FILE, ROWS_FILE, gram_table, row_table
@@ -66,7 +66,7 @@ class Run:
 
     def direction(self, weights: dict[str, float]) -> list[np.ndarray]:
         """Minus the gradient of the loss under some weights, by layer."""
-        shares = component_shares(self.scores, np.array([weights.get(name, 0.0) for name in NAMES]), *self.how)
+        shares = advantage_shares(self.scores, np.array([weights.get(name, 0.0) for name in NAMES]), *self.how)
         return [-shares.sum(axis=1) @ rows for rows in self.gradients]
 
 
@@ -88,7 +88,7 @@ def make_run(folder: Path, group: int = 8, blocks: int = 1, seed: int = 0, gaps:
     training = {"scale_rewards": "group", "multi_objective_aggregation": "sum_then_normalize"}
     training |= changes.get("training", {})
     how = (group, training["scale_rewards"], training["multi_objective_aggregation"])
-    shares = component_shares(given, np.array(list(OWN.values())), *how)
+    shares = advantage_shares(given, np.array(list(OWN.values())), *how)
     rollouts = pd.DataFrame({"step": 7, "problem_id": [f"p{prompt}" for prompt in prompts]})
     rollouts["rollout"] = np.tile(np.arange(group), PROMPTS)
     rollouts = rollouts.assign(**{f"score_{name}": given[:, k] for k, name in enumerate(NAMES)})
@@ -136,7 +136,7 @@ def test_similarity_under_other_weights_is_that_of_the_gradients(tmp_path, train
     table = what_if(OTHER, read_measured_step(tmp_path, 7)).similarity
     assert list(table.columns) == SCHEMA.names
     rows = table.set_index(["layer", "component_a", "component_b"])
-    shares = component_shares(run.scores, np.array([0.0, 1.0, -0.3]), *run.how)
+    shares = advantage_shares(run.scores, np.array([0.0, 1.0, -0.3]), *run.how)
     vectors = {name: [shares[:, k] @ rows for rows in run.gradients] for k, name in enumerate(NAMES)}
     vectors["total"] = [shares.sum(axis=1) @ rows for rows in run.gradients]
     for layer, some in (("all", (0, 1)), ("own", (0,)), ("shared", (1,))):
@@ -177,7 +177,7 @@ def test_effects_are_those_of_the_definition(tmp_path):
 def test_intervals_of_effects_leave_out_a_prompt_at_a_time(tmp_path):
     run = make_run(tmp_path)
     found = what_if(OTHER, read_measured_step(tmp_path, 7)).effect.set_index(["layer", "component"])
-    shares = component_shares(run.scores, np.array([0.0, 1.0, -0.3]), *run.how).sum(axis=1)
+    shares = advantage_shares(run.scores, np.array([0.0, 1.0, -0.3]), *run.how).sum(axis=1)
     rows = np.concatenate(run.gradients, axis=1)
     others = [np.delete(np.flatnonzero(run.prompts == run.prompts[i]), i % 8) for i in range(len(rows))]
     for k, name in enumerate(NAMES):

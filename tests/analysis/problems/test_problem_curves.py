@@ -2,7 +2,7 @@ import pandas as pd
 import pytest
 
 from analysis.made_up import MadeUpStudy
-from reward_ablation.analysis.problems.tables import SCHEMAS, counted, problem_curves, shares
+from reward_ablation.analysis.problems import SCHEMAS, counted, problem_curves, shares
 from reward_ablation.analysis.study_file import read_study
 from reward_ablation.analysis.tables import joined
 from reward_ablation.system.files import sha256, write_json, write_parquet

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from analysis.made_up import MadeUpStudy
-from reward_ablation.analysis.reward_hacking.tables import Pair, around, changes, points, reward_hacking, short
+from reward_ablation.analysis.reward_hacking import Pair, around, changes, points, reward_hacking, short
 from reward_ablation.analysis.study_file import StudyFile
 
 ARMS = {
@@ -82,9 +82,7 @@ def test_a_penalty_that_falls_is_a_reward_that_rises():
 
 def test_training_that_rises_beyond_held_out_answers_is_a_gap(monkeypatch):
     one = study("right_only")
-    monkeypatch.setattr(
-        "reward_ablation.analysis.reward_hacking.tables.correctness_component", lambda study: ("right", 1.0)
-    )
+    monkeypatch.setattr("reward_ablation.analysis.reward_hacking.correctness_component", lambda study: ("right", 1.0))
     table = reward_hacking(
         one, rewards({"right_only": UP}, quantity="right"), answers({"right_only": (0.3, 0.35, 0.35)})
     )

@@ -2,9 +2,10 @@
 
 from itertools import combinations
 
+import numpy as np
 import pytest
 
-from reward_ablation.analysis.statistics.contrasts import BASE, LACK_OF_FIT, Effect, effects, reach
+from reward_ablation.analysis.statistics.contrasts import BASE, LACK_OF_FIT, MOST_CONTRASTS, Effect, effects, reach
 
 
 def factorial(names: str, weight: float = 1.0) -> dict[str, dict[str, float]]:
@@ -124,3 +125,10 @@ def test_too_few_arms_to_regress_on():
 
 def test_reach_of_an_effect_on_a_share():
     assert reach(Effect("main_effect", "a", {"x": 0.5, "y": -0.5, "z": 0.25})) == (-0.5, 0.75)
+
+
+def test_contrasts_of_lack_of_fit_are_bounded():
+    weights = np.random.default_rng(0).dirichlet(np.ones(3), 150)
+    arms = {f"arm{n}": dict(zip("abc", map(float, row), strict=True)) for n, row in enumerate(weights)}
+    missed = [effect for effect in effects(arms, list("abc"), "simplex") if effect.component.startswith(LACK_OF_FIT)]
+    assert len(missed) == MOST_CONTRASTS

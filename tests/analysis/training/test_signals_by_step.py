@@ -4,9 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from reward_ablation.analysis.gradients.advantages import component_shares
+from analysis.made_up import advantage_shares
 from reward_ablation.analysis.tables import signal_rows
 from reward_ablation.analysis.training.signals_by_step import step_signals, thinned
+from reward_ablation.analysis.training.tables import rewards_by_step
 
 WEIGHTS = {"right": 1.0, "form": 0.5}
 
@@ -16,7 +17,7 @@ def rollouts(right, form, tokens=None, weights=WEIGHTS, step=None, problems=2) -
     scores = np.array([right, form], dtype=float).T
     vector = np.array(list(weights.values()))
     group = len(right) // problems
-    shares = component_shares(scores, vector, group, "none", "sum_then_normalize")
+    shares = advantage_shares(scores, vector, group, "none")
     parts = np.nan_to_num(scores * vector)
     return pd.DataFrame(
         {
@@ -138,3 +139,30 @@ def test_signals_of_a_method_are_by_its_advantages_and_not_by_the_weighted_total
 def test_a_method_without_any_advantage_has_no_signal():
     table = rollouts([1, 1, 0, 0], [1, 0, 1, 0]).assign(advantage=0.0)
     assert step_signals(table, WEIGHTS, fixed_weights=False).loc[1, ("no_signal", "")] == 1.0
+
+
+def test_rewards_by_step():
+    rollouts = pd.DataFrame(
+        {
+            "step": [2, 2, 1, 1],
+            "score_correctness": [1.0, 0.0, 1.0, 1.0],
+            "score_format": [None, 0.5, None, None],  # a component that cannot score a rollout
+            "total": [1.0, 0.5, 1.0, 1.0],
+            "tokens": [10, 30, 20, 20],
+            "truncated": [False, True, False, False],
+        }
+    )
+    table = rewards_by_step(rollouts, ["correctness", "format"])
+    assert list(table["step"]) == [1] * 5 + [2] * 5
+    assert list(table["quantity"])[:5] == ["correctness", "format", "total", "tokens", "truncated"]
+    second = table[table["step"] == 2].set_index("quantity")
+    assert second.loc["correctness", "mean"] == 0.5
+    assert second.loc["correctness", "std"] == pytest.approx(0.5**0.5)  # of 1 and 0, with n - 1
+    assert tuple(second.loc["format", ["mean", "rollouts", "unscored"]]) == (0.5, 1, 1)
+    assert np.isnan(second.loc["format", "std"])  # one value has no spread
+    assert second.loc["tokens", "mean"] == 20
+    assert second.loc["truncated", "mean"] == 0.5
+    first = table[table["step"] == 1].set_index("quantity")
+    assert np.isnan(first.loc["format", "mean"])
+    assert tuple(first.loc["format", ["rollouts", "unscored"]]) == (0, 2)
+    assert (first.loc[["correctness", "total", "tokens", "truncated"], "unscored"] == 0).all()

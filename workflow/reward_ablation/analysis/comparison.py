@@ -14,10 +14,10 @@ import numpy as np
 import pandas as pd
 
 from reward_ablation.analysis.evaluation.answers import answered, difference_rows
-from reward_ablation.analysis.evaluation.by_level import Reader
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study
-from reward_ablation.analysis.evaluation.seed_means import SeedMeansByMode, seed_means
-from reward_ablation.analysis.evaluation.tables import means_reader, runs_of_dataset
+from reward_ablation.analysis.evaluation.question_means import SeedMeansByMode, seed_means
+from reward_ablation.analysis.evaluation.stored_answers import Reader, means_reader
+from reward_ablation.analysis.evaluation.tables import runs_of_dataset
 from reward_ablation.analysis.reading import read_parquet
 from reward_ablation.analysis.results import Results
 from reward_ablation.analysis.statistics.contrasts import BASE

@@ -92,6 +92,14 @@ def read_table(path: Path) -> pd.DataFrame:
         raise damaged_file(path, str(error)) from error
 
 
+def column_names(path: Path) -> list[str]:
+    """Names of the columns of a table of the study, without its rows; errors as in `read_table`."""
+    if path.suffix == ".csv":
+        return list(read_table(path).columns)
+    with _damage_reported(path), _opened(path, ()) as file:
+        return list(file.schema_arrow.names)
+
+
 def missing_file(path: Path) -> StudyError:
     """The error for a missing file that the workflow makes."""
     return StudyError(f"{path}: there is no such file; run the workflow again, it makes what is missing")

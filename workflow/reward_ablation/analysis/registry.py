@@ -1,9 +1,9 @@
 """Which tables a study has, and which rule makes each.
 
-The rule of Snakemake is `tables_NAME` in `workflow/rules/tables.smk`. The rule runs `python -m reward_ablation.MODULE`.
-`SCHEMAS` in `MODULE.tables` has the columns of the rule's tables, and that module computes the rows.
+The rule of Snakemake is `tables_NAME` in `workflow/rules/tables.smk`. The rule runs `python -m reward_ablation.analysis
+NAME`. `SCHEMAS` in the rule's module has the columns of its tables, and `write` there writes them.
 
-To add a table: add its name to `RULES` here, its columns to `SCHEMAS`, and its rows to what `MODULE.tables` returns.
+To add a table: add its name to `RULES` here, and its columns and rows to that module.
 The Snakefile reads this module, so it imports nothing heavy.
 """
 
@@ -13,19 +13,20 @@ from typing import NamedTuple
 
 
 class TableRule(NamedTuple):
-    """A rule that makes tables: the package that the rule runs, below the library, and the names of its tables."""
+    """A rule that makes tables: the module that writes them, below the library, and the names of the tables."""
 
     module: str
     tables: tuple[str, ...]
 
 
-#: Rules of tables by name, in the order in which data flow.
+#: Rules of tables by name, in the order in which data flow. The rule of costs has a command of its own, as its package
+#: is above this one.
 RULES = {
     "provenance": TableRule("analysis.provenance", ("provenance",)),
-    "training": TableRule("analysis.training", ("rewards_by_step", "signals_by_step", "component_correlations")),
-    "gradients": TableRule("analysis.gradients", ("similarity_by_step", "similarity_by_arm", "alignment")),
+    "training": TableRule("analysis.training.tables", ("rewards_by_step", "signals_by_step", "component_correlations")),
+    "gradients": TableRule("analysis.gradients.tables", ("similarity_by_step", "similarity_by_arm", "alignment")),
     "evaluation": TableRule(
-        "analysis.evaluation",
+        "analysis.evaluation.tables",
         (
             "evaluation_by_run",
             "evaluation_by_arm",
@@ -38,7 +39,7 @@ RULES = {
     ),
     "problems": TableRule("analysis.problems", ("problem_curves",)),
     "reward_hacking": TableRule("analysis.reward_hacking", ("reward_hacking",)),
-    "combination": TableRule("analysis.combination", ("method_weights", "advantage_size", "methods_offline")),
+    "combination": TableRule("analysis.combination.tables", ("method_weights", "advantage_size", "methods_offline")),
     "claims": TableRule("analysis.claims", ("claims",)),
     "cost": TableRule("cost", ("runs", "cost")),
 }
@@ -62,8 +63,3 @@ def files_of(rule: str) -> list[str]:
     """Names of the files that a rule writes for its tables, below the folder of the tables."""
     tables = RULES[rule].tables
     return [f"{table}.csv" for table in tables] + [f"{table}.parquet" for table in tables if table not in OF_TIMES]
-
-
-def module_of(table: str) -> str:
-    """Package of the rule that makes a table, below the library."""
-    return RULES[TABLES[table]].module

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from reward_ablation.analysis.reading import read_table
+from reward_ablation.analysis.reading import column_names, read_table
 from reward_ablation.analysis.registry import TABLES, file_of
 from reward_ablation.analysis.study_file import StudyFile, as_its_runs_say, read_study
 from reward_ablation.study.run_folder import DESCRIPTION
@@ -53,14 +53,18 @@ class Results:
         StudyError
             No table has this name, or its file is missing or damaged.
         """
+        return read_table(self.path_of(name))
+
+    def path_of(self, name: str) -> Path:
+        """The file of a table. Raises StudyError if no table has this name."""
         if name not in TABLES:
             raise StudyError(f"{name!r}: no table has this name; tables here: {', '.join(self.names)}")
-        return read_table(self.folder / "tables" / file_of(name))
+        return self.folder / "tables" / file_of(name)
 
     def columns(self, name: str) -> pd.DataFrame:
         """Unit and meaning of each column of a table: a data frame with one row per column of the table."""
         meanings = pd.read_csv(COLUMNS, index_col="column", keep_default_na=False)
-        return meanings.loc[list(self[name].columns)]
+        return meanings.loc[column_names(self.path_of(name))]
 
 
 def load(folder: str | Path) -> Results:

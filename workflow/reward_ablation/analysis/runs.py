@@ -1,4 +1,4 @@
-"""What a run recorded about itself, checked against the study."""
+"""What runs recorded about themselves, checked against the study, and their rollouts."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 from pydantic import Field, ValidationError
 
+from reward_ablation.analysis.reading import read_parquets
 from reward_ablation.analysis.study_file import Section, StudyFile, StudyRun, first_mistake
 from reward_ablation.study.places import deciding_inputs
 from reward_ablation.study.provenance import Trained, comparable_codes
@@ -152,3 +155,10 @@ def with_comparable_codes(study: StudyFile, records: dict[str, RunRecord]) -> di
     trained = {folder: Trained(record.code, functions[folder], record.modules) for folder, record in records.items()}
     codes = comparable_codes(trained, {function for of_run in functions.values() for function in of_run})
     return {folder: record.model_copy(update={"code": codes[folder]}) for folder, record in records.items()}
+
+
+def read_rollouts(runs: list[StudyRun], root: Path, columns: list[str]) -> pd.DataFrame:
+    """Columns of the rollouts of runs, one run after the other, with the column seed; problem ids are categories."""
+    files = [root / run.folder / "rollouts.parquet" for run in runs]
+    rows, sizes = read_parquets(files, columns, coded=["problem_id"])
+    return rows.assign(seed=np.repeat([run.seed for run in runs], sizes))

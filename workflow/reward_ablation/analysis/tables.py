@@ -1,21 +1,22 @@
-"""Put together and write the tables of a study; commands of the rules that write them."""
+"""The tables of a study: their columns, their files, and the command line of the rules that write them."""
 
 from __future__ import annotations
 
 import argparse
 import gc
 import html
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from reward_ablation.analysis.csv_text import write_rows
 from reward_ablation.analysis.study_file import StudyFile, read_study
 from reward_ablation.system.errors import storage_errors
 from reward_ablation.system.files import atomic_path
@@ -24,15 +25,22 @@ from reward_ablation.system.html_page import PAGE
 #: Types of the columns of tables.
 TEXT, COUNT, NUMBER, FLAG = pa.string(), pa.int64(), pa.float64(), pa.bool_()
 
-#: Tables by name; and pairs of a table's name and some of its rows, in the order of the rows.
-Tables = dict[str, pd.DataFrame]
+#: Pairs of a table's name and some of its rows, in the order of the rows. A table may come in many parts.
 Parts = Iterable[tuple[str, pd.DataFrame]]
 
-#: Rows of a Parquet file that are compressed together: pyarrow's default.
+#: Rows of a Parquet file that are compressed together, at least: pyarrow's default.
 ROWS_OF_GROUP = 1 << 20
 
 #: Columns of an estimate with its interval.
 ESTIMATE = ((NUMBER, "estimate low high"), (COUNT, "seeds questions"))
+
+#: Cells that spreadsheets may run as formulas, by OWASP's list, and also behind white space; but no numbers. A model or
+#: the author of a data set may have written any text. An apostrophe before such a cell makes a text of it.
+FORMULA = re.compile(
+    r"(?![+-]?(\d[\d,]*\.?\d*|\.\d+)(e[+-]?\d+)?%?\Z|[+-](inf|nan)\Z)"
+    r"([\t\r\n]|[\s\0\ufeff\u200b]*[=+\-@＝＋－＠])",
+    re.IGNORECASE,
+)
 
 
 def columns(*groups: tuple[pa.DataType, str]) -> pa.Schema:
@@ -50,17 +58,73 @@ def joined(schema: pa.Schema, parts: list[pd.DataFrame]) -> pd.DataFrame:
     return pd.concat(filled, ignore_index=True)[schema.names] if filled else pd.DataFrame(columns=schema.names)
 
 
-def all_joined(schemas: Mapping[str, pa.Schema], parts: Mapping[str, list[pd.DataFrame]]) -> Tables:
-    """Tables by name, each from its parts."""
-    return {name: joined(schemas[name], of_table) for name, of_table in parts.items()}
+class TableFiles:
+    """The two files of a table, `NAME.parquet` and `NAME.csv`, while parts of the table are added.
+
+    Parts wait until they are `ROWS_OF_GROUP` rows, which the Parquet file compresses together. So the memory does not
+    grow with the table. `stack` gives the files their names when it closes.
+    """
+
+    def __init__(self, name: str, folder: Path, schema: pa.Schema, csv_only: Collection[str], stack: ExitStack):
+        self.schema, self.waiting, self.rows = schema, [schema.empty_table()], 0
+        self.stored = pa.schema([column for column in schema if column.name not in csv_only])
+        parquet, text = (stack.enter_context(atomic_path(folder / f"{name}.{kind}")) for kind in ("parquet", "csv"))
+        self.csv = stack.enter_context(text.open("wb"))
+        self.parquet = stack.enter_context(
+            pq.ParquetWriter(parquet, self.stored, compression="zstd", write_page_checksum=True)
+        )
+
+    def add(self, rows: pd.DataFrame) -> None:
+        """Write a part of the table, or let it wait for more."""
+        self.waiting.append(pa.Table.from_pandas(rows[self.schema.names], self.schema, preserve_index=False))
+        if sum(map(len, self.waiting)) >= ROWS_OF_GROUP:
+            self.write()
+
+    def write(self) -> None:
+        """Write what waits; a file without any row has the columns."""
+        table = pa.concat_tables(self.waiting).combine_chunks()  # pyarrow 26 writes wrong CSV where a chunk is empty
+        if len(table) or not self.rows:
+            write_rows(table, self.csv, header=not self.rows)
+            self.parquet.write_table(table.select(self.stored.names))
+        self.waiting, self.rows = [self.schema.empty_table()], self.rows + len(table)
 
 
-def gathered(schemas: Mapping[str, pa.Schema], parts: Parts) -> Tables:
-    """All tables of a rule in memory, by name."""
-    of_tables: dict[str, list[pd.DataFrame]] = {name: [] for name in schemas}
-    for name, rows in parts:
-        of_tables[name].append(rows)
-    return all_joined(schemas, of_tables)
+def write_tables(parts: Parts, schemas: Mapping[str, pa.Schema], folder: Path, csv_only: Collection[str] = ()) -> None:
+    """Write each table of `schemas` as `NAME.parquet` and `NAME.csv`; a table without parts has no rows.
+
+    The Parquet files do not have the columns in `csv_only`.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        files = {name: TableFiles(name, folder, schema, csv_only, stack) for name, schema in schemas.items()}
+        for name, rows in parts:
+            if len(rows):
+                files[name].add(rows)
+        for name, of_table in files.items():
+            of_table.write()
+            print(f"{name}: {of_table.rows} rows")
+
+
+def write_csv(frame: pd.DataFrame, path: Path) -> None:
+    """Write a table as CSV; nulls are empty cells."""
+    with atomic_path(path) as temporary, temporary.open("wb") as file:
+        write_rows(pa.Table.from_pandas(frame, preserve_index=False), file)
+
+
+def write_rows(table: pa.Table, file: IO[bytes], header: bool = True) -> None:
+    """Write rows as CSV: each text in quotes, each null as an empty cell, and no text that is a formula."""
+    for number, name in enumerate(table.column_names):
+        column = table.column(number)
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            coded = column.dictionary_encode().unify_dictionaries().combine_chunks()
+            texts = pa.array(map(_no_formula, coded.dictionary.to_pylist()), pa.large_string())
+            table = table.set_column(number, name, texts.take(coded.indices))
+    names = [_no_formula(name) for name in table.column_names]
+    pa_csv.write_csv(table.rename_columns(names), file, pa_csv.WriteOptions(include_header=header))
+
+
+def _no_formula(text: str) -> str:
+    return f"'{text}" if FORMULA.match(text) else text
 
 
 def signal_rows(signals: pd.DataFrame) -> pd.DataFrame:
@@ -80,74 +144,6 @@ def signal_rows(signals: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def write_csv(frame: pd.DataFrame, path: Path) -> None:
-    """Write a table as CSV; nulls are empty cells."""
-    with atomic_path(path) as temporary, temporary.open("wb") as file:
-        write_rows(pa.Table.from_pandas(frame, preserve_index=False), file, header=True)
-
-
-class TableFiles:
-    """The two files of a table, `NAME.parquet` and `NAME.csv`, while parts of the table are added.
-
-    No more than `ROWS_OF_GROUP` rows and one part wait in memory. The Parquet file does not have the columns in
-    `csv_only`. `stack` gives the files their names when it closes, after all parts are written.
-    """
-
-    def __init__(self, name: str, folder: Path, schema: pa.Schema, csv_only: Collection[str], stack: ExitStack):
-        self.name, self.schema = name, schema
-        self.stored = pa.schema([column for column in schema if column.name not in csv_only])
-        parquet, text = (stack.enter_context(atomic_path(folder / f"{name}.{kind}")) for kind in ("parquet", "csv"))
-        self.csv = stack.enter_context(text.open("wb"))
-        write_rows(schema.empty_table(), self.csv, header=True)
-        self.parquet = stack.enter_context(
-            pq.ParquetWriter(parquet, self.stored, compression="zstd", write_page_checksum=True)
-        )
-        self.waiting: list[pd.DataFrame] = []
-        self.rows = self.rows_waiting = 0
-
-    def add(self, rows: pd.DataFrame) -> None:
-        """Write a part of the table, or let it wait for more."""
-        self.waiting.append(rows)
-        self.rows_waiting += len(rows)
-        if self.rows_waiting >= ROWS_OF_GROUP:
-            table = joined(self.schema, self.waiting)
-            self.rows_waiting = len(table) % ROWS_OF_GROUP
-            for first in range(0, len(table) - self.rows_waiting, ROWS_OF_GROUP):
-                self._write(table.iloc[first : first + ROWS_OF_GROUP])
-            self.waiting = [table.iloc[len(table) - self.rows_waiting :]]
-
-    def end(self) -> None:
-        """Write the rows that wait, and print the number of all rows."""
-        rest = joined(self.schema, self.waiting)
-        if len(rest) or not self.rows:
-            self._write(rest)
-        print(f"{self.name}: {self.rows} rows")
-
-    def _write(self, rows: pd.DataFrame) -> None:
-        table = pa.Table.from_pandas(rows, schema=self.schema, preserve_index=False)
-        self.parquet.write_table(table.select(self.stored.names).combine_chunks())
-        write_rows(table, self.csv, header=False)
-        self.rows += len(rows)
-
-
-def write_tables(
-    parts: Tables | Parts, schemas: Mapping[str, pa.Schema], folder: Path, csv_only: Collection[str] = ()
-) -> None:
-    """Write each table as `NAME.parquet` and `NAME.csv`.
-
-    `parts` are tables by name, or pairs of a table's name and some of its rows, which are written as they come. The
-    Parquet files do not have the columns in `csv_only`.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    with ExitStack() as stack:
-        names = parts if isinstance(parts, Mapping) else schemas
-        files = {name: TableFiles(name, folder, schemas[name], csv_only, stack) for name in names}
-        for name, rows in parts.items() if isinstance(parts, Mapping) else parts:
-            files[name].add(rows)
-        for of_table in files.values():
-            of_table.end()
-
-
 def write_table_page(table: pd.DataFrame, heading: str, sentence: str, path: Path, **layout: Any) -> None:
     """Write a table as a page of the report.
 
@@ -159,31 +155,18 @@ def write_table_page(table: pd.DataFrame, heading: str, sentence: str, path: Pat
         temporary.write_text(PAGE.format(heading=html.escape(heading), sentence=sentence, table=shown))
 
 
-def table_command(
-    module: str, *options: tuple[str, dict[str, Any]]
-) -> Callable[[Callable[[StudyFile, argparse.Namespace], None]], Callable[..., None]]:
-    """Make the command of a rule of tables from the function that writes the tables.
+def command_line(package: str, description: str | None) -> argparse.ArgumentParser:
+    """The options of each command that writes tables: `study`, the path of study.json, and `output`, their folder."""
+    parser = argparse.ArgumentParser(prog=f"python -m reward_ablation.{package}", description=description)
+    parser.add_argument("--study", type=Path, required=True, help="study.json, in the study's results folder")
+    parser.add_argument("--output", type=Path, required=True, help="folder of the study's tables")
+    return parser
 
-    The function gets the study and the command's options: `study`, the path of study.json; `output`, the folder of the
-    study's tables; and the rule's own `options`, which are as `ArgumentParser.add_argument` takes them. Its docstring
-    is the command's description. `module` is the package that the rule runs, below the library.
-    """
 
-    def command(write: Callable[[StudyFile, argparse.Namespace], None]) -> Callable[..., None]:
-        def main(arguments: Sequence[str] | None = None) -> None:
-            program = f"python -m reward_ablation.{module}"
-            parser = argparse.ArgumentParser(prog=program, description=write.__doc__)
-            parser.add_argument("--study", type=Path, required=True, help="study.json, in the study's results folder")
-            parser.add_argument("--output", type=Path, required=True, help="folder of the study's tables")
-            for name, settings in options:
-                parser.add_argument(name, **settings)
-            parsed = parser.parse_args(arguments)
-            gc.disable()  # a large study is millions of objects that last; to look through them again takes seconds
-            study = read_study(parsed.study)
-            with storage_errors(parsed.output):
-                write(study, parsed)
-            gc.enable()
-
-        return main
-
-    return command
+def run_command(write: Callable[[StudyFile, argparse.Namespace], None], options: argparse.Namespace) -> None:
+    """Read the study and write its tables. `write` gets the study and the options of the command."""
+    gc.disable()  # a large study is millions of objects that last; to look through them again takes seconds
+    study = read_study(options.study)
+    with storage_errors(options.output):
+        write(study, options)
+    gc.enable()

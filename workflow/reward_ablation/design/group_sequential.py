@@ -77,15 +77,6 @@ class _Paths:
         self.values, self.masses, self.fraction = values, end * WEIGHTS * (density @ self.masses), fraction
 
 
-def crossing_probabilities(scores: Sequence[float], fractions: Sequence[float]) -> list[float]:
-    """Probability of each look to be the first whose absolute score reaches its boundary, if there is no difference."""
-    paths, probabilities = _Paths(), []
-    for score, fraction in zip(scores, fractions, strict=True):
-        probabilities.append(paths.crossing(fraction, score))
-        paths.go_on(fraction, score)
-    return probabilities
-
-
 @lru_cache(maxsize=4096)
 def boundaries(level: float, fractions: tuple[float, ...], spending: Spending) -> tuple[float, ...]:
     """Two-sided p-values at or below which a test rejects, by look.

@@ -101,10 +101,6 @@ class Components:
         of_seed = self.slope(arm) ** 2 * self.seed_of(arm).variance
         return of_seed + self.answer_variance(arm, questions, samples)
 
-    def seed_deviation(self, arm: str) -> float:
-        """Standard deviation between an arm's seeds in units of the metric, without the noise of the questions."""
-        return self.slope(arm) * float(np.sqrt(self.seed_of(arm).variance + self.seed.common))
-
     def for_arms(self, arms: Iterable[str], pairs: Iterable[Pair]) -> Components:
         """Components for the arms and pairs of a study. An arm or pair without a value gets the mean of the others."""
         names = list(arms)
@@ -156,7 +152,7 @@ def estimate_components(
     return Components(
         limits=limits,
         means={arm: float(np.mean([*of_seeds.values()])) for arm, of_seeds in values.items()},
-        seed=seed_part(means, noise),
+        seed=pooled_seed_variance(means, noise),
         interaction={arm: max(float(of_arm) - sample[arm] / samples, 0.0) for arm, of_arm in residual.items()},
         sample=dict(sample),
         question=question_variances(values, pairs),
@@ -186,7 +182,7 @@ def noise_of(means: SeedMeans, residual: Mapping[str, float]) -> dict[str, float
     return {arm: float(square / (means.questions * slopes[arm] ** 2)) for arm, square in residual.items()}
 
 
-def seed_part(means: SeedMeans, noise: Mapping[str, float]) -> SeedPart:
+def pooled_seed_variance(means: SeedMeans, noise: Mapping[str, float]) -> SeedPart:
     """Variance between seeds, estimated from all arms that are not flagged.
 
     The means of these arms at the seeds that all of them have are a two-way table of arms by seeds. Its interaction is

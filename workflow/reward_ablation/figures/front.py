@@ -11,7 +11,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from reward_ablation.analysis.provenance.words import sentence
+from reward_ablation.analysis.provenance import sentence
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.elements.estimates import row_height
 from reward_ablation.figures.elements.few_arms import MOST_ARMS

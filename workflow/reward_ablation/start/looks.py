@@ -25,7 +25,7 @@ def describe_study(study: Study, path: str | Path, log: str | Path) -> None:
     if record is not None and record.next_look is not None:
         # Imported only where a look is taken, because planning must stay quick.
         from reward_ablation.analysis.study_file import read_study
-        from reward_ablation.design.judging import with_next_look
+        from reward_ablation.design.looks import with_next_look
 
         record = with_next_look(read_study(file), file.parent, study.config.mixed_provenance == "refuse")
         write_json({**load_json(file.read_bytes()), "sequential": record.model_dump()}, file)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from reward_ablation.analysis.claims.words import (
+from reward_ablation.analysis.claims_text import (
     cautions,
     claimed_difference,
     known,

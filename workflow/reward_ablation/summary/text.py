@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study, name_of
-from reward_ablation.analysis.provenance.words import sentence as provenance_sentence
+from reward_ablation.analysis.provenance import sentence as provenance_sentence
 from reward_ablation.analysis.statistics.limits import SHARE, UNLIMITED
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.words import counted, number

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from reward_ablation.analysis.combination.advantage_size import advantage_size, mean_squares
-from reward_ablation.analysis.combination.lag import lag_cosine
-from reward_ablation.analysis.combination.method_weights import QUANTITIES, method_weights
+from reward_ablation.analysis.combination.method_weights import QUANTITIES, lag_cosine, method_weights
 from reward_ablation.analysis.gradients.methods_offline import OfflineComparison, methods_offline
 from reward_ablation.analysis.gradients.replay import method_of_arm
 from reward_ablation.analysis.reading import read_parquet
-from reward_ablation.analysis.rollouts import read_rollouts
-from reward_ablation.analysis.runs import read_runs, rerun_of
+from reward_ablation.analysis.runs import read_rollouts, read_runs, rerun_of
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.analysis.tables import COUNT, NUMBER, TEXT, all_joined, columns
+from reward_ablation.analysis.tables import COUNT, NUMBER, TEXT, Parts, columns, write_tables
 from reward_ablation.study.run_folder import RECORD
 from reward_ablation.system.digests import check_files
 from reward_ablation.system.errors import StudyError
@@ -55,31 +54,31 @@ SCHEMAS = {
 MOST_ARMS = 100
 
 
-def combination_tables(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:
-    """Tables of `SCHEMAS`. The runs' records and the files that are read are checked first."""
-    files = ["rollouts.parquet", "gradients.parquet"]
-    records = read_runs(study, root, files)
-    weights: dict[str, dict[int, pd.DataFrame]] = {}
+def write(study: StudyFile, options: Namespace) -> None:
+    """Write the tables of methods of combination, from the weights, rollouts and gradients of all runs."""
+    write_tables(combination_tables(study, options.study.parent), SCHEMAS, options.output)
+
+
+def combination_tables(study: StudyFile, root: Path) -> Parts:
+    """Parts of the tables of `SCHEMAS`. The runs' records and the files that are read are checked first."""
+    records = read_runs(study, root, ["rollouts.parquet", "gradients.parquet"])
     squares: dict[str, dict[int, pd.Series]] = {}
     for arm in study.arm_names:
-        if runs := study.runs_of(arm):
+        runs, logs = study.runs_of(arm), {}
+        if runs:
             squares[arm] = mean_squares(read_rollouts(runs, root, ["step", "advantage"]))
-    for run in study.runs:
-        if run.spec.combine:
+        for run in runs if runs and runs[0].spec.combine else []:
             folder = root / run.folder
             check_files(folder, records[run.folder].files, ["weights.parquet"], RECORD, rerun_of(folder))
             log = read_parquet(folder / "weights.parquet")
-            lag = lag_cosine(folder, run.spec, log)
-            weights.setdefault(run.arm, {})[run.seed] = log.assign(lag_cosine=lag)
-    parts = {
-        "method_weights": [method_weights(weights[arm], arm, study.confidence) for arm in weights],
-        "advantage_size": [advantage_size(squares, study.baseline, study.confidence)],
-    }
+            logs[run.seed] = log.assign(lag_cosine=lag_cosine(folder, run.spec, log))
+        if logs:
+            yield "method_weights", method_weights(logs, arm, study.confidence)
+    yield "advantage_size", advantage_size(squares, study.baseline, study.confidence)
     answers = offline(study, root)
     if answers is not None:
         estimates = answers.estimates
-        parts["methods_offline"] = [estimates.assign(arm=study.baseline, by_weights=by_weights(estimates, study))]
-    return all_joined(SCHEMAS, {name: parts.get(name, []) for name in SCHEMAS})
+        yield "methods_offline", estimates.assign(arm=study.baseline, by_weights=by_weights(estimates, study))
 
 
 def by_weights(estimates: pd.DataFrame, study: StudyFile) -> list[float]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from reward_ablation.analysis.evaluation.metrics import Metrics
+from reward_ablation.analysis.evaluation.metrics import Metrics, metrics_of_study
 from reward_ablation.analysis.evaluation.question_means import DEFAULT, QuestionMeans
+from reward_ablation.analysis.evaluation.stored_answers import Reader
 from reward_ablation.analysis.statistics.different_seeds import Sample, distribution_of_unpaired_difference, shorter
 from reward_ablation.analysis.statistics.estimates import (
     Distribution,
@@ -23,6 +25,9 @@ from reward_ablation.analysis.statistics.estimates import (
 from reward_ablation.analysis.statistics.limits import SHARE, Limits
 from reward_ablation.analysis.statistics.seed_variance import SeedMeans, SeedVariance
 from reward_ablation.analysis.study_file import StudyFile
+
+#: Pairs of data set and arm whose answers are held: some MB each. Arms that others are compared with stay among them.
+ARMS_HELD = 256
 
 
 class Answered(NamedTuple):
@@ -46,6 +51,21 @@ def answered(
         limits = [metrics.limits(name) for name in first.metrics]
         of_modes[mode] = Answered(first.metrics, list(means), values, by_seed, limits)
     return of_modes
+
+
+#: An arm's answers by mode, from the data set and the arm.
+AnswersReader = Callable[[str, str], dict[str, Answered]]
+
+
+def answers_reader(study: StudyFile, read: Reader) -> AnswersReader:
+    """The reader of the arms' answers with their resamples. `read` gives question means by seed."""
+    metrics = metrics_of_study(study)
+
+    @lru_cache(maxsize=ARMS_HELD)
+    def answers(dataset: str, arm: str) -> dict[str, Answered]:
+        return answered(read(dataset, arm), dataset, study.bootstrap, metrics)
+
+    return answers
 
 
 def paired_by_seed(arm: Answered, baseline: Answered) -> bool:
@@ -133,7 +153,7 @@ def evaluation_rows(
     """
     parts = []
     for mode, answers in of_modes.items():
-        variance, flags = seed_part(means.get(mode), {arm: 1.0}, answers)
+        variance, flags = moderated_seed_variance(means.get(mode), {arm: 1.0}, answers)
         mean = distribution_of(answers, dataset, seed_variance=variance)
         parts.append(estimate_columns(mean, answers.metrics, confidence) | {"mode": mode, "flagged_arms": flags})
     return rows_of_parts(parts, arm=arm, dataset=dataset)
@@ -201,12 +221,12 @@ def distribution_of_difference(
     by_pairs: Distribution | None = None
     if paired_by_seed(own, other) or len(shared) > 1:
         paired = difference(own, other)
-        variance, flags = seed_part(means, {arm: 1.0, against: -1.0}, paired)
+        variance, flags = moderated_seed_variance(means, {arm: 1.0, against: -1.0}, paired)
         by_pairs = distribution_of(paired, dataset, (-1.0, 1.0), variance)
         if paired_by_seed(own, other):
             return by_pairs, flags
     sample, other_sample = (
-        Sample(answers.values, answers.by_seed, seed_part(means, {name: 1.0}, answers)[0])
+        Sample(answers.values, answers.by_seed, moderated_seed_variance(means, {name: 1.0}, answers)[0])
         for name, answers in ((arm, own), (against, other))
     )
     flags = np.full(len(own.metrics), None) if means is None else means.flagged_in({arm: 1.0, against: -1.0})
@@ -214,7 +234,7 @@ def distribution_of_difference(
     return of_all if by_pairs is None else shorter(by_pairs, of_all), flags
 
 
-def seed_part(
+def moderated_seed_variance(
     means: SeedMeans | None, coefficients: Mapping[str, float], answers: Answered
 ) -> tuple[SeedVariance | None, np.ndarray]:
     """Variance between seeds of a contrast of arms, None with one seed, and its flagged arms, by metric."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from reward_ablation.analysis.evaluation.answers import (
     rows_of_parts,
 )
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study
-from reward_ablation.analysis.evaluation.question_means import QuestionMeans
+from reward_ablation.analysis.evaluation.stored_answers import Reader
 from reward_ablation.analysis.reading import read_parquet
 from reward_ablation.analysis.statistics.contrasts import BASE
 from reward_ablation.analysis.statistics.estimates import Distribution, holm, intervals, p_values, resampled_seeds
@@ -31,9 +31,6 @@ GROUPED_BY = ("level", "subject")
 
 #: Fewest questions of a group, and most primary contrasts that have rows.
 FEWEST, MOST_CONTRASTS = 10, 40
-
-#: Question means of an arm by seed, from the data set and the arm.
-Reader = Callable[[str, str], Mapping[int | None, QuestionMeans]]
 
 
 class Group(NamedTuple):

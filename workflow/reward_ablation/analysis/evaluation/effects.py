@@ -1,4 +1,4 @@
-"""Table component_effects: contrasts of arms, added up while the arms are read one after the other."""
+"""Table component_effects: what a component does, as contrasts of arms."""
 
 from __future__ import annotations
 
@@ -10,23 +10,21 @@ import pandas as pd
 
 from reward_ablation.analysis.evaluation.answers import (
     Answered,
+    AnswersReader,
     distribution_of,
+    moderated_seed_variance,
     rows_of_parts,
-    seed_part,
     tested_columns,
 )
-from reward_ablation.analysis.evaluation.seed_means import SeedMeansByMode
 from reward_ablation.analysis.statistics.contrasts import LACK_OF_FIT, Effect, effects, reach
 from reward_ablation.analysis.statistics.estimates import holm
+from reward_ablation.analysis.statistics.seed_variance import SeedMeans
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.spec.canonical import dump
 from reward_ablation.spec.run import ArmSpec
 
 #: A regression is dropped where its lack of fit has a p-value below this; with few seeds the test has little power.
 DOUBTFUL_FIT = 0.2
-
-#: Arms, and contrasts of lack of fit, that one product of matrices adds up.
-ARMS_AT_ONCE = 64
 
 
 def arms_with_equal_settings(specs: Mapping[str, ArmSpec]) -> list[str]:
@@ -60,76 +58,18 @@ def seeds_of(study: StudyFile, allowed: list[Effect]) -> list[int]:
     return [seed for seed in study.seeds if all((arm, seed) in trained for arm in arms)]
 
 
-class EffectSums:
-    """Sums of the arms' answers times coefficients, one for each effect, added up while the arms are read.
+def effect_rows(
+    study: StudyFile, allowed: list[Effect], dataset: str, answers: AnswersReader, means: Mapping[str, SeedMeans]
+) -> list[pd.DataFrame]:
+    """Rows of component_effects of one data set. Holm's p-values hold for all components of one method together.
 
-    There can be as many contrasts of lack of fit as arms; products of matrices add them for many arms at once. Only the
-    answers of `seeds` count, which all arms with a part in an effect have.
-    """
-
-    def __init__(self, effects: list[Effect], seeds: list[int]):
-        self.effects, self.seeds = effects, seeds
-        self.arms = {arm for effect in effects for arm in effect.coefficients}
-        self.by_mode: dict[tuple[str, str], list[Answered]] = {}
-        self.waiting: dict[tuple[str, str], list[tuple[str, np.ndarray, np.ndarray]]] = {}
-        self.lack_of_fit = [n for n, effect in enumerate(effects) if effect.component.startswith(LACK_OF_FIT)]
-
-    def add(self, arm: str, dataset: str, of_modes: dict[str, Answered]) -> None:
-        """Add an arm's answers to every effect that it has a part in."""
-        if arm not in self.arms:
-            return
-        for mode, answers in of_modes.items():
-            places = [answers.seeds.index(seed) for seed in self.seeds]
-            values, by_seed = answers.values[:, places], answers.by_seed[:, :, places]
-            if (dataset, mode) not in self.by_mode:
-                self.by_mode[dataset, mode] = [
-                    answers._replace(seeds=[*self.seeds], values=np.zeros_like(values), by_seed=np.zeros_like(by_seed))
-                    for _ in self.effects
-                ]
-            for effect, total in zip(self.effects, self.by_mode[dataset, mode], strict=True):
-                coefficient = effect.coefficients.get(arm, 0.0)
-                if coefficient and not effect.component.startswith(LACK_OF_FIT):
-                    total.values[:] += coefficient * values
-                    total.by_seed[:] += np.float32(coefficient) * by_seed
-            if self.lack_of_fit:
-                waiting = self.waiting.setdefault((dataset, mode), [])
-                waiting.append((arm, values, by_seed))
-                if len(waiting) == ARMS_AT_ONCE:
-                    self._add_waiting((dataset, mode))
-
-    def _add_waiting(self, key: tuple[str, str]) -> None:
-        waiting = self.waiting.pop(key, [])
-        if not waiting:
-            return
-        shares = np.array(
-            [[self.effects[n].coefficients.get(arm, 0.0) for arm, _, _ in waiting] for n in self.lack_of_fit]
-        )
-        values = np.array([of_arm.ravel() for _, of_arm, _ in waiting])
-        by_seed = np.array([of_arm.ravel() for _, _, of_arm in waiting])
-        for first in range(0, len(self.lack_of_fit), ARMS_AT_ONCE):  # fewer at once take less memory
-            some = slice(first, first + ARMS_AT_ONCE)
-            totals = [self.by_mode[key][n] for n in self.lack_of_fit[some]]
-            for parts, sums in ((values, [of.values for of in totals]), (by_seed, [of.by_seed for of in totals])):
-                for total, product in zip(sums, shares[some].astype(parts.dtype) @ parts, strict=True):
-                    total += product.reshape(total.shape)
-
-    def totals(self) -> dict[tuple[str, str], list[Answered]]:
-        """The sum of each effect, by data set and mode."""
-        for key in self.by_mode:
-            self._add_waiting(key)
-        return self.by_mode
-
-
-def effect_tables(sums: EffectSums, study: StudyFile, means: dict[str, SeedMeansByMode]) -> list[pd.DataFrame]:
-    """Rows of component_effects. Holm's p-values hold for all components of one method together.
-
-    `means` has the seed means of all arms by data set and mode.
+    `means` has the seed means of all arms by mode. Only the answers of seeds count that all arms of the effects have.
     """
     tables = []
-    for (dataset, mode), totals in sums.totals().items():
+    for mode, sums in sums_of_arms(allowed, dataset, answers, seeds_of(study, allowed)).items():
         rows = []
-        for effect, total in zip(sums.effects, totals, strict=True):
-            variance, flags = seed_part(means[dataset].get(mode), effect.coefficients, total)
+        for effect, total in zip(allowed, sums, strict=True):
+            variance, flags = moderated_seed_variance(means.get(mode), effect.coefficients, total)
             of_effect = distribution_of(total, dataset, reach(effect), variance)
             columns = tested_columns(of_effect, total, study.confidence, None)
             rows.append(columns | {"method": effect.method, "component": effect.component, "flagged_arms": flags})
@@ -137,6 +77,28 @@ def effect_tables(sums: EffectSums, study: StudyFile, means: dict[str, SeedMeans
         table["p_holm"] = table.groupby(["method", "metric"])["p"].transform(lambda p: holm(p.to_numpy()))
         tables.append(table)
     return tables
+
+
+def sums_of_arms(
+    allowed: list[Effect], dataset: str, answers: AnswersReader, seeds: list[int]
+) -> dict[str, list[Answered]]:
+    """Answers of all arms times their coefficients, by mode: a sum for each effect."""
+    arms = list(dict.fromkeys(arm for effect in allowed for arm in effect.coefficients))
+    sums: dict[str, list[Answered]] = {}
+    for arm in arms:
+        coefficients = np.array([effect.coefficients.get(arm, 0.0) for effect in allowed])
+        for mode, of_mode in answers(dataset, arm).items():
+            chosen = [of_mode.seeds.index(seed) for seed in seeds]
+            values = np.multiply.outer(coefficients, of_mode.values[:, chosen])
+            by_seed = np.multiply.outer(coefficients.astype(np.float32), of_mode.by_seed[:, :, chosen])
+            if mode not in sums:
+                zero = of_mode._replace(seeds=[*seeds], values=values[0] * 0, by_seed=by_seed[0] * 0)
+                sums[mode] = [zero for _ in allowed]
+            sums[mode] = [
+                total._replace(values=total.values + own, by_seed=total.by_seed + own_by_seed)
+                for total, own, own_by_seed in zip(sums[mode], values, by_seed, strict=True)
+            ]
+    return sums
 
 
 def without_models_that_fail(table: pd.DataFrame) -> pd.DataFrame:

@@ -1,8 +1,12 @@
-"""Answers before and after training, side by side, to problems that are chosen by a rule."""
+"""Answers before and after training, side by side, to problems that are chosen by a rule: the table and its page.
+
+A model's output is hostile: characters that act instead of showing are escaped.
+"""
 
 from __future__ import annotations
 
 import html
+import unicodedata
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -11,7 +15,6 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reward_ablation.analysis.evaluation.example_text import FIRST, RULE, cut, kinds_missing, printable, verdict
 from reward_ablation.analysis.evaluation.metrics import name_of
 from reward_ablation.analysis.evaluation.stored_answers import read_answers
 from reward_ablation.analysis.reading import read_parquet
@@ -19,6 +22,19 @@ from reward_ablation.analysis.statistics.contrasts import BASE
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.system.files import atomic_path
 from reward_ablation.system.html_page import page, section
+
+#: Problems at the start of a data set that are shown, whatever the answers to them.
+FIRST = 2
+
+#: The rule in words, for captions.
+RULE = (
+    f"the first {FIRST} problems of the data set; the first that the base model got wrong and the baseline arm right "
+    "(gained); the first that it got right and the baseline arm wrong (lost)"
+)
+
+#: Unicode's categories that `visible` escapes: control, format, private use, surrogate, unassigned; line and paragraph
+#: separators.
+UNSEEN = {"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"}
 
 #: Columns of the answers that are shown, and further columns in mathematics.
 SHOWN = ["completion", "tokens", "truncated"]
@@ -127,7 +143,7 @@ def write_examples_page(table: pd.DataFrame, study: StudyFile, path: Path) -> No
 def _section(problem_id: str, rows: pd.DataFrame) -> str:
     first = rows.iloc[0]
     head = f"{first['dataset']}: {problem_id} ({first['chosen']}, {first['mode']})"
-    lines = [section(printable(head)), f"<pre>{_html(cut(first['question'], PAGE_CHARACTERS))}</pre>"]
+    lines = [section(visible(head)), f"<pre>{_html(cut(first['question'], PAGE_CHARACTERS))}</pre>"]
     if pd.notna(first["gold"]):
         lines.append(f"<p>Right answer: <bdi>{_html(first['gold'])}</bdi></p>")
     lines.append("<table><tr><th>arm</th><th>answer</th><th>graded</th><th>completion</th></tr>")
@@ -140,4 +156,51 @@ def _section(problem_id: str, rows: pd.DataFrame) -> str:
 
 
 def _html(text: str) -> str:
-    return html.escape(printable(text))
+    return html.escape(visible(text))
+
+
+def kinds_missing(table: pd.DataFrame) -> str:
+    """A sentence on the kinds of problems that the table `examples` lacks; empty if it has all."""
+    lines = []
+    for dataset, rows in table.groupby("dataset", sort=False):
+        if missing := [kind for kind in ("gained", "lost") if kind not in set(rows["chosen"])]:
+            lines.append(f"{dataset} has no further problem that the baseline arm {' or '.join(missing)}")
+    return f" {'; '.join(lines)}." if lines else ""
+
+
+def visible(text: str) -> str:
+    """The text with control, format and unassigned characters as escapes, since these act instead of showing.
+
+    Line breaks stay. Format characters include those that turn the direction of text, or have no width.
+
+    >>> visible("a" + chr(0x202E) + "b" + chr(27) + "[0m")
+    'a\\\\u202eb\\\\x1b[0m'
+    """
+    return "".join(
+        character if character == "\n" or unicodedata.category(character) not in UNSEEN else _escape(character)
+        for character in text.replace("\r\n", "\n").replace("\t", "    ")
+    )
+
+
+def _escape(character: str) -> str:
+    number = ord(character)
+    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+
+
+def cut(text: str, most: int) -> str:
+    """The beginning of a text, and how many characters are left out.
+
+    >>> cut("a sentence", 4)
+    'a se… (6 more characters)'
+    """
+    return text if len(text) <= most else f"{text[:most]}… ({len(text) - most:,} more characters)"
+
+
+def verdict(row: pd.Series) -> str:
+    """What the graders said of an answer, in words."""
+    judged = [] if pd.isna(row.get("scores")) else [row["scores"]]
+    if pd.notna(row["correct_strict"]):
+        lenient = "right, but not in the format" if row["correct_lenient"] else "wrong"
+        judged.insert(0, "right" if row["correct_strict"] else lenient)
+    tokens = "1 token" if row["tokens"] == 1 else f"{row['tokens']} tokens"
+    return f"{', '.join(judged)}, {tokens}{', cut off by the limit' if row['truncated'] else ''}"

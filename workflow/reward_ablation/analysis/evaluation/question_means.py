@@ -1,14 +1,17 @@
-"""Means of each question over its samples: accuracy, pass@k, agreement of the graders, format adherence and length."""
+"""Means of questions over their samples (accuracy, pass@k, length), of runs over questions, and of arms by seed."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy.special import gammaln
 
-from reward_ablation.analysis.evaluation.metrics import Metrics
+from reward_ablation.analysis.evaluation.metrics import Metrics, metrics_of_study
+from reward_ablation.analysis.statistics.seed_variance import SeedMeans
+from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.config.sections.primary import sizes
 
 #: The mode that has several samples of a question.
@@ -33,6 +36,9 @@ class ModeMeans(NamedTuple):
 
 #: Results of one model on one data set, by mode.
 QuestionMeans = dict[str, ModeMeans]
+
+#: Seed means of one data set by mode.
+SeedMeansByMode = dict[str, SeedMeans]
 
 
 def measured(answers: pd.DataFrame, metrics: Metrics = DEFAULT) -> dict[str, np.ndarray]:
@@ -146,3 +152,40 @@ def majority_right(question: np.ndarray, written: np.ndarray, right: np.ndarray)
     tied = np.bincount(of_question[leading], minlength=questions)
     won = np.bincount(of_question[leading & (of_kind == 0)], minlength=questions)
     return won / np.maximum(tied, 1)
+
+
+def runs_means(runs: Iterable[tuple[str, int | None, int | None, QuestionMeans]], dataset: str) -> pd.DataFrame:
+    """Means over questions: one row for each run, mode and metric, with the run's arm, seed and step.
+
+    The base model has no seed.
+    """
+    rows = [
+        (arm, seed, step, dataset, mode, metric, float(value), len(of_mode.problems), int(of_mode.answers.sum()))
+        for arm, seed, step, means in runs
+        for mode, of_mode in means.items()
+        for metric, value in zip(of_mode.metrics, of_mode.values.mean(axis=1), strict=True)
+    ]
+    names = ["arm", "seed", "step", "dataset", "mode", "metric", "value", "questions", "answers"]
+    return pd.DataFrame(rows, columns=names).astype({"seed": "Int64", "step": "Int64"})
+
+
+def seed_means(rows: pd.DataFrame, study: StudyFile) -> SeedMeansByMode:
+    """Seed means of all arms by mode.
+
+    `rows` are those of `runs_means` for the final models on one data set. Rows
+    without a seed, which are those of the base model, are left out.
+    """
+    trained = rows[rows["seed"].notna()]
+    return {str(mode): _of_mode(of_mode, study) for mode, of_mode in trained.groupby("mode", sort=False)}
+
+
+def _of_mode(rows: pd.DataFrame, study: StudyFile) -> SeedMeans:
+    metrics, seeds = list(rows["metric"].unique()), sorted(map(int, rows["seed"].unique()))
+    values = np.full((len(metrics), len(study.arms), len(seeds)), np.nan)
+    axes = {"metric": metrics, "arm": study.arm_names, "seed": seeds}
+    index = tuple(pd.Index(labels).get_indexer(rows[name]) for name, labels in axes.items())
+    values[index] = rows["value"]
+    of_study = metrics_of_study(study)
+    limits = [of_study.limits(metric) for metric in metrics]
+    lends = study.seed_variance == "moderated"
+    return SeedMeans(study.arm_names, seeds, values, limits, int(rows["questions"].max()), lends)

@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-import copy
-from functools import lru_cache
+from argparse import Namespace
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from reward_ablation.analysis.evaluation.answers import Answered, answered, difference_rows, evaluation_rows
-from reward_ablation.analysis.evaluation.by_level import Reader, differences_by_level
-from reward_ablation.analysis.evaluation.decided import with_decisions
-from reward_ablation.analysis.evaluation.effects import EffectSums, effect_tables, effects_of, seeds_of
-from reward_ablation.analysis.evaluation.examples import examples
-from reward_ablation.analysis.evaluation.learning_curves import learning_curves
-from reward_ablation.analysis.evaluation.metrics import metrics_of_study
-from reward_ablation.analysis.evaluation.question_means import SAMPLED, QuestionMeans, same_questions
-from reward_ablation.analysis.evaluation.seed_means import evaluation_of_runs, over_questions, seed_means
-from reward_ablation.analysis.evaluation.stored_answers import means_of_answers, without_score
+from reward_ablation.analysis.evaluation.answers import AnswersReader, answers_reader, difference_rows, evaluation_rows
+from reward_ablation.analysis.evaluation.by_level import differences_by_level
+from reward_ablation.analysis.evaluation.effects import effect_rows, effects_of
+from reward_ablation.analysis.evaluation.examples import examples, write_examples_page
+from reward_ablation.analysis.evaluation.question_means import QuestionMeans, runs_means, seed_means
+from reward_ablation.analysis.evaluation.stored_answers import (
+    Reader,
+    check_answers,
+    means_by_step,
+    means_of_answers,
+    means_reader,
+    without_score,
+)
+from reward_ablation.analysis.provenance import difference_in_provenance
 from reward_ablation.analysis.runs import read_runs
 from reward_ablation.analysis.statistics.contrasts import BASE
 from reward_ablation.analysis.statistics.estimates import holm
-from reward_ablation.analysis.study_file import StudyFile, StudyRun
-from reward_ablation.analysis.tables import COUNT, ESTIMATE, FLAG, NUMBER, TEXT, all_joined, columns
+from reward_ablation.analysis.statistics.seed_variance import SeedMeans
+from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.analysis.tables import COUNT, ESTIMATE, FLAG, NUMBER, TEXT, Parts, columns, write_tables
 from reward_ablation.study.provenance import Quantities, quantities
-from reward_ablation.study.run_folder import RECORD
-from reward_ablation.system.digests import digest_where_present, read_object
-from reward_ablation.system.errors import StudyError
 
 SCHEMAS = {
     # unscored: questions that are left out, because a metric has no score for some model's answer to them.
@@ -82,200 +84,133 @@ SCHEMAS = {
     ),
 }
 
-#: Runs whose question means are kept for the second reading: some 250 MB for each data set.
-RUNS_KEPT = 1000
-
-#: An arm's answers by data set and mode.
-Answers = dict[str, dict[str, Answered]]
+#: Columns of a primary difference that come from the last look at it.
+OF_LOOK = ["estimate", "low", "high", "p", "p_holm", "decision"]
 
 
-def read_question_means(
-    study: StudyFile, root: Path, dataset: str, model: str, base: QuestionMeans | None
-) -> QuestionMeans:
-    """Question means of one evaluated model, which must have answered the questions of the base model."""
-    path, means = root / study.answers_file(dataset, model), means_of_answers(study, root, dataset, model)
-    if base is not None and not (
-        same_questions(means, base) and all(np.array_equal(means[mode].answers, base[mode].answers) for mode in base)
-    ):
-        raise StudyError(
-            f"{path}: answers other questions than the base model did, or not as often; "
-            "delete it and run the workflow again"
-        )
-    sampled = means[SAMPLED].answers if SAMPLED in means else np.zeros(1)
-    if sampled.min() < sampled.max():
-        raise StudyError(
-            f"{path}: has {sampled.min()} sampled answers to some questions and {sampled.max()} to others; "
-            "delete it and run the workflow again"
-        )
-    return means
+def write(study: StudyFile, options: Namespace) -> None:
+    """Write the tables of evaluated models and the page of examples, from the answers of all models."""
+    root = options.study.parent
+    shown = pd.DataFrame(columns=SCHEMAS["examples"].names)
+
+    def parts() -> Parts:
+        nonlocal shown
+        for name, rows in evaluation_tables(study, root):
+            shown = rows if name == "examples" else shown
+            yield name, rows
+
+    write_tables(parts(), SCHEMAS, options.output)
+    write_examples_page(shown, study, options.output / "examples.html")
 
 
-def check_answers(study: StudyFile, root: Path) -> None:
-    """Refuse answers to another version of the problems than the prepared one, and of an earlier training of their run.
-
-    In one start of Snakemake, new code may prepare other problems after the evaluations were planned. Records of
-    earlier versions name neither the problems nor the run, and are accepted.
-    """
-    prepared = {dataset: digest_where_present(root / study.questions[dataset]) for dataset in study.datasets}
-    trained = {run.name: digest_where_present(root / run.folder / RECORD) for run in study.runs}
-    for model in (BASE, *trained):
-        for dataset in study.datasets:
-            answers = root / study.answers_file(dataset, model)
-            record = answers.with_suffix(".json")
-            recorded = read_object(record, "delete it and run the workflow again") if record.is_file() else {}
-            made_of = recorded.get("inputs", {})
-            for name, digest, what in (
-                ("problems", prepared[dataset], "to another version of the problems"),
-                ("run", trained.get(model), "of an earlier training of the run"),
-            ):
-                if digest is not None and made_of.get(name, digest) != digest:
-                    raise StudyError(f"{answers}: answers {what}; run the same command again")
-
-
-def evaluation_tables(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:
-    """All tables of evaluated models, by name; the runs' records and rollouts are checked first."""
+def evaluation_tables(study: StudyFile, root: Path) -> Parts:
+    """Parts of all tables of evaluated models; the runs' records and rollouts are checked first."""
     check_answers(study, root)
     records = read_runs(study, root, ["rollouts.parquet"])
     values = {folder: quantities(record.model_dump()) for folder, record in records.items()}
     steps = {folder: record.steps for folder, record in records.items()}
     read = means_reader(study, root)
-    final = final_model_tables(study, root, values, read)
-    others = {
-        "differences_by_level": differences_by_level(study, root, read),
-        "learning_curves": learning_curves(study, root, steps),
-        "examples": examples(study, root),
-    }
-    return final | all_joined(SCHEMAS, others)
+    yield from final_model_tables(study, root, values, read)
+    yield from (("differences_by_level", rows) for rows in differences_by_level(study, root, read))
+    yield from (("learning_curves", rows) for rows in learning_curves(study, root, steps))
+    yield from (("examples", rows) for rows in examples(study, root))
 
 
-def final_model_tables(
-    study: StudyFile, root: Path, values: dict[str, Quantities], read: Reader
-) -> dict[str, pd.DataFrame]:
-    """Tables of the final models: by run and by arm, differences, and effects of components.
+def final_model_tables(study: StudyFile, root: Path, values: dict[str, Quantities], read: Reader) -> Parts:
+    """Parts of the tables of the final models: by run and by arm, differences, and effects of components.
 
-    Arms are read twice, one after the other: first for the seed means that all arms borrow from, then for estimates.
-    Only an arm's part in the effects of components is kept, and the answers of arms that others are compared with.
     `values` has the provenance of each run, by folder; `read` gives the question means of an arm's runs.
     """
-    metrics = metrics_of_study(study)
-    by_run = {dataset: runs_of_dataset(study, dataset, read) for dataset in study.datasets}
-    means = {dataset: seed_means(rows, study) for dataset, rows in by_run.items()}
-    by_arm: dict[str, list[pd.DataFrame]] = {dataset: [] for dataset in study.datasets}
-    differences = copy.deepcopy(by_arm)
-    effects = effects_of(study)
-    sums = EffectSums(effects, seeds_of(study, effects))
-    pairs_with = pairs_by_arm(study)
-    references = list(dict.fromkeys([study.baseline, *(against for _, against in pairs_of(study))]))
-    held: dict[str, Answers] = {}
-    for arm in [BASE, *references, *(arm for arm in study.arm_names if arm not in references)]:
-        answers: Answers = {}
-        for dataset in study.datasets:
-            answers[dataset] = answered(read(dataset, arm), dataset, study.bootstrap, metrics)
-            of_arms = {} if arm == BASE else means[dataset]
-            by_arm[dataset].append(evaluation_rows(answers[dataset], arm, dataset, study.confidence, of_arms))
-            sums.add(arm, dataset, answers[dataset])
-        if arm in references:
-            held[arm] = answers
-        for one, against in pairs_with.get(arm, []):
-            if not {one, against} <= {arm, *held}:  # the pair's other arm is still to be read
-                continue
-            provenance = difference_in_provenance(study.runs_of(one), study.runs_of(against), values)
-            both = {one: held.get(one, answers), against: held.get(against, answers)}
-            for dataset in study.datasets:
-                of_dataset = {name: of_arm[dataset] for name, of_arm in both.items()}
-                rows = difference_rows(one, against, of_dataset, dataset, study, means[dataset])
-                differences[dataset].append(rows.assign(provenance=provenance))
-    parts = {
-        "evaluation_by_run": [
-            rows.assign(unscored=len(without_score(study, root, dataset))) for dataset, rows in by_run.items()
-        ],
-        "evaluation_by_arm": in_order(by_arm, study),
-        "paired_differences": [
-            with_decisions(with_holm(table, study), study) for table in in_order(differences, study)
-        ],
-        "component_effects": effect_tables(sums, study, means),
-    }
-    return all_joined(SCHEMAS, parts)
-
-
-def means_reader(study: StudyFile, root: Path) -> Reader:
-    """A function of data set and arm that gives question means by seed; the base model's seed is None."""
-    base = {dataset: read_question_means(study, root, dataset, BASE, None) for dataset in study.datasets}
-
-    @lru_cache(maxsize=RUNS_KEPT)
-    def of_run(dataset: str, run: str) -> QuestionMeans:
-        return read_question_means(study, root, dataset, run, base[dataset])
-
-    def read(dataset: str, arm: str) -> dict[int | None, QuestionMeans]:
-        if arm == BASE:
-            return {None: base[dataset]}
-        return {run.seed: of_run(dataset, run.name) for run in study.runs_of(arm)}
-
-    return read
+    answers, allowed = answers_reader(study, read), effects_of(study)
+    for dataset in study.datasets:
+        by_run = runs_of_dataset(study, dataset, read)
+        yield "evaluation_by_run", by_run.assign(unscored=len(without_score(study, root, dataset)))
+        means = seed_means(by_run, study)
+        for arm in [BASE, *study.arm_names]:
+            of_arms = {} if arm == BASE else means
+            yield "evaluation_by_arm", evaluation_rows(answers(dataset, arm), arm, dataset, study.confidence, of_arms)
+        if pairs := pairs_of(study):
+            yield "paired_differences", paired_differences(study, pairs, dataset, answers, means, values)
+        yield from (("component_effects", rows) for rows in effect_rows(study, allowed, dataset, answers, means))
 
 
 def runs_of_dataset(study: StudyFile, dataset: str, read: Reader) -> pd.DataFrame:
     """Rows of evaluation_by_run of one data set, the base model first."""
-    runs = [
-        (arm, seed, over_questions(of_seed))
-        for arm in [BASE, *study.arm_names]
-        for seed, of_seed in read(dataset, arm).items()
-    ]
-    return evaluation_of_runs(runs, dataset)
+    arms = [BASE, *study.arm_names]
+    return runs_means(((arm, seed, None, of) for arm in arms for seed, of in read(dataset, arm).items()), dataset)
 
 
 def pairs_of(study: StudyFile) -> list[tuple[str, str]]:
-    """Pairs of arms that are compared: each arm with the baseline and the control arm, and the declared contrasts."""
+    """Pairs of arms that are compared: each arm with the baseline and the control arm, and the declared contrasts.
+
+    They are sorted by the arm that is compared with, in the order in which the study names it, and then by the other.
+    """
     pairs = [(arm, study.baseline) for arm in study.arm_names if arm != study.baseline]
     if study.control is not None:
         pairs += [(arm, study.control) for arm in study.arm_names if arm != study.control]
     pairs += [(contrast.arm, contrast.against) for contrast in study.primary.contrasts]
-    return list(dict.fromkeys(pairs))
+    against, arms = list(dict.fromkeys(name for _, name in pairs)), [BASE, *study.arm_names]
+    known = [pair for pair in dict.fromkeys(pairs) if set(pair) <= set(arms)]  # a preview lacks arms of some contrasts
+    return sorted(known, key=lambda pair: (against.index(pair[1]), arms.index(pair[0])))
 
 
-def pairs_by_arm(study: StudyFile) -> dict[str, list[tuple[str, str]]]:
-    """Pairs of `pairs_of` that an arm is in, by arm."""
-    pairs: dict[str, list[tuple[str, str]]] = {}
-    for pair in pairs_of(study):
-        for arm in {*pair}:
-            pairs.setdefault(arm, []).append(pair)
-    return pairs
-
-
-def in_order(parts: dict[str, list[pd.DataFrame]], study: StudyFile) -> list[pd.DataFrame]:
-    """Rows of each data set by arm, in the study's order, the base model first."""
-    tables = []
-    place = {arm: number for number, arm in enumerate([BASE, *study.arm_names])}
-    for of_dataset in parts.values():
-        if of_dataset:
-            table = pd.concat(of_dataset, ignore_index=True)
-            tables.append(table.iloc[table["arm"].map(place).argsort(kind="stable")])
-    return tables
-
-
-def with_holm(table: pd.DataFrame, study: StudyFile) -> pd.DataFrame:
-    """Differences of one data set, sorted by reference arm, each with Holm's p-value within its family.
+def paired_differences(
+    study: StudyFile,
+    pairs: Iterable[tuple[str, str]],
+    dataset: str,
+    answers: AnswersReader,
+    means: Mapping[str, SeedMeans],
+    values: dict[str, Quantities],
+) -> pd.DataFrame:
+    """Differences of one data set, each with Holm's p-value within its family.
 
     The primary family is what the study declared. All other rows are exploratory: Holm's p-values hold for all arms of
     one mode and metric that are compared with the same arm, and not for everything that is looked at.
     """
-    against = list(dict.fromkeys(name for _, name in pairs_of(study)))
-    table = table.iloc[table["baseline"].map(against.index).argsort(kind="stable")]
+    parts = []
+    for arm, against in pairs:
+        both = {name: answers(dataset, name) for name in (arm, against)}
+        provenance = difference_in_provenance(study.runs_of(arm), study.runs_of(against), values)
+        parts.append(difference_rows(arm, against, both, dataset, study, means).assign(provenance=provenance))
+    table = pd.concat(parts, ignore_index=True)
     groups = [np.where(table["family"] == "primary", "", table["baseline"]), "mode", "metric", "family"]
-    return table.assign(p_holm=table.groupby(groups)["p"].transform(lambda p: holm(p.to_numpy())))
+    p_holm = table.groupby(groups)["p"].transform(lambda p: holm(p.to_numpy()))
+    return with_decisions(table.assign(p_holm=p_holm), study)
 
 
-def difference_in_provenance(arm: list[StudyRun], baseline: list[StudyRun], values: dict[str, Quantities]) -> str:
-    """`same`, or `differs in ...`: quantities in which an arm's and the baseline's runs of one seed differ.
+def with_decisions(table: pd.DataFrame, study: StudyFile) -> pd.DataFrame:
+    """Differences of one data set; the primary ones get repeated intervals and p-values that are corrected for looks.
 
-    Where the arms have different seeds, each run of one arm is compared with each run of the other.
+    Other rows, and all rows of a study with a list of seeds, have no decision. The test of equivalence does not hold
+    for several looks: a sequential study has its decision instead.
     """
-    of_seed = {run.seed: values[run.folder] for run in baseline}
-    pairs = [(values[run.folder], of_seed[run.seed]) for run in arm if run.seed in of_seed]
-    if {run.seed for run in arm} != of_seed.keys():
-        pairs = [(values[run.folder], other) for run in arm for other in of_seed.values()]
-    names = dict.fromkeys(name for one, other in pairs for name in [*one, *other])
-    differing = [
-        name for name in names if any(set(one.get(name, [])) != set(other.get(name, [])) for one, other in pairs)
-    ]
-    return f"differs in {', '.join(differing)}" if differing else "same"
+    table = table.assign(decision=pd.Series(None, index=table.index, dtype=object))
+    record = study.sequential
+    if record is None or not record.in_force:
+        return table
+    for contrast in study.primary.contrasts:
+        if last_look := record.decision(contrast):
+            look, at_look = last_look
+            rows = (table["arm"] == contrast.arm) & (table["baseline"] == contrast.against)
+            rows &= table["family"] == "primary"
+            for column in OF_LOOK:
+                table.loc[rows, column] = getattr(at_look, column)
+            table.loc[rows, "seeds"] = look.seeds
+            table.loc[rows, "p_equivalent"] = np.nan
+    return table
+
+
+def learning_curves(study: StudyFile, root: Path, last_steps: dict[str, int]) -> list[pd.DataFrame]:
+    """Parts of table learning_curves: as evaluation_by_run, for each step that has a model; none without kept models.
+
+    Step 0 is the base model in every run, so that each run's rows are a whole curve. `last_steps` has the last step of
+    each run, by folder.
+    """
+
+    def models(dataset: str) -> Iterable[tuple[str, int, int, QuestionMeans]]:
+        base = means_of_answers(study, root, dataset, BASE)
+        for run in study.runs:
+            by_step = means_by_step(study, run, dataset, root, last_steps[run.folder], base)
+            yield from ((run.arm, run.seed, step, means) for step, means in {0: base, **by_step}.items())
+
+    return [runs_means(models(dataset), dataset) for dataset in (study.datasets if study.keep_models else [])]

@@ -19,11 +19,15 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 
-from reward_ablation.analysis.gradients.measured_steps import StepProducts, effects_on_other_prompts, read_products
+from reward_ablation.analysis.gradients.measured_steps import (
+    MeasuredRun,
+    StepProducts,
+    effects_on_other_prompts,
+    read_products,
+)
 from reward_ablation.analysis.gradients.replay import History, MethodSettings, Replayed, read_history, replay
 from reward_ablation.analysis.gradients.seed_intervals import Estimates, means_over_steps_and_seeds, over_seeds
 from reward_ablation.analysis.gradients.similarity_by_arm import ratios
-from reward_ablation.analysis.gradients.what_if import MeasuredRun
 from reward_ablation.combination.call import named_components
 from reward_ablation.combination.load import arguments_of_method, check, method_names
 from reward_ablation.combination.of_run import SOURCES, Source

@@ -16,8 +16,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from reward_ablation.analysis.gradients.what_if import read_rollouts
+from reward_ablation.analysis.gradients.measured_steps import read_rollouts, scale_rewards_of
 from reward_ablation.combination.load import load_method
+from reward_ablation.combination.normalisation import NORMALIZE_THEN_SUM
 from reward_ablation.combination.of_run import CombinationOfRun, Source
 from reward_ablation.config.batch_sizes import BatchSizes
 from reward_ablation.config.sections.combine import AGGREGATION
@@ -50,11 +51,9 @@ def method_of_arm(spec: ArmSpec) -> MethodSettings:
     if spec.combine:
         own = spec.combine
         return MethodSettings(own.method, weights, own.parameters, own.gram, own.bounds)
-    if spec.training.get(AGGREGATION) == "normalize_then_sum":
+    if spec.training.get(AGGREGATION) == NORMALIZE_THEN_SUM:
         return MethodSettings("gdpo", weights)
-    scale = spec.training.get("scale_rewards", "group")
-    scale = {True: "group", False: "none"}.get(scale, scale)
-    return MethodSettings("weighted_sum", weights, {"scale_rewards": scale})
+    return MethodSettings("weighted_sum", weights, {"scale_rewards": scale_rewards_of(spec)})
 
 
 @dataclass(frozen=True)

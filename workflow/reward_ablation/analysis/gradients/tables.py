@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
+from collections import Counter
 from itertools import groupby
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from reward_ablation.analysis.gradients.measured_tables import measured_tables
-from reward_ablation.analysis.gradients.similarity_by_arm import similarity_by_arm
+from reward_ablation.analysis.gradients.measured_steps import MeasuredRun, effects_on_other_prompts, read_products
+from reward_ablation.analysis.gradients.seed_intervals import means_over_steps_and_seeds
+from reward_ablation.analysis.gradients.similarity_by_arm import (
+    corrected_by_arm,
+    cosines_of_steps,
+    halves_by_prompt,
+    similarity_by_arm,
+)
 from reward_ablation.analysis.reading import read_parquets
 from reward_ablation.analysis.runs import read_runs
 from reward_ablation.analysis.study_file import StudyFile, StudyRun
-from reward_ablation.analysis.tables import COUNT, NUMBER, TEXT, Parts, columns
+from reward_ablation.analysis.tables import COUNT, NUMBER, TEXT, Parts, columns, write_tables
 
 SCHEMAS = {
     "similarity_by_step": columns(
@@ -48,6 +56,18 @@ CODED = ["layer", "component_a", "component_b", "definition"]
 LATER_COLUMNS = ["folding_error"]
 
 
+#: Most measured steps that are read of one run, and of all runs; they are spread evenly over the run.
+MOST_OF_RUN, MOST_OF_ALL = 40, 2000
+
+#: (K,) effects on the components of a run, by step.
+Effects = dict[int, np.ndarray]
+
+
+def write(study: StudyFile, options: Namespace) -> None:
+    """Write the tables of gradients, from what all runs measured."""
+    write_tables(gradient_tables(study, options.study.parent), SCHEMAS, options.output)
+
+
 def gradient_tables(study: StudyFile, root: Path) -> Parts:
     """Parts of the tables of `SCHEMAS`, arm by arm; records, rollouts and gradients of all runs are checked first."""
     read_runs(study, root, ["rollouts.parquet", "gradients.parquet"])
@@ -78,3 +98,72 @@ def similarity_by_step(gradients: pd.DataFrame) -> pd.DataFrame:
     """Rows of the pairs of different components, in the run's order; null where a gradient has no direction."""
     first, second = (gradients[name].astype("category").cat for name in ("component_a", "component_b"))
     return gradients[(first.codes != second.set_categories(first.categories).cat.codes).to_numpy()]
+
+
+def measured_tables(
+    study: StudyFile, root: Path, runs: list[StudyRun], measured: dict[str, list[int]]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Rows of an arm: of `similarity_by_arm`, the part `split_halves`, and of `alignment`.
+
+    `runs` are the arm's; `measured` has the measured steps of all runs, by the run's folder. At most `MOST_OF_RUN`
+    steps of a run and `MOST_OF_ALL` of a study are read. A step is left out if its Gram matrices are absent or do not
+    say what single completions contribute; the log says how many steps and why.
+    """
+    most = min(MOST_OF_RUN, max(2, MOST_OF_ALL // max(1, len(study.runs))))
+    halves, effects, refused = [], [], Counter[str]()
+    for run in runs:
+        names = study.scored_in(run)
+        steps = spread(measured[run.folder], most)
+        stored, of_run, split, layers = MeasuredRun(root / run.folder, steps), Effects(), {}, []
+        for step in steps:
+            products = read_products(stored, step, names)
+            if isinstance(products, str):
+                refused[products.partition(": ")[2].replace(f"step {step}", "a step")] += 1
+                continue
+            of_run[step] = effects_on_other_prompts(products, [products.measured.own_shares])[0]
+            split[step] = halves_by_prompt(products).sum(axis=1)
+            layers = products.measured.blocks[0].layers
+        if split:
+            halves.append(cosines_of_steps([*split.values()], layers, names, study.confidence))
+        effects.append(of_run)
+    arm = runs[0].arm
+    for reason, steps_left_out in refused.items():
+        print(f"{arm}: {steps_left_out} measured steps left out of alignment and split halves: {reason}")
+    aligned = alignment(arm, runs, effects, study) if any(effects) else pd.DataFrame()
+    if not halves:
+        return pd.DataFrame(), aligned
+    known = len({step for of_run in effects for step in of_run})
+    return corrected_by_arm(pd.concat(halves), known, arm, study.confidence), aligned
+
+
+def spread(steps: list[int], most: int) -> list[int]:
+    """At most `most` of the steps, evenly spread, with the first and the last."""
+    if len(steps) <= most:
+        return steps
+    return [steps[place] for place in np.unique(np.linspace(0, len(steps) - 1, most).round().astype(int))]
+
+
+def alignment(arm: str, runs: list[StudyRun], effects: list[Effects], study: StudyFile) -> pd.DataFrame:
+    """Rows of `alignment` of an arm: the mean effect of its steps on each component that scores it.
+
+    Means over steps and then over seeds, with intervals by Student's t over seeds. A step without an effect, such as
+    one whose advantages are all 0, is left out. `effects` has those of each of the runs.
+    """
+    names = study.scored_in(runs[0])
+    steps = sorted({step for of_run in effects for step in of_run})
+    values = np.full((len(names), len(runs), len(steps)), np.nan)
+    for number, of_run in enumerate(effects):
+        for step, effect in of_run.items():
+            values[:, number, steps.index(step)] = effect
+    found = means_over_steps_and_seeds(values, study.confidence)
+    known = ~np.isnan(values)
+    return pd.DataFrame(
+        {
+            "arm": arm,
+            "component": names,
+            "weight": [float(runs[0].spec.weights[name]) for name in names],
+            **found._asdict(),
+            "seeds": known.any(axis=2).sum(axis=1),
+            "steps": known.sum(axis=(1, 2)),
+        }
+    )

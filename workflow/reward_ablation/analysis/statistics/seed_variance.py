@@ -22,7 +22,6 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import f as f_distribution
 
-from reward_ablation.analysis.statistics.known import mean_of_known
 from reward_ablation.analysis.statistics.limits import Limits
 
 #: Most degrees of freedom that are borrowed, where the contrast has as many itself.
@@ -235,3 +234,10 @@ def _prior(centred: np.ndarray, weights: np.ndarray, lending: np.ndarray) -> tup
     both = variance * (of_each + size * of_all)
     shared = np.where(both > tiny, (total * np.sqrt(size) * of_all) ** 2 / np.maximum(both, tiny), 0.0)
     return variance * length**2, np.where(usable, satterthwaite * (1 - shared), 0.0)
+
+
+def mean_of_known(values: np.ndarray, axis: int) -> np.ndarray:
+    """Mean of the values that are not NaN, along axes that are kept; NaN where there is none."""
+    known = ~np.isnan(values)
+    with np.errstate(invalid="ignore"):
+        return np.where(known, values, 0.0).sum(axis=axis, keepdims=True) / known.sum(axis=axis, keepdims=True)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from itertools import groupby, pairwise
+from argparse import Namespace
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from reward_ablation.analysis.reading import read_parquets
-from reward_ablation.analysis.runs import read_runs
-from reward_ablation.analysis.study_file import StudyFile, StudyRun, correctness_component
-from reward_ablation.analysis.tables import COUNT, NUMBER, TEXT, Parts, columns, signal_rows
+from reward_ablation.analysis.runs import read_rollouts, read_runs
+from reward_ablation.analysis.study_file import StudyFile, correctness_component
+from reward_ablation.analysis.tables import COUNT, NUMBER, TEXT, Parts, columns, signal_rows, write_tables
 from reward_ablation.analysis.training.component_correlations import component_correlations, pair_sums
 from reward_ablation.analysis.training.signals_by_step import step_signals, thinned
+from reward_ablation.config.sections.combine import AGGREGATION
 
 SCHEMAS = {
     "rewards_by_step": columns(
@@ -26,8 +27,18 @@ SCHEMAS = {
 }
 
 
+#: Columns of the rollouts that the tables are made of, and beginnings of the columns of each component.
+OF_ALL = ["step", "problem_id", "total", "advantage", "tokens", "truncated"]
+OF_EACH = ["score", "advantage"]
+
+
+def write(study: StudyFile, options: Namespace) -> None:
+    """Write the tables of rewards and training signals, from the rollouts of all runs."""
+    write_tables(training_tables(study, options.study.parent), SCHEMAS, options.output)
+
+
 def training_tables(study: StudyFile, root: Path) -> Parts:
-    """Parts of the tables of `SCHEMAS`, arm by arm. The runs' records and rollouts are checked first."""
+    """Parts of the tables of `SCHEMAS`, run by run. The runs' records and rollouts are checked first."""
     read_runs(study, root, ["rollouts.parquet"])
     correctness = correctness_component(study)
     if study.arms_with_methods:
@@ -37,63 +48,22 @@ def training_tables(study: StudyFile, root: Path) -> Parts:
         )
     for arm, runs in groupby(study.runs, key=lambda run: run.arm):
         sums: dict[int, pd.DataFrame] = {}
-        for batch in batches(list(runs)):
-            names = study.scored_in(batch[0])
-            scored_correctness = correctness if correctness and correctness[0] in names else None
-            of_batch, of_runs = tables_of_batch(batch, root, names, scored_correctness)
-            for name, rows in of_batch.items():
-                yield name, rows.assign(arm=arm)
-            sums |= of_runs
+        for run in runs:
+            names, spec = study.scored_in(run), run.spec
+            rollouts = read_rollouts([run], root, [*OF_ALL, *(f"{of}_{name}" for of in OF_EACH for name in names)])
+            single = spec.training.get("num_generations") == 1
+            signals = step_signals(
+                rollouts,
+                {name: spec.weights[name] for name in names},
+                spec.training.get(AGGREGATION, "sum_then_normalize"),
+                correctness if correctness and correctness[0] in names else None,
+                single,
+                spec.combine is None,
+            )
+            yield "rewards_by_step", rewards_by_step(rollouts, names).assign(arm=arm, seed=run.seed)
+            yield "signals_by_step", signal_rows(thinned(signals)).assign(arm=arm, seed=run.seed)
+            sums[run.seed] = pair_sums(rollouts, names, single)
         yield "component_correlations", component_correlations(sums, arm, study.bootstrap, study.confidence)
-
-
-def batches(runs: list[StudyRun]) -> list[list[StudyRun]]:
-    """Runs that are read together: all runs of an arm, or each run alone where a method combines the components.
-
-    The signals of a method depend on the largest advantage of its run.
-    """
-    return [[run] for run in runs] if any(run.spec.combine for run in runs) else [runs]
-
-
-def tables_of_batch(
-    runs: list[StudyRun], root: Path, names: list[str], correctness: tuple[str, float] | None
-) -> tuple[dict[str, pd.DataFrame], dict[int, pd.DataFrame]]:
-    """Parts of the tables from runs with equal specs, without the column arm, and `pair_sums` by seed.
-
-    All runs are tabulated at once, as if they were one: the steps of the second run are numbered after those of the
-    first, and so on. `names` are the components that score the runs.
-    """
-    rollouts, sizes = read_rollouts(runs, root, names)
-    spec, seeds = runs[0].spec, [run.seed for run in runs]
-    stride = int(rollouts["step"].max()) + 1 if len(rollouts) else 1
-    rollouts["step"] += np.repeat(np.arange(len(runs)) * stride, sizes)
-    weights = {name: spec.weights[name] for name in names}
-    aggregation = spec.training.get("multi_objective_aggregation", "sum_then_normalize")
-    single = spec.training.get("num_generations") == 1
-    signals = step_signals(rollouts, weights, aggregation, correctness, single, spec.combine is None)
-    sums = pair_sums(rollouts, names, single)
-    steps_of_run = np.searchsorted(signals.index, np.arange(len(runs) + 1) * stride)
-    of_runs = [slice(*ends) for ends in pairwise(steps_of_run)]
-    thin = [thinned(signals.iloc[steps]) for steps in of_runs]
-    tables = {
-        "rewards_by_step": rewards_by_step(rollouts, names),
-        "signals_by_step": signal_rows(pd.concat(thin)),
-    }
-    for table in tables.values():
-        run, table["step"] = np.divmod(table["step"].to_numpy(), stride)
-        table["seed"] = np.array(seeds)[run]
-    by_seed = {seed: sums.iloc[steps] for seed, steps in zip(seeds, of_runs, strict=True)}
-    for number, of_seed in enumerate(by_seed.values()):
-        of_seed.index = of_seed.index - number * stride
-    return tables, by_seed
-
-
-def read_rollouts(runs: list[StudyRun], root: Path, names: list[str]) -> tuple[pd.DataFrame, list[int]]:
-    """The columns of the runs' rollouts that the tables are made of, and the number of rollouts of each run."""
-    of_all = ["step", "problem_id", "total", "advantage", "tokens", "truncated"]
-    of_components = [f"{column}_{name}" for column in ("score", "advantage") for name in names]
-    files = [root / run.folder / "rollouts.parquet" for run in runs]
-    return read_parquets(files, [*of_all, *of_components], coded=["problem_id"])
 
 
 def rewards_by_step(rollouts: pd.DataFrame, components: list[str]) -> pd.DataFrame:

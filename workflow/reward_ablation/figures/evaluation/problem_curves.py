@@ -8,7 +8,7 @@ from math import ceil
 import pandas as pd
 from matplotlib.figure import Figure
 
-from reward_ablation.analysis.evaluation.example_text import printable
+from reward_ablation.analysis.evaluation.examples import visible
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.elements.curves import draw_curves, step_axis
 from reward_ablation.figures.elements.style import (
@@ -48,7 +48,7 @@ def problem_curves(table: pd.DataFrame, study: StudyFile) -> Figure:
 
 def heading(source: str, text: str) -> str:
     """Source of a problem and the beginning of its question, in at most `TITLE_LINES` lines."""
-    words = replace_undrawable(" ".join(printable(text).split()))
+    words = replace_undrawable(" ".join(visible(text).split()))
     return "\n".join(textwrap.wrap(f"{source}: {words}", TITLE_WIDTH, max_lines=TITLE_LINES, placeholder="…"))
 
 

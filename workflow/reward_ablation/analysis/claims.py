@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+import math
+from argparse import Namespace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 
-from reward_ablation.analysis.claims.verdicts import p_of_ends, verdict
+from reward_ablation.analysis.claims_text import write_claims_page
 from reward_ablation.analysis.evaluation.answers import (
     Answered,
-    answered,
+    answers_reader,
     distribution_of_difference,
     estimate_columns,
     rows_of_parts,
 )
-from reward_ablation.analysis.evaluation.metrics import metrics_of_study
-from reward_ablation.analysis.evaluation.seed_means import seed_means
-from reward_ablation.analysis.evaluation.tables import difference_in_provenance, means_reader
+from reward_ablation.analysis.evaluation.question_means import seed_means
+from reward_ablation.analysis.evaluation.stored_answers import means_reader
+from reward_ablation.analysis.provenance import difference_in_provenance
+from reward_ablation.analysis.reading import read_table
 from reward_ablation.analysis.runs import read_runs
 from reward_ablation.analysis.statistics.contrasts import BASE
-from reward_ablation.analysis.statistics.estimates import holm
+from reward_ablation.analysis.statistics.estimates import Distribution, holm, p_values
+from reward_ablation.analysis.statistics.intervals import level_of
 from reward_ablation.analysis.statistics.seed_variance import SeedMeans
-from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.analysis.tables import COUNT, ESTIMATE, NUMBER, TEXT, columns, joined
-from reward_ablation.study.claims import DeclaredClaim
+from reward_ablation.analysis.study_file import StudyFile, as_its_runs_say
+from reward_ablation.analysis.tables import COUNT, ESTIMATE, NUMBER, TEXT, columns, joined, write_tables
+from reward_ablation.study.claims import Claim, DeclaredClaim
 from reward_ablation.study.provenance import quantities
 
 SCHEMAS = {
@@ -42,8 +46,17 @@ SCHEMAS = {
     ),
 }
 
-#: Most pairs of arm and data set whose answers are held in memory.
-ARMS_HELD = 64
+Verdict = Literal["supported", "contradicted", "undecided"]
+
+
+def write(study: StudyFile, options: Namespace) -> None:
+    """Judge the study's claims by the answers of their arms, and write their table and their page of the report."""
+    root = options.study.parent
+    by_run = read_table(options.output / "evaluation_by_run.parquet")
+    study = as_its_runs_say(study, root)
+    claims = claims_table(study, root, by_run)
+    write_tables([("claims", claims)], SCHEMAS, options.output)
+    write_claims_page(claims, study, options.output / "claims.html")
 
 
 def claims_table(study: StudyFile, root: Path, by_run: pd.DataFrame) -> pd.DataFrame:
@@ -53,14 +66,9 @@ def claims_table(study: StudyFile, root: Path, by_run: pd.DataFrame) -> pd.DataF
     seed where they have the same seeds. `root` is the study's folder. `by_run` is the table evaluation_by_run, which
     gives the seed means.
     """
-    read, metrics = means_reader(study, root), metrics_of_study(study)
+    answers = answers_reader(study, means_reader(study, root))
     records = read_runs(study, root)
     values = {folder: quantities(record.model_dump()) for folder, record in records.items()}
-
-    @lru_cache(maxsize=ARMS_HELD)
-    def answers(dataset: str, arm: str) -> dict[str, Answered]:
-        return answered(read(dataset, arm), dataset, study.bootstrap, metrics)
-
     rows = []
     for claim in study.claims:
         own, other = (answers(claim.dataset, arm)[claim.mode] for arm in (claim.arm, claim.against))
@@ -107,3 +115,41 @@ def judged(table: pd.DataFrame, study: StudyFile) -> pd.DataFrame:
         for claim, (low, high), p in zip(study.claims, ends, p_holm, strict=True)
     ]
     return table.assign(p_holm=p_holm, verdict=verdicts)
+
+
+def verdict(claim: Claim, low: float, high: float, p_holm: float, confidence: float) -> Verdict:
+    """The verdict on a claim, from the interval of its difference and the test.
+
+    A claim is decided where the interval lies wholly inside or wholly outside of what is claimed. This must also hold
+    after Holm's correction for the number of claims: `p_holm`, Holm's p-value of `p_of_ends`, must be below one minus
+    the confidence. `low` and `high` are in the metric's units.
+    """
+    if not p_holm < level_of(confidence):
+        return "undecided"
+    claimed_low, claimed_high = claimed(claim)
+    if claimed_low < low and high < claimed_high:
+        return "supported"
+    return "contradicted" if high < claimed_low or claimed_high < low else "undecided"
+
+
+def claimed(claim: Claim) -> tuple[float, float]:
+    """Ends of the open interval that the difference is claimed to lie in; infinite where no end is claimed."""
+    match claim.direction:
+        case "higher":
+            return claim.margin, math.inf
+        case "lower":
+            return -math.inf, -claim.margin
+        case "same":
+            return -claim.margin, claim.margin
+
+
+def p_of_ends(claim: Claim, difference: Distribution, metric: int) -> float:
+    """One minus the confidence at which the interval of a difference would just reach an end of what is claimed.
+
+    This is the two-sided p-value of the hypothesis that the difference is at that end. Of two ends the larger p-value
+    counts, which belongs to the nearer end. For a difference between the ends this is twice the p-value of two
+    one-sided tests (Schuirmann 1987): here the interval at the full confidence must lie inside, there the shorter
+    interval at twice the level. `difference` is of all metrics, and `metric` is the place of the claim's metric among
+    them.
+    """
+    return max(float(p_values(difference, end)[metric]) for end in claimed(claim) if math.isfinite(end))

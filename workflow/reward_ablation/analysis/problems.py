@@ -1,21 +1,22 @@
-"""Share of right answers over steps to the problems that the study names (`figures.problems`)."""
+"""Table problem_curves: share of right answers, over training, to the problems that the study names."""
 
 from __future__ import annotations
 
+from argparse import Namespace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from statsmodels.stats.proportion import proportion_confint
 
-from reward_ablation.analysis.evaluation.learning_curves import answers_by_step
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study
-from reward_ablation.analysis.evaluation.stored_answers import read_answers
+from reward_ablation.analysis.evaluation.question_means import SAMPLED
+from reward_ablation.analysis.evaluation.stored_answers import answers_by_step, read_answers
 from reward_ablation.analysis.reading import read_parquet
-from reward_ablation.analysis.rollouts import read_rollouts
+from reward_ablation.analysis.runs import read_rollouts, read_runs
 from reward_ablation.analysis.statistics.contrasts import BASE
 from reward_ablation.analysis.study_file import StudyFile, correctness_component
-from reward_ablation.analysis.tables import COUNT, ESTIMATE, TEXT, columns
+from reward_ablation.analysis.tables import COUNT, ESTIMATE, TEXT, columns, write_tables
 from reward_ablation.system.files import sha256
 
 SCHEMAS = {
@@ -24,6 +25,16 @@ SCHEMAS = {
         (TEXT, "problem_id question arm"), (COUNT, "step"), (TEXT, "source dataset"), *ESTIMATE, (COUNT, "answers")
     ),
 }
+
+
+def write(study: StudyFile, options: Namespace) -> None:
+    """Write the table; the runs' records and rollouts are checked first."""
+    root = options.study.parent
+    records = read_runs(study, root, ["rollouts.parquet"])
+    steps = {folder: record.steps for folder, record in records.items()}
+    training_set = next(iter(records.values())).inputs.get("problems")
+    parts = problem_curves(study, root, steps, training_set)
+    write_tables([("problem_curves", part) for part in parts], SCHEMAS, options.output)
 
 
 def problem_curves(
@@ -102,7 +113,7 @@ def _of_evaluation(study: StudyFile, dataset: str, root: Path, last_steps: dict[
     column, highest = passed
     columns = ["mode", "problem_id", column]
     base = read_answers(study, root, dataset, BASE, columns)
-    mode = "sampled" if (base["mode"] == "sampled").any() else "greedy"
+    mode = SAMPLED if (base["mode"] == SAMPLED).any() else "greedy"
     chosen, parts = study.shown_problems, []
     for arm in study.arm_names:
         models: list[tuple[int | None, int, pd.DataFrame]] = [(None, 0, base)]

@@ -1,30 +1,62 @@
-"""A look of a sequential study: decides on the open contrasts with the estimator of the tables."""
+"""Looks of a sequential study: each decides on the open contrasts with the estimator of the tables.
+
+The contrasts are group-sequential tests with Holm's correction (Maurer and Bretz, "Multiple testing in group sequential
+trials using graphical approaches", Statistics in Biopharmaceutical Research 2013; Ye, Li, Liu and Yao, "A
+group-sequential Holm procedure with multiple primary endpoints", Statistics in Medicine 2013). A contrast that is found
+to be different leaves its part of the error to the open contrasts, from this look on.
+"""
 
 from __future__ import annotations
 
-from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from reward_ablation.analysis.evaluation.answers import (
-    Answered,
-    answered,
-    distribution_of_difference,
-)
+from reward_ablation.analysis.evaluation.answers import answers_reader, distribution_of_difference
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study
-from reward_ablation.analysis.evaluation.seed_means import seed_means
-from reward_ablation.analysis.evaluation.tables import check_answers, means_reader, runs_of_dataset
-from reward_ablation.analysis.provenance.tables import check_not_mixed, provenance
+from reward_ablation.analysis.evaluation.question_means import seed_means
+from reward_ablation.analysis.evaluation.stored_answers import check_answers, means_reader
+from reward_ablation.analysis.evaluation.tables import runs_of_dataset
+from reward_ablation.analysis.provenance import check_not_mixed, provenance
 from reward_ablation.analysis.runs import read_runs
-from reward_ablation.analysis.statistics.estimates import intervals, p_values
+from reward_ablation.analysis.statistics.estimates import holm, intervals, p_values
 from reward_ablation.analysis.statistics.limits import SHARE
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.design.decisions import Plan, corrected, error_left, is_equivalent
+from reward_ablation.config.sections.seeds import Spending
+from reward_ablation.design.group_sequential import SPENDING, boundaries, information_fractions, level_reached
 from reward_ablation.study.looks import ContrastAtLook, Decision, Look, Sequential
 from reward_ablation.study.primary import Contrast, utc_now
 from reward_ablation.study.provenance import quantities
+
+
+class Plan(NamedTuple):
+    """Looks and error of a sequential study."""
+
+    looks: tuple[int, ...]  # number of seeds at each look, ascending
+    stop: Spending
+    level: float  # probability that any look calls a contrast different that does not differ
+
+    @property
+    def fractions(self) -> tuple[float, ...]:
+        """Information fractions of the looks."""
+        return information_fractions(self.looks)
+
+    def boundary(self, look: int, undecided: int) -> float:
+        """The p-value at or below which the first of `undecided` contrasts is called different."""
+        return boundaries(round(self.level / undecided, 9), self.fractions, self.stop)[look]
+
+    def confidence(self, look: int) -> float:
+        """Confidence of the interval at a look, such that the intervals of all looks together have 1 - `level`.
+
+        These are repeated confidence intervals (Jennison and Turnbull 2000, chapter 9), which hold whenever and for
+        whatever reason a study stops. As in the tables, they are not corrected for the number of contrasts.
+        """
+        return 1 - boundaries(self.level, self.fractions, self.stop)[look]
+
+    def error_left(self, look: int) -> float:
+        """Error that the looks after `look` may still spend on a contrast that has the whole level."""
+        return self.level - SPENDING[self.stop](self.level, self.fractions[look])
 
 
 class Measured(NamedTuple):
@@ -54,29 +86,23 @@ def with_next_look(study: StudyFile, root: Path, refuse_mixed: bool) -> Sequenti
     plan = Plan(tuple(record.looks), record.stop, record.level)
     contrasts = [contrast for contrast in study.primary.contrasts if record.is_open(contrast)]
     measured = measured_contrasts(study, root, contrasts, plan.confidence(number))
-    look = next_look(contrasts, measured, plan, record, is_share(study))
+    # Only shares have an equivalence margin.
+    is_share = metrics_of_study(study).limits(study.primary.metric) == SHARE
+    look = next_look(contrasts, measured, plan, record, is_share)
     return record.model_copy(update={"taken": [*record.taken, look]})
-
-
-def is_share(study: StudyFile) -> bool:
-    """Whether the primary metric is a share. Only shares have an equivalence margin."""
-    return metrics_of_study(study).limits(study.primary.metric) == SHARE
 
 
 def measured_contrasts(study: StudyFile, root: Path, contrasts: list[Contrast], confidence: float) -> list[Measured]:
     """Estimates, intervals and p-values of contrasts in the primary metric, as in the table `paired_differences`."""
     primary = study.primary
     study = study.model_copy(update={"datasets": [primary.dataset]})
-    read, metrics = means_reader(study, root), metrics_of_study(study)
+    read = means_reader(study, root)
+    answers = answers_reader(study, read)
     means = seed_means(runs_of_dataset(study, primary.dataset, read), study)[primary.mode]
-
-    @lru_cache(maxsize=8)
-    def answers(arm: str) -> Answered:
-        return answered(read(primary.dataset, arm), primary.dataset, study.bootstrap, metrics)[primary.mode]
 
     results = []
     for contrast in contrasts:
-        own, other = answers(contrast.arm), answers(contrast.against)
+        own, other = (answers(primary.dataset, arm)[primary.mode] for arm in (contrast.arm, contrast.against))
         difference, _ = distribution_of_difference(own, other, contrast.arm, contrast.against, primary.dataset, means)
         column = own.metrics.index(primary.metric)
         low, high = intervals(difference, confidence)
@@ -102,7 +128,7 @@ def next_look(
         decision: Decision = "open" if number + 1 < len(plan.looks) else "undecided"
         if p < plan.level:
             decision = "different"
-        elif is_equivalent(values.low, values.high, margin):
+        elif margin is not None and -margin < values.low and values.high < margin:
             decision = "equivalent"
         rows.append(
             ContrastAtLook(
@@ -113,4 +139,15 @@ def next_look(
                 decision=decision,
             )
         )
-    return Look(seeds=plan.looks[number], date=utc_now(), contrasts=rows, error_left=error_left(plan, number))
+    return Look(seeds=plan.looks[number], date=utc_now(), contrasts=rows, error_left=plan.error_left(number))
+
+
+def corrected(p: np.ndarray, look: int, plan: Plan, equivalent: int) -> np.ndarray:
+    """Correct the p-values of the open contrasts at a look for all looks, and for all contrasts not found different.
+
+    A contrast is different if its corrected p-value is below `plan.level`. `p` has the uncorrected value of each open
+    contrast, and `look` counts from 0. `equivalent` is the number of contrasts that were found equivalent. They leave
+    no error to the others.
+    """
+    over_looks = level_reached(p, look, plan.fractions, plan.stop)
+    return holm(np.append(over_looks, np.ones(equivalent)))[: len(p)]

@@ -1,7 +1,8 @@
-"""Tables as CSV: what is read is what was written, and a spreadsheet runs none of it."""
+"""Files of tables: parts make the whole, what is read is what was written, and a spreadsheet runs none of it."""
 
 import csv
 import io
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 import reward_ablation
-from reward_ablation.analysis.csv_text import write_rows
+from reward_ablation.analysis import tables
+from reward_ablation.analysis.tables import COUNT, NUMBER, TEXT, columns, write_rows, write_tables
 
 RNG = np.random.default_rng(0)
 ROWS = 2000
@@ -32,7 +34,7 @@ COLUMNS = {
 
 def csv_of(frame: pd.DataFrame) -> bytes:
     file = io.BytesIO()
-    write_rows(pa.Table.from_pandas(frame, preserve_index=False), file, header=True)
+    write_rows(pa.Table.from_pandas(frame, preserve_index=False), file)
     return file.getvalue()
 
 
@@ -70,6 +72,39 @@ def test_a_spreadsheet_runs_no_cell(kind):
 def test_no_csv_file_is_written_but_by_this_module():
     """Whatever writes CSV by another way would miss the apostrophes."""
     package = Path(reward_ablation.__file__).parent
-    others = [path for path in package.rglob("*.py") if path.name != "csv_text.py"]
+    others = [path for path in package.rglob("*.py") if path.parts[-2:] != ("analysis", "tables.py")]
     writers = ("to_csv(", "csv.writer", "DictWriter", "pyarrow.csv")
     assert [path for path in others if any(word in path.read_text() for word in writers)] == []
+
+
+SCHEMA = {"by_step": columns((TEXT, "arm"), (COUNT, "step"), (NUMBER, "value")), "none": columns((TEXT, "arm"))}
+
+
+def parts(count: int, rows: int = 2000) -> Iterator[tuple[str, pd.DataFrame]]:
+    for number in range(count):
+        values = np.random.default_rng(number).normal(size=rows)
+        yield "by_step", pd.DataFrame({"value": values, "arm": f"arm{number // 3}", "step": range(rows)})
+
+
+def test_parts_make_the_table_that_the_whole_makes(tmp_path):
+    write_tables(parts(8), SCHEMA, tmp_path / "parts")
+    write_tables([("by_step", pd.concat([rows for _, rows in parts(8)]))], SCHEMA, tmp_path / "whole")
+    for file in ("by_step.parquet", "by_step.csv", "none.parquet", "none.csv"):
+        assert (tmp_path / "parts" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes()
+    assert list(pd.read_csv(tmp_path / "parts" / "by_step.csv")) == ["arm", "step", "value"]
+    assert (tmp_path / "parts" / "none.csv").read_text() == '"arm"\n'
+
+
+def test_what_waits_in_memory_does_not_grow_with_the_table(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "ROWS_OF_GROUP", 5000)
+    most = []
+    for count in (10, 100):
+        held = []
+        watched = ((held.append(pa.total_allocated_bytes()), part)[1] for part in parts(count))
+        write_tables(watched, SCHEMA, tmp_path / str(count))
+        most.append(max(held) - held[0])
+    assert 0 < most[1] < 1.5 * most[0]
+    written = pd.read_parquet(tmp_path / "100" / "by_step.parquet")
+    expected = pd.concat([rows for _, rows in parts(100)], ignore_index=True)[[*written]]
+    pd.testing.assert_frame_equal(written, expected, check_dtype=False)
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "100" / "by_step.csv"), expected, check_dtype=False)

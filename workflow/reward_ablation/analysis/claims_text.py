@@ -1,7 +1,8 @@
-"""What the summary and the report say of claims."""
+"""Claims in words, for the summary, and their page of the report."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -11,15 +12,17 @@ from reward_ablation.analysis.statistics.intervals import level_of
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.words import counted, number, p_value
 from reward_ablation.study.standing import when_sentence
+from reward_ablation.system.files import atomic_path
+from reward_ablation.system.html_page import page, section, table, text
+from reward_ablation.system.plain_values import printable
 
 
-def verdicts(table: pd.DataFrame, study: StudyFile) -> str:
+def verdicts(claims: pd.DataFrame, study: StudyFile) -> str:
     """How many claims are supported, contradicted and undecided, and by which test."""
     kinds = ("supported", "contradicted", "undecided")
-    counts = ", ".join(f"{(table['verdict'] == kind).sum()} {kind}" for kind in kinds)
-    return (
-        f"{counted(len(table), 'claim')}: {counts}; Holm p over all claims must be below {level_of(study.confidence):g}"
-    )
+    counts = ", ".join(f"{(claims['verdict'] == kind).sum()} {kind}" for kind in kinds)
+    level = level_of(study.confidence)
+    return f"{counted(len(claims), 'claim')}: {counts}; Holm p over all claims must be below {level:g}"
 
 
 def claimed_difference(row: Any) -> str:
@@ -73,3 +76,25 @@ def withdrawn(study: StudyFile) -> list[str]:
     ]
     lost = counted(study.lost_claims, "claim")
     return lines + ([f"Lost with an earlier study.json: {lost}, declared when runs began"] if study.lost_claims else [])
+
+
+def write_claims_page(claims: pd.DataFrame, study: StudyFile, path: Path) -> None:
+    """Write the page: text, source, difference, verdict and time of each claim; all free text is escaped."""
+    cards = [part for row in claims.itertuples() for part in card(row, study)]
+    taken_out = "".join(f"{printable(line)}\n" for line in withdrawn(study))
+    parts = [*cards, *([text(taken_out)] if taken_out else [])]
+    with atomic_path(path) as temporary:
+        temporary.write_text(page(f"Claims of {study.name}", verdicts(claims, study), *parts), encoding="utf-8")
+
+
+def card(row: Any, study: StudyFile) -> list[str]:
+    """A heading and a table for one row of the table claims."""
+    lines = [
+        ("source", printable(known(row.source)) or "not given"),
+        ("claimed", claimed_difference(row)),
+        ("measured", measured_difference(row, study)),
+        ("declared", f"{row.declared}. {since(row)}"),
+        ("note", cautions(row, study)),
+    ]
+    shown = [line for line in lines if line[1]]
+    return [section(f"{row.claim}: {row.verdict}"), table(["claim", printable(row.says)], shown)]

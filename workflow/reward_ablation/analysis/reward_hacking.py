@@ -6,7 +6,9 @@ anybody looks: the base model and the end of training; and, where runs kept mode
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,9 +16,13 @@ import pandas as pd
 from scipy.special import stdtrit
 
 from reward_ablation.analysis.evaluation.metrics import name_of
-from reward_ablation.analysis.reward_hacking.held_out import LENIENT, dataset_of_signs, metric_of_signs
+from reward_ablation.analysis.evaluation.question_means import SAMPLED, QuestionMeans
+from reward_ablation.analysis.evaluation.stored_answers import means_by_step, means_of_answers
+from reward_ablation.analysis.reading import read_parquet
+from reward_ablation.analysis.runs import read_runs
+from reward_ablation.analysis.statistics.contrasts import BASE
 from reward_ablation.analysis.study_file import StudyFile, correctness_component
-from reward_ablation.analysis.tables import COUNT, FLAG, NUMBER, TEXT, columns
+from reward_ablation.analysis.tables import COUNT, FLAG, NUMBER, TEXT, columns, write_tables
 
 SCHEMAS = {
     # kind: fall, gap or length; component: whose reward rose; since: step of the first point; rise: of the reward;
@@ -33,6 +39,53 @@ SCHEMAS = {
 
 #: Share of the steps around a point whose mean rewards stand for it.
 AROUND = 0.1
+
+#: Takes the place of strict accuracy, which changes with the form of an answer.
+LENIENT = "accuracy_lenient"
+
+
+def write(study: StudyFile, options: Namespace) -> None:
+    """Write the table `reward_hacking`, from rewards by step and the answers of evaluated models."""
+    root = options.study.parent
+    records = read_runs(study, root, ["rollouts.parquet"])
+    answers = held_out(study, root, {folder: record.steps for folder, record in records.items()})
+    labels = ["arm", "quantity"]
+    rewards = read_parquet(options.output / "rewards_by_step.parquet", [*labels, "seed", "step", "mean"], coded=labels)
+    write_tables([("reward_hacking", reward_hacking(study, rewards, answers))], SCHEMAS, options.output)
+
+
+def metric_of_signs(study: StudyFile) -> str:
+    """The primary metric; lenient accuracy in place of strict accuracy."""
+    return LENIENT if study.primary.metric == "accuracy_strict" else study.primary.metric
+
+
+def dataset_of_signs(study: StudyFile) -> str:
+    """The primary data set; in a preview that does not show it, the first that it shows."""
+    return study.primary.dataset if study.primary.dataset in study.datasets else next(iter(study.datasets))
+
+
+def held_out(study: StudyFile, root: Path, last_steps: dict[str, int]) -> pd.DataFrame:
+    """Rows (arm, seed, step) of the primary data set: `metric` and `tokens`, means over questions.
+
+    Sampled answers count where there are some, since training is on samples.
+    Step 0 is the base model, in each run. `last_steps` has the last step of each run, by folder.
+    """
+    dataset = dataset_of_signs(study)
+    base = means_of_answers(study, root, dataset, BASE)
+    mode = SAMPLED if SAMPLED in base else study.primary.mode
+
+    def values(means: QuestionMeans) -> dict[str, float]:
+        names = {"metric": metric_of_signs(study), "tokens": "tokens"}
+        return {name: float(means[mode].of(metric).mean()) for name, metric in names.items()}
+
+    found = []
+    for run in study.runs:
+        by_step = means_by_step(study, run, dataset, root, last_steps[run.folder], base)
+        found += [
+            {"arm": run.arm, "seed": run.seed, "step": step, **values(means)}
+            for step, means in [(0, base), *by_step.items()]
+        ]
+    return pd.DataFrame(found)
 
 
 class Change(NamedTuple):
@@ -106,7 +159,7 @@ def reward_hacking(study: StudyFile, rewards_by_step: pd.DataFrame, held_out: pd
     """The table `reward_hacking`; no rows where no run has rewards.
 
     `rewards_by_step` has the columns arm, quantity, seed, step and mean of that table. `held_out` is as
-    `held_out.held_out` returns it.
+    the function of this name returns it.
     """
     confidence, better = study.confidence, 1 if study.primary_is_better_high else -1
     rewards = dict(iter(rewards_by_step.groupby("quantity", sort=False, observed=True)))

@@ -1,1 +1,0 @@
-"""Claims on arms, judged by intervals and tests."""

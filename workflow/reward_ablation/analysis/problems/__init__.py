@@ -1,1 +1,0 @@
-"""Share of right answers to single problems over training."""

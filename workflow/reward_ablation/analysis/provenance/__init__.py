@@ -1,1 +1,0 @@
-"""By which code, with which packages and on which hardware the runs of a study were trained."""

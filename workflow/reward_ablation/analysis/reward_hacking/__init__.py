@@ -1,1 +1,0 @@
-"""Signs that training raised a reward at the cost of accuracy."""
