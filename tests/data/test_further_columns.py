@@ -208,11 +208,7 @@ def test_values_that_cannot_be_kept_are_refused_in_one_line(tmp_path, value, mes
 
 @pytest.mark.parametrize(
     ("values", "kind"),
-    [
-        (pa.array([0], pa.timestamp("s")), "datetime"),
-        (pa.array([b"\xff"]), "bytes"),
-        (pa.array([[b"\xff"]]), "bytes"),
-    ],
+    [(pa.array([0], pa.timestamp("s")), "datetime"), (pa.array([b"\xff"]), "bytes"), (pa.array([[b"\xff"]]), "bytes")],
 )
 def test_a_parquet_value_that_json_does_not_have_is_refused(tmp_path, values, kind):
     buffer = io.BytesIO()

@@ -78,6 +78,11 @@ def changed(name, **entries):
     return change
 
 
+def config(**entries):
+    """A damage that changes entries of config.json."""
+    return changed("config.json", **entries)
+
+
 def deep(name):
     """A damage that nests lists too deep for a reader that recurses."""
     return lambda folder: (folder / name).write_text('{"a": ' + "[" * 100_000 + "]" * 100_000 + "}")
@@ -186,62 +191,44 @@ def template(text):
         (lfs_pointer("tokenizer.json"), "copy: tokenizer.json: is a Git LFS pointer"),
         (foreign_code, "code from a repository is never run"),
         (encoder, "model_type t5 is no causal language model"),
-        (changed("config.json", model_type="bert"), "a model of type bert answers otherwise when its prompt is padded"),
+        (config(model_type="bert"), "a model of type bert answers otherwise when its prompt is padded"),
         (broken_config, "config.json is not JSON"),
         (broken_tokenizer, "the tokenizer cannot be loaded"),
         (
-            changed("config.json", hidden_size=2**30),
+            config(hidden_size=2**30),
             r"gives .*embed_tokens.weight the shape \[270, 1073741824\], and the weights \[270, 8\]$",
         ),
+        (config(vocab_size=2**40), r"the shape \[1099511627776, 8\], and the weights \[270, 8\]$"),
+        (config(num_hidden_layers=10**9), "has num_hidden_layers 1000000000, but the weights have 14 ten"),
         (
-            changed("config.json", vocab_size=2**40),
-            r"the shape \[1099511627776, 8\], and the weights \[270, 8\]$",
-        ),
-        (
-            changed("config.json", num_hidden_layers=10**9),
-            "has num_hidden_layers 1000000000, but the weights have 14 ten",
-        ),
-        (
-            changed("config.json", model_type="gemma3", architectures=["Gemma3ForConditionalGeneration"]),
+            config(model_type="gemma3", architectures=["Gemma3ForConditionalGeneration"]),
             "Gemma3ForConditionalGeneration also reads images or sounds; take a model of text alone",
         ),
-        (changed("config.json", model_type="phi4_multimodal"), "Phi4MultimodalForCausalLM also reads images or sounds"),
+        (config(model_type="phi4_multimodal"), "Phi4MultimodalForCausalLM also reads images or sounds"),
         (
-            changed("config.json", architectures=["Qwen2ForSequenceClassification"]),
+            config(architectures=["Qwen2ForSequenceClassification"]),
             "architecture Qwen2ForSequenceClassification, and a language model of type qwen2 is a Qwen2ForCausalLM",
         ),
-        (changed("config.json", architectures=None), "names the architecture none, and a language model"),
-        (changed("config.json", text_config={"n_layer": 1e99}), "has n_layer 1e\\+99, but the weights have 14 tensors"),
+        (config(architectures=None), "names the architecture none, and a language model"),
+        (config(text_config={"n_layer": 1e99}), "has n_layer 1e\\+99, but the weights have 14 tensors"),
+        (config(intermediate_size=32), r"gives .*down_proj.weight the shape \[8, 32\], and .* \[8, 16\]$"),
+        (config(vocab_size=271), r"embed_tokens.weight the shape \[271, 8\], and the weights \[270, 8\]"),
+        (config(tie_word_embeddings=False), "^copy: the weights lm_head.weight are missing, and random"),
         (
-            changed("config.json", intermediate_size=32),
-            r"gives .*down_proj.weight the shape \[8, 32\], and .* \[8, 16\]$",
-        ),
-        (
-            changed("config.json", vocab_size=271),
-            r"embed_tokens.weight the shape \[271, 8\], and the weights \[270, 8\]",
-        ),
-        (
-            changed("config.json", tie_word_embeddings=False),
-            "^copy: the weights lm_head.weight are missing, and random",
-        ),
-        (
-            changed("config.json", num_hidden_layers=2, layer_types=["full_attention"] * 2),
+            config(num_hidden_layers=2, layer_types=["full_attention"] * 2),
             r"weights model.layers.1.*, .* and 9 more are missing, and random",
         ),
         (
-            changed("config.json", model_type="qwen3", architectures=["Qwen3ForCausalLM"], head_dim=4),
+            config(model_type="qwen3", architectures=["Qwen3ForCausalLM"], head_dim=4),
             r"weights model.layers.0.self_attn.k_norm.weight, .*q_norm.weight are missing",
         ),
         (
-            changed("config.json", model_type="llama", architectures=["LlamaForCausalLM"]),
+            config(model_type="llama", architectures=["LlamaForCausalLM"]),
             r"weights model.layers.0.self_attn.k_proj.bias, .* have no place",
         ),
         (rename(r"model.layers", "transformer.layers"), r"and 9 more are missing, and random numbers would take"),
         (emptied, r"gives .* the shape \[16, 8\], and the weights \[0\]; DeepSpeed's ZeRO-3 left it empty: gather the"),
-        (
-            changed("config.json", quantization_config={"quant_method": "fp8"}),
-            "says that the weights are quantized; take",
-        ),
+        (config(quantization_config={"quant_method": "fp8"}), "says that the weights are quantized; take"),
         (without_tokenizer, "^copy: the tokenizer knows no word; its tokenizer.json, or vocabulary, may be missing"),
         (endless(), "neither the tokenizer nor generation_config.json names an end token; set eos_token in tokenizer_"),
         (endless([999]), "generation_config.json names the end token 999, and the tokenizer has no such token$"),
@@ -260,8 +247,8 @@ def template(text):
             lambda folder: [added("<turn>")(folder), template("<turn>{{ messages[0].content }}")(folder)],
             "token '<turn>' of the tokenizer has number 270, and the model has 270 embeddings",
         ),
-        (changed("config.json", num_attention_heads="two"), "no model can be built from config.json"),
-        (changed("config.json", num_attention_heads=0), "no model can be built from config.json"),
+        (config(num_attention_heads="two"), "no model can be built from config.json"),
+        (config(num_attention_heads=0), "no model can be built from config.json"),
         (deep("config.json"), "config.json is not JSON: lists and objects are nested too deep"),
         (deep("generation_config.json"), "generation_config.json is not JSON: lists and objects are nested too deep"),
         (deep("model.safetensors.index.json"), "index.json is not JSON: lists and objects are nested too deep"),

@@ -104,10 +104,7 @@ def test_other_threads_can_score(component):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        (
-            "raises",
-            r"own\.py, line \d+, `return .*`: IndexError: list index out of range \(",
-        ),
+        ("raises", r"own\.py, line \d+, `return .*`: IndexError: list index out of range \("),
         ("too_late", r"own\.py, line \d+, `.*`: TimeoutError"),
         ("cancels", "CancelledError"),
         ("too_few", "returned 1 scores for 2 completions"),

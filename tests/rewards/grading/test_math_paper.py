@@ -85,8 +85,7 @@ def test_the_published_cases():
 
 
 @pytest.mark.parametrize(
-    ("file", "gold"),
-    [("math500.jsonl", "answer"), ("math_train.jsonl", "answer"), ("gsm8k_train.jsonl", None)],
+    ("file", "gold"), [("math500.jsonl", "answer"), ("math_train.jsonl", "answer"), ("gsm8k_train.jsonl", None)]
 )
 def test_every_gold_is_itself(file, gold):
     for row in rows(file):

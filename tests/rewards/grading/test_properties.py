@@ -125,10 +125,7 @@ def test_a_sign_before_a_number_negates_it(spelled, minus):
 
 
 @fixed
-@given(
-    spelled=spelled,
-    wrap=st.sampled_from(["${}$", "$ {} $", r"\({}\)", " {} ", "{}.", "**{}**"]),
-)
+@given(spelled=spelled, wrap=st.sampled_from(["${}$", "$ {} $", r"\({}\)", " {} ", "{}.", "**{}**"]))
 def test_what_surrounds_a_number_does_not_change_it(spelled, wrap):
     value, text = spelled
     assert grade(marked(wrap.replace("{}", text), "tag"), str(value), "tag").status == "correct"

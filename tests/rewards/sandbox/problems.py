@@ -80,7 +80,7 @@ PROBLEMS = [
         ],
         [
             "from dataclasses import dataclass\n@dataclass\nclass Point:\n    x: int\n    y: int\n    def __add__(self, other):\n"
-            "        return Point(self.x + other.x, self.y + other.y)\n    def __str__(self):\n        return f'({self.x}, {self.y})'\n",
+            "        return Point(self.x + other.x, self.y + other.y)\n    def __str__(self):\n        return f'({self.x}, {self.y})'\n"
         ],
         ["class Point:\n    def __init__(self, x, y):\n        pass\n    __eq__ = __add__ = lambda s, o: True\n"],
     ),
