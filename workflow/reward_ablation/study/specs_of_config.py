@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
-from reward_ablation.combination.apply import check
-from reward_ablation.combination.load import arguments_of_method
+from reward_ablation.combination.load import arguments_of_method, check
 from reward_ablation.config.batch_sizes import BatchSizes
 from reward_ablation.config.config_errors import describe
 from reward_ablation.config.designs import Arm
