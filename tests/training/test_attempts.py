@@ -64,10 +64,3 @@ def test_half_a_gpu_counts_half_also_of_a_slurm_job(tmp_path, monkeypatch):
         attempt["hardware"] = {**attempt["hardware"], "gpus": ["H200"]}
     owner = {"spec": {"seed": 0}, "code": "", "modules": {}, "inputs": {}}
     assert run_record(owner, [whole, half], 4, tmp_path)["gpu_hours"] == 1.5
-
-
-def test_a_record_has_digest_and_size_of_each_file_that_training_writes(train):
-    run = train("run")
-    record = json.loads((run / "run.json").read_text())
-    assert {"rollouts.parquet", "model/model.safetensors"} <= record["files"].keys()
-    assert record["sizes"] == {name: (run / name).stat().st_size for name in record["files"]}

@@ -52,14 +52,6 @@ def free(machine):
     return found
 
 
-def test_it_waits_for_a_gpu_of_its_own(machine, start):
-    with take(machine.locks[0]), take(machine.locks[1]):
-        process = start(1)
-        told = process.stderr.readline()
-        assert told.startswith("train: waiting for 1 GPU; GPU 0 is held by process ")
-    assert ENDS in process.communicate(timeout=120)[1]
-
-
 def test_it_takes_its_share_of_a_gpu_beside_another_run(machine, start):
     """While a whole GPU is waited for."""
     with ExitStack() as others:
