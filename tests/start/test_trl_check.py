@@ -61,7 +61,7 @@ def test_another_trl_is_refused_at_the_start_and_in_each_job(config, tmp_path, m
     refused = f"^trl: version {installed or 'none'} is installed, and this workflow needs 1.16.0.*pip install trl==1.16"
     starts = [
         lambda: check_training_settings(resolve(config, "study.yaml", tmp_path), tmp_path, print),
-        lambda: training.train(None, {}, None),
+        lambda: training.train(None, nodes=1),
         lambda: sft.main(["--spec", "{}", *(f"--{name}={tmp_path}" for name in ("model", "problems", "output"))]),
     ]
     for start in starts:

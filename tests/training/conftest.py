@@ -181,15 +181,16 @@ def one_process(demo_model, problems, given_completions, tmp_path_factory) -> Pa
 
 @pytest.fixture
 def two_processes(demo_model, problems, given_completions, tmp_path):
-    """Train `given.RUNS` in two processes: `two_processes(launcher, packages, strategy)` gives their folder.
+    """Train `given.RUNS` in two processes: `two_processes(launcher, packages, strategy, runs)` gives their folder.
 
     `launcher` is a module and its options, `packages` a folder of more packages for them.
     """
 
-    def train(launcher: list[str], packages: str = "", strategy: str = "ddp") -> Path:
+    def train(launcher: list[str], packages: str = "", strategy: str = "ddp", runs=given.RUNS) -> Path:
         own = {} if strategy == "ddp" else {"strategy": strategy}
-        runs = {str(tmp_path / name): canonical(spec | own) for name, spec in given.specs(2, spec_with).items()}
-        jobs = {"completions": given_completions, "model": str(demo_model), "problems": str(problems), "runs": runs}
+        specs = given.specs(2, spec_with)
+        chosen = {str(tmp_path / name): canonical(specs[name] | own) for name in runs}
+        jobs = {"completions": given_completions, "model": str(demo_model), "problems": str(problems), "runs": chosen}
         (tmp_path / "jobs.json").write_text(json.dumps(jobs))
         command = [sys.executable, "-m", *launcher, given.__file__, str(tmp_path / "jobs.json")]
         environment = {

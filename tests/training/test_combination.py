@@ -121,9 +121,8 @@ def test_the_same_step_is_measured_before_its_weights_are_decided(train, micro_b
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("micro_batches", "off"), [(1, 0), (4, 1e-3)])
-def test_estimated_products_move_weights_by_less_than_a_thousandth(train, wide_llama, micro_batches, off, monkeypatch):
-    training = {"gradient_accumulation_steps": micro_batches, "per_device_train_batch_size": 16 // micro_batches}
+def test_estimated_products_move_weights_by_less_than_a_thousandth(train, wide_llama, monkeypatch):
+    training = {"gradient_accumulation_steps": 4, "per_device_train_batch_size": 4}
     own = {"combine": combine("mgda", gram="same_step")["combine"], "components": {"correctness": LENGTHS}}
     runs = []
     for sums in (recorder.SUMS, 10**9):  # the second keeps every parameter whole
@@ -132,9 +131,7 @@ def test_estimated_products_move_weights_by_less_than_a_thousandth(train, wide_l
         training |= {"max_steps": 2, "learning_rate": 1e-6}
         runs.append(weights_of(train(f"sums{sums}", model=wide_llama, training=training, **own)).weight.to_numpy())
     assert len({*runs[0]}) > 2  # the method does decide weights
-    apart = np.abs(runs[0] - runs[1]).max()
-    assert apart <= off
-    assert (apart > 0) == (off > 0)
+    assert 0 < np.abs(runs[0] - runs[1]).max() <= 1e-3
 
 
 @pytest.mark.parametrize("setting", [{"steps_per_generation": 2}, {"generation_batch_size": 16}, TWICE])

@@ -72,30 +72,22 @@ def naive_gram(demo_model, problems, rollouts, completion_ids):
     return stacked @ stacked.T
 
 
-@pytest.mark.parametrize("accumulation", [1, 2])
-def test_gram_equals_separate_passes(train, demo_model, problems, tmp_path, accumulation):
-    """With two micro-batches the gradients are added before any product is taken."""
+def test_gram_equals_separate_passes(train, demo_model, problems, tmp_path):
+    """Of two micro-batches, whose gradients are added before any product is taken."""
     (tmp_path / "recording.py").write_text(RECORDING_LENGTH)
     ids = tmp_path / "ids.json"
     run = train(
         "run",
         components={"length": {"function": f"{tmp_path}/recording.py:length", "parameters": {"file": str(ids)}}},
         training={
-            "gradient_accumulation_steps": accumulation,
-            "per_device_train_batch_size": 8 // accumulation,
+            "gradient_accumulation_steps": 2,
+            "per_device_train_batch_size": 4,
             "max_steps": 1,
         },
     )
     rollouts = pd.read_parquet(run / "rollouts.parquet")
     naive = naive_gram(demo_model, problems, rollouts, json.loads(ids.read_text()))
     assert first_step_gram(run) == pytest.approx(naive, rel=2e-4, abs=1e-6 * np.abs(naive).max())
-
-
-def test_one_component_alone_is_the_training_gradient(train):
-    """With one component of weight 1, its own gradient is the one that the optimiser takes."""
-    run = train("run", weights={"correctness": 0, "format": 0, "length": 1}, training={"max_steps": 1})
-    norm = pd.read_parquet(run / "metrics.parquet").grad_norm[0]
-    assert first_step_gram(run)[2, 2] ** 0.5 == pytest.approx(norm, rel=1e-4)
 
 
 def test_bfloat16_measures_what_float32_does_within_its_precision(train, given_completions, monkeypatch):

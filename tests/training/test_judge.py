@@ -79,8 +79,8 @@ def test_a_run_whose_endpoint_was_gone_asks_only_what_was_not_answered(judged, t
     assert sha256(resumed / "rollouts.parquet") == sha256(whole / "rollouts.parquet")
 
 
-def test_a_judge_that_is_tracked_changes_no_training(judged, train):
-    without = train("without", training={"max_steps": STEPS})
+def test_a_judge_that_is_tracked_changes_no_training(judged, trained):
+    without = trained(training={"max_steps": STEPS})
     with endpoint(by_length) as server:
         tracked = judged(server.url, "a", weight=0)
     assert sha256(tracked / "model/model.safetensors") == sha256(without / "model/model.safetensors")

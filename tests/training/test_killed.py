@@ -13,6 +13,7 @@ from reward_ablation.training.around.finish import finish_run, finished
 from .conftest import job_of, spec_with
 from .interrupting import digests, killed_at
 
+LONG = [pytest.mark.slow, pytest.mark.long]
 #: A checkpoint at each step, whole gradients and a kept model at the first.
 SPEC = spec_with(
     training={"max_steps": 2, "save_strategy": "steps", "save_steps": 1}, gradients={"whole": [1]}, keep_models=1
@@ -40,11 +41,13 @@ def trained(train_here, tmp_path, monkeypatch):
     return tmp_path / "trained"
 
 
-def test_between_any_two_operations_at_the_end_of_a_run(trained, whole, demo_model, problems, tmp_path):
+@pytest.mark.parametrize("every", [5, pytest.param(1, marks=LONG)])
+def test_between_two_operations_at_the_end_of_a_run(trained, whole, demo_model, problems, tmp_path, every):
+    """Killed before each fifth file operation; in the long form before each one."""
     inputs = {"model": sha256(demo_model / "model.json"), "problems": sha256(problems)}
     owner = {"spec": SPEC, "code": "code", "inputs": inputs}
     run = tmp_path / "run"
-    for operation in itertools.count(1):
+    for operation in itertools.count(1, every):
         shutil.rmtree(run, ignore_errors=True)
         shutil.copytree(trained, run)
         if not killed_at(operation, run, lambda: finish_run(run)):

@@ -18,7 +18,6 @@ from reward_ablation.system.exit_status import GOES_ON
 from reward_ablation.system.locks import Held, take
 from reward_ablation.training.around.launch.launcher import accelerate_options, status_of
 from reward_ablation.training.around.launch.processes import srun_command
-from reward_ablation.training.around.launch.worker import WORKER
 
 from .conftest import spec_with
 from .interrupting import attempts, digests
@@ -156,25 +155,14 @@ def test_a_process_that_dies_leaves_none_behind(started, tmp_path):
         assert not any(worker.is_running() for worker in both.values())
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("processes", "asked"), [(2, 1), pytest.param(1, 2, marks=pytest.mark.long)])
-def test_another_number_of_processes_than_asked_for_is_refused(command, tmp_path, processes, asked):
-    spec = spec_with(training={"per_device_train_batch_size": 4}, **({"processes": asked} if asked > 1 else {}))
-    launched = command(spec, tmp_path / "run" / "seed0")
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
-    environment = {**os.environ, WORKER: "1"}  # as by the run's own launcher
-    result = subprocess.run([*torchrun, *launched[1:]], capture_output=True, text=True, env=environment)
-    assert result.returncode == 1
-    assert (
-        f"error: launch: the number of the run's processes must be {asked}, but is {processes}; start the training"
-        in result.stderr
-    )
-    assert not (tmp_path / "run" / "seed0" / "run.json").exists()
+def test_another_number_of_processes_than_asked_for_is_refused(train, tmp_path):
+    with pytest.raises(StudyError, match="the number of the run's processes must be 2, but is 1; start the training"):
+        train("run", processes=2)
+    assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("processes", [1, 2])
-def test_a_launcher_of_the_user_s_own_is_refused(command, tmp_path, processes):
-    launched = command(spec_with(**({"processes": 2} if processes > 1 else {})), tmp_path / "run" / "seed0")
+def test_a_launcher_of_the_user_s_own_is_refused(command, tmp_path):
+    launched = command(spec_with(processes=2), tmp_path / "run" / "seed0")
     environment = {**os.environ, "TORCHELASTIC_RUN_ID": "none", "RANK": "0", "WORLD_SIZE": "2"}  # as torchrun does
     result = subprocess.run(launched, capture_output=True, text=True, env=environment)
     assert result.returncode == 1

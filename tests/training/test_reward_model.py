@@ -29,9 +29,9 @@ def no_models():
     open_models_with(None)
 
 
-def test_a_tracked_reward_model_leaves_the_run_as_it_is_bit_for_bit(train, component):
+def test_a_tracked_reward_model_leaves_the_run_as_it_is_bit_for_bit(train, trained, component):
     # Of the gradients the tracked component has rows of its own, so that nothing is measured here.
-    without = train("without", gradients={"every": 0})
+    without = trained(gradients={"every": 0})
     tracked = train("tracked", gradients={"every": 0}, components={"taste": component}, weights={"taste": 0})
     name = "model/model.safetensors"
     assert (tracked / name).read_bytes() == (without / name).read_bytes()

@@ -21,16 +21,16 @@ def weights_of(run):
     return sha256(run / "model" / "model.safetensors")
 
 
-def test_rollouts_hold_every_completion_with_its_scores_and_shares(train):
-    run = train("run")
+def test_rollouts_hold_every_completion_with_its_scores_and_parts_of_the_advantage(trained):
+    run = trained()
     rollouts = pd.read_parquet(run / "rollouts.parquet")
     assert rollouts.groupby("step").size().to_dict() == {1: 8, 2: 8, 3: 8, 4: 8}
     groups = rollouts.groupby(["step", "problem_id"])["rollout"].apply(sorted)
     assert all(group == [0, 1, 2, 3] for group in groups)
     total = rollouts.score_correctness + 0.5 * rollouts.score_format + 0.3 * rollouts.score_length
     assert total.to_numpy() == pytest.approx(rollouts.total.to_numpy())
-    shares = rollouts.filter(like="advantage_").sum(axis=1)
-    assert shares.to_numpy() == pytest.approx(rollouts.advantage.to_numpy(), abs=1e-5)
+    parts = rollouts.filter(like="advantage_").sum(axis=1)
+    assert parts.to_numpy() == pytest.approx(rollouts.advantage.to_numpy(), abs=1e-5)
     assert rollouts.tokens.between(1, 16).all()
     assert (rollouts.truncated <= (rollouts.tokens == 16)).all()  # only a full completion can be cut
     assert set(rollouts.stop_reason) <= {"stop", "length"}
@@ -51,9 +51,8 @@ def test_steps_on_earlier_rollouts_have_their_metrics(train):
     assert pd.read_parquet(run / "rollouts.parquet").step.unique().tolist() == [1, 3]
 
 
-def test_a_run_by_trls_own_backward_pass_has_all_but_gradients(train):
-    own = train("own", gradients={"every": 0, "backward": "trl"}, training={"max_steps": 2})
-    other = train("other", gradients={"every": 0}, training={"max_steps": 2})
+def test_a_run_by_trls_own_backward_pass_has_all_but_gradients(trained):
+    own, other = trained(gradients={"every": 0, "backward": "trl"}), trained(gradients={"every": 0})
     assert sorted(path.name for path in own.iterdir()) == sorted(path.name for path in other.iterdir())
     rollouts, metrics = (pd.read_parquet(own / f"{name}.parquet") for name in ("rollouts", "metrics"))
     assert rollouts.completion.tolist() == pd.read_parquet(other / "rollouts.parquet").completion.tolist()
@@ -65,8 +64,8 @@ def test_a_run_by_trls_own_backward_pass_has_all_but_gradients(train):
         assert pq.read_metadata(own / f"{name}.parquet").num_rows == 0
 
 
-def test_metrics_and_gradients_have_every_step(train):
-    run = train("run")
+def test_metrics_and_gradients_have_every_step(trained):
+    run = trained()
     metrics = pd.read_parquet(run / "metrics.parquet")
     assert metrics.step.tolist() == [1, 2, 3, 4]
     assert {"loss", "reward", "entropy", "grad_norm", "rewards/format/mean"} <= set(metrics.columns)
@@ -78,20 +77,6 @@ def test_metrics_and_gradients_have_every_step(train):
     assert (own >= 0).all()
 
 
-def test_a_tracked_component_changes_nothing(train):
-    without = train(
-        "without",
-        components={"length": {"function": "constant", "parameters": {}}},
-        weights={"correctness": 1, "format": 0.5, "length": 0},
-    )
-    tracked = train("tracked", weights={"correctness": 1, "format": 0.5, "length": 0})
-    assert weights_of(tracked) == weights_of(without)
-    same = ["step", "problem_id", "rollout", "completion", "total", "advantage", "score_format", "advantage_format"]
-    pd.testing.assert_frame_equal(
-        pd.read_parquet(tracked / "rollouts.parquet")[same], pd.read_parquet(without / "rollouts.parquet")[same]
-    )
-
-
 def test_a_tracked_component_that_draws_random_numbers_changes_nothing(train, tmp_path):
     file = tmp_path / "noisy.py"
     file.write_text(
@@ -100,9 +85,13 @@ def test_a_tracked_component_that_draws_random_numbers_changes_nothing(train, tm
         "    return [random.random() + numpy.random.rand() + torch.rand(1).item() for _ in completions]\n"
     )
     weights = {"correctness": 1, "format": 0.5, "length": 0}
-    plain = train("plain", weights=weights)
+    plain = train("plain", weights=weights, components={"length": {"function": "constant", "parameters": {}}})
     noisy = train("noisy", weights=weights, components={"length": {"function": f"{file}:noise", "parameters": {}}})
     assert weights_of(noisy) == weights_of(plain)
+    same = ["step", "problem_id", "rollout", "completion", "total", "advantage", "score_format", "advantage_format"]
+    pd.testing.assert_frame_equal(
+        pd.read_parquet(noisy / "rollouts.parquet")[same], pd.read_parquet(plain / "rollouts.parquet")[same]
+    )
 
 
 ASKED = {"no_repeat_ngram_size": 1, "num_beams": 2}
@@ -131,8 +120,8 @@ def test_of_a_models_generation_config_only_end_tokens_count(
     assert (line in capsys.readouterr().out) == bool(kept)
 
 
-def test_measuring_gradients_changes_nothing(train):
-    measured, unmeasured = train("measured"), train("unmeasured", gradients={"every": 0})
+def test_measuring_gradients_changes_nothing(trained):
+    measured, unmeasured = trained(), trained(gradients={"every": 0})
     assert weights_of(measured) == weights_of(unmeasured)
     for table in ("rollouts.parquet", "metrics.parquet"):
         assert sha256(measured / table) == sha256(unmeasured / table)
@@ -144,8 +133,8 @@ def test_gradients_every_second_step(train):
     assert gradients.step.unique().tolist() == [1, 3]
 
 
-def test_a_seed_repeats_to_the_byte_and_another_differs(train):
-    first, again, other = train("first"), train("again"), train("other", seed=1)
+def test_a_seed_repeats_to_the_byte_and_another_differs(train, trained):
+    first, again, other = trained(), train("again"), train("other", seed=1)
     for table in ("rollouts.parquet", "metrics.parquet", "gradients.parquet"):
         assert sha256(first / table) == sha256(again / table)
         assert sha256(first / table) != sha256(other / table)
@@ -166,8 +155,8 @@ def test_lora_with_kl_and_dropout_trains_an_adapter(train, capsys):
     assert gradients.layer.unique().tolist() == ["all", "layers.0", "layers.1"]
 
 
-def test_run_json_says_what_was_trained_and_lists_its_files(train):
-    run = train("run")
+def test_run_json_says_what_was_trained_and_lists_its_files(trained):
+    run = trained()
     record = json.loads((run / "run.json").read_text())
     assert record["modules"].keys() > {
         "reward_ablation.training.around.run",
@@ -181,6 +170,7 @@ def test_run_json_says_what_was_trained_and_lists_its_files(train):
     assert record["spec"]["weights"] == {"correctness": 1, "format": 0.5, "length": 0.3}
     assert record["files"]["rollouts.parquet"] == sha256(run / "rollouts.parquet")
     assert record["files"]["model/model.safetensors"] == weights_of(run)
+    assert record["sizes"] == {name: (run / name).stat().st_size for name in record["files"]}
     assert sorted(path.name for path in run.iterdir()) == [
         ".run.json",
         "gradients.parquet",

@@ -3,7 +3,6 @@
 import pandas as pd
 import pytest
 
-from reward_ablation.analysis.gradients.what_if import read_measured_step, what_if
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
 from reward_ablation.training.core.settings import completions_at_once, grpo_config
@@ -36,24 +35,6 @@ def test_a_run_of_single_rollouts(train):
     resumed = train("broken", training=saved, components=constant)
     for file in ("rollouts.parquet", "model/model.safetensors"):
         assert sha256(resumed / file) == sha256(run / file)
-
-
-@pytest.mark.slow
-def test_other_weights_are_answered_as_training_with_them_measures(train):
-    """The first step's rollouts are the same for all weights."""
-    other = {"correctness": 0.2, "format": 2.0, "length": 1.0}
-    one = {"num_generations": 1, "max_steps": 1, "per_device_train_batch_size": 16}
-    asked, trained = train("asked", training=one), train("trained", training=one, weights=other)
-    answer = what_if(other, read_measured_step(asked, 1))
-    measured = pd.read_parquet(trained / "gradients.parquet")
-    both = answer.similarity.merge(
-        measured[measured["definition"] == "share"],
-        on=["layer", "component_a", "component_b"],
-        suffixes=("", "_measured"),
-    )
-    assert len(both) > 3
-    assert (both["cosine"] - both["cosine_measured"]).abs().max() < 2e-3
-    assert answer.effect.query("layer == 'all'").effect.abs().max() > 0
 
 
 def test_one_completion_at_a_time_is_refused(tmp_path):

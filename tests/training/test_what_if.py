@@ -34,7 +34,7 @@ def one_step(train, tmp_path):
     return run, ids
 
 
-@pytest.mark.parametrize("training", [{}, {"beta": 0.1}, {"scale_rewards": "batch"}], ids=str)
+@pytest.mark.parametrize("training", [{}, {"beta": 0.1}, {"scale_rewards": "batch"}, {"num_generations": 1}], ids=str)
 def test_other_weights_are_answered_as_training_with_them_measures(one_step, training):
     """The first step's rollouts are the same for all weights: its measured shares are what was asked for."""
     run, _ = one_step

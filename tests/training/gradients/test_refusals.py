@@ -106,7 +106,7 @@ def test_the_name_of_a_layer_counts_for_nothing(pair, monkeypatch, norm):
         assert (ours[name] - part).abs().max() <= 1e-5 * part.abs().max() + 1e-9, name
 
 
-@pytest.mark.parametrize("model", ["llama", "gpt2", "gemma3", "torch's norm", "cohere", "mixtral", "opt"])
+@pytest.mark.parametrize("model", ["llama", "mixtral"])
 def test_a_setting_trains_by_trls_own_backward_pass(pair, model):
     """Nothing of the model is touched, whatever its layers compute."""
     own = pair(model, measure_every=0, by_completion=False)

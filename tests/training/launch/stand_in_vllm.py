@@ -37,7 +37,7 @@ class Handler(BaseHTTPRequestHandler):
 
 port = int(option("--port"))
 if "taken" in how:
-    ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    taken = ThreadingHTTPServer(("127.0.0.1", port), Handler)  # kept, or it would be closed at once
 # An engine in a session of its own, and one that ignores what it is told.
 code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
 engine = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)

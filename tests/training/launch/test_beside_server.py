@@ -30,6 +30,7 @@ from reward_ablation.training.around.launch import vllm_server
 from reward_ablation.training.around.launch.vllm_server import ServerPlan, train_beside_server
 
 folder = Path(sys.argv[1])
+vllm_server.FOUND_WITHIN = 0.5
 vllm_server.PROGRESS_EVERY = float(os.environ.get("TELL_EVERY", 10))
 plan = ServerPlan(folder / "model", folder / "run" / "vllm.log", 1, 1, 0.9, 700)
 with one_line_errors(), take(folder / "run" / ".lock") as lock:

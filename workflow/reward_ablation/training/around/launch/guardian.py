@@ -20,6 +20,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
+#: Signals that the guardian passes on to its command.
+STOPS = (signal.SIGTERM, signal.SIGINT)
 #: Constants of Linux's prctl.
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
@@ -94,18 +96,27 @@ def _send(pid: int, number: int) -> None:
 def main() -> None:
     patience, command = float(sys.argv[1]), sys.argv[2:]
     adopt()
+    # A signal waits until the handlers are in place: its default would end the guardian, and the command unasked.
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
     child = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
         start_new_session=True,
-        preexec_fn=lambda: prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0),
+        preexec_fn=_begin_command,
     )
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in STOPS:
         signal.signal(number, lambda number, frame: _send(child.pid, number))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
     threading.Thread(target=_end_with_the_pipe, args=(child, patience), daemon=True).start()
     status = child.wait()
     end_all()
     sys.exit(128 - status if status < 0 else status)
+
+
+def _begin_command() -> None:
+    """Let the command, which is about to run, end with the guardian and get signals."""
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
 
 
 def _end_with_the_pipe(child: subprocess.Popen, patience: float) -> None:
