@@ -201,7 +201,6 @@ def test_scores_of_a_run_s_answers_depend_on_its_record(evaluated):
         ({}, True, ""),
         ({"keep_models": 3}, True, " --kept"),
         ({"keep_models": 3}, False, ""),  # the base model keeps none
-        ({"launch": {"gpus": 0.5}}, True, " --gpu-share 0.5"),
     ],
 )
 def test_options_of_an_evaluation(config, tmp_path, changes, of_run, options):
