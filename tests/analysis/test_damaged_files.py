@@ -41,10 +41,6 @@ def flip(path: Path) -> None:
     path.write_bytes(content)
 
 
-def analyse_all(root: Path) -> None:
-    write_tables(root)
-
-
 @pytest.mark.parametrize("damage", [truncate, empty, flip])
 @pytest.mark.parametrize(
     ("name", "remedy"),
@@ -58,7 +54,7 @@ def analyse_all(root: Path) -> None:
 def test_the_analysis_names_a_damaged_file(root, name, damage, remedy):
     damage(root / name)
     with pytest.raises(StudyError) as error:
-        analyse_all(root)
+        write_tables(root)
     assert str(error.value).startswith(f"{root / name}: truncated or changed")
     assert str(error.value).endswith(remedy.format(root=root))
     assert "\n" not in str(error.value)
@@ -66,7 +62,7 @@ def test_the_analysis_names_a_damaged_file(root, name, damage, remedy):
 
 @pytest.mark.parametrize("damage", [truncate, empty, flip])
 def test_a_figure_names_a_damaged_table(root, damage):
-    analyse_all(root)
+    write_tables(root)
     path = root / "tables" / "rewards_by_step.parquet"
     damage(path)
     options = ["--study", str(root / "study.json"), "--tables", str(path.parent), "--output", str(root)]
@@ -77,17 +73,14 @@ def test_a_figure_names_a_damaged_table(root, damage):
 
 
 def test_a_full_disk_is_one_line_and_with_space_the_same_command_ends_well(root, tmp_path_factory):
-    def analyse_into(tables: Path) -> None:
-        write_tables(root, tables)
-
     with small_disk(tmp_path_factory.mktemp("mounted") / "disk", "1m") as disk:
         filler = fill(disk, leave=12288)
         with pytest.raises(StudyError) as error:
-            analyse_into(disk / "tables")
+            write_tables(root, disk / "tables")
         assert str(error.value).startswith(f"{disk / 'tables'}: No space left on device; what is done is kept")
         assert not list(disk.rglob("*.tmp"))
         filler.unlink()
-        analyse_into(disk / "tables")
-        analyse_into(root / "tables")
+        write_tables(root, disk / "tables")
+        write_tables(root)
         tables = sorted((root / "tables").iterdir())
         assert [path.read_bytes() for path in tables] == [(disk / "tables" / path.name).read_bytes() for path in tables]

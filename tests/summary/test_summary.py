@@ -221,7 +221,7 @@ def test_markdown_is_escaped():
 def test_files_are_the_same_each_time_and_the_page_is_escaped(study, tables, cost, tmp_path):
     for name, table in tables.items():
         filled = table.reindex(columns=pd.Index(dict.fromkeys([*table.columns, *columns_of(name)])))
-        write_tables({name: filled[columns_of(name)]}, SCHEMAS, tmp_path / "tables")
+        write_tables([(name, filled)], {name: SCHEMAS[name]}, tmp_path / "tables")
     whole = cost.reindex(columns=columns_of("cost"), fill_value=0.0)
     write_csv(whole, tmp_path / "tables" / "cost.csv")
     folder, figure = tmp_path / "tables", tmp_path / "primary.png"

@@ -12,9 +12,9 @@ from reward_ablation.analysis.gradients.measured_steps import (
     effects_on_other_prompts,
     leave_one_out_scores,
     read_products,
+    spread_steps,
 )
 from reward_ablation.analysis.gradients.similarity_by_arm import cross_prompt_products
-from reward_ablation.analysis.gradients.tables import spread
 from reward_ablation.analysis.gradients.what_if import read_measured_step, what_if
 from reward_ablation.gram.store import GRAMS_FILE
 from reward_ablation.system.errors import StudyError
@@ -99,8 +99,8 @@ def test_a_step_that_cannot_be_asked_gives_its_reason(tmp_path):
 
 
 def test_steps_are_spread():
-    assert spread([1, 2, 3], 5) == [1, 2, 3]
-    assert spread(list(range(1, 101)), 4) == [1, 34, 67, 100]
+    assert spread_steps([1, 2, 3], 5) == [1, 2, 3]
+    assert spread_steps(list(range(1, 101)), 4) == [1, 34, 67, 100]
 
 
 def test_a_damaged_file_is_refused(tmp_path):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter
 
 import numpy as np
 import pandas as pd
@@ -291,13 +290,3 @@ def test_a_problem_that_occurs_twice_is_refused(tmp_path):
     write_parquet(pd.concat([rollouts, rollouts]), path)
     with pytest.raises(StudyError, match="a problem occurs twice"):
         read_measured_step(tmp_path, 7)
-
-
-def test_many_weights_can_be_asked_about(tmp_path):
-    """A map of 231 weight vectors takes seconds, not minutes."""
-    make_run(tmp_path, group=16)  # 64 completions
-    measured = read_measured_step(tmp_path, 7)
-    start = perf_counter()
-    for share in range(10):
-        what_if({"format": share / 10, "length": 1 - share / 10}, measured)
-    assert (perf_counter() - start) / 10 < 0.2

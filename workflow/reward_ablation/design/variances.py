@@ -141,7 +141,7 @@ def estimate_components(
     if not several:
         raise StudyError(f"{source}: no arm has two finished seeds to show how much seeds differ; state seed_sd")
     residual = {arm: float(mean_squares(of_arm[None]).residual[0]) for arm, of_arm in several.items()}
-    means = seed_means(values, limits)
+    means = SeedMeans.of_questions(values, limits)
     noise = noise_of(means, residual)
     by_arm = {
         arm: SeedPart(float(squares / degrees), noise[arm], float(degrees))
@@ -163,14 +163,6 @@ def estimate_components(
         by_arm=by_arm,
         flagged=tuple(flagged),
     )
-
-
-def seed_means(values: Mapping[str, Mapping[int, np.ndarray]], limits: Limits) -> SeedMeans:
-    """Means of arms by seed, in the form in which the tables compare them. `values` are as in `estimate_components`."""
-    arms, seeds = [*values], sorted({seed for of_seeds in values.values() for seed in of_seeds})
-    means = [[np.mean(values[arm][seed]) if seed in values[arm] else np.nan for seed in seeds] for arm in arms]
-    questions = len(next(iter(next(iter(values.values())).values())))
-    return SeedMeans(arms, seeds, np.array(means)[None], [limits], questions)
 
 
 def noise_of(means: SeedMeans, residual: Mapping[str, float]) -> dict[str, float]:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from reward_ablation.analysis.gradients.replay import SAME, method_of_arm, read_history, replay
-from reward_ablation.analysis.gradients.seed_intervals import over_seeds
+from reward_ablation.analysis.gradients.seed_intervals import mean_of_last_axis, means_over_steps_and_seeds
 from reward_ablation.spec.run import ArmSpec
 from reward_ablation.system.errors import StudyError
 
@@ -50,7 +50,7 @@ def method_weights(weights: Mapping[int, pd.DataFrame], arm: str, confidence: fl
 def _by_step(values: np.ndarray, steps: np.ndarray, components: list[str]) -> pd.DataFrame:
     width = -(-len(steps) // MOST_STEPS)
     edges = range(0, len(steps), width)
-    points = np.stack([_mean(values[..., edge : edge + width]) for edge in edges], axis=-1)
+    points = np.stack([mean_of_last_axis(values[..., edge : edge + width]) for edge in edges], axis=-1)
     last = [steps[min(edge + width, len(steps)) - 1] for edge in edges]
     columns: dict[str, np.ndarray] = {
         "step": np.repeat(last, len(components)),
@@ -60,7 +60,7 @@ def _by_step(values: np.ndarray, steps: np.ndarray, components: list[str]) -> pd
         by_step = np.moveaxis(of_quantity, -1, 0)  # (T, K, S)
         unknown = np.isnan(by_step)
         ranged = (~unknown).sum(axis=-1) > 1
-        columns[name] = _mean(by_step).ravel()
+        columns[name] = mean_of_last_axis(by_step).ravel()
         columns[f"{name}_low"] = np.where(ranged, np.where(unknown, np.inf, by_step).min(axis=-1), np.nan).ravel()
         columns[f"{name}_high"] = np.where(ranged, np.where(unknown, -np.inf, by_step).max(axis=-1), np.nan).ravel()
     interval = RANGE if values.shape[2] > 1 else None
@@ -70,16 +70,9 @@ def _by_step(values: np.ndarray, steps: np.ndarray, components: list[str]) -> pd
 def _whole_run(values: np.ndarray, components: list[str], confidence: float) -> pd.DataFrame:
     columns: dict[str, object] = {"component": components}
     for name, of_quantity in zip(QUANTITIES, values, strict=True):
-        means = over_seeds(_mean(of_quantity), of_quantity, confidence).clipped(*RANGES.get(name, (-np.inf, np.inf)))
+        means = means_over_steps_and_seeds(of_quantity, confidence).clipped(*RANGES.get(name, (-np.inf, np.inf)))
         columns |= {name: means.estimate, f"{name}_low": means.low, f"{name}_high": means.high}
     return pd.DataFrame(columns).assign(step=pd.array([None] * len(components), dtype="Int64"), interval=means.interval)
-
-
-def _mean(values: np.ndarray) -> np.ndarray:
-    """Mean of the known values over the last axis; NaN where no value is known."""
-    known = ~np.isnan(values)
-    counts = known.sum(axis=-1)
-    return np.where(known, values, 0).sum(axis=-1) / np.where(counts, counts, np.nan)
 
 
 def lag_cosine(folder: Path, spec: ArmSpec, log: pd.DataFrame) -> pd.Series:

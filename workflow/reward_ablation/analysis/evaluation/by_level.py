@@ -93,7 +93,8 @@ def of_group(
     of_contrast = Limits(limits.low - limits.high, limits.high - limits.low) if limits.finite else UNLIMITED
     inside = {name: {seed: of[group.inside] for seed, of in seeds.items()} for name, seeds in arms.items()}
     apart = {name: minus_rest(seeds, group.inside) for name, seeds in arms.items()}
-    lent = lending(inside, limits, study), lending(apart, of_contrast, study)
+    lends = study.seed_variance == "moderated"
+    lent = SeedMeans.of_questions(inside, limits, lends), SeedMeans.of_questions(apart, of_contrast, lends)
     label, rows = f"{primary.dataset}, {group.by} {group.name}", []
     for contrast in contrasts:
         own = difference(inside, contrast, label, limits, lent[0], study)
@@ -117,14 +118,6 @@ def minus_rest(seeds: Mapping[int | None, np.ndarray], inside: np.ndarray) -> di
     middle = np.where(inside, values[:, inside].mean(), values[:, ~inside].mean())
     change = values[:, inside].mean() - values[:, ~inside].mean()
     return dict(zip(seeds, change + share * (values - middle), strict=True))
-
-
-def lending(arms: dict[str, dict[int | None, np.ndarray]], limits: Limits, study: StudyFile) -> SeedMeans:
-    """Means of all arms by seed, from which a contrast borrows a variance."""
-    every = sorted({seed for seeds in arms.values() for seed in seeds if seed is not None})
-    means = [[seeds[seed].mean() if seed in seeds else np.nan for seed in every] for seeds in arms.values()]
-    questions = len(next(iter(next(iter(arms.values())).values())))
-    return SeedMeans([*arms], every, np.array([means]), [limits], questions, study.seed_variance == "moderated")
 
 
 def difference(

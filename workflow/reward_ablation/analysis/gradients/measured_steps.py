@@ -308,3 +308,10 @@ def effects_on_other_prompts(products: StepProducts, shares: list[np.ndarray]) -
     share = known / sum(len(block.prompts) for block in products.blocks) ** 2
     scale = np.sqrt(np.where(squares > 0, squares, np.nan)) * (share or np.nan)
     return effects / scale[:, None]
+
+
+def spread_steps(steps: list[int], most: int) -> list[int]:
+    """At most `most` of the steps, evenly spread, with the first and the last."""
+    if len(steps) <= most:
+        return steps
+    return [steps[number] for number in np.unique(np.linspace(0, len(steps) - 1, most).round().astype(int))]

@@ -24,6 +24,7 @@ from reward_ablation.analysis.gradients.measured_steps import (
     StepProducts,
     effects_on_other_prompts,
     read_products,
+    spread_steps,
 )
 from reward_ablation.analysis.gradients.replay import History, MethodSettings, Replayed, read_history, replay
 from reward_ablation.analysis.gradients.seed_intervals import Estimates, means_over_steps_and_seeds, over_seeds
@@ -210,8 +211,7 @@ def answers_of_run(
     """Answers of all methods by measured step, and the steps that were left out by reason."""
     replayed: list[Replayed] = []
     steps, refused = sorted(history.gradients), Counter[str]()
-    if most is not None and len(steps) > most:
-        steps = [steps[place] for place in np.unique(np.linspace(0, len(steps) - 1, most).round().astype(int))]
+    steps = steps if most is None else spread_steps(steps, most)
     found: dict[int, AtStep] = {}
     stored = MeasuredRun(history.folder, steps)
     for step in steps:

@@ -72,7 +72,11 @@ def margin_over_steps(values: np.ndarray, confidence: float) -> float:
 
 def means_over_steps_and_seeds(values: np.ndarray, confidence: float) -> Estimates:
     """Means over steps and then over seeds of an (M, S, T) array; NaN where a value is not known."""
+    return over_seeds(mean_of_last_axis(values), values, confidence)
+
+
+def mean_of_last_axis(values: np.ndarray) -> np.ndarray:
+    """Mean of the known values over the last axis; NaN where no value is known."""
     known = ~np.isnan(values)
-    counts = known.sum(axis=2)
-    by_seed = np.where(known, values, 0).sum(axis=2) / np.where(counts, counts, np.nan)
-    return over_seeds(by_seed, values, confidence)
+    counts = known.sum(axis=-1)
+    return np.where(known, values, 0).sum(axis=-1) / np.where(counts, counts, np.nan)

@@ -10,7 +10,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from reward_ablation.analysis.gradients.measured_steps import MeasuredRun, effects_on_other_prompts, read_products
+from reward_ablation.analysis.gradients.measured_steps import (
+    MeasuredRun,
+    effects_on_other_prompts,
+    read_products,
+    spread_steps,
+)
 from reward_ablation.analysis.gradients.seed_intervals import means_over_steps_and_seeds
 from reward_ablation.analysis.gradients.similarity_by_arm import (
     corrected_by_arm,
@@ -113,7 +118,7 @@ def measured_tables(
     halves, effects, refused = [], [], Counter[str]()
     for run in runs:
         names = study.scored_in(run)
-        steps = spread(measured[run.folder], most)
+        steps = spread_steps(measured[run.folder], most)
         stored, of_run, split, layers = MeasuredRun(root / run.folder, steps), Effects(), {}, []
         for step in steps:
             products = read_products(stored, step, names)
@@ -134,13 +139,6 @@ def measured_tables(
         return pd.DataFrame(), aligned
     known = len({step for of_run in effects for step in of_run})
     return corrected_by_arm(pd.concat(halves), known, arm, study.confidence), aligned
-
-
-def spread(steps: list[int], most: int) -> list[int]:
-    """At most `most` of the steps, evenly spread, with the first and the last."""
-    if len(steps) <= most:
-        return steps
-    return [steps[place] for place in np.unique(np.linspace(0, len(steps) - 1, most).round().astype(int))]
 
 
 def alignment(arm: str, runs: list[StudyRun], effects: list[Effects], study: StudyFile) -> pd.DataFrame:

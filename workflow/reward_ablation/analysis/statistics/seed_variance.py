@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import f as f_distribution
@@ -63,6 +63,16 @@ class SeedMeans:
     limits: list[Limits]  # of each metric
     questions: int  # number of questions that each mean is over
     lends: bool = True  # whether contrasts borrow from the other arms
+
+    @classmethod
+    def of_questions(
+        cls, values: Mapping[str, Mapping[Any, np.ndarray]], limits: Limits, lends: bool = True
+    ) -> SeedMeans:
+        """Seed means of one metric, from the (questions,) values of each arm and seed."""
+        seeds = sorted({seed for of_seeds in values.values() for seed in of_seeds if seed is not None})
+        means = [[of[seed].mean() if seed in of else np.nan for seed in seeds] for of in values.values()]
+        questions = len(next(iter(next(iter(values.values())).values())))
+        return cls([*values], seeds, np.array([means]), [limits], questions, lends)
 
     @cached_property
     def known(self) -> np.ndarray:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-SCRIPT = Path(__file__).parents[3] / "benchmarks" / "planted_hacks.py"
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "planted_hacks.py"
 
 
 @pytest.fixture(scope="module")
