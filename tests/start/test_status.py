@@ -14,8 +14,7 @@ import pytest
 import yaml
 
 from reward_ablation.start.decide import Decisions
-from reward_ablation.start.status import State, ask_slurm, read_status
-from reward_ablation.start.status_text import status_text
+from reward_ablation.start.status import State, ask_slurm, read_status, status_text
 from reward_ablation.study.resolve import resolve
 from slurm.studies import SLOW
 from workflow.conftest import TINY

@@ -7,8 +7,7 @@ import pytest
 from reward_ablation.cluster.job_names import job_name, prefix
 from reward_ablation.cluster.slurm import SlurmJob
 from reward_ablation.start.decide import Decisions
-from reward_ablation.start.status import SILENT, read_status
-from reward_ablation.start.status_text import WIDTH, status_text
+from reward_ablation.start.status import SILENT, WIDTH, read_status, status_text
 from reward_ablation.study.heartbeat import SAVING
 from reward_ablation.study.resolve import resolve
 from reward_ablation.study.run_folder import LOCK

@@ -17,7 +17,7 @@ import yaml
 from pydantic_core import PydanticUndefined
 
 from reward_ablation.config.base import Section
-from reward_ablation.start.config_paths import from_working_folder
+from reward_ablation.start.config_files import from_working_folder
 from reward_ablation.study import run_spec, spec_parts
 from reward_ablation.study.resolve import resolve
 from reward_ablation.study.study import Study

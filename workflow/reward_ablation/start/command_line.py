@@ -56,9 +56,9 @@ Questions = Annotated[float | None, typer.Option(metavar="NUMBER", help="Questio
 def opened(files: list[Path] | None, changes: list[str] | None, submits: bool = False) -> Study:
     """The study of its files, the environment and `--config`. Its warnings are printed to stderr."""
     from reward_ablation.start.config_files import read_config
-    from reward_ablation.start.diverged import with_diverged
     from reward_ablation.start.overrides import AUTO, overridden, values_given, variables_in, with_counted_gpus
     from reward_ablation.start.results_folder import ResultsFolder
+    from reward_ablation.start.stale import with_diverged
     from reward_ablation.study.resolve import resolve
 
     files, tell = files or [DEFAULT], partial(print, file=sys.stderr)
@@ -94,8 +94,7 @@ def plan(
     Then check all that a start or its jobs would refuse: data, prompts, models, GPUs, room on the disk, TRL's rules,
     and one call of each reward. The exit status is 1 where anything is refused.
     """
-    from reward_ablation.start.plan import plan_of
-    from reward_ablation.start.plan_text import plan_text
+    from reward_ablation.start.plan import plan_of, plan_text
     from reward_ablation.start.prune import trash_lines
 
     decisions = decided(opened(files, config, submits=slurm), any_code)
@@ -156,8 +155,7 @@ def run(
 @app.command()
 def status(files: Files = None, config: Changes = None, any_code: AnyCode = False) -> None:
     """Print how far each run is, and what failed."""
-    from reward_ablation.start.status import ask_slurm, read_status
-    from reward_ablation.start.status_text import status_text
+    from reward_ablation.start.status import ask_slurm, read_status, status_text
 
     decisions = decided(opened(files, config), any_code)
     jobs, slurm_silent = ask_slurm()
@@ -182,8 +180,7 @@ def preview(
 
     They lie in the folder `preview` of the results, and the study goes on meanwhile.
     """
-    from reward_ablation.start.finished import finished_part
-    from reward_ablation.start.preview import Preview
+    from reward_ablation.start.preview import Preview, finished_part
 
     decisions = decided(opened(files, config), any_code)
     sys.exit(Preview(decisions.study, finished_part(decisions), HOME, cores).make(partial(print, flush=True)))
@@ -226,7 +223,7 @@ def budget(
     mean: Number = None,
 ) -> None:
     """Print which further seeds tell most in a number of hours."""
-    from reward_ablation.start.budget_text import budget as budget_of
+    from reward_ablation.start.budget import budget as budget_of
     from reward_ablation.start.overrides import value_of
 
     stated = {"seed_sd": seed_sd, "question_sd": question_sd, "answer_sd": answer_sd, "mean": mean}

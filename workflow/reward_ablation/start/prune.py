@@ -19,7 +19,7 @@ from pathlib import Path, PurePath
 
 from reward_ablation.config.base import NAME_PATTERN
 from reward_ablation.start.history import read_record
-from reward_ablation.start.plan_text import hours_text
+from reward_ablation.start.plan import hours_text
 from reward_ablation.start.signs import read_attempts
 from reward_ablation.start.status import hours_of
 from reward_ablation.study.canonical import KEY_DIGITS

@@ -17,7 +17,7 @@ from snakemake.io import ancient
 from snakemake.ioflags import before_update
 
 from reward_ablation.start.decide import Decisions
-from reward_ablation.start.evaluations import BASE_MODEL, Evaluation, evaluation_of
+from reward_ablation.start.estimates import BASE_MODEL, Evaluation, evaluation_of
 from reward_ablation.start.internals import (
     any_time,
     compare_no_records,
@@ -31,8 +31,7 @@ from reward_ablation.start.internals import (
     start_no_more_jobs,
     wildcards_to_run,
 )
-from reward_ablation.start.plan import plan_of
-from reward_ablation.start.plan_text import damage_lines, inputs_lines, summary
+from reward_ablation.start.plan import damage_lines, inputs_lines, plan_of, summary
 from reward_ablation.start.prune import trash_lines
 from reward_ablation.study.run_folder import DESCRIPTION, RECORD
 from reward_ablation.study.study import Study
