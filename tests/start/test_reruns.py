@@ -62,12 +62,12 @@ def test_a_trained_run_asks_for_no_job_that_makes_its_inputs(config, tmp_path, t
         (tmp_path / root / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / root / file).touch()
     reruns = Reruns(IN_A_JOB, study)
-    files = {"model": f"{root}/{study.model_file}", "problems": f"{root}/{study.problems_file}"}
+    files = {"model": [f"{root}/{study.model_file}"], "problems": [f"{root}/{study.problems_file}"]}
     for name, is_trained in ((trained, True), (other, False)):
         inputs = reruns.inputs_of_run(SimpleNamespace(run=name))
         assert inputs == ({} if is_trained and not there else files)  # what is missing would run the job again
-        assert all(is_flagged(file, "ancient") == is_trained for file in inputs.values())
-        assert all(is_flagged(file, "before_update") == is_trained for file in inputs.values())
+        for flag in ("ancient", "before_update"):
+            assert all(is_flagged(file, flag) == is_trained for [file] in inputs.values())
 
 
 @pytest.fixture
@@ -181,20 +181,19 @@ def test_scores_stay_beside_their_answers(evaluated, tmp_path, answers, scores, 
     write_json({"code": study.scoring.code}, scores_record)
     wildcards = Wildcards(model="base", dataset=dataset, kind="")
     inputs = Reruns(workflow_with(), study).inputs_of_scores(wildcards)
-    path = inputs["answers"]
+    [path] = inputs["answers"]
     assert list(inputs) == ["answers"], "no run made the base model's answers"
     assert path == f"{study.config.root}/{study.answers_folder}/{name}.parquet"
-    assert is_flagged(path, "ancient") == stays
+    assert is_flagged(path, "before_update") == stays
 
 
 def test_scores_of_a_run_s_answers_depend_on_its_record(evaluated):
-    """The answers alone would be ancient, and a run that is trained again keep the scores of before."""
     study, dataset, _, _ = evaluated
     study.config.evaluation.metrics["flat"] = Metric(function="constant")
     run = next(iter(study.runs))
     inputs = Reruns(workflow_with(), study).inputs_of_scores(Wildcards(model=run, dataset=dataset, kind=""))
-    assert inputs["run"] == f"{study.config.root}/runs/{run}/run.json"
-    assert not is_flagged(inputs["run"], "ancient")
+    assert inputs["run"] == [f"{study.config.root}/runs/{run}/run.json"]
+    assert not is_flagged(inputs["run"][0], "ancient")
 
 
 @pytest.mark.parametrize(
