@@ -43,8 +43,6 @@ WORTH = 1.05
 
 #: First line of a file that the command writes. Only a file with this line is replaced.
 HEADER = "# Written by `reward-ablation budget`."
-#: The beginning of such a file, also of one that an earlier version wrote.
-WRITTEN_BY = ("# Written by `reward-ablation budget`.", HEADER)
 
 #: Pattern of the paths that the command may write to.
 FILE = r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*\.ya?ml"
@@ -95,8 +93,7 @@ class Budget:
     """A study whose numbers of seeds are to be chosen.
 
     To count, a finished run must have been trained with the code and inputs of `present`. `keys` are the values of the
-    command's options. Raises StudyError if a key has an invalid value, if costs or variances are not known, or if there
-    is no contrast of two arms that differ.
+    command's options.
     """
 
     def __init__(self, study: Study, present: PresentInputs, keys: Mapping[str, Any]) -> None:
@@ -161,8 +158,7 @@ class Budget:
     def best(self, limit: float) -> Choice:
         """The best choice over all sizes within `limit` hours.
 
-        The config's own size stays unless another size is clearly better (`WORTH`). Raises StudyError if the hours do
-        not pay for two seeds of each needed arm at any size.
+        The config's own size stays unless another size is clearly better (`WORTH`).
         """
         choices, least = [], []
         for size in self.sizes:
@@ -280,10 +276,7 @@ def needed_arms(study: Study) -> set[str]:
 
 
 def costs_of(study: Study, keys: Mapping[str, Any], arms: list[str]) -> Costs:
-    """Hours of a run: as stated in `run_hours`, else by finished runs and evaluations.
-
-    Raises StudyError if no hours are stated and no finished run says how long a run takes.
-    """
+    """Hours of a run: as stated in `run_hours`, else by finished runs and evaluations."""
     if "run_hours" in keys:
         hours = positive("run_hours", keys["run_hours"])
         return Costs(dict.fromkeys(arms, hours), 0.0, 0.0, 0.0, f"stated: {hours:g} for each run with its evaluations")
@@ -313,31 +306,17 @@ def costs_of(study: Study, keys: Mapping[str, Any], arms: list[str]) -> Costs:
     return Costs(training, of_primary, others, hours_of(primary, BASE), source)
 
 
-def overlay_file(written: Any, root: Path) -> Path:
-    """The file for the chosen study, in the project's folder `root` or below.
-
-    `written` is the value of the key `write`: the file's path, relative to `root`. Raises StudyError if it is not such
-    a path, or if the file exists and `reward-ablation budget` did not write it.
-    """
+def write_overlay(text: str, written: Any, root: Path) -> None:
+    """Write the YAML of an overlay to the path `written`, in the project's folder `root` or below."""
     if not isinstance(written, str) or not re.fullmatch(FILE, written):
         raise StudyError(
             f"--write: {written!r} is not a YAML file below this folder; name one, such as --write budget.yaml"
         )
     path = root / written
-    if path.exists() and not (path.is_file() and path.read_text(errors="replace").startswith(WRITTEN_BY)):
+    if path.exists() and not (path.is_file() and path.read_text(errors="replace").startswith(HEADER)):
         raise StudyError(f"--write: {written} exists, and this command did not write it; name another file")
-    return path
-
-
-def write_overlay(text: str, path: Path) -> None:
-    """Write the YAML of an overlay to its file."""
     with atomic_path(path) as temporary:
         temporary.write_text(text)
-
-
-def overlay_text(content: Mapping[str, Any], limit: str) -> str:
-    """The YAML of an overlay, with its header."""
-    return f"{HEADER}\n# {limit}\n" + yaml.safe_dump(content, default_flow_style=None, sort_keys=False, width=1000)
 
 
 #: The text says what this many more hours would gain.
@@ -349,7 +328,8 @@ def budget(study: Study, present: PresentInputs, keys: Mapping[str, Any]) -> str
     problem = Budget(study, present, keys)
     choice = problem.best(problem.limit)
     unit = "GPU hours" if study.config.launch.gpus else "hours"
-    overlay = overlay_text(problem.overlay(choice), f"{problem.limit:g} {unit} for {study.config.name}")
+    content = yaml.safe_dump(problem.overlay(choice), default_flow_style=None, sort_keys=False, width=1000)
+    overlay = f"{HEADER}\n# {problem.limit:g} {unit} for {study.config.name}\n{content}"
     lines = [
         *heading(problem, choice, unit),
         "",
@@ -364,8 +344,8 @@ def budget(study: Study, present: PresentInputs, keys: Mapping[str, Any]) -> str
         overlay.rstrip(),
     ]
     if "write" in keys:
-        path, file = overlay_file(keys["write"], study.root), keys["write"]
-        write_overlay(overlay, path)
+        file = keys["write"]
+        write_overlay(overlay, file, study.root)
         lines += ["", f"written: {file}; name it behind the study's file: reward-ablation run STUDY.yaml {file}"]
     return "\n".join(lines)
 

@@ -120,11 +120,9 @@ def refuse_command(command: str, files: Sequence[str | Path], wildcards: Any) ->
 
 
 def contents_of(file: str | Path) -> Any:
-    """What a config file says, read as JSON, and else as YAML.
-
-    Raises StudyError for what Snakemake would read otherwise: it keeps the last of two equal keys, has no place in its
-    messages, and runs Python from a file that says so.
-    """
+    """What a config file says, read as JSON, and else as YAML."""
+    # Refused is what Snakemake would read otherwise: it keeps the last of two equal keys, has no place in its messages,
+    # and runs Python from a file that says so.
     try:
         text = Path(file).read_text(encoding="utf-8")
         try:
@@ -174,12 +172,7 @@ def from_working_folder(
     root: Path = Path(),
     known: dict[str, Any] | None = None,
 ) -> None:
-    """Spell the relative paths of a config, as its `file` has them, from the working folder `root`, in place.
-
-    Raises StudyError for a path that leads nowhere from the file's folder, and somewhere from the working folder, which
-    was its meaning in earlier versions. `tell` gets a line where both lead somewhere. `known` is the config of the
-    files before this one, which may have the functions whose parameters this one changes.
-    """
+    """Spell the relative paths of a config, as its `file` has them, from the working folder `root`, in place."""
     folder = Path(os.path.realpath(file.parent))  # where `..` leads as the system follows it
     if not folder.is_dir() or folder.samefile(root):
         return

@@ -55,8 +55,6 @@ def power(study: Study, keys: Mapping[str, Any], studies: int = STUDIES) -> str:
     """Write the table and the figure of a study's power, and return in words what they show.
 
     `keys` are the values of the command's options, and `studies` is the number of simulated studies for each design.
-    Raises StudyError if an option has an invalid value, if nothing says how much seeds differ, or if the study has no
-    primary contrast.
     """
     file = described(study)
     pairs = [(contrast.arm, contrast.against) for contrast in study.question.contrasts]
@@ -84,11 +82,7 @@ def described(study: Study) -> StudyFile:
 def components_of(
     study: Study, file: StudyFile, keys: Mapping[str, Any], limits: Limits, pairs: list[Pair]
 ) -> Components:
-    """Variance components from the stated pilot, else from the study's own finished runs, else from stated values.
-
-    Raises StudyError if the pilot cannot be used, or if nothing says how much seeds differ or how many questions there
-    are.
-    """
+    """Variance components from the stated pilot, else from the study's own finished runs, else from stated values."""
     values = Stated(**{name: positive(name, keys[name]) for name in STATED if name in keys})
     folder, question = study.root / study.config.root, study.question
     runs = finished_runs(file, folder, question.dataset)
