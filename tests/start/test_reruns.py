@@ -141,13 +141,15 @@ def test_inputs_of_answers_are_ancient_once_these_are_there(evaluated, tmp_path,
         (answers / f"{dataset}.parquet").write_text("answers")
 
 
-def test_snakemakes_own_record_is_no_reason_to_evaluate(evaluated):
+@pytest.mark.parametrize("ask", [Reruns.inputs_of_answers, Reruns.inputs_of_fetched_model])
+def test_snakemakes_own_record_is_no_reason_to_make_a_result(evaluated, ask):
     """Such as another set of inputs: an evaluation set that is taken out must not have every run evaluated."""
     workflow = workflow_with()
-    Reruns(workflow, evaluated[0]).inputs_of_answers(Wildcards())
-    evaluation, other = (SimpleNamespace(rule=SimpleNamespace(name=name)) for name in ("evaluate", "tables_training"))
+    ask(Reruns(workflow, evaluated[0]), Wildcards())
+    decided = [SimpleNamespace(rule=SimpleNamespace(name=name)) for name in ("evaluate", "fetch", "prepare_train")]
+    other = SimpleNamespace(rule=SimpleNamespace(name="tables_training"))
     for changed in vars(workflow.persistence).values():
-        assert (changed(evaluation), changed(evaluation, file="a")) == ([], False)
+        assert [(changed(job), changed(job, file="a")) for job in decided] == [([], False)] * 3
         assert changed(other) == ["changed"]
 
 

@@ -146,6 +146,12 @@ class Reruns:
         files += [f"{study.answers_folder}/{model}/{dataset}.parquet" for model in models for dataset in study.datasets]
         return [f"{study.config.root}/{file}" for file in [*files, *self._evaluation_sets, *study.scores]]
 
+    def inputs_of_fetched_model(self, wildcards: Any) -> list[str]:
+        """Input function of a fetched model, which has no inputs. It is fetched only where it is missing."""
+        with one_line_errors():
+            assert self.decisions  # from here on, what Snakemake has on record of the model counts for nothing
+        return []
+
     def inputs_of_evaluation_set(self, wildcards: Any) -> dict[str, list[str]]:
         """Input function of an evaluation set, which has no inputs. Forces a set that other code prepared."""
         return self._inputs_of_input(f"data/evaluation/{wildcards.dataset}.parquet", {})
