@@ -1,4 +1,8 @@
-"""Config files: read as they are meant, and refused where Snakemake would read them otherwise."""
+"""Config files: read as they are meant, and refused where Snakemake would read them otherwise.
+
+Relative paths in a config start from the folder of its file. They are spelled anew from the working folder here. All
+else, the commands of jobs included, reads paths from the working folder.
+"""
 
 from __future__ import annotations
 

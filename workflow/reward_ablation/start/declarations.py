@@ -1,4 +1,4 @@
-"""The primary question and the claims, which `reward-ablation plan` prints and a start records before its first run."""
+"""The primary question, the claims and the looks, which `plan` prints and a start records before its jobs."""
 
 from __future__ import annotations
 

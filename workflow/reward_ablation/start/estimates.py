@@ -1,4 +1,4 @@
-"""How long runs will take, estimated from the wall time of earlier runs."""
+"""How long runs and evaluations will take, estimated from the records of earlier ones."""
 
 from __future__ import annotations
 

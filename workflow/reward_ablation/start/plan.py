@@ -1,4 +1,4 @@
-"""The plan: what the next start trains, evaluates and scores, and why, with an estimate of the hours."""
+"""The plan and its text: what the next start trains, evaluates and scores, and why, with an estimate of the hours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a finished run, or a file of answers, is what the study would make today. Their own records say so."""
+"""Whether runs, answers, scores and inputs are what the study would make today. Their own records say so."""
 
 from __future__ import annotations
 
