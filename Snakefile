@@ -19,7 +19,7 @@ from reward_ablation.config.base import NAME_PATTERN
 from reward_ablation.start.config_files import check_contents, refuse_command
 from reward_ablation.start.before_jobs import remember_settings
 from reward_ablation.start.data_files import check_data_files
-from reward_ablation.start.diverged import with_diverged
+from reward_ablation.start.stale import with_diverged
 from reward_ablation.start.full_check import full_check, refuse
 from reward_ablation.start.handed_config import apply_overrides
 from reward_ablation.start.job_commands import (
@@ -36,9 +36,9 @@ from reward_ablation.start.internals import (
     per_job,
     watch_failures,
 )
-from reward_ablation.start.looks import describe_study
+from reward_ablation.start.declarations import describe_study
 from reward_ablation.start.planned_jobs import planned_work, share_gpus
-from reward_ablation.start.primary_question import record_question
+from reward_ablation.start.declarations import record_question
 from reward_ablation.start.report_pages import ReportPages
 from reward_ablation.start.report_policy import guard_report
 from reward_ablation.start.reruns import Reruns

@@ -4,8 +4,7 @@ import pytest
 import yaml
 
 from configs import changed
-from reward_ablation.start.budget import HEADER
-from reward_ablation.start.budget_text import budget
+from reward_ablation.start.budget import HEADER, budget
 from reward_ablation.start.stale import PresentInputs
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.errors import StudyError

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from configs import CONFIG
-from reward_ablation.start.config_paths import from_working_folder
+from reward_ablation.start.config_files import from_working_folder
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.errors import StudyError
 

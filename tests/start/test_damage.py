@@ -8,10 +8,8 @@ import pytest
 
 from reward_ablation.start.damage import NAMELESS, Damage
 from reward_ablation.start.decide import DAMAGED, PUT_BACK, Decisions
-from reward_ablation.start.plan import plan_of
-from reward_ablation.start.plan_text import DAMAGED_RESULTS, plan_text, summary
-from reward_ablation.start.status import State, read_status
-from reward_ablation.start.status_text import status_text
+from reward_ablation.start.plan import DAMAGED_RESULTS, plan_of, plan_text, summary
+from reward_ablation.start.status import State, read_status, status_text
 from reward_ablation.study.answers_record import FORM, NAMING
 from reward_ablation.study.resolve import resolve
 from reward_ablation.study.run_folder import HIDDEN_RECORD, RECORD

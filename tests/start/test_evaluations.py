@@ -3,9 +3,8 @@
 import pytest
 
 from reward_ablation.start.decide import Decisions
-from reward_ablation.start.evaluations import BASE, FINAL, KEPT, Evaluation, evaluation_of
-from reward_ablation.start.plan import plan_of
-from reward_ablation.start.plan_text import plan_text, summary
+from reward_ablation.start.estimates import BASE, FINAL, KEPT, Evaluation, evaluation_of
+from reward_ablation.start.plan import plan_of, plan_text, summary
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.files import write_json
 

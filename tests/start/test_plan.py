@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from reward_ablation.start.decide import Decisions
-from reward_ablation.start.plan import plan_of
-from reward_ablation.start.plan_text import plan_text, seeds, summary
+from reward_ablation.start.plan import plan_of, plan_text, seeds, summary
 from reward_ablation.study.core_digest import command_modules, training_modules
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.locks import take

@@ -45,6 +45,7 @@ def write_study(study):
     if study.demonstrations_file:
         write(root / study.fetched_file, json.dumps({"files": {"config.json": {}}}))
         write((root / study.fetched_file).with_name("config.json"))
+        write((root / study.model_file).parent.with_suffix(".json"))
     demonstrations = [study.demonstrations_file] if study.demonstrations_file else []
     for name in (study.problems_file, *demonstrations, *(f"data/evaluation/{name}.parquet" for name in study.datasets)):
         write(root / name)
@@ -156,6 +157,7 @@ def test_a_supervised_start_is_needed_as_long_as_the_study_has_it(config, tmp_pa
     assert fetched not in {leftover.path for leftover in left}
     without = {leftover.path: leftover.what for leftover in unneeded(resolve(config, "s", tmp_path))}
     assert without[(root / study.model_file).parent] == "base model of another config"
+    assert without[(root / study.model_file).parent.with_suffix(".json")].startswith("record of a supervised start")
     assert without[root / study.demonstrations_file] == "set of demonstrations of another config"
     assert fetched not in without
 

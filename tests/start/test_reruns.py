@@ -62,12 +62,12 @@ def test_a_trained_run_asks_for_no_job_that_makes_its_inputs(config, tmp_path, t
         (tmp_path / root / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / root / file).touch()
     reruns = Reruns(IN_A_JOB, study)
-    files = {"model": f"{root}/{study.model_file}", "problems": f"{root}/{study.problems_file}"}
+    files = {"model": [f"{root}/{study.model_file}"], "problems": [f"{root}/{study.problems_file}"]}
     for name, is_trained in ((trained, True), (other, False)):
         inputs = reruns.inputs_of_run(SimpleNamespace(run=name))
         assert inputs == ({} if is_trained and not there else files)  # what is missing would run the job again
-        assert all(is_flagged(file, "ancient") == is_trained for file in inputs.values())
-        assert all(is_flagged(file, "before_update") == is_trained for file in inputs.values())
+        for flag in ("ancient", "before_update"):
+            assert all(is_flagged(file, flag) == is_trained for [file] in inputs.values())
 
 
 @pytest.fixture
@@ -141,13 +141,15 @@ def test_inputs_of_answers_are_ancient_once_these_are_there(evaluated, tmp_path,
         (answers / f"{dataset}.parquet").write_text("answers")
 
 
-def test_snakemakes_own_record_is_no_reason_to_evaluate(evaluated):
+@pytest.mark.parametrize("ask", [Reruns.inputs_of_answers, Reruns.inputs_of_fetched_model])
+def test_snakemakes_own_record_is_no_reason_to_make_a_result(evaluated, ask):
     """Such as another set of inputs: an evaluation set that is taken out must not have every run evaluated."""
     workflow = workflow_with()
-    Reruns(workflow, evaluated[0]).inputs_of_answers(Wildcards())
-    evaluation, other = (SimpleNamespace(rule=SimpleNamespace(name=name)) for name in ("evaluate", "tables_training"))
+    ask(Reruns(workflow, evaluated[0]), Wildcards())
+    decided = [SimpleNamespace(rule=SimpleNamespace(name=name)) for name in ("evaluate", "fetch", "prepare_train")]
+    other = SimpleNamespace(rule=SimpleNamespace(name="tables_training"))
     for changed in vars(workflow.persistence).values():
-        assert (changed(evaluation), changed(evaluation, file="a")) == ([], False)
+        assert [(changed(job), changed(job, file="a")) for job in decided] == [([], False)] * 3
         assert changed(other) == ["changed"]
 
 
@@ -181,20 +183,19 @@ def test_scores_stay_beside_their_answers(evaluated, tmp_path, answers, scores, 
     write_json({"code": study.scoring.code}, scores_record)
     wildcards = Wildcards(model="base", dataset=dataset, kind="")
     inputs = Reruns(workflow_with(), study).inputs_of_scores(wildcards)
-    path = inputs["answers"]
+    [path] = inputs["answers"]
     assert list(inputs) == ["answers"], "no run made the base model's answers"
     assert path == f"{study.config.root}/{study.answers_folder}/{name}.parquet"
-    assert is_flagged(path, "ancient") == stays
+    assert is_flagged(path, "before_update") == stays
 
 
 def test_scores_of_a_run_s_answers_depend_on_its_record(evaluated):
-    """The answers alone would be ancient, and a run that is trained again keep the scores of before."""
     study, dataset, _, _ = evaluated
     study.config.evaluation.metrics["flat"] = Metric(function="constant")
     run = next(iter(study.runs))
     inputs = Reruns(workflow_with(), study).inputs_of_scores(Wildcards(model=run, dataset=dataset, kind=""))
-    assert inputs["run"] == f"{study.config.root}/runs/{run}/run.json"
-    assert not is_flagged(inputs["run"], "ancient")
+    assert inputs["run"] == [f"{study.config.root}/runs/{run}/run.json"]
+    assert not is_flagged(inputs["run"][0], "ancient")
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import fcntl
 import json
 import multiprocessing
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import pytest
 
@@ -84,61 +84,99 @@ def no_locks(monkeypatch):
     monkeypatch.setattr(fcntl, "flock", flock)
 
 
-def test_a_run_of_which_there_is_nothing(left):
-    assert look(left).state is State.NOT_STARTED
+def outdated(left, run):
+    modules = {**training_modules(run.arm_spec.functions), "reward_ablation.gram.x": "0"}
+    left.finish(run, attempt(1800), code="0" * 16, modules=modules)
 
 
-def test_a_finished_run_with_its_hours(left, run):
-    left.finish(run, attempt(1800, "SIGTERM"), attempt(900, "done"))
+def stopped(left, run, why="SIGTERM", age=0.0, **changes):
+    left.work(run, attempt(1800, why), checkpoint=12, **changes)
+    left.stopped(run, 12, why, age=age)
+
+
+def at_work(left, run, then="", age=0.0):
+    left.work(run, attempt(1800), attempt(10), checkpoint=10)
+    left.at_step(run, 12, age=age, then=then)
+
+
+def several(*makes):
+    return lambda left, run: [make(left, run) for make in makes]
+
+
+def logged(text, age=0.0):
+    return lambda left, run: left.log(run, text, age=age)
+
+
+def finished(*attempts, **changes):
+    return lambda left, run: left.finish(run, *attempts, **changes)
+
+
+def folder(left, run):
+    left.folder(run)
+
+
+HALF = attempt(1800, "SIGTERM") | {"gpu_share": 0.5}
+#: What is left of a run, the run's state, and what else its status says.
+AT_REST = {
+    "nothing": (several(), State.NOT_STARTED, {}),
+    "finished": (finished(attempt(1800, "SIGTERM"), attempt(900)), State.DONE, {"hours": 1.5, "finished": NOW - 3600}),
+    "finished, whatever its log says": (several(finished(attempt(1800)), logged(KILLED)), State.DONE, {}),
+    "finished, on half a GPU": (finished(HALF, attempt(900, "done")), State.DONE, {"hours": 1.0}),
+    "finished, its record is put back": (finished(attempt(1800), name=HIDDEN_RECORD), State.DONE,
+        {"why": "trained, its run.json is put back", "finished": NOW - 3600}),
+    "of other code": (several(outdated, logged(LAST_STEP, 3700)), State.STALE,
+        {"why": "training code changed: gram/x.py", "hours": 1}),
+    "of other code, an attempt before it failed": (several(outdated, logged(KILLED, 3700)), State.STALE, {}),
+    "of other code, and failed since": (several(outdated, logged(KILLED, 60)), State.FAILED, {}),
+    "of other code, Snakemake has removed its record": (
+        several(finished(attempt(1800), name=HIDDEN_RECORD, code="0" * 16), logged(LAST_STEP, 3700)), State.STALE, {}),
+    "a record that cannot be read": (lambda left, run: (left.folder(run) / "run.json").write_text("{"), State.STALE,
+        {"why": "its run.json cannot be read"}),
+    "started just now": (several(folder, logged("", BRIEF / 2)), State.RUNNING, {}),
+    "started, and silent since": (several(folder, logged("", BRIEF * 2)), State.FAILED, {}),
+    "stopped in order": (stopped, State.INTERRUPTED, {"goes_on_from": 12, "attempts": 1, "hours": 1}),
+    "stopped in order, under other code": (lambda left, run: stopped(left, run, code="0" * 16), State.INTERRUPTED,
+        {"goes_on_from": 0}),
+    "stopped in order, its other processes failed": (several(stopped, logged(KILLED)), State.INTERRUPTED, {}),
+    "stopped in order, by an error": (several(stopped, logged("error: disk: full\n")), State.FAILED, {}),
+    "an attempt before was stopped in order": (
+        several(lambda left, run: stopped(left, run, age=BRIEF * 2), logged(KILLED)), State.FAILED, {}),
+    "without a log": (lambda left, run: left.work(run, checkpoint=12), State.INTERRUPTED,
+        {"goes_on_from": 12, "attempts": None}),
+    "by an older version, without a heartbeat": (
+        several(lambda left, run: left.work(run, attempt(1800, "time limit"), checkpoint=12), logged(LAST_STEP)),
+        State.INTERRUPTED, {"goes_on_from": 12}),
+    "ended in a traceback": (lambda left, run: at_work(left, run, KILLED), State.FAILED, {"goes_on_from": 10}),
+    "ended in an error": (lambda left, run: at_work(left, run, "error: disk: full\n"), State.FAILED, {"attempts": 2}),
+    "ended without a word": (at_work, State.FAILED, {"goes_on_from": 10, "attempts": 2}),
+    "a log whose run was deleted": (logged(LAST_STEP), State.NOT_STARTED, {}),
+    "failed before it took its lock": (logged(KILLED), State.FAILED, {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("make", "state", "says"), AT_REST.values(), ids=AT_REST.keys())
+def test_a_run_that_no_process_holds(left, run, make, state, says):
+    make(left, run)
     found = look(left)
-    assert (found.state, found.hours, found.finished) == (State.DONE, 1.5, NOW - 3600)
-    left.log(run, KILLED)  # whatever a log says
-    assert look(left).state is State.DONE
+    assert found.state is state
+    assert {name: getattr(found, name) for name in says} == says
 
 
 def test_hours_without_a_gpu_are_those_of_its_threads(config, tmp_path):
     config["launch"] = {"gpus": 0, "threads": 4}
     left = LeftBehind(resolve(config, "study.yaml", tmp_path))
     spent = attempt(1800, gpus=0) | {"threads": 4}
-    left.finish(left.runs[0], spent)
-    assert look(left).hours == 2
-    spent["hardware"]["processes"] = 3
-    left.finish(left.runs[0], spent)
-    assert look(left).hours == 6
+    for processes, hours in ((1, 2), (3, 6)):
+        spent["hardware"]["processes"] = processes
+        left.finish(left.runs[0], spent)
+        assert look(left).hours == hours
 
 
-def test_a_record_that_is_put_back_is_a_finished_run(left, run):
-    left.finish(run, attempt(1800), name=HIDDEN_RECORD)
-    found = look(left)
-    assert (found.state, found.why) == (State.DONE, "trained, its run.json is put back")
-    assert found.finished == NOW - 3600
-
-
-def test_a_run_of_other_code_is_out_of_date_and_says_why(left, run):
-    modules = {**training_modules(run.arm_spec.functions), "reward_ablation.gram.x": "0"}
-    left.finish(run, attempt(1800), code="0" * 16, modules=modules)
-    left.log(run, LAST_STEP, age=3700)
-    found = look(left)
-    assert (found.state, found.why, found.hours) == (State.STALE, "training code changed: gram/x.py", 1)
-    assert look(left, code_counts=False).state is State.DONE  # it is kept
-    left.log(run, KILLED, age=3700)  # the attempt before the one that was finished
-    assert look(left).state is State.STALE
-    left.log(run, KILLED, age=60)
-    assert look(left).state is State.FAILED
+def test_a_run_of_other_code_is_kept_on_request_and_runs_while_its_lock_is_held(left, run):
+    outdated(left, run)
+    assert look(left, code_counts=False).state is State.DONE
     with take(left.folder(run) / LOCK):
         assert look(left).state is State.RUNNING
-
-
-def test_a_run_whose_record_snakemake_has_removed_to_train_it_again_has_not_failed(left, run):
-    left.finish(run, attempt(1800), name=HIDDEN_RECORD, code="0" * 16)
-    left.log(run, LAST_STEP, age=3700)
-    assert look(left).state is State.STALE
-    assert look(left).why.startswith("training code changed")
-
-
-def test_a_record_that_cannot_be_read(left, run):
-    (left.folder(run) / "run.json").write_text("{")
-    assert (look(left).state, look(left).why) == (State.STALE, "its run.json cannot be read")
 
 
 @pytest.mark.parametrize("shared", [False, True], ids=["one process", "several processes"])
@@ -163,14 +201,6 @@ def test_the_other_machine_that_a_run_is_trained_on(left, run):
         assert look(left).host is None
 
 
-def test_a_run_that_has_only_just_been_started(left, run):
-    left.folder(run)
-    left.log(run, "", age=BRIEF / 2)
-    assert look(left).state is State.RUNNING
-    left.log(run, "", age=BRIEF * 2)
-    assert look(left).state is State.FAILED
-
-
 def test_a_second_attempt_that_has_not_trained_yet_is_counted(left, run):
     left.work(run, attempt(1800, "SIGTERM"), checkpoint=10)
     left.log(run, "Loading weights: 100%\n")
@@ -182,72 +212,33 @@ def test_a_second_attempt_that_has_not_trained_yet_is_counted(left, run):
         assert look(left).attempts == 2
 
 
-def test_a_run_that_was_stopped_in_order_goes_on(left, run):
-    left.work(run, attempt(1800, "SIGTERM"), checkpoint=12)
-    left.stopped(run, 12, "SIGTERM")
-    found = look(left)
-    assert (found.state, found.goes_on_from, found.attempts, found.hours) == (State.INTERRUPTED, 12, 1, 1)
-    assert found.signs.beat.why == "SIGTERM"
-    left.work(run, attempt(1800, "SIGTERM"), checkpoint=12, code="0" * 16)
-    assert (look(left).state, look(left).goes_on_from) == (State.INTERRUPTED, 0)
-
-
-def test_unfinished_work_without_a_log_goes_on(left, run):
-    left.work(run, checkpoint=12)
-    assert (look(left).state, look(left).goes_on_from, look(left).attempts) == (State.INTERRUPTED, 12, None)
-
-
 def test_what_an_older_version_left_is_told_by_its_attempts(left, run):
-    left.work(run, attempt(1800, "time limit"), checkpoint=12)
-    left.log(run, LAST_STEP)
-    found = look(left)
-    assert (found.state, found.goes_on_from) == (State.INTERRUPTED, 12)
-    assert (found.signs.beat.step, found.signs.beat.steps, found.signs.beat.why) == (20, None, "time limit")
-    left.work(run, attempt(1800, "time limit"), attempt(90), checkpoint=12)
-    with take(left.folder(run) / LOCK):
-        found = look(left)
-    assert (found.state, found.signs.beat.doing, found.signs.beat.step) == (State.RUNNING, TRAINING, 20)
+    for attempts, held, known in (
+        ([attempt(1800, "time limit")], nullcontext(), (20, None, "time limit")),
+        ([attempt(1800, "time limit"), attempt(90)], take(left.folder(run) / LOCK), (20, None, "")),
+    ):
+        left.work(run, *attempts, checkpoint=12)
+        left.log(run, LAST_STEP)
+        with held:
+            beat = look(left).signs.beat
+        assert (beat.step, beat.steps, beat.why) == known
+        assert (beat.doing == TRAINING) == (len(attempts) == 2)
 
 
-def test_processes_that_fail_because_another_one_stopped_do_not_count(left, run):
-    left.work(run, attempt(1800, "SIGTERM"), checkpoint=12)
-    left.stopped(run, 12, "SIGTERM")
-    left.log(run, KILLED)
-    assert (look(left).state, look(left).signs.error) == (State.INTERRUPTED, "")
-    left.log(run, "error: disk: full\n")
-    assert look(left).state is State.FAILED
-    left.stopped(run, 12, "SIGTERM", age=BRIEF * 2)  # an attempt before this one
-    left.log(run, KILLED)
-    assert look(left).state is State.FAILED
-
-
-@pytest.mark.parametrize("words", [KILLED, "error: disk: full\n", ""], ids=["traceback", "error", "without a word"])
-def test_a_run_that_ended_otherwise_has_failed_and_goes_on_all_the_same(left, run, words):
-    left.work(run, attempt(1800), attempt(10), checkpoint=10)
-    left.at_step(run, 12, then=words)
-    found = look(left)
-    assert (found.state, found.goes_on_from, found.attempts) == (State.FAILED, 10, 2)
-    assert bool(found.signs.error) == bool(words)
-
-
-def test_a_log_whose_run_was_deleted_tells_of_nothing(left, run):
-    left.log(run, LAST_STEP)
-    assert look(left).state is State.NOT_STARTED
-
-
-def test_a_process_that_failed_before_it_took_its_lock(left, run):
-    left.log(run, KILLED)
-    assert look(left).state is State.FAILED
+def test_errors_are_those_of_the_run_and_not_of_processes_that_lost_a_peer(left, run):
+    for make, error in ((several(stopped, logged(KILLED)), ""), (at_work, ""), (logged(KILLED), "ValueError: no")):
+        make(left, run)
+        assert look(left).signs.error == error
 
 
 def test_without_locks_a_log_that_grows_tells_that_a_run_runs(left, run, no_locks):
-    left.work(run, checkpoint=10)
-    left.at_step(run, 12, age=SILENT / 2)
-    assert (look(left).state, look(left).held) == (State.RUNNING, None)
-    left.at_step(run, 12, age=SILENT * 2)
-    assert (look(left).state, look(left).goes_on_from) == (State.INTERRUPTED, 10)
-    left.at_step(run, 12, then=KILLED)
-    assert look(left).state is State.FAILED
+    for age, then, state in (
+        (SILENT / 2, "", State.RUNNING),
+        (SILENT * 2, "", State.INTERRUPTED),
+        (0, KILLED, State.FAILED),
+    ):
+        at_work(left, run, then, age)
+        assert (look(left).state, look(left).held, look(left).goes_on_from) == (state, None, 10)
 
 
 def test_a_lock_is_looked_at_and_not_touched(tmp_path):
@@ -263,38 +254,36 @@ def test_a_lock_is_looked_at_and_not_touched(tmp_path):
     assert is_held(path) is False
 
 
-def test_a_job_that_waits(left, run):
-    left.work(run, attempt(1800, "SIGTERM"), checkpoint=12)
-    left.at_step(run, 12, then=KILLED)
-    found = look(left, job_of(left, "PENDING", start=NOW + 600))
-    assert (found.state, found.job.id, found.goes_on_from) == (State.QUEUED, "17", 12)
+#: What is left of a run, the state and the start of its Slurm job, and the run's state.
+WITH_A_JOB = {
+    "waits": (lambda left, run: at_work(left, run, KILLED), "PENDING", NOW + 600, State.QUEUED),
+    "is started": (several(), "CONFIGURING", None, State.QUEUED),
+    "is started again": (several(), "REQUEUED", None, State.QUEUED),
+    "is held": (several(), "REQUEUE_HOLD", None, State.QUEUED),
+    "is held by the site": (several(), "SPECIAL_EXIT", None, State.QUEUED),
+    "runs where locks do not reach this machine": (at_work, "RUNNING", NOW - 100, State.RUNNING),
+    "is suspended there": (at_work, "SUSPENDED", NOW - 100, State.RUNNING),
+    "leaves it to the log": (
+        lambda left, run: stopped(left, run, age=100),
+        "COMPLETING",
+        NOW - 1000,
+        State.INTERRUPTED,
+    ),
+}
 
 
-@pytest.mark.parametrize("state", ["CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT"])
-def test_a_job_that_is_held_or_started_waits(left, state):
-    assert look(left, job_of(left, state)).state is State.QUEUED
+@pytest.mark.parametrize(("make", "of_job", "start", "state"), WITH_A_JOB.values(), ids=WITH_A_JOB.keys())
+def test_a_run_with_a_slurm_job(left, run, make, of_job, start, state):
+    make(left, run)
+    found = look(left, job_of(left, of_job, start=start))
+    assert found.state is state
+    assert of_job == "COMPLETING" or found.job.id == "17"
 
 
 def test_a_job_that_runs_and_does_not_train_yet(left, run):
-    left.work(run, attempt(1800, "SIGTERM"), checkpoint=12)
-    left.stopped(run, 12, "time limit", age=100)
+    stopped(left, run, "time limit", age=100)
     found = look(left, job_of(left, "RUNNING", start=NOW - 10))
     assert (found.state, found.signs, found.attempts) == (State.RUNNING, Signs(), 2)
-
-
-@pytest.mark.parametrize("state", ["RUNNING", "SUSPENDED"])
-def test_a_job_that_runs_where_locks_do_not_reach_this_machine(left, run, state):
-    """As on Lustre with localflock: the lock looks free."""
-    left.work(run, attempt(90))
-    left.at_step(run, 12, age=20)
-    found = look(left, job_of(left, state, start=NOW - 100))
-    assert (found.state, found.signs.beat.step, found.job.nodes) == (State.RUNNING, 12, "n3")
-
-
-def test_a_job_that_is_ending_leaves_it_to_the_log(left, run):
-    left.work(run, checkpoint=12)
-    left.stopped(run, 12, "time limit", age=100)
-    assert look(left, job_of(left, "COMPLETING", start=NOW - 1000)).state is State.INTERRUPTED
 
 
 def test_how_a_job_ended_is_told_where_it_was_the_end_of_the_run(left, run):

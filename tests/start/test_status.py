@@ -1,4 +1,4 @@
-"""The state of a study: from made-up folders, and while a real study is trained."""
+"""The state of a study and its text: from made-up folders, and while a real study is trained."""
 
 import os
 import re
@@ -13,10 +13,14 @@ from pathlib import Path
 import pytest
 import yaml
 
+from reward_ablation.cluster.job_names import job_name, prefix
+from reward_ablation.cluster.slurm import SlurmJob
 from reward_ablation.start.decide import Decisions
-from reward_ablation.start.status import State, ask_slurm, read_status
-from reward_ablation.start.status_text import status_text
+from reward_ablation.start.status import SILENT, WIDTH, State, ask_slurm, read_status, status_text
+from reward_ablation.study.heartbeat import SAVING
 from reward_ablation.study.resolve import resolve
+from reward_ablation.study.run_folder import LOCK
+from reward_ablation.system.locks import take
 from slurm.studies import SLOW
 from workflow.conftest import TINY
 
@@ -24,6 +28,16 @@ from .left_behind import NOW, LeftBehind, attempt
 
 ROOT = Path(__file__).parents[2]
 FAILED = "Traceback (most recent call last):\n  File\nValueError: no\n"
+
+
+HOUR_AGO = time.strftime("%Y-%m-%d %H:%M", time.localtime(NOW - 3600))
+
+
+@pytest.fixture
+def config(config):
+    config["launch"] = {"gpus": 2}
+    config["training"]["max_steps"] = 40
+    return config
 
 
 @pytest.fixture
@@ -136,6 +150,150 @@ def test_a_slurm_that_does_not_answer_is_told_in_a_line(tmp_path, monkeypatch):
     jobs, why = ask_slurm()
     assert jobs == []
     assert why == "squeue: Unable to contact slurm controller (connect failure)"
+
+
+def jobs_of(left, **states):
+    """Slurm's jobs of runs, by their numbers."""
+    of_study = prefix(left.study.config.name, left.root)
+    jobs = []
+    for number, (run, state) in enumerate(states.items(), 17):
+        name = job_name(of_study, "train", left.runs[int(run.removeprefix("run"))].name)
+        waits = state == "PENDING"
+        reason = "Priority" if waits else "None"
+        jobs.append(SlurmJob(str(number), name, state, reason, "" if waits else "n3", NOW - 100, NOW - 10))
+    return jobs
+
+
+def text_of(left, *jobs):
+    return status_text(read_status(Decisions(left.study), list(jobs), now=NOW))
+
+
+def rows_of(text):
+    """The status row of each run, by the run's name."""
+    return {line.split()[0]: " ".join(line.split()[1:]) for line in text.splitlines()[2:] if "/seed" in line[:30]}
+
+
+def test_a_run_in_each_state(config, tmp_path):
+    config["seeds"] = list(range(4))
+    left = LeftBehind(resolve(config, "study.yaml", tmp_path))
+    done, running, queued, failed, killed, stopped, old, _ = left.runs
+    left.finish(done, attempt(1800, "SIGTERM"), attempt(900, "done"))
+    left.work(running, attempt(1800, "SIGTERM"), attempt(90), checkpoint=10)
+    left.at_step(running, 12, age=20)
+    left.work(queued, attempt(900, "time limit"), checkpoint=10)
+    left.work(failed, attempt(9), attempt(9), checkpoint=10)
+    full = "error: /scratch/results: No space left on device; what is done is kept: free space there, then run the "
+    left.at_step(failed, 12, age=100, then=full + "same command again\n")
+    left.work(killed, attempt(9))
+    left.at_step(killed, 2, age=100)
+    left.work(stopped, attempt(9), checkpoint=20)
+    left.stopped(stopped, 20, "SIGTERM", age=100)
+    left.finish(old, attempt(1800), code="0" * 16)
+    a, b = (left.study.folders[left.study.keys[arm]] for arm in "ab")
+    with take(left.folder(running) / LOCK):
+        text = text_of(left, *jobs_of(left, run1="RUNNING", run2="PENDING", run4="OUT_OF_MEMORY"))
+    dataset = next(iter(left.study.datasets))
+    assert dataset.startswith("test-")
+    assert text.splitlines() == [
+        "study study, 8 runs: 1 running, 1 queued, 2 failed, 1 interrupted, 1 done, 1 out of date, 1 not started",
+        "",
+        f"{a}/seed0  done         1.5 GPU hours, {HOUR_AGO}",
+        f"{a}/seed1  running      step 12 of 40, reward 0.120, 2 min left, job 17 on n3, attempt 2",
+        f"{a}/seed2  queued       job 18 PENDING (Priority), goes on from step 10",
+        f"{a}/seed3  failed       goes on from step 10, 2 attempts",
+        "    error: /scratch/results: No space left on device; what is done is kept: free space there, then run the",
+        "    same command again",
+        f"    log: results/study/logs/train/{a}/seed3.log",
+        f"{b}/seed0  failed       job 19 ended on n3: OUT_OF_MEMORY, 1 attempt",
+        "    the run ended without an error message after step 2 of 40; last line of its log: step 2/40: reward 0.020,",
+        "    120 s left",
+        f"    log: results/study/logs/train/{b}/seed0.log",
+        f"{b}/seed1  interrupted  stopped at step 20 of 40: SIGTERM, goes on from step 20",
+        f"{b}/seed2  out of date  training code changed, will be trained again",
+        f"{b}/seed3  not started",
+        "",
+        "evaluations: 0 of 9 done, the base model's included",
+        # 1.5 + (1800 + 90 + 900 + 9 + 9 + 9 + 9) / 3600 * 2 + 1
+        "4.1 GPU hours of training so far",
+    ]
+
+
+def test_what_a_running_run_tells(config, tmp_path):
+    left = LeftBehind(resolve(config, "study.yaml", tmp_path))
+    run = left.runs[0]
+    with take(left.folder(run) / LOCK):
+        assert rows_of(text_of(left))[run.name] == "running starting"
+        left.log(run, "train: waiting for process 7 on n3 (since 2026-11-20 19:00:00+00:00) to end\n")
+        assert rows_of(text_of(left))[run.name].startswith("running waiting for process 7 on n3 (since")
+        left.log(run, "Loading weights: 100%\n", age=20)
+        left.beat(run, age=10, doing="starting the vLLM server")
+        assert rows_of(text_of(left))[run.name] == "running starting the vLLM server"
+        left.at_step(run, 12, left=7200, age=60)
+        assert rows_of(text_of(left))[run.name] == "running step 12 of 40, reward 0.120, 2.0 h left"
+        left.at_step(run, 12, left=7200, age=60, doing=SAVING)
+        assert (
+            rows_of(text_of(left))[run.name] == "running saving a checkpoint, step 12 of 40, reward 0.120, 2.0 h left"
+        )
+        left.at_step(run, 12, left=7200, age=60, doing="\x1b[2J")  # results of others are shown, too
+        assert rows_of(text_of(left))[run.name].startswith("running \\x1b[2J, step 12 of 40")
+        left.at_step(run, 12, left=30, age=60)  # this step takes longer than the others did
+        assert rows_of(text_of(left))[run.name] == "running step 12 of 40, reward 0.120"
+        left.at_step(run, 12, left=7200, age=SILENT + 120)
+        told = "running step 12 of 40, reward 0.120, no sign for 12 min, 1.8 h left"
+        assert rows_of(text_of(left))[run.name] == told
+    [job] = jobs_of(left, run0="RUNNING")
+    left.stopped(run, 12, "time limit")
+    assert rows_of(text_of(left, job))[run.name] == "running its process has ended, its Slurm job has not, job 17 on n3"
+
+
+def test_a_run_that_is_known_from_its_log_alone(config, tmp_path):
+    left = LeftBehind(resolve(config, "study.yaml", tmp_path))
+    run = left.runs[0]
+    left.work(run)
+    (left.folder(run) / LOCK).unlink()  # nobody can tell whether it is held
+    left.at_step(run, 12, age=30)
+    told = "running step 12 of 40, reward 0.120, no sign for 30 s, 2 min left"
+    assert rows_of(text_of(left))[run.name] == told
+    left.at_step(run, 12, age=7200)
+    told = "interrupted no sign after step 12 of 40 for 2.0 h, starts from the beginning"
+    assert rows_of(text_of(left))[run.name] == told
+
+
+def test_two_hundred_runs_are_told_in_a_screen(config, tmp_path):
+    config["seeds"] = list(range(4))
+    arm = {"weights": {"correctness": 1, "format": 0.1}}
+    arms = {f"arm{number}": {"weights": {"correctness": 1, "format": number / 100}} for number in range(1, 50)}
+    config["arms"]["arms"] = {"first": {**arm, "weights": {"format": 1}}, **arms}
+    left = LeftBehind(resolve(config, "study.yaml", tmp_path))
+    assert len(left.runs) == 200
+    for run in left.runs[:100]:
+        left.finish(run, attempt(1800))
+    for run in left.runs[100:110]:
+        left.work(run, attempt(9))
+        left.at_step(run, 2, age=100, then="error: no luck\n")
+    text = text_of(left, *jobs_of(left, run110="RUNNING", run111="PENDING"))
+    lines = text.splitlines()
+    assert lines[0] == "study study, 200 runs: 1 running, 1 queued, 10 failed, 100 done, 88 not started"
+    assert set(rows_of(text)) == {run.name for run in left.runs[100:112]}
+    assert f"arm first  key {left.study.keys['first']}  4 done, 4 GPU hours" in lines
+    assert f"arm arm49  key {left.study.keys['arm49']}  4 not started" in lines
+    assert len(lines) < 100
+    assert max(map(len, lines)) <= WIDTH
+    assert lines[-1] == "100 GPU hours of training so far"
+
+
+def test_arms_by_the_thousand_are_not_all_told(config, tmp_path):
+    arms = {f"arm{number}": {"weights": {"correctness": 1, "format": 1 + number / 1000}} for number in range(1000)}
+    config["arms"]["arms"] = arms
+    lines = text_of(LeftBehind(resolve(config, "study.yaml", tmp_path))).splitlines()
+    assert "and 940 more arms" in lines
+    assert len(lines) < 70
+
+
+def test_what_slurm_does_not_say_is_told(config, tmp_path):
+    left = LeftBehind(resolve(config, "study.yaml", tmp_path))
+    text = status_text(read_status(Decisions(left.study), []), "squeue: no answer within 10 s")
+    assert "which runs wait at Slurm is not known: squeue: no answer within 10 s" in text.splitlines()
 
 
 #: The smallest study that takes a while: two runs of as many seconds a step as a test says.

@@ -18,7 +18,7 @@ from pydantic_core import PydanticUndefined
 
 from reward_ablation.config.base import Section
 from reward_ablation.spec import parts, run
-from reward_ablation.start.config_paths import from_working_folder
+from reward_ablation.start.config_files import from_working_folder
 from reward_ablation.study.resolve import resolve
 from reward_ablation.study.study import Study
 from reward_ablation.system.files import write_json

@@ -8,7 +8,7 @@ import pytest
 
 from configs import REMOVE, changed
 from reward_ablation.analysis.study_file import read_study
-from reward_ablation.start.primary_question import claims_line, record_question
+from reward_ablation.start.declarations import claims_line, record_question
 from reward_ablation.study.claims import read_recorded_claims
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.errors import StudyError

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from reward_ablation.start.looks import looks_line
-from reward_ablation.start.primary_question import record_question
+from reward_ablation.start.declarations import looks_line, record_question
 from reward_ablation.study.looks import ContrastAtLook, Look, read_recorded_looks
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.errors import StudyError

@@ -14,7 +14,7 @@ from reward_ablation.analysis.statistics.limits import UNLIMITED, Limits
 from reward_ablation.analysis.study_file import read_study
 from reward_ablation.config.sections.evaluation import Evaluation
 from reward_ablation.config.sections.primary import metrics_of_mode
-from reward_ablation.start.primary_question import primary_line, record_question
+from reward_ablation.start.declarations import primary_line, record_question
 from reward_ablation.study.primary import declaration_text, read_recorded
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.errors import StudyError

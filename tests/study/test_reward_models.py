@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from itertools import chain
 from types import SimpleNamespace
 
 import pytest
@@ -77,7 +78,7 @@ def test_only_runs_with_a_reward_model_wait_for_it_and_are_told_of_it(local, tmp
     for arm, has in (("a", False), ("b", True)):
         name = run_of(study, arm).name
         inputs = reruns.inputs_of_run(SimpleNamespace(run=name))
-        assert (f"{study.config.root}/{file}" in inputs.values()) == has
+        assert (f"{study.config.root}/{file}" in chain(*inputs.values())) == has
         assert len(inputs) == 2 + has
         options = shlex.split(study.options_of_run(SimpleNamespace(run=name), None))
         folder = f"{study.config.root}/{file.removesuffix('/model.json')}"

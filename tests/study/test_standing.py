@@ -10,9 +10,8 @@ from configs import changed
 from reward_ablation.analysis.claims_text import withdrawn
 from reward_ablation.analysis.study_file import as_its_runs_say, read_study
 from reward_ablation.start.decide import Decisions
-from reward_ablation.start.looks import looks_line
+from reward_ablation.start.declarations import claims_line, looks_line, primary_line, record_question
 from reward_ablation.start.plan import plan_of
-from reward_ablation.start.primary_question import claims_line, primary_line, record_question
 from reward_ablation.start.prune import in_trash, remove, unneeded
 from reward_ablation.start.report_pages import ReportPages
 from reward_ablation.study.declarations import declarations
@@ -290,7 +289,7 @@ def test_runs_that_are_put_aside_for_a_declaration(folder, recorded):
     study = folder.study
     planned = plan_of(Decisions(study))
     words = "after 4 runs were there" if recorded else "not known whether before the first run"
-    assert planned.primary.endswith(f", {words}")
+    assert planned.declared[0].endswith(f", {words}")
     pages = {name: folder.root / f"{name}.html" for name in ("config", "arms", "environment", "commands")}
     ReportPages(folder.config, study, Path(__file__).parents[2]).write(pages, str(folder.file))
     assert f", {words}" in pages["arms"].read_text()

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 
 import pytest
 from snakemake.executors import local
-from snakemake.io import _IOFile
 
 from reward_ablation.start.internals import (
     by_priority,
@@ -17,7 +16,6 @@ from reward_ablation.start.internals import (
     force,
     given_config,
     hand_to_jobs,
-    ignore_marked_times,
     is_dry_run,
     is_main,
     jobs_to_submit,
@@ -410,12 +408,6 @@ def test_a_snakemake_that_reports_failures_elsewhere_is_one_line(monkeypatch):
     monkeypatch.delattr(local.Executor, "_callback")
     with pytest.raises(StudyError, match=r"has no local.Executor._callback; install snakemake 9.27"):
         watch_failures(print)
-
-
-def test_a_snakemake_that_compares_times_elsewhere_is_one_line(monkeypatch):
-    monkeypatch.delattr(_IOFile, "is_newer")
-    with pytest.raises(StudyError, match=r"has no _IOFile.is_newer; install snakemake 9.27"):
-        ignore_marked_times()
 
 
 @pytest.mark.parametrize(

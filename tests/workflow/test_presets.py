@@ -18,7 +18,7 @@ import yaml
 from configs import changed
 from exports import as_published
 from public_data import data_file
-from reward_ablation.start.config_paths import from_working_folder
+from reward_ablation.start.config_files import from_working_folder
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.files import sha256
 

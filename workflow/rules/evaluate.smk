@@ -21,7 +21,6 @@ rule evaluate_base:
         **study.resources.of_evaluation,
     params:
         spec=per_job(study.evaluation_spec),
-        code=study.code_of("evaluation"),
         options=per_job(reruns.options_of_evaluation),
     message:
         "evaluate the base model"
@@ -50,7 +49,6 @@ rule evaluate:
         **study.resources.of_evaluation,
     params:
         spec=per_job(study.evaluation_spec),
-        code=study.code_of("evaluation"),
         options=per_job(reruns.options_of_evaluation),
     message:
         "evaluate {wildcards.run}"

@@ -1,7 +1,7 @@
 rule prepare_evaluation:
     """One evaluation set, as problems of one schema."""
     input:
-        reruns.inputs_of_evaluation_set,
+        unpack(reruns.inputs_of_evaluation_set),
     output:
         problems="<results>/data/evaluation/{dataset}.parquet",
     log:
@@ -21,7 +21,7 @@ rule prepare_evaluation:
 rule prepare_train:
     """The training set, held apart from the evaluation sets."""
     input:
-        evaluation=reruns.inputs_of_training_set,
+        unpack(reruns.inputs_of_training_set),
     output:
         problems=f"<results>/{study.problems_file}",
     log:

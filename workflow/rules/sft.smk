@@ -1,7 +1,7 @@
 rule prepare_sft:
     """The demonstrations, held apart from the evaluation sets like the training set."""
     input:
-        evaluation=reruns.inputs_of_demonstrations,
+        unpack(reruns.inputs_of_demonstrations),
     output:
         problems=f"<results>/{study.demonstrations_file}",
     log:

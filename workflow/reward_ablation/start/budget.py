@@ -14,13 +14,21 @@ from reward_ablation.analysis.evaluation.metrics import metrics_of_study
 from reward_ablation.analysis.evaluation.question_means import is_of_samples
 from reward_ablation.analysis.statistics.seed_variance import USUAL_SEED_SD
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.design.budget import Precision, Problem, TooFewHours, choose, precision_of
+from reward_ablation.design.budget import TIME_LIMIT, Precision, Problem, TooFewHours, choose, precision_of
 from reward_ablation.design.pilot import finished_runs
 from reward_ablation.design.variances import Components, Pair
-from reward_ablation.start.estimates import Pace
-from reward_ablation.start.evaluations import BASE, FINAL, KEPT, Evaluation, estimate_evaluations
+from reward_ablation.start.estimates import BASE, FINAL, KEPT, Evaluation, Pace, estimate_evaluations
 from reward_ablation.start.history import read_history
-from reward_ablation.start.power import components_of, described, positive, questions_of
+from reward_ablation.start.plan import seeds as seeds_in_words
+from reward_ablation.start.power import (
+    components_of,
+    described,
+    number,
+    positive,
+    questions_of,
+    variance_lines,
+    wrapped,
+)
 from reward_ablation.start.stale import PresentInputs, stale_because
 from reward_ablation.study.run import Run
 from reward_ablation.study.study import Study
@@ -35,8 +43,6 @@ WORTH = 1.05
 
 #: First line of a file that the command writes. Only a file with this line is replaced.
 HEADER = "# Written by `reward-ablation budget`."
-#: The beginning of such a file, also of one that an earlier version wrote.
-WRITTEN_BY = ("# Written by `reward-ablation budget`.", HEADER)
 
 #: Pattern of the paths that the command may write to.
 FILE = r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*\.ya?ml"
@@ -87,8 +93,7 @@ class Budget:
     """A study whose numbers of seeds are to be chosen.
 
     To count, a finished run must have been trained with the code and inputs of `present`. `keys` are the values of the
-    command's options. Raises StudyError if a key has an invalid value, if costs or variances are not known, or if there
-    is no contrast of two arms that differ.
+    command's options.
     """
 
     def __init__(self, study: Study, present: PresentInputs, keys: Mapping[str, Any]) -> None:
@@ -153,8 +158,7 @@ class Budget:
     def best(self, limit: float) -> Choice:
         """The best choice over all sizes within `limit` hours.
 
-        The config's own size stays unless another size is clearly better (`WORTH`). Raises StudyError if the hours do
-        not pay for two seeds of each needed arm at any size.
+        The config's own size stays unless another size is clearly better (`WORTH`).
         """
         choices, least = [], []
         for size in self.sizes:
@@ -272,10 +276,7 @@ def needed_arms(study: Study) -> set[str]:
 
 
 def costs_of(study: Study, keys: Mapping[str, Any], arms: list[str]) -> Costs:
-    """Hours of a run: as stated in `run_hours`, else by finished runs and evaluations.
-
-    Raises StudyError if no hours are stated and no finished run says how long a run takes.
-    """
+    """Hours of a run: as stated in `run_hours`, else by finished runs and evaluations."""
     if "run_hours" in keys:
         hours = positive("run_hours", keys["run_hours"])
         return Costs(dict.fromkeys(arms, hours), 0.0, 0.0, 0.0, f"stated: {hours:g} for each run with its evaluations")
@@ -305,28 +306,139 @@ def costs_of(study: Study, keys: Mapping[str, Any], arms: list[str]) -> Costs:
     return Costs(training, of_primary, others, hours_of(primary, BASE), source)
 
 
-def overlay_file(written: Any, root: Path) -> Path:
-    """The file for the chosen study, in the project's folder `root` or below.
-
-    `written` is the value of the key `write`: the file's path, relative to `root`. Raises StudyError if it is not such
-    a path, or if the file exists and `reward-ablation budget` did not write it.
-    """
+def write_overlay(text: str, written: Any, root: Path) -> None:
+    """Write the YAML of an overlay to the path `written`, in the project's folder `root` or below."""
     if not isinstance(written, str) or not re.fullmatch(FILE, written):
         raise StudyError(
             f"--write: {written!r} is not a YAML file below this folder; name one, such as --write budget.yaml"
         )
     path = root / written
-    if path.exists() and not (path.is_file() and path.read_text(errors="replace").startswith(WRITTEN_BY)):
+    if path.exists() and not (path.is_file() and path.read_text(errors="replace").startswith(HEADER)):
         raise StudyError(f"--write: {written} exists, and this command did not write it; name another file")
-    return path
-
-
-def write_overlay(text: str, path: Path) -> None:
-    """Write the YAML of an overlay to its file."""
     with atomic_path(path) as temporary:
         temporary.write_text(text)
 
 
-def overlay_text(content: Mapping[str, Any], limit: str) -> str:
-    """The YAML of an overlay, with its header."""
-    return f"{HEADER}\n# {limit}\n" + yaml.safe_dump(content, default_flow_style=None, sort_keys=False, width=1000)
+#: The text says what this many more hours would gain.
+NEXT = 10.0
+
+
+def budget(study: Study, present: PresentInputs, keys: Mapping[str, Any]) -> str:
+    """Choose seeds and sizes within the stated hours, write them to the file of `write`, and return the text."""
+    problem = Budget(study, present, keys)
+    choice = problem.best(problem.limit)
+    unit = "GPU hours" if study.config.launch.gpus else "hours"
+    content = yaml.safe_dump(problem.overlay(choice), default_flow_style=None, sort_keys=False, width=1000)
+    overlay = f"{HEADER}\n# {problem.limit:g} {unit} for {study.config.name}\n{content}"
+    lines = [
+        *heading(problem, choice, unit),
+        "",
+        *table_of_arms(problem, choice, unit),
+        "",
+        *table_of_contrasts(problem, choice),
+        "",
+        *wrapped(next_hours(problem, choice, unit)),
+        *(() if choice.is_best else wrapped(f"{TIME_LIMIT} s did not show whether a choice is better still")),
+        *(line for arm, why in left_out_texts(problem, choice).items() for line in wrapped(f"left out: {arm}: {why}")),
+        "",
+        overlay.rstrip(),
+    ]
+    if "write" in keys:
+        file = keys["write"]
+        write_overlay(overlay, file, study.root)
+        lines += ["", f"written: {file}; name it behind the study's file: reward-ablation run STUDY.yaml {file}"]
+    return "\n".join(lines)
+
+
+def heading(problem: Budget, choice: Choice, unit: str) -> list[str]:
+    """Lines on the question, and on the assumed variances and costs."""
+    question, size = problem.study.question, choice.size
+    cut = "" if size == problem.size else f", cut from {in_words(problem, problem.size)}"
+    contrasts = f"{len(problem.pairs)} primary contrast{'s' if len(problem.pairs) > 1 else ''}"
+    hours = f"{problem.limit:g} {unit.removesuffix('s') if problem.limit == 1 else unit}"
+    aim = "the sum of squared margins is smallest" if problem.weights else "the widest is narrowest"
+    return [
+        *wrapped(
+            f"{hours} for {contrasts}, so that {aim}: {question.metric} on {question.dataset} ({question.mode}), "
+            f"{in_words(problem, size)}{cut}"
+        ),
+        "",
+        *variance_lines(problem.components),
+        *wrapped(f"hours: {problem.costs.source}"),
+    ]
+
+
+def in_words(problem: Budget, size: Any) -> str:
+    """A size of the evaluation, such as `500 questions with 4 samples`."""
+    return f"{size.questions:,} questions" + (f" with {size.samples} samples" if problem.samples_count else "")
+
+
+def table_of_arms(problem: Budget, choice: Choice, unit: str) -> list[str]:
+    """A row for each arm of the chosen study, and a row with the hours of all arms."""
+    seeds = problem.seeds(choice)
+    width = max(len(arm) for arm in (*seeds, "all"))
+    lines = [f"{'arm':<{width}}  {'seeds':<20}{'finished':>8}{'to train':>10}{unit:>12}"]
+    for arm, numbers in seeds.items():
+        first = problem.first[arm]
+        if numbers and arm != first:
+            lines.append(f"{arm:<{width}}  {seeds_text(numbers):<20}the runs of {first}")
+        elif numbers:
+            finished = len(problem.finished[arm])
+            more = len(numbers) - finished
+            hours = more * choice.problem.hours[arm]
+            lines.append(f"{arm:<{width}}  {seeds_text(numbers):<20}{finished:>8}{more:>10}{hours:>12.2f}")
+    if choice.problem.fixed:
+        lines.append(f"{'':<{width}}  {'finished runs, evaluated at the new size':<38}{choice.problem.fixed:>12.2f}")
+    return [*lines, f"{'all':<{width}}  {'':<38}{choice.problem.cost(choice.seeds):>12.2f}"]
+
+
+def seeds_text(numbers: list[int]) -> str:
+    """Seeds without the word `seeds`: `0-4, 7`."""
+    return seeds_in_words(numbers).partition(" ")[2]
+
+
+def table_of_contrasts(problem: Budget, choice: Choice) -> list[str]:
+    """Rows with the expected half-length of each contrast's interval, and the smallest effect that its test finds."""
+    pairs, precision = choice.problem.kept(choice.seeds), choice.problem.precision
+    names = [f"{one} against {other}" for one, other in pairs]
+    width = max(map(len, [*names, "contrast"]))
+    lines = [f"{'contrast':<{width}}  {'interval':>10}{'found':>10}"]
+    for name, pair in zip(names, pairs, strict=True):
+        margin = precision.margin(pair, choice.present)
+        effect = precision.detectable(pair, choice.present, len(pairs))
+        lines.append(f"{name:<{width}}  {'±' + number(margin):>10}{number(effect):>10}")
+    note = (
+        "interval: expected half of its length. found: smallest effect with a power of 80 %, at the first level of "
+        "Holm's test."
+    )
+    return [*lines, *wrapped(note)]
+
+
+def next_hours(problem: Budget, choice: Choice, unit: str) -> str:
+    """What ten more hours would gain."""
+    later = problem.best(problem.limit + NEXT)
+    before, after = widest(choice), widest(later)
+    seeds = [
+        f"{arm} {choice.seeds[arm]} to {seeds_later}"
+        for arm, seeds_later in later.seeds.items()
+        if seeds_later != choice.seeds[arm]
+    ]
+    changes = [*seeds, *([f"{in_words(problem, later.size)}"] if later.size != choice.size else [])]
+    words = f"seeds of {', '.join(changes)}" if seeds else ", ".join(changes) or "nothing"
+    return f"ten more {unit}: the widest interval ±{number(before)} becomes ±{number(after)} ({words})"
+
+
+def widest(choice: Choice) -> float:
+    """Half the length of the widest interval."""
+    return max(choice.problem.precision.margin(pair, choice.present) for pair in choice.problem.kept(choice.seeds))
+
+
+def left_out_texts(problem: Budget, choice: Choice) -> dict[str, str]:
+    """The arms that get no seeds, each with the reason."""
+    return {
+        arm: "the hours do not pay for two seeds of all arms"
+        if problem.first[arm] in choice.problem.contrasted
+        else "in no primary contrast"
+        for arm in problem.study.arms
+        if not choice.seeds[problem.first[arm]]
+    }

@@ -6,6 +6,7 @@ study and the records on disk, start no job, and work while the study runs.
 
 from __future__ import annotations
 
+import gc
 import os
 import shlex
 import sys
@@ -56,9 +57,9 @@ Questions = Annotated[float | None, typer.Option(metavar="NUMBER", help="Questio
 def opened(files: list[Path] | None, changes: list[str] | None, submits: bool = False) -> Study:
     """The study of its files, the environment and `--config`. Its warnings are printed to stderr."""
     from reward_ablation.start.config_files import read_config
-    from reward_ablation.start.diverged import with_diverged
     from reward_ablation.start.overrides import AUTO, overridden, values_given, variables_in, with_counted_gpus
     from reward_ablation.start.results_folder import ResultsFolder
+    from reward_ablation.start.stale import with_diverged
     from reward_ablation.study.resolve import resolve
 
     files, tell = files or [DEFAULT], partial(print, file=sys.stderr)
@@ -98,8 +99,7 @@ def plan(
     and one call of each reward. The exit status is 1 where anything is refused.
     """
     from reward_ablation.start import adopt as taking_over
-    from reward_ablation.start.plan import plan_of
-    from reward_ablation.start.plan_text import plan_text
+    from reward_ablation.start.plan import plan_of, plan_text
     from reward_ablation.start.prune import trash_lines
 
     decisions = decided(opened(files, config, submits=slurm), any_code)
@@ -164,8 +164,7 @@ def run(
 @app.command()
 def status(files: Files = None, config: Changes = None, any_code: AnyCode = False) -> None:
     """Print how far each run is, and what failed."""
-    from reward_ablation.start.status import ask_slurm, read_status
-    from reward_ablation.start.status_text import status_text
+    from reward_ablation.start.status import ask_slurm, read_status, status_text
 
     decisions = decided(opened(files, config), any_code)
     jobs, slurm_silent = ask_slurm()
@@ -190,8 +189,7 @@ def preview(
 
     They lie in the folder `preview` of the results, and the study goes on meanwhile.
     """
-    from reward_ablation.start.finished import finished_part
-    from reward_ablation.start.preview import Preview
+    from reward_ablation.start.preview import Preview, finished_part
 
     decisions = decided(opened(files, config), any_code)
     sys.exit(Preview(decisions.study, finished_part(decisions), HOME, cores).make(partial(print, flush=True)))
@@ -210,11 +208,10 @@ def power(
     mean: Number = None,
 ) -> None:
     """Print which effects this study, or a larger one, would find."""
+    stated = _given(locals())
     from reward_ablation.start.power import power as power_of
 
-    stated = {"seed_sd": seed_sd, "question_sd": question_sd, "answer_sd": answer_sd, "mean": mean}
-    keys = _given({"effect": effect or None, "pilot": pilot, "questions": questions, **stated})
-    print(power_of(opened(files, config), keys))
+    print(power_of(opened(files, config), stated))
 
 
 @app.command()
@@ -234,15 +231,14 @@ def budget(
     mean: Number = None,
 ) -> None:
     """Print which further seeds tell most in a number of hours."""
-    from reward_ablation.start.budget_text import budget as budget_of
+    stated = _given(locals())
+    from reward_ablation.start.budget import budget as budget_of
     from reward_ablation.start.overrides import value_of
 
-    stated = {"seed_sd": seed_sd, "question_sd": question_sd, "answer_sd": answer_sd, "mean": mean}
-    limits = {"gpu_hours": gpu_hours, "hours": hours, "run_hours": run_hours}
-    of_contrasts = None if weights is None else value_of("--weights", weights)
-    others = {"weights": of_contrasts, "write": write, "pilot": pilot, "questions": questions}
+    if weights is not None:
+        stated["weights"] = value_of("--weights", weights)
     decisions = decided(opened(files, config))
-    print(budget_of(decisions.study, decisions.present, _given({**limits, **others, **stated})))
+    print(budget_of(decisions.study, decisions.present, stated))
 
 
 @app.command()
@@ -282,7 +278,10 @@ def prune(
 
 
 def _given(options: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
+    """The options of `power` or `budget` that the user has stated."""
+    return {
+        name: value for name, value in options.items() if value not in (None, []) and name not in ("files", "config")
+    }
 
 
 def _words(options: str) -> list[str]:
@@ -316,6 +315,7 @@ def _snakemake(files: list[Path] | None, changes: list[str] | None, options: lis
 
 def main() -> None:
     """Run the command of the command line."""
+    gc.set_threshold(50_000)  # the garbage collector takes an eighth of a short command's time
     with one_line_errors():
         app(prog_name="reward-ablation")
 

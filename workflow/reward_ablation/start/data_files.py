@@ -69,8 +69,7 @@ def sets_of(study: Study) -> Iterator[ProblemSet]:
 def check_data_files(study: Study) -> None:
     """Refuse Git LFS pointers, missing columns, and rows of local text files that the jobs would refuse later.
 
-    Rows of Parquet files are left to `try_preparation`. Raises StudyError, with a message such as `data.train: file:
-    line or row: what is wrong; what to do`.
+    Rows of Parquet files are left to `try_preparation`.
     """
     for each in sets_of(study):
         if (study.root / study.config.root / each.file).exists() or each.path is None:

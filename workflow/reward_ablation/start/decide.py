@@ -12,12 +12,12 @@ from functools import cached_property
 
 from reward_ablation.start.damage import Damage, record_beside
 from reward_ablation.start.differences import why_new
-from reward_ablation.start.estimates import Pace
-from reward_ablation.start.evaluations import BASE_MODEL, Evaluation, evaluation_of
+from reward_ablation.start.estimates import BASE_MODEL, Evaluation, Pace, evaluation_of
 from reward_ablation.start.history import History, Interrupted, read_history, read_record
 from reward_ablation.start.stale import PresentInputs, are_stale, stale_because
 from reward_ablation.study.core_digest import checkpoint_code
 from reward_ablation.study.run import Run
+from reward_ablation.study.standing import Standing, standing_of
 from reward_ablation.study.study import Study
 
 DONE = "trained"
@@ -67,6 +67,12 @@ class Decisions:
     def history(self) -> History:
         """The runs on disk, of this study and of other configs."""
         return read_history(self.root / "runs", self.study.runs)
+
+    @cached_property
+    def standings(self) -> list[Standing | None]:
+        """What stood declared when each of the study's runs began."""
+        records = {**self.history.records, **self.history.set_aside}
+        return [standing_of(records[name].get("attempts")) for name in self.study.runs if name in records]
 
     @cached_property
     def pace(self) -> Pace:

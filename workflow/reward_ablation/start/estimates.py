@@ -1,20 +1,23 @@
-"""How long runs will take, estimated from the wall time of earlier runs."""
+"""How long runs and evaluations will take, estimated from the records of earlier ones."""
 
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from reward_ablation.spec.run import Layout
-from reward_ablation.start.history import History
+from reward_ablation.start.history import History, read_record
 from reward_ablation.study.run import Run
 from reward_ablation.study.specs_of_config import layout_of
+from reward_ablation.study.study import Study
 
 
 @dataclass(frozen=True)
@@ -95,3 +98,126 @@ def seconds_per_step(record: dict[str, Any]) -> float | None:
     ]
     steps = sum(attempt["to_step"] - attempt["from_step"] for attempt in attempts)
     return sum(attempt["wall_seconds"] for attempt in attempts) / steps if steps > 0 else None
+
+
+#: Name of the base model, where the other models have the names of their runs.
+BASE_MODEL = "base"
+#: Kinds of evaluations, in the words of the plan.
+BASE, FINAL, KEPT = KINDS = ("of the base model", "of trained runs", "of models that runs kept")
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The job that makes one file of answers."""
+
+    #: One of `KINDS`.
+    kind: str
+    #: The run's name; empty for the base model.
+    run: str
+    #: Name and key of the evaluation set.
+    dataset: str
+    #: Path of the file, relative to the results folder.
+    answers: str
+
+
+@dataclass(frozen=True)
+class Evaluations:
+    """How many evaluations a start makes, and an estimate of their hours."""
+
+    #: Number of files of answers by kind.
+    counts: dict[str, int]
+    #: GPU hours of the evaluations that have an estimate; CPU hours where a study has no GPU.
+    device_hours: float
+    #: Number of evaluations without an estimate.
+    unknown: int
+    #: Number of earlier evaluations that the estimate is based on.
+    earlier: int
+
+    @property
+    def total(self) -> int:
+        """Number of files of answers."""
+        return sum(self.counts.values())
+
+
+def evaluation_of(answers: str, model: str) -> Evaluation:
+    """The evaluation that makes a file of answers; `model` is the name of a run, or `base`."""
+    name = answers.rpartition("/")[2].removesuffix(".parquet")
+    dataset = name.removesuffix(".steps")
+    if model == BASE_MODEL:
+        return Evaluation(BASE, "", dataset, answers)
+    return Evaluation(FINAL if name == dataset else KEPT, model, dataset, answers)
+
+
+def estimate_evaluations(study: Study, evaluations: Iterable[Evaluation], pace: Pace) -> Evaluations:
+    """Count evaluations and estimate their hours.
+
+    The estimate is the median time that one model took in earlier evaluations of the same evaluation set, scaled to
+    today's number of answers to a problem, times the number of models. Earlier evaluations under other settings count
+    only where there is none under the present settings. `pace` knows a run's number of steps, which decides how many
+    models the run keeps.
+    """
+    evaluations = list(evaluations)
+    records = {dataset: _earlier_records(study, dataset) for dataset in {each.dataset for each in evaluations}}
+    seconds_per_model = {dataset: _seconds_per_model(study, earlier) for dataset, earlier in records.items()}
+    seconds, unknown = 0.0, 0
+    for evaluation in evaluations:
+        per_model, models = seconds_per_model[evaluation.dataset], _model_count(study, evaluation, pace)
+        if per_model is None or models is None:
+            unknown += 1
+        else:
+            seconds += per_model * models
+    devices = 1 if study.config.launch.gpus else study.config.launch.threads
+    return Evaluations(
+        counts=dict(Counter(each.kind for each in evaluations)),
+        device_hours=seconds * devices / 3600,
+        unknown=unknown,
+        earlier=sum(map(len, records.values())),
+    )
+
+
+def _model_count(study: Study, evaluation: Evaluation, pace: Pace) -> int | None:
+    """Number of models that an evaluation judges; None where the number of models that the run keeps is not known."""
+    if evaluation.kind != KEPT:
+        return 1
+    steps = pace.steps_of(study.runs[evaluation.run])
+    return None if steps is None else (steps - 1) // study.config.keep_models
+
+
+def _seconds_per_model(study: Study, records: list[dict[str, Any]]) -> float | None:
+    """Wall seconds that one model takes to answer an evaluation set; None without an earlier evaluation of the set."""
+    if not records:
+        return None
+    answers = _answers_per_problem(study.config.evaluation.model_dump())
+    return statistics.median(
+        record["wall_seconds"] / len(record["models"]) * answers / _answers_per_problem(record["spec"]["evaluation"])
+        for record in records
+    )
+
+
+def _earlier_records(study: Study, dataset: str) -> list[dict[str, Any]]:
+    """Records of earlier evaluations of an evaluation set on the study's kind of device.
+
+    Records under the present settings are preferred; without any, all records are returned.
+    """
+    folder = study.root / study.config.root / "evaluation"
+    present_settings = Path(study.answers_folder).name
+    by_settings: dict[str, list[dict[str, Any]]] = {}
+    for path in (*folder.glob(f"*/base/{dataset}*.json"), *folder.glob(f"*/*/seed*/{dataset}*.json")):
+        record = read_record(path.parent, path.name)
+        if record and _is_usable(record, "cuda" if study.config.launch.gpus else "cpu"):
+            by_settings.setdefault(path.relative_to(folder).parts[0], []).append(record)
+    return by_settings.get(present_settings) or [record for records in by_settings.values() for record in records]
+
+
+def _is_usable(record: dict[str, Any], device: str) -> bool:
+    """Whether a record has the values that an estimate needs, and is of this kind of device."""
+    try:
+        answers = _answers_per_problem(record["spec"]["evaluation"])
+        complete = record["wall_seconds"] > 0 and len(record["models"]) > 0 and answers > 0
+        return complete and record["spec"]["device"] == device
+    except (KeyError, TypeError):
+        return False
+
+
+def _answers_per_problem(evaluation: dict[str, Any]) -> int:
+    return evaluation["greedy"] + evaluation["samples"]

@@ -51,8 +51,7 @@ def apply_overrides(
 
     `config` is as Snakemake has read it: the files with --config. The files are read anew, because their paths start
     from their folders. The jobs of `workflow` will get the same overrides, so a job uses the variables of its start
-    instead of those in `environment`. `tell` gets a line for each override, and one on `auto`. Raises StudyError if a
-    variable cannot be applied, or if the GPUs cannot be counted.
+    instead of those in `environment`. `tell` gets a line for each override, and one on `auto`.
     """
     handed = config.pop(HANDED, None)
     given = dict(given_config(workflow))

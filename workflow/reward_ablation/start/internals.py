@@ -15,14 +15,10 @@ from typing import Any
 
 from snakemake.common import overwrite_function_params
 from snakemake.executors import local
-from snakemake.io import _IOFile, flag, is_flagged
 from snakemake.shell import shell
 from snakemake_interface_executor_plugins.registry import ExecutorPluginRegistry
 
 from reward_ablation.system.errors import StudyError
-
-#: Flag of inputs whose times are no reason to run a job.
-_ANY_TIME = "any_time"
 
 
 def per_job(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -94,26 +90,6 @@ def _except_for(rules: Collection[str], compare: Callable[..., Any]) -> Callable
     return compared
 
 
-def any_time(paths: Any) -> Any:
-    """Mark inputs whose times are no reason to run a job. Other than after `ancient`, the jobs that make them are."""
-    return flag(paths, _ANY_TIME)
-
-
-def ignore_marked_times() -> None:
-    """Have Snakemake ignore the times of inputs that are marked by `any_time`."""
-    is_newer = getattr(_IOFile, "is_newer", None)
-    if is_newer is None:
-        raise StudyError("this version of Snakemake has no _IOFile.is_newer; install snakemake 9.27")
-    if getattr(is_newer, "__wrapped__", None):
-        return
-
-    @wraps(is_newer)
-    async def is_newer_unless_marked(file: Any, time: Any) -> Any:
-        return False if is_flagged(file, _ANY_TIME) else await is_newer(file, time)
-
-    _IOFile.is_newer = is_newer_unless_marked
-
-
 def jobs_to_submit(workflow: Any) -> list[Any]:
     """Jobs that this start would submit, also in a dry run, where all jobs count as local."""
     local = _part(workflow, "_localrules")
@@ -161,12 +137,7 @@ def in_dry_runs(check: Callable[[Any, Any], None]) -> None:
 
 def runs_here(workflow: Any) -> bool:
     """Whether this start runs its jobs on this machine. False if it submits them, or only touches files."""
-    return _part(workflow, "local_exec") and not _part(workflow, "touch")
-
-
-def site_file(workflow: Any) -> Path | None:
-    """The site file of the cluster that jobs are submitted to; None where jobs run elsewhere."""
-    return getattr(getattr(workflow, "executor_settings", None), "site", None)
+    return not submits_jobs(workflow) and not _part(workflow, "touch")
 
 
 def submits_jobs(workflow: Any) -> bool:

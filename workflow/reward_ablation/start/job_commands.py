@@ -13,7 +13,7 @@ from typing import Any
 
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from reward_ablation.start.plan_text import first_lines
+from reward_ablation.start.plan import first_lines
 from reward_ablation.start.signs import read_log_end
 from reward_ablation.system.errors import ERROR
 

@@ -133,8 +133,7 @@ def variables_in(environment: Mapping[str, str]) -> dict[str, str]:
 def override(config: dict[str, Any], variables: Mapping[str, str]) -> list[Setting]:
     """Set the keys of a config, in place, that variables name. A mapping replaces the whole value in the config.
 
-    `variables` has the YAML of each variable, in the order in which they are applied. Raises StudyError if a value is
-    not YAML, if a path leads through a value that is not a mapping, or if two variables set one key.
+    `variables` has the YAML of each variable, in the order in which they are applied.
     """
     settings: dict[tuple[str, ...], Setting] = {}
     for name, text in variables.items():

@@ -1,16 +1,16 @@
-"""The plan: what the next start trains, evaluates and scores, and why, with an estimate of the hours."""
+"""The plan and its text: what the next start trains, evaluates and scores, and why, with an estimate of the hours."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import textwrap
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from reward_ablation.start.decide import Decisions, PlannedRun
-from reward_ablation.start.estimates import Estimate
-from reward_ablation.start.evaluations import BASE_MODEL, Evaluation, Evaluations, estimate_evaluations
-from reward_ablation.start.looks import looks_line
-from reward_ablation.start.primary_question import claims_line, primary_line
-from reward_ablation.study.standing import standing_of
+from reward_ablation.start.declarations import claims_line, looks_line, primary_line
+from reward_ablation.start.estimates import BASE_MODEL, KINDS, Estimate, Evaluation, Evaluations, estimate_evaluations
+from reward_ablation.start.stale import CODE_CHANGED
 from reward_ablation.study.study import Study
 
 
@@ -33,19 +33,15 @@ class Plan:
     damaged_answers: dict[str, str]
     #: Whether hours are GPU hours.
     on_gpus: bool
-    #: A line with the primary question, and since when it is declared.
-    primary: str = ""
     #: Number of files of answers that the study's own metrics will score.
     scorings: int = 0
     #: Names of these metrics.
     metrics: tuple[str, ...] = ()
-    #: A line with the study's claims, and since when they are declared; empty without claims.
-    claims: str = ""
+    #: Lines with the primary question, the claims and the looks, and since when they are declared.
+    declared: tuple[str, ...] = ()
     #: What is made of the inputs of runs, where finished runs stay; and of the evaluation sets that have answers.
     inputs: tuple[str, ...] = ()
     sets: tuple[str, ...] = ()
-    #: A line with the next look of a sequential study, and the open contrasts; empty without looks.
-    looks: str = ""
 
     @property
     def training(self) -> list[PlannedRun]:
@@ -69,8 +65,7 @@ def plan_of(
     runs = [planned for name, planned in decisions.runs.items() if names is None or name in names]
     evaluations = decisions.evaluations if evaluations is None else list(evaluations)
     to_make = {evaluation.answers for evaluation in evaluations}
-    records = {**history.records, **history.set_aside}
-    began = [standing_of(records[name].get("attempts")) for name in study.runs if name in records]
+    lines = [line_of(study, decisions.standings) for line_of in (primary_line, claims_line, looks_line)]
     return Plan(
         name=study.config.name,
         folder=study.config.root,
@@ -83,11 +78,9 @@ def plan_of(
         if to_make
         else {},
         on_gpus=study.config.launch.gpus > 0,
-        primary=primary_line(study, began),
         scorings=len(decisions.scorings) if scorings is None else scorings,
         metrics=(*study.config.evaluation.metrics,),
-        claims=claims_line(study, began),
-        looks=looks_line(study, began),
+        declared=tuple(line for line in lines if line),
         **_inputs(decisions, decisions.inputs_to_make if inputs is None else inputs),
     )
 
@@ -116,3 +109,199 @@ def _notes(study: Study) -> list[str]:
             notes.append(f"arm {arm}: its runs are those in runs/{study.folders[key]}, of the same spec")
         first_arms.setdefault(key, arm)
     return notes
+
+
+WIDTH = 100
+#: How many reasons are listed, how many arms below one reason, and how many arms in all.
+REASONS, ARMS_BELOW_A_REASON, ARMS_IN_ALL = 20, 12, 60
+#: How many damaged runs are listed, and how many damaged files of answers.
+DAMAGED_RESULTS = 20
+
+
+def plan_text(plan: Plan) -> str:
+    """The whole text: a line of counts, each reason with its runs, damaged results, notes, and estimates."""
+    evaluations = f", {plural(plan.evaluations.total, 'evaluation')} to make" if plan.evaluations.total else ""
+    evaluations += f", {_files_to_score(plan)}" if plan.scorings else ""
+    lines = [f"study {plan.name}: {len(plan.training)} of {_counted(plan.runs)} to train{evaluations}", ""]
+    lines += _reasons(plan.runs)
+    if any(planned.why.startswith(CODE_CHANGED) for planned in plan.training):
+        lines += ["", "to keep runs of other training code: add --any-code"]
+    if damaged := damage_lines(plan):
+        lines += ["", *damaged]
+    if inputs := inputs_lines(plan):
+        lines += ["", *inputs]
+    for line in plan.declared:
+        lines += ["", *textwrap.wrap(line, WIDTH, subsequent_indent="    ")]
+    if plan.notes:
+        lines += ["", *first_lines(plan.notes, REASONS, "more arms like these")]
+    if plan.unneeded:
+        others = f"{plural(plan.unneeded, 'finished run')} of other configs here"
+        lines += ["", f"{others}; `reward-ablation prune` lists what is not needed"]
+    if plan.training:
+        lines += ["", estimate_text(plan)]
+    judging = [*([evaluations_text(plan)] if plan.evaluations.total else []), *scorings_lines(plan)]
+    if judging:
+        lines += [*([] if plan.training else [""]), *judging]
+    return "\n".join(lines)
+
+
+def _reasons(runs: list[PlannedRun]) -> list[str]:
+    """Lines with each reason, and below it its arms and seeds. Reasons to train come first."""
+    by_reason: dict[tuple[bool, str], list[PlannedRun]] = {}
+    for planned in runs:
+        by_reason.setdefault((not planned.trains, planned.why), []).append(planned)
+    reasons = sorted(by_reason, key=lambda reason: reason[0])
+    most = max(2, min(ARMS_BELOW_A_REASON, ARMS_IN_ALL // len(reasons)))
+    if sum(len(_arms_of(of_reason)) for of_reason in by_reason.values()) <= ARMS_IN_ALL:
+        most = ARMS_IN_ALL
+    name = max(len(planned.run.arm) for planned in runs)
+    lines = []
+    for stays, why in reasons[:REASONS]:
+        of_reason = by_reason[stays, why]
+        head = f"{'no training' if stays else 'train'}, {_counted(of_reason)}: {why}"
+        lines += textwrap.wrap(head, WIDTH, subsequent_indent="    ")
+        arms = [f"arm {arm:{name}}  key {key}  {seeds(numbers)}" for (arm, key), numbers in _arms_of(of_reason).items()]
+        lines += [f"    {line}" for line in first_lines(arms, most, "more arms")]
+    if len(reasons) > REASONS:
+        others = [planned for reason in reasons[REASONS:] for planned in by_reason[reason]]
+        lines.append(f"and {_counted(others)} for {plural(len(reasons) - REASONS, 'more reason')}")
+    return lines
+
+
+def summary(plan: Plan) -> str:
+    """The plan in one line: how many runs are trained, why and for how long, the evaluations, and the scorings."""
+    parts = []
+    if plan.training:
+        reasons = list(dict.fromkeys(planned.why for planned in plan.training))
+        why = "; ".join(reasons[:2]) + (f"; {plural(len(reasons) - 2, 'more reason')}" if len(reasons) > 2 else "")
+        parts = [f"{_counted(plan.training)} to train ({why})", estimate_text(plan)]
+    if plan.evaluations.total:
+        parts.append(evaluations_text(plan))
+    parts += scorings_lines(plan)
+    return f"study {plan.name}: {'; '.join(parts)}"
+
+
+def damage_lines(plan: Plan) -> list[str]:
+    """A line for each run and each file of answers that is made again because of damage."""
+    lines = []
+    for planned in plan.training:
+        if planned.damage:
+            hours = "" if planned.hours is None else f" ({hours_text(planned.hours, plan.on_gpus)})"
+            folder = f"{plan.folder}/runs/{planned.run.name}"
+            lines.append(f"damaged: {folder}/{planned.damage}; the run is trained again{hours}")
+    return [*_first_damaged(lines, "run"), *damaged_answers_lines(plan.folder, plan.damaged_answers)]
+
+
+def damaged_answers_lines(folder: str, damaged: dict[str, str]) -> list[str]:
+    """A line for each damaged file of answers. `damaged` has the problem by the path relative to the results folder."""
+    lines = [f"damaged: {folder}/{file} {what}; the answers are made again" for file, what in damaged.items()]
+    return _first_damaged(lines, "file")
+
+
+def inputs_lines(plan: Plan) -> list[str]:
+    """What is made again of the inputs of results that stay, and what other bytes would mean."""
+    lines = []
+    if plan.inputs:
+        made = " and ".join(plan.inputs)
+        lines.append(f"{made}: made again; if the bytes differ, the next start trains all runs again")
+    if plan.sets:
+        made = f"evaluation set{'' if len(plan.sets) == 1 else 's'} {' and '.join(plan.sets)}"
+        lines.append(f"{made}: made again; if the bytes differ, the next start makes these answers again")
+    return lines
+
+
+def _first_damaged(lines: list[str], what: str) -> list[str]:
+    """The first lines, and the number of further damaged runs or files (`what`)."""
+    others = len(lines) - DAMAGED_RESULTS
+    return first_lines(lines, DAMAGED_RESULTS, f"more damaged {what}{'' if others == 1 else 's'}")
+
+
+def evaluations_text(plan: Plan) -> str:
+    """Number and kinds of the evaluations to come, and their GPU hours or CPU hours."""
+    evaluations = plan.evaluations
+    kinds = [f"{evaluations.counts[kind]} {kind}" for kind in KINDS if kind in evaluations.counts]
+    text = f"{plural(evaluations.total, 'evaluation')} to make: {', '.join(kinds)}; "
+    if evaluations.unknown == evaluations.total:
+        return f"{text}{_unit(plan.on_gpus)}: no estimate, because no evaluation on these data is on record"
+    earlier = plural(evaluations.earlier, "earlier evaluation")
+    text += f"about {hours_text(evaluations.device_hours, plan.on_gpus)}, from {earlier}"
+    return text + (f"; {evaluations.unknown} of them of unknown length" if evaluations.unknown else "")
+
+
+def scorings_lines(plan: Plan) -> list[str]:
+    """A line on the files of answers that the study's own metrics will score; no line without such files."""
+    metrics = f"metric{'' if len(plan.metrics) == 1 else 's'} {', '.join(plan.metrics)}"
+    return [f"{_files_to_score(plan)}, by the {metrics}"] if plan.scorings else []
+
+
+def _files_to_score(plan: Plan) -> str:
+    return f"{plan.scorings} file{'' if plan.scorings == 1 else 's'} of answers to score"
+
+
+def estimate_text(plan: Plan) -> str:
+    """GPU hours of the training to come; CPU hours for runs without a GPU."""
+    launches = [planned.run.launch for planned in plan.training]
+    where = _where(sorted({launch.all_gpus or launch.process_count for launch in launches}), plan.on_gpus)
+    estimate = plan.estimate
+    if estimate.unknown == len(launches):
+        where = where or ("on 1 GPU" if plan.on_gpus else "on the CPU")
+        return f"{_unit(plan.on_gpus)}: no estimate, because no run of this study has finished {where}"
+    per_step = estimate.hours * 3600 / estimate.steps if estimate.steps else 0
+    hours = hours_text(estimate.device_hours, plan.on_gpus)
+    text = f"about {hours}: {estimate.steps} steps of {_number(per_step)} s"
+    text += f"{where and f' {where}'}, from {plural(estimate.earlier, 'finished run')}"
+    return text + (f"; {plural(estimate.unknown, 'run')} more, of unknown length" if estimate.unknown else "")
+
+
+def _where(processes: list[int], on_gpus: bool) -> str:
+    """`on 2 to 4 GPUs`, `in 2 processes`; empty where each run has one."""
+    if processes == [1]:
+        return ""
+    number = " to ".join(str(end) for end in dict.fromkeys([processes[0], processes[-1]]))
+    return f"on {number} GPUs" if on_gpus else f"in {number} processes"
+
+
+def _counted(runs: list[PlannedRun]) -> str:
+    return plural(len(runs), "run")
+
+
+def _arms_of(runs: list[PlannedRun]) -> dict[tuple[str, str], list[int]]:
+    """Seeds by arm and key."""
+    arms: dict[tuple[str, str], list[int]] = {}
+    for planned in runs:
+        arms.setdefault((planned.run.arm, planned.run.key), []).append(planned.run.seed)
+    return arms
+
+
+def seeds(numbers: list[int]) -> str:
+    """`seed 3`, `seeds 0-4, 7`."""
+    ordered = sorted(numbers)
+    parts = []
+    for _, group in groupby(enumerate(ordered), key=lambda item: item[1] - item[0]):
+        row = [number for _, number in group]
+        parts.append(str(row[0]) if len(row) == 1 else f"{row[0]}-{row[-1]}")
+    return f"seed{'s' if len(ordered) > 1 else ''} {', '.join(parts)}"
+
+
+def first_lines(lines: Sequence[str], most: int, others: str) -> list[str]:
+    """At most `most` lines, and if there are more, a line on how many others there are."""
+    return [*lines[:most], *([f"and {len(lines) - most} {others}"] if len(lines) > most else [])]
+
+
+def plural(count: int, what: str) -> str:
+    """`1 run`, `4 runs`."""
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def hours_text(value: float, on_gpus: bool) -> str:
+    """`0.0031 GPU hours`, `120 CPU hours`."""
+    return f"{_number(value)} {_unit(on_gpus)}"
+
+
+def _unit(on_gpus: bool) -> str:
+    return "GPU hours" if on_gpus else "CPU hours"
+
+
+def _number(value: float) -> str:
+    """At least two significant digits: 0.0031, 4.2, 120."""
+    return f"{value:.2g}" if value < 9.95 else f"{value:.0f}"

@@ -20,7 +20,7 @@ from pathlib import Path, PurePath
 from reward_ablation.config.base import NAME_PATTERN
 from reward_ablation.spec.canonical import KEY_DIGITS
 from reward_ablation.start.history import read_record
-from reward_ablation.start.plan_text import hours_text
+from reward_ablation.start.plan import hours_text
 from reward_ablation.start.signs import read_attempts
 from reward_ablation.start.status import hours_of
 from reward_ablation.study.run_folder import (
@@ -58,10 +58,8 @@ _FOLDER_KINDS = {
     rf"models/\.base-{_KEY}{re.escape(SFT_WORK)}": "unfinished supervised start of another config",
 }
 _FILE_KINDS = {
-    rf"evaluation/{_KEY}/{_MODEL}/{_KEYED}(?:\.steps)?\.parquet": "answers that the study does not have",
-    rf"evaluation/{_KEY}/{_MODEL}/{_KEYED}(?:\.steps)?\.json": "record of answers that the study does not have",
-    rf"scores/{_KEY}-{_KEY}/{_MODEL}/{_KEYED}(?:\.steps)?\.parquet": "scores that the study does not have",
-    rf"scores/{_KEY}-{_KEY}/{_MODEL}/{_KEYED}(?:\.steps)?\.json": "record of scores that the study does not have",
+    rf"evaluation/{_KEY}/{_MODEL}/{_KEYED}(?:\.steps)?\.(?:parquet|json)": "answers that the study does not have",
+    rf"scores/{_KEY}-{_KEY}/{_MODEL}/{_KEYED}(?:\.steps)?\.(?:parquet|json)": "scores that the study does not have",
     rf"models/base-{_KEY}\.json": "record of a supervised start of another config",
     rf"data/sft-{_KEY}\.(?:parquet|json)": "set of demonstrations of another config",
     rf"data/{_KEYED}\.(?:parquet|json)": "training set of another config",
@@ -144,7 +142,8 @@ def unneeded(study: Study) -> list[Leftover]:
 
     Only paths of the kinds that the workflow makes are listed. Links, and everything behind them, are left alone.
     """
-    return _made_here(study, study.root / study.config.root, _needed(study))
+    needed = needed_paths(replace(study, diverged={}))  # all that a diverged run has is needed, too
+    return _made_here(study, study.root / study.config.root, needed)
 
 
 def in_trash(study: Study) -> list[Leftover]:
@@ -152,11 +151,6 @@ def in_trash(study: Study) -> list[Leftover]:
     trash, needed = study.root / study.config.root / TRASH, needed_paths(study)
     found = [] if trash.is_symlink() else _made_here(study, trash, set())
     return [replace(each, what=NEEDED) if each.path.relative_to(trash).as_posix() in needed else each for each in found]
-
-
-def _needed(study: Study) -> set[str]:
-    """What the study needs, with all that a diverged run has."""
-    return needed_paths(replace(study, diverged={}))
 
 
 def _made_here(study: Study, root: Path, needed: set[str]) -> list[Leftover]:

@@ -17,22 +17,19 @@ from snakemake.io import ancient
 from snakemake.ioflags import before_update
 
 from reward_ablation.start.decide import Decisions
-from reward_ablation.start.evaluations import BASE_MODEL, Evaluation, evaluation_of
+from reward_ablation.start.estimates import BASE_MODEL, Evaluation, evaluation_of
 from reward_ablation.start.internals import (
-    any_time,
     compare_no_records,
     counts_params,
     force,
     forces_jobs,
-    ignore_marked_times,
     is_main,
     last_attempt,
     makes_files,
     start_no_more_jobs,
     wildcards_to_run,
 )
-from reward_ablation.start.plan import plan_of
-from reward_ablation.start.plan_text import damage_lines, inputs_lines, summary
+from reward_ablation.start.plan import damage_lines, inputs_lines, plan_of, summary
 from reward_ablation.start.prune import trash_lines
 from reward_ablation.study.run_folder import DESCRIPTION, RECORD
 from reward_ablation.study.study import Study
@@ -59,7 +56,6 @@ class Reruns:
         self.workflow = workflow
         self.study = study
         self.is_main = is_main(workflow)
-        ignore_marked_times()
 
     @cached_property
     def code_counts(self) -> bool:
@@ -76,49 +72,43 @@ class Reruns:
             compare_no_records(self.workflow, DECIDED)
         return Decisions(self.study, self.code_counts)
 
-    def inputs_of_run(self, wildcards: Any) -> dict[str, str]:
+    def inputs_of_run(self, wildcards: Any) -> dict[str, list[str]]:
         """Input function of a run: the model, the problems and the reward models. Forces a stale or damaged run."""
-        files = {"model": self.study.model_file, "problems": self.study.problems_file}
+        files = {"model": [self.study.model_file], "problems": [self.study.problems_file]}
         rewards = self.study.reward_model_files(wildcards.run).values()
-        files |= {f"reward_model_{number}": file for number, file in enumerate(sorted(set(rewards)))}
+        files |= {f"reward_model_{number}": [file] for number, file in enumerate(sorted(set(rewards)))}
         with one_line_errors():
             again = self.is_main and wildcards.run in self.decisions.finished_runs_again
         return self._inputs(f"runs/{wildcards.run}/{RECORD}", files, again)
 
-    def inputs_of_answers(self, wildcards: Any) -> dict[str, Any]:
+    def inputs_of_answers(self, wildcards: Any) -> dict[str, list[str]]:
         """Input function of an evaluation: the base model, all problems, and the run's record if a run is evaluated.
 
         Forces answers that exist and are made again. Answers that stay do not ask for the jobs of their inputs.
         """
-        run, root = wildcards.get("run"), self.study.config.root
+        run = wildcards.get("run")
+        files = {"model": [self.study.model_file], "problems": self._evaluation_sets}
+        if run is not None:
+            files["run"] = [f"runs/{run}/{RECORD}"]
         with one_line_errors():
             make = [each.answers for each in self.decisions.evaluations_of(run or BASE_MODEL)] if self.is_main else []
             for file in make:
-                self._force(file, again=True)
-        files = {
-            "model": [f"{root}/{self.study.model_file}"],
-            "problems": [f"{root}/data/evaluation/{dataset}.parquet" for dataset in self.study.datasets],
-        }
-        if run is not None:
-            files["run"] = [f"{root}/runs/{run}/{RECORD}"]
-        return self._staying(files) if self.is_main and not make else files
+                self._force(file)
+        return self._below_root(files) if make or not self.is_main else self._staying(files)
 
-    def inputs_of_scores(self, wildcards: Any) -> dict[str, str]:
+    def inputs_of_scores(self, wildcards: Any) -> dict[str, list[str]]:
         """Input function of a scoring: the answers to score, and the run's record if they are a run's.
 
-        The answers are ancient where they and their scores stay: when Snakemake makes some answers of a run, it gives
-        all of them a new time. An evaluation that replaces answers removes their scores, so scores that exist are of
-        the answers that exist. The run's record has the answers scored again that another training of the run gives.
+        An evaluation that replaces answers removes their scores, so scores that exist are of the answers that exist.
         """
         name = f"{wildcards.model}/{wildcards.dataset}{wildcards.kind}.parquet"
-        path = f"{self.study.config.root}/{self.study.answers_folder}/{name}"
+        files = {"answers": [f"{self.study.answers_folder}/{name}"]}
+        if wildcards.model != BASE_MODEL:
+            files["run"] = [f"runs/{wildcards.model}/{RECORD}"]
         scores = f"{self.study.scores_folder}/{name}"
         with one_line_errors():
-            stay = self.is_main and scores not in self._scorings
-            self._force(scores, again=self.is_main and not stay)
-        files = {"answers": ancient(path) if stay else path}
-        run = any_time(f"{self.study.config.root}/runs/{wildcards.model}/{RECORD}")
-        return files if wildcards.model == BASE_MODEL else {**files, "run": run}
+            again = self.is_main and scores in self._scorings
+        return self._inputs(scores, files, again)
 
     @cached_property
     def _scorings(self) -> set[str]:
@@ -152,73 +142,70 @@ class Reruns:
         study, models = self.study, ("base", *self.study.sound_runs)
         files = [f"runs/{run}/{RECORD}" for run in study.sound_runs]
         files += [f"{study.answers_folder}/{model}/{dataset}.parquet" for model in models for dataset in study.datasets]
-        files += [f"data/evaluation/{dataset}.parquet" for dataset in study.datasets]
-        return [f"{study.config.root}/{file}" for file in [*files, *study.scores]]
+        return [f"{study.config.root}/{file}" for file in [*files, *self._evaluation_sets, *study.scores]]
 
-    @one_line_errors()
-    def inputs_of_sft(self, wildcards: Any) -> dict[str, str]:
-        """Input function of the supervised start: the model and the demonstrations.
-
-        Makes the supervised start again if its model, its demonstrations or its code changed.
-        """
-        files = {"model": self.study.fetched_file, "problems": str(self.study.demonstrations_file)}
-        return self._inputs(self.study.model_file, files, again=self._makes(self.study.model_file))
-
-    @one_line_errors()
-    def inputs_of_evaluation_set(self, wildcards: Any) -> list[str]:
-        """Input function of an evaluation set, which has no inputs. Forces a set that other code prepared."""
-        file = f"data/evaluation/{wildcards.dataset}.parquet"
-        self._force(file, again=self._makes(file))
+    def inputs_of_fetched_model(self, wildcards: Any) -> list[str]:
+        """Input function of a fetched model, which has no inputs. It is fetched only where it is missing."""
+        with one_line_errors():
+            assert self.decisions  # from here on, what Snakemake has on record of the model counts for nothing
         return []
 
-    @one_line_errors()
-    def inputs_of_training_set(self, wildcards: Any) -> list[str]:
+    def inputs_of_evaluation_set(self, wildcards: Any) -> dict[str, list[str]]:
+        """Input function of an evaluation set, which has no inputs. Forces a set that other code prepared."""
+        return self._inputs_of_input(f"data/evaluation/{wildcards.dataset}.parquet", {})
+
+    def inputs_of_training_set(self, wildcards: Any) -> dict[str, list[str]]:
         """Input function of the training set: the evaluation sets, whose questions it must not have."""
-        return self._held_apart(self.study.problems_file)
+        return self._inputs_of_input(self.study.problems_file, {"evaluation": self._evaluation_sets})
 
-    @one_line_errors()
-    def inputs_of_demonstrations(self, wildcards: Any) -> list[str]:
+    def inputs_of_demonstrations(self, wildcards: Any) -> dict[str, list[str]]:
         """Input function of the demonstrations: the evaluation sets, whose questions they must not have."""
-        return self._held_apart(str(self.study.demonstrations_file))
+        return self._inputs_of_input(str(self.study.demonstrations_file), {"evaluation": self._evaluation_sets})
 
-    def _held_apart(self, file: str) -> list[str]:
-        """The evaluation sets. Forces a set that other code prepared, or that was not compared with one of them."""
-        self._force(file, again=self._makes(file))
-        return any_time([f"{self.study.config.root}/data/evaluation/{name}.parquet" for name in self.study.datasets])
+    def inputs_of_sft(self, wildcards: Any) -> dict[str, list[str]]:
+        """Input function of the supervised start. Forces it if its model, demonstrations or code changed."""
+        files = {"model": [self.study.fetched_file], "problems": [str(self.study.demonstrations_file)]}
+        return self._inputs_of_input(self.study.model_file, files)
 
-    def _makes(self, file: str) -> bool:
-        return self.is_main and file in self.decisions.inputs_to_make
+    @property
+    def _evaluation_sets(self) -> list[str]:
+        return [f"data/evaluation/{dataset}.parquet" for dataset in self.study.datasets]
 
-    def _force(self, file: str, again: bool) -> None:
-        """Force a result that exists where it is made `again`. The path is relative to the results folder."""
-        if again and self.decisions.exists(file):
-            force(self.workflow, f"{self.study.config.root}/{file}")
+    def _inputs_of_input(self, made: str, files: dict[str, list[str]]) -> dict[str, list[str]]:
+        with one_line_errors():
+            return self._inputs(made, files, again=self.is_main and made in self.decisions.inputs_to_make)
 
-    def _inputs(self, made: str, files: dict[str, str], again: bool) -> dict[str, str]:
-        """Inputs of the result `made`, by name. Forces the result where it is made `again`.
+    def _inputs(self, made: str, files: dict[str, list[str]], again: bool) -> dict[str, list[str]]:
+        """Inputs of the result `made`, by name. Forces the result if it exists and is made `again`.
 
         The paths given are relative to the results folder.
         """
-        root = self.study.config.root
-        paths = {name: f"{root}/{file}" for name, file in files.items()}
-        self._force(made, again)
-        if again or not self.decisions.exists(made):
-            return paths
-        return {name: path for name, [path] in self._staying({name: [path] for name, path in paths.items()}).items()}
+        if again:
+            self._force(made)
+        return self._below_root(files) if again or not self.decisions.exists(made) else self._staying(files)
 
-    def _staying(self, paths: dict[str, list[str]]) -> dict[str, list[str]]:
+    def _force(self, file: str) -> None:
+        if self.decisions.exists(file):
+            force(self.workflow, f"{self.study.config.root}/{file}")
+
+    def _below_root(self, files: dict[str, list[str]]) -> dict[str, list[str]]:
+        return {name: [f"{self.study.config.root}/{file}" for file in each] for name, each in files.items()}
+
+    def _staying(self, files: dict[str, list[str]]) -> dict[str, list[str]]:
         """Mark the inputs of a result that stays: no reason to make the result again, and not traced to their jobs.
 
         Ancient inputs alone would not do. If a job has to run, Snakemake skips all jobs behind the job's ancient
         files, with everything that is missing, changed or forced there. Missing inputs are left out, because the jobs
-        that make them would run this one. For reports, drawings of the rules and starts that force jobs, the inputs are
-        only ancient: a drawing shows these jobs, and a job that is forced needs all of its inputs.
+        that make them would run this one. For reports, rule graphs and starts that force jobs, the inputs are only
+        ancient: the graph still shows these jobs, and a job that is forced needs all of its inputs.
         """
+        paths = self._below_root(files)
         if not makes_files(self.workflow) or forces_jobs(self.workflow):
-            return {name: ancient(files) for name, files in paths.items()}
-        root = self.study.root
-        there = {name: [file for file in files if os.path.exists(root / file)] for name, files in paths.items()}
-        return {name: before_update(ancient(files)) for name, files in there.items() if files}
+            return {name: ancient(each) for name, each in paths.items()}
+        there = {
+            name: [path for path in each if os.path.exists(self.study.root / path)] for name, each in paths.items()
+        }
+        return {name: before_update(ancient(each)) for name, each in there.items() if each}
 
     @property
     def retries(self) -> int:

@@ -59,8 +59,7 @@ class ResultsFolder:
         """Lock the folder until this process ends.
 
         `space` is the number of bytes that must be free there; 0 for a start that only deletes, as a full disk asks
-        for. Raises StudyError if another Snakemake works in the folder or did so since the plan, or if nothing can be
-        written there.
+        for.
         """
         if self.folder.exists() and not self.folder.is_dir():
             raise StudyError(f"{self.folder}: is not a folder; name another folder with the key `results`")

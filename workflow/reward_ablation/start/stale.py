@@ -1,7 +1,8 @@
-"""Whether a finished run, or a file of answers, is what the study would make today. Their own records say so."""
+"""Whether runs, answers, scores and inputs are what the study would make today. Their own records say so."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,10 @@ from reward_ablation.study.core_digest import (
     is_around,
     training_modules,
 )
+from reward_ablation.study.partial import listed
 from reward_ablation.study.places import deciding_inputs
 from reward_ablation.study.run import Run
+from reward_ablation.study.run_folder import DIVERGED
 from reward_ablation.study.study import Study
 from reward_ablation.system.digests import digest_where_present
 
@@ -150,3 +153,20 @@ def _changed_modules(recorded: dict[str, str], present: dict[str, str]) -> str:
     files = [f"{name.partition('.')[2].replace('.', '/') or name}.py" for name in modules]
     more = f" and {len(files) - NAMED_MODULES} more" if len(files) > NAMED_MODULES else ""
     return f": {', '.join(files[:NAMED_MODULES])}{more}" if files else ""
+
+
+def with_diverged(study: Study) -> Study:
+    """The study with its diverged runs, and a warning that names them."""
+    runs, present = study.root / study.config.root / "runs", PresentInputs(study)
+    diverged = {
+        name: record["step"]
+        for name, run in study.runs.items()
+        if (record := read_record(runs / name, DIVERGED))
+        and isinstance(record.get("step"), int)
+        and stale_because(record, run, present) is None
+    }
+    if not diverged:
+        return study
+    names = listed([f"{name} at step {step}" for name, step in diverged.items()])
+    warning = f"diverged, and left out of evaluations, tables and figures: {names}"
+    return replace(study, diverged=diverged, warnings=[*study.warnings, warning])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reward_ablation.start.finished import _largest_part
+from reward_ablation.start.preview import _largest_part
 
 
 @pytest.mark.parametrize(
