@@ -21,7 +21,7 @@ from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.tables import gathered, joined
 from reward_ablation.analysis.training.tables import SCHEMAS as training_schemas
 from reward_ablation.analysis.training.tables import training_tables
-from reward_ablation.cost.tables import cost_by_arm, runs_table
+from reward_ablation.report.cost.tables import cost_by_arm, runs_table
 from reward_ablation.study.provenance import quantities
 
 #: Columns of each table.

@@ -13,7 +13,7 @@ import pytest
 from analysis.all_tables import command
 from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.registry import OF_TIMES, RULES, TABLES, file_of, files_of, module_of
-from reward_ablation.summary.text import TABLES as SUMMARY_TABLES
+from reward_ablation.report.summary import TABLES as SUMMARY_TABLES
 
 ROOT = Path(__file__).parents[2]
 REGISTRY = "RULES in workflow/reward_ablation/analysis/registry.py"

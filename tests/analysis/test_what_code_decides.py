@@ -14,7 +14,7 @@ STAGES = {
     **{f"tables_{name}": (rule.module,) for name, rule in RULES.items()},
     "figures": ("figures", *map(figure_module, FIGURES)),
     "all_figures": ("figures.book",),
-    "summary": ("summary",),
+    "summary": ("report",),
 }
 
 
@@ -42,14 +42,14 @@ def decided_by(module: str) -> set[str]:
         ("analysis.registry", {"figures", "all_figures", "summary"}),
         ("cluster.slurm", set()),
         ("cluster.command", {"tables_cost"}),
-        ("cost.accounting", {"tables_cost"}),
-        ("cost.table", {"tables_cost", "figures", "summary"}),
+        ("report.cost.accounting", {"tables_cost"}),
+        ("report.cost.columns", {"tables_cost", "figures", "summary"}),
         ("figures.catalogue", {"figures", "all_figures"}),
-        ("figures.front", {"all_figures"}),
-        ("figures.training.rewards", {"figures"}),
-        ("figures.elements.forest", {"figures"}),
-        ("figures.elements.style", {"figures", "all_figures"}),
-        ("summary.text", {"summary"}),
+        ("figures.book", {"all_figures"}),
+        ("figures.training", {"figures"}),
+        ("figures.forest", {"figures"}),
+        ("figures.style", {"figures", "all_figures"}),
+        ("report.summary", {"summary"}),
         ("analysis.tables", {*(f"tables_{rule}" for rule in RULES), "figures", "summary"}),
     ],
 )

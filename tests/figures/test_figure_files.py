@@ -14,7 +14,7 @@ from reward_ablation.figures.__main__ import main, reader_of
 from reward_ablation.figures.book import contents_of
 from reward_ablation.figures.book import main as bind
 from reward_ablation.figures.catalogue import APPENDIX, FIGURES, PAGES, tables_of
-from reward_ablation.figures.elements.style import ONE_COLUMN, WIDTH, save_pdf
+from reward_ablation.figures.style import ONE_COLUMN, WIDTH, save_pdf
 from reward_ablation.system.errors import StudyError
 from storage import fill, small_disk
 
@@ -138,7 +138,7 @@ def test_pages_of_several_figures_move_those_behind_them(written, tmp_path):
     for _ in range(3):
         writer.append(written / first.name)
     writer.write(first)
-    numbers = [line.page for line in contents_of([first, second]) if line.page]
+    numbers = [number for _, number in contents_of([first, second]) if number]
     assert numbers == [3, 6]
 
 
@@ -192,18 +192,21 @@ def test_figures_that_cannot_be_drawn_are_named_and_the_others_are_drawn(
         (tables / f"{name}.parquet").write_bytes((given / "tables" / f"{name}.parquet").read_bytes())
     os.truncate(tables / "component_effects.parquet", 300)
     (tmp_path / "study.json").write_bytes((given / "study.json").read_bytes())
-    monkeypatch.setattr("reward_ablation.figures.training.rewards.rewards", lambda *_: 1 / 0)
+    monkeypatch.setattr("reward_ablation.figures.training.rewards", lambda *_: 1 / 0)
     for name in ("effects.pdf", "rewards.png"):
         (tmp_path / name).write_text("of an earlier start")
     with pytest.raises(StudyError) as error:
         draw(["rewards", "arms", "effects"], tmp_path, tmp_path, "--processes", processes)
     assert str(error.value).startswith(
-        "2 of 3 figures cannot be drawn: rewards: ZeroDivisionError: division by zero; "
+        f"2 of 3 figures cannot be drawn (the others are in {tmp_path / 'drawn'}): "
+        "rewards: ZeroDivisionError: division by zero; "
         f"effects: {tables / 'component_effects.parquet'}: truncated or changed"
     )
     assert "1 / 0" in capfd.readouterr().out
-    assert sorted(path.name for path in tmp_path.glob("*.*")) == ["arms.pdf", "arms.png", "arms.txt", "study.json"]
-    assert [path.name for path in (tmp_path / "pages").iterdir()] == ["arms.pdf"]
+    left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.*") if tables not in path.parents}
+    assert left == {"study.json", *(f"drawn/{file}" for file in ("arms.pdf", "arms.png", "arms.txt", "pages/arms.pdf"))}
+    draw(["arms"], given, tmp_path)
+    assert not (tmp_path / "drawn").exists()
 
 
 @pytest.mark.skipif(not Path("/proc").exists(), reason="reads /proc")

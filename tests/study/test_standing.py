@@ -9,12 +9,12 @@ import pytest
 from configs import changed
 from reward_ablation.analysis.claims.words import withdrawn
 from reward_ablation.analysis.study_file import as_its_runs_say, read_study
+from reward_ablation.report.pages import ReportPages
 from reward_ablation.start.decide import Decisions
 from reward_ablation.start.looks import looks_line
 from reward_ablation.start.plan import plan_of
 from reward_ablation.start.primary_question import claims_line, primary_line, record_question
 from reward_ablation.start.prune import in_trash, remove, unneeded
-from reward_ablation.start.report_pages import ReportPages
 from reward_ablation.study.declarations import declarations
 from reward_ablation.study.looks import LooksPlan, read_recorded_looks
 from reward_ablation.study.resolve import resolve

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import html
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,12 +13,13 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from markupsafe import Markup
 
 from reward_ablation.analysis.csv_text import write_rows
 from reward_ablation.analysis.study_file import StudyFile, read_study
 from reward_ablation.system.errors import storage_errors
 from reward_ablation.system.files import atomic_path
-from reward_ablation.system.html_page import PAGE
+from reward_ablation.system.html_page import page
 
 #: Types of the columns of tables.
 TEXT, COUNT, NUMBER, FLAG = pa.string(), pa.int64(), pa.float64(), pa.bool_()
@@ -151,12 +151,11 @@ def write_tables(
 def write_table_page(table: pd.DataFrame, heading: str, sentence: str, path: Path, **layout: Any) -> None:
     """Write a table as a page of the report.
 
-    `heading` is plain text, and `sentence` is HTML without its full stop. `layout` has further arguments of
-    `DataFrame.to_html`.
+    `sentence` has no full stop. `layout` has further arguments of `DataFrame.to_html`.
     """
     shown = table.to_html(index=False, border=0, justify="left", **layout)
     with atomic_path(path) as temporary:
-        temporary.write_text(PAGE.format(heading=html.escape(heading), sentence=sentence, table=shown))
+        temporary.write_text(page(heading, sentence, Markup(shown)), encoding="utf-8")
 
 
 def table_command(

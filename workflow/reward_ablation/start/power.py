@@ -18,8 +18,8 @@ from reward_ablation.analysis.tables import write_csv
 from reward_ablation.design.pilot import finished_runs, pilot_of, read_pilot
 from reward_ablation.design.power import STUDIES, Analysis, Design, Plan
 from reward_ablation.design.variances import Components, Pair, Stated, components_from_stated, override_components
-from reward_ablation.figures.design.power import power as power_figure
-from reward_ablation.figures.elements.style import save_pdf, save_png
+from reward_ablation.figures.power import power as power_figure
+from reward_ablation.figures.style import save_pdf, save_png
 from reward_ablation.start.power_text import power_text
 from reward_ablation.study.description import described_runs
 from reward_ablation.study.study import Study

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+from markupsafe import Markup
 
 from reward_ablation.analysis.evaluation.example_text import FIRST, RULE, cut, kinds_missing, printable, verdict
 from reward_ablation.analysis.evaluation.metrics import name_of
@@ -18,7 +18,7 @@ from reward_ablation.analysis.reading import read_parquet
 from reward_ablation.analysis.statistics.contrasts import BASE
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.system.files import atomic_path
-from reward_ablation.system.html_page import page, section
+from reward_ablation.system.html_page import page, section, table, text
 
 #: Columns of the answers that are shown, and further columns in mathematics.
 SHOWN = ["completion", "tokens", "truncated"]
@@ -104,40 +104,35 @@ def _answers(
 
 
 #: A model's text must not change the direction of the text around it.
-STYLE = "<style>pre { margin: 0; max-width: 60em; unicode-bidi: isolate; direction: ltr }</style>"
+STYLE = Markup("<style>pre { margin: 0; max-width: 60em; unicode-bidi: isolate; direction: ltr }</style>")
 
 
-def write_examples_page(table: pd.DataFrame, study: StudyFile, path: Path) -> None:
+def write_examples_page(rows: pd.DataFrame, study: StudyFile, path: Path) -> None:
     """Write the table as HTML, for the report: a section a problem."""
     sections = [
-        _section(str(problem_id), rows)
-        for (_, problem_id), rows in table.groupby(["dataset", "problem_id"], sort=False)
+        _section(str(problem_id), of_problem)
+        for (_, problem_id), of_problem in rows.groupby(["dataset", "problem_id"], sort=False)
     ]
-    text = page(
+    words = page(
         f"Examples of {study.name}",
-        f"Answers of the base model and of each arm's first seed. Shown are {RULE}.{kinds_missing(table)} Invisible "
+        f"Answers of the base model and of each arm's first seed. Shown are {RULE}.{kinds_missing(rows)} Invisible "
         "characters are written as escapes, such as \\u202e",
         STYLE,
         *sections,
     )
     with atomic_path(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_text(words, encoding="utf-8")
 
 
-def _section(problem_id: str, rows: pd.DataFrame) -> str:
+def _section(problem_id: str, rows: pd.DataFrame) -> Markup:
     first = rows.iloc[0]
     head = f"{first['dataset']}: {problem_id} ({first['chosen']}, {first['mode']})"
-    lines = [section(printable(head)), f"<pre>{_html(cut(first['question'], PAGE_CHARACTERS))}</pre>"]
+    parts = [section(printable(head)), text(printable(cut(first["question"], PAGE_CHARACTERS)))]
     if pd.notna(first["gold"]):
-        lines.append(f"<p>Right answer: <bdi>{_html(first['gold'])}</bdi></p>")
-    lines.append("<table><tr><th>arm</th><th>answer</th><th>graded</th><th>completion</th></tr>")
+        parts.append(Markup("<p>Right answer: <bdi>{}</bdi></p>").format(printable(first["gold"])))
+    cells = []
     for _, row in rows.iterrows():
         answer = "none found" if pd.isna(row["answer"]) else cut(row["answer"], 100)
-        cells = [f"<td>{_html(row['arm'])}</td>", f"<td><pre>{_html(answer)}</pre></td>", f"<td>{verdict(row)}</td>"]
-        cells.append(f"<td><pre>{_html(cut(row['completion'], PAGE_CHARACTERS))}</pre></td>")
-        lines.append(f"<tr>{''.join(cells)}</tr>")
-    return "\n".join([*lines, "</table>"])
-
-
-def _html(text: str) -> str:
-    return html.escape(printable(text))
+        completion = cut(row["completion"], PAGE_CHARACTERS)
+        cells.append([row["arm"], text(printable(answer)), verdict(row), text(printable(completion))])
+    return Markup("\n").join([*parts, table(["arm", "answer", "graded", "completion"], cells)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -78,4 +77,4 @@ def write_digests(folders: Iterable[str], root: Path, path: Path) -> None:
 def write_page(table: pd.DataFrame, study: StudyFile, path: Path) -> None:
     """Write the table with its sentence as HTML, for the report."""
     heading = f"Provenance of the runs of {study.name}"
-    write_table_page(table, heading, html.escape(sentence(table)), path)
+    write_table_page(table, heading, sentence(table), path)
