@@ -12,15 +12,13 @@ from typing import Any
 import pandas as pd
 from matplotlib import rc_context
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from pypdf import PdfReader, PdfWriter
-from pypdf.annotations import Link
+from pypdf import PdfWriter
 from pypdf.errors import PyPdfError
 
 from reward_ablation.analysis.provenance.words import sentence
 from reward_ablation.analysis.reading import read_table
 from reward_ablation.analysis.study_file import StudyFile, read_study
-from reward_ablation.figures.catalogue import FIGURES, PAGES
+from reward_ablation.figures.catalogue import FIGURES
 from reward_ablation.figures.estimates import row_height
 from reward_ablation.figures.few_arms import MOST_ARMS
 from reward_ablation.figures.style import STYLE, WIDTH, arm_looks, save_pdf, title
@@ -31,15 +29,9 @@ from reward_ablation.system.files import atomic_path
 #: Title page: most characters in a line beside its key, and the height of a line in inches.
 CHARACTERS, LINE_HEIGHT = 84, 0.17
 
-#: Contents, in inches: height of a line, room above the first line, and width of the left and right margins.
-LINE, ABOVE, MARGIN = 0.22, 0.5, 0.15
-
-#: A line of the contents: its words and page number. A heading has no number.
-Line = tuple[str, int | None]
-
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Bind all figures into one PDF, after a title page. With an appendix, a page of contents follows it."""
+    """Bind all figures into one PDF with a bookmark for each, after a title page."""
     parser = argparse.ArgumentParser(prog="python -m reward_ablation.figures.book", description=main.__doc__)
     parser.add_argument("--study", type=Path, required=True, help="study.json: the resolved study")
     parser.add_argument("--provenance", type=Path, required=True, help="file of the table provenance")
@@ -50,52 +42,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         study = read_study(options.study)
         first = Path(folder) / "study.pdf"
         save_pdf(title_page(study, read_table(options.provenance)), first, study.name)
-        figures = [(FIGURES[page.stem].title, page) for page in options.pages]
-        has_appendix = any(page.stem not in PAGES for page in options.pages)
-        bind([("Study", first), *figures], contents_of(options.pages) if has_appendix else [], options.output)
+        bind([("Study", first), *((FIGURES[page.stem].title, page) for page in options.pages)], options.output)
 
 
-def contents_of(pages: Sequence[Path]) -> list[Line]:
-    """Lines of the contents: each category, and below it the category's figures with their page numbers.
-
-    The title page is page 1 and the contents are page 2, so the figures begin on page 3.
-    """
-    lines: list[Line] = []
-    page, category = 3, ""
-    for file in pages:
-        entry = FIGURES[file.stem]
-        if entry.category != category:
-            category = entry.category
-            lines.append((category, None))
-        lines.append((entry.title, page))
+def bind(pages: Sequence[tuple[str, Path]], path: Path) -> None:
+    """Join PDF files, in order, each with its bookmark."""
+    writer = PdfWriter()
+    for name, file in pages:
         try:
-            page += len(PdfReader(file).pages)
+            writer.append(file, outline_item=name)
         except (PyPdfError, OSError) as error:
             words = f"{file}: truncated or changed ({error}); delete it and run the workflow again"
             raise StudyError(words) from error
-    return lines
-
-
-def bind(pages: Sequence[tuple[str, Path]], lines: Sequence[Line], path: Path) -> None:
-    """Join the title page, a page of contents if it has lines, and all figures into one PDF with a bookmark for each.
-
-    `pages` has the bookmark and PDF file of the title page and of each figure, in order. The page numbers of `lines`
-    count from 1.
-    """
-    (first, *others), writer = pages, PdfWriter()
-    writer.append(first[1], outline_item=first[0])
-    boxes: list[tuple[float, float, float, float]] = []
-    if lines:
-        figure, boxes = contents(lines)
-        with TemporaryDirectory() as folder:
-            page = Path(folder) / "contents.pdf"
-            save_pdf(figure, page, "Figures")
-            writer.append(page, outline_item="Figures")
-    for name, file in others:
-        writer.append(file, outline_item=name)
-    for (_, number), box in zip(lines, boxes, strict=True):
-        if number is not None:
-            writer.add_annotation(1, Link(rect=box, target_page_index=number - 1, border=[0, 0, 0]))
     with atomic_path(path) as temporary, open(temporary, "wb") as target:
         writer.write(target)
 
@@ -152,27 +110,6 @@ def title_page(study: StudyFile, provenance: pd.DataFrame) -> Figure:
     samples.set_ylim(weights.get_ylim())
     samples.set_axis_off()
     return figure
-
-
-@rc_context(STYLE)
-def contents(lines: Sequence[Line]) -> tuple[Figure, list[tuple[float, float, float, float]]]:
-    """Draw the contents. Return the page, and the box of each line: left, bottom, right and top in points."""
-    height = ABOVE + LINE * (len(lines) + 0.5)
-    figure = Figure(figsize=(WIDTH, height))
-    title(figure, "Figures")
-    left, right = MARGIN / WIDTH, 1 - MARGIN / WIDTH
-    boxes = []
-    for number, (words, page) in enumerate(lines, start=1):
-        bottom = height - ABOVE - LINE * number
-        boxes.append((72 * MARGIN, 72 * bottom, 72 * (WIDTH - MARGIN), 72 * (bottom + LINE)))
-        middle = (bottom + LINE / 2) / height
-        if page is None:
-            figure.text(left, middle, words, va="center", weight="bold")
-            continue
-        figure.text(2 * left, middle, words, va="center")
-        figure.text(right, middle, str(page), va="center", ha="right")
-        figure.add_artist(Line2D([2 * left, right], [bottom / height] * 2, color="#e4e4e4", linewidth=0.5))
-    return figure, boxes
 
 
 if __name__ == "__main__":
