@@ -54,11 +54,11 @@ def count_of_others(study: StudyFile) -> int:
     return max(0, len({run.arm for run in study.runs}) - len(study.arms))
 
 
-def rows_of_others(table: pd.DataFrame, study: StudyFile, column: str = "arm") -> pd.DataFrame:
+def rows_of_others(table: pd.DataFrame, study: StudyFile) -> pd.DataFrame:
     """Rows of a table that belong to the arms that are not shown."""
     if not count_of_others(study):
         return table.iloc[:0]
-    return table[~table[column].isin([*study.arm_names, "base", ALL_ARMS])]
+    return table[~table["arm"].isin([*study.arm_names, "base", ALL_ARMS])]
 
 
 def with_others(study: StudyFile, arms: list[str]) -> list[str]:

@@ -95,7 +95,7 @@ def overview(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFra
         policy=POLICY,
         style=Markup(STYLE),
         name=printable(study.name),
-        warnings=[unmarked(words) for words in nothing_measured(study, tables["evaluation_by_run"])],
+        warnings=[printable(unmarked(words)) for words in nothing_measured(study, tables["evaluation_by_run"])],
         question=printable(question(study)),
         result=printable(result),
         details=details,
