@@ -39,8 +39,8 @@ from reward_ablation.start.internals import (
 from reward_ablation.start.declarations import describe_study
 from reward_ablation.start.planned_jobs import planned_work, share_gpus
 from reward_ablation.start.declarations import record_question
-from reward_ablation.start.report_pages import ReportPages
-from reward_ablation.start.report_policy import guard_report
+from reward_ablation.report.pages import ReportPages
+from reward_ablation.report.policy import guard_report
 from reward_ablation.start.reruns import Reruns
 from reward_ablation.study.resolve import resolve
 from reward_ablation.spec.canonical import KEY_DIGITS

@@ -37,8 +37,8 @@ STAGES = {
     "evaluation": "import reward_ablation.evaluation.__main__, reward_ablation.evaluation.generate",
     "tables of training": "import reward_ablation.analysis.training.tables",
     "tables of evaluation": "import reward_ablation.analysis.evaluation.tables",
-    "summary": "import reward_ablation.summary.__main__",
-    "a figure": "import reward_ablation.figures.__main__, reward_ablation.figures.training.rewards",
+    "summary": "import reward_ablation.report.__main__",
+    "a figure": "import reward_ablation.figures.__main__, reward_ablation.figures.training",
 }
 #: Number of packages that the table names per stage.
 NAMED = 4

@@ -23,7 +23,7 @@ from reward_ablation.analysis.runs import read_runs
 from reward_ablation.analysis.study_file import read_study
 from reward_ablation.figures.__main__ import draw
 from reward_ablation.figures.catalogue import FIGURES, tables_of
-from reward_ablation.figures.elements.style import STYLE
+from reward_ablation.figures.style import STYLE
 
 FOLDER = Path(__file__).parents[1] / "images" / "gallery"
 #: Figures that the demo does not have, drawn from a made-up study.

@@ -10,7 +10,7 @@ from reward_ablation.analysis.claims import SCHEMAS
 from reward_ablation.analysis.reading import read_table
 from reward_ablation.analysis.statistics.estimates import holm
 from reward_ablation.analysis.study_file import read_study
-from reward_ablation.summary.question import claims as claims_section
+from reward_ablation.report.summary import claims as claims_section
 from reward_ablation.system.files import write_json
 
 HOSTILE = "<script>alert(1)</script> | ${x} [a](javascript:b) `touch PWNED` \u202egnp. =1+1"

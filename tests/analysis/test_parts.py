@@ -6,9 +6,9 @@ import pytest
 
 from analysis.made_up import MadeUpStudy, write_tables
 from reward_ablation.analysis.study_file import read_study
+from reward_ablation.report.__main__ import main as summary_main
 from reward_ablation.start.preview import CAUTION, READ
 from reward_ablation.study.partial import missing_lines, part_of
-from reward_ablation.summary.__main__ import main as summary_main
 from reward_ablation.system.files import write_json
 
 ARMS = {

@@ -11,7 +11,7 @@ import pytest
 
 from analysis.made_up import SCHEMAS, MadeUpStudy, write_tables
 from reward_ablation.analysis.registry import OF_TIMES, RULES, TABLES, files_of
-from reward_ablation.summary.text import TABLES as SUMMARY_TABLES
+from reward_ablation.report.summary import TABLES as SUMMARY_TABLES
 
 RULES_OF_SNAKEMAKE = Path(__file__).parents[2] / "workflow" / "rules"
 REGISTRY = "RULES in workflow/reward_ablation/analysis/registry.py"

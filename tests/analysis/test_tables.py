@@ -15,7 +15,7 @@ from reward_ablation.analysis.gradients.tables import LATER_COLUMNS
 from reward_ablation.analysis.registry import OF_TIMES, RULES
 from reward_ablation.analysis.runs import first_difference
 from reward_ablation.analysis.study_file import read_study
-from reward_ablation.cost.table import COST
+from reward_ablation.report.cost.columns import COST
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256, write_parquet
 
@@ -259,7 +259,7 @@ def test_command_tells_an_error_in_one_line(tmp_path, rule):
 def test_neither_torch_nor_snakemake_is_imported():
     code = (
         "import sys; from importlib import import_module; from reward_ablation.analysis.registry import RULES\n"
-        "packages = ['analysis', 'cost', 'figures', 'summary']\n"
+        "packages = ['analysis', 'report.cost', 'figures', 'report']\n"
         "modules = [*(f'{package}.__main__' for package in packages), 'figures.book']\n"
         "modules += [rule.module for rule in RULES.values()]\n"
         "[import_module(f'reward_ablation.{module}') for module in modules]\n"

@@ -15,7 +15,7 @@ STAGES = {
     "tables_cost": ("cost",),
     "figures": ("figures", *map(figure_module, FIGURES)),
     "all_figures": ("figures.book",),
-    "summary": ("summary",),
+    "summary": ("report",),
 }
 
 
@@ -44,15 +44,15 @@ def decided_by(module: str) -> set[str]:
         ),
         ("cluster.slurm", set()),
         ("cluster.command", {"tables_cost"}),
-        ("cost.accounting", {"tables_cost"}),
-        ("cost.table", {"tables_cost", "figures", "summary"}),
+        ("report.cost.accounting", {"tables_cost"}),
+        ("report.cost.columns", {"tables_cost", "figures", "summary"}),
         ("figures.catalogue", {"figures", "all_figures"}),
-        ("figures.front", {"all_figures"}),
-        ("figures.training.rewards", {"figures"}),
-        ("figures.elements.forest", {"figures"}),
-        ("figures.elements.style", {"figures", "all_figures"}),
-        ("summary.text", {"summary"}),
-        ("analysis.tables", {*(f"tables_{rule}" for rule in RULES), "figures", "all_figures", "summary"}),
+        ("figures.book", {"all_figures"}),
+        ("figures.training", {"figures"}),
+        ("figures.forest", {"figures"}),
+        ("figures.style", {"figures", "all_figures"}),
+        ("report.summary", {"summary"}),
+        ("analysis.tables", {*(f"tables_{rule}" for rule in RULES), "figures", "summary"}),
     ],
 )
 def test_an_edit_changes_the_digest_of_what_runs_the_module_and_of_nothing_else(module, stages):

@@ -16,8 +16,8 @@ from snakemake.utils import format as format_command
 
 from reward_ablation.cluster.request import arguments, request_of
 from reward_ablation.cluster.site import read_site
+from reward_ablation.report.pages import arms_page, as_yaml, config_page
 from reward_ablation.start.overrides import override
-from reward_ablation.start.report_pages import arms_page, as_yaml, config_page
 from reward_ablation.study.resolve import resolve
 from reward_ablation.study.shown_paths import without_places
 from reward_ablation.system.errors import StudyError

@@ -2,9 +2,9 @@ import pytest
 from matplotlib.colors import to_hex
 
 from reward_ablation.analysis.tables import write_csv
-from reward_ablation.cost.table import read_cost
-from reward_ablation.figures.cost.cost import cost, unit_of
-from reward_ablation.figures.elements.style import arm_looks
+from reward_ablation.figures.cost import cost, unit_of
+from reward_ablation.figures.style import arm_looks
+from reward_ablation.report.cost.columns import read_cost
 from reward_ablation.system.errors import StudyError
 
 

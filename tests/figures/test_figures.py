@@ -14,15 +14,12 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
 from reward_ablation.figures.__main__ import draw as draw_from
+from reward_ablation.figures.book import title_page
 from reward_ablation.figures.catalogue import FIGURES
-from reward_ablation.figures.elements.curves import MOST_POINTS, thinned
-from reward_ablation.figures.elements.style import COLOURS, STYLE, arm_looks, wrapped
-from reward_ablation.figures.evaluation.arms import arms
-from reward_ablation.figures.evaluation.evaluation import evaluation
-from reward_ablation.figures.evaluation.primary import primary
-from reward_ablation.figures.front import title_page
-from reward_ablation.figures.gradients.similarity_parts import similarity_parts
-from reward_ablation.figures.gradients.similarity_steps import similarity_steps
+from reward_ablation.figures.curves import MOST_POINTS, thinned
+from reward_ablation.figures.evaluation import arms, evaluation, primary
+from reward_ablation.figures.gradients import similarity_parts, similarity_steps
+from reward_ablation.figures.style import COLOURS, STYLE, arm_looks, wrapped
 
 
 @cache

@@ -6,7 +6,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from reward_ablation.figures.catalogue import FIGURES
-from reward_ablation.figures.elements.few_arms import (
+from reward_ablation.figures.few_arms import (
     FROM_EACH_END,
     MOST_ARMS,
     count_of_others,

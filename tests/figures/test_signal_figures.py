@@ -8,10 +8,9 @@ import pytest
 
 from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.elements.weights import positions
-from reward_ablation.figures.gradients.alignment import alignment
-from reward_ablation.figures.gradients.similarity_steps import exactness_note
-from reward_ablation.figures.training.signals import signals
+from reward_ablation.figures.gradients import alignment, exactness_note
+from reward_ablation.figures.training import signals
+from reward_ablation.figures.weights import positions
 from reward_ablation.spec.run import ArmSpec
 from specs import arm_spec
 

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.catalogue import FIGURES
-from reward_ablation.figures.elements.weights import simplex_map
+from reward_ablation.figures.weights import simplex_map
 
 from .conftest import GRID, THREE
 from .test_figures import check_texts, draw

@@ -9,8 +9,8 @@ import pytest
 from reward_ablation.analysis.runs import RunRecord
 from reward_ablation.analysis.study_file import StudyRun
 from reward_ablation.cluster.command import SlurmError
-from reward_ablation.cost.accounting import allocations
-from reward_ablation.cost.tables import cost_of_run
+from reward_ablation.report.cost.accounting import allocations
+from reward_ablation.report.cost.tables import cost_of_run
 from specs import arm_spec
 
 from .cluster import Cluster

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from reward_ablation.cost.accounting import allocations
+from reward_ablation.report.cost.accounting import allocations
 from workflow.edits import copy_of_the_code
 
 from .cluster import Cluster, missing_programs, wait_until

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from configs import changed
-from reward_ablation.start.report_pages import ReportPages
+from reward_ablation.report.pages import ReportPages
 from reward_ablation.study.resolve import resolve
 from reward_ablation.study.shown_paths import shown_path, without_places
 from workflow.conftest import ROOT

@@ -140,8 +140,8 @@ SAMPLES = "train|evaluation|sft"
         ("analysis/training/tables.py", function, "tables_training"),
         ("combination/methods/upgrad.py", function, NOTHING),  # not in use
         ("cost/tables.py", function, "tables_cost"),
-        ("figures/evaluation/arms.py", function, "figures"),
-        ("figures/elements/style.py", function, "figures"),
+        ("figures/evaluation.py", function, "figures"),
+        ("figures/style.py", function, "figures"),
     ],
 )
 def test_an_edit_makes_again_only_what_the_code_decides(tmp_path, file, edit, expected):

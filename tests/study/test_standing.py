@@ -9,11 +9,11 @@ import pytest
 from configs import changed
 from reward_ablation.analysis.claims_text import withdrawn
 from reward_ablation.analysis.study_file import as_its_runs_say, read_study
+from reward_ablation.report.pages import ReportPages
 from reward_ablation.start.decide import Decisions
 from reward_ablation.start.declarations import claims_line, looks_line, primary_line, record_question
 from reward_ablation.start.plan import plan_of
 from reward_ablation.start.prune import in_trash, remove, unneeded
-from reward_ablation.start.report_pages import ReportPages
 from reward_ablation.study.declarations import declarations
 from reward_ablation.study.looks import LooksPlan, read_recorded_looks
 from reward_ablation.study.resolve import resolve

@@ -129,7 +129,7 @@ TABLE = [
     Row("a comment or docstring in any module", comments, NONE),
     Row(
         "a change in figures/, in analysis/, and in code that training does not import",
-        several(*map(code, ("figures/elements/style.py", "analysis/tables.py", "evaluation/score.py"))),
+        several(*map(code, ("figures/style.py", "analysis/tables.py", "evaluation/score.py"))),
         NONE,
     ),
     Row("one weight of one arm", config("arms.arms.mixed.weights.format", 0.6), MIXED, "format 0.5 → 0.6", really=True),

@@ -94,7 +94,7 @@ def test_two_studies_with_the_same_seeds_have_the_same_bytes(finished, tmp_path)
 
 MADE_AGAIN = {
     "nothing": (lambda bench: None, {}),
-    "code of the figures": (lambda bench: bench.append("figures/elements/style.py", "edited = 1\n"), FIGURES | PAGES),
+    "code of the figures": (lambda bench: bench.append("figures/style.py", "edited = 1\n"), FIGURES | PAGES),
     "code of the tables": (lambda bench: bench.append("analysis/tables.py", "edited = 1\n"), TABLES | FIGURES | PAGES),
     "code of the evaluation": (
         lambda bench: bench.append("evaluation/score.py", "edited = 1\n"),

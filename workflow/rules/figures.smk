@@ -4,7 +4,8 @@ FIGURES = figures_of(study.asked_tables)
 rule figures:
     """Every figure from its tables: for a paper, with its caption as text, and as a page of all.pdf.
 
-    All figures are drawn by one command, which imports Matplotlib and pandas once.
+    All figures are drawn by one command, which imports Matplotlib and pandas once. If one fails, Snakemake removes these
+    outputs, and the figures that were drawn are in the folder `drawn` beside them.
     """
     input:
         study="<results>/study.json",

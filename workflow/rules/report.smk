@@ -49,9 +49,9 @@ rule summary:
     benchmark:
         "<benchmarks>/summary.tsv"
     params:
-        code=study.code_of("summary"),
+        code=study.code_of("report"),
     message:
         "write the summary"
     shell:
-        "exec python -m reward_ablation.summary --study {input.study:q}"
+        "exec python -m reward_ablation.report --study {input.study:q}"
         " --figure {input.figure:q} > {log:q} 2>&1"

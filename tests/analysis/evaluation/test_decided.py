@@ -6,9 +6,9 @@ import pytest
 from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.evaluation.tables import with_decisions
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.evaluation.differences import seeds_and_decision
+from reward_ablation.figures.evaluation import seeds_and_decision
+from reward_ablation.report.summary import sequential
 from reward_ablation.study.primary import Contrast
-from reward_ablation.summary.question import sequential
 
 ROW = {"estimate": 0.5, "low": 0.4, "high": 0.6, "p": 0.01, "p_holm": 0.02, "p_equivalent": 0.3, "seeds": 3}
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from markupsafe import Markup
 
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study, name_of
 from reward_ablation.analysis.statistics.intervals import level_of
@@ -87,7 +88,7 @@ def write_claims_page(claims: pd.DataFrame, study: StudyFile, path: Path) -> Non
         temporary.write_text(page(f"Claims of {study.name}", verdicts(claims, study), *parts), encoding="utf-8")
 
 
-def card(row: Any, study: StudyFile) -> list[str]:
+def card(row: Any, study: StudyFile) -> list[Markup]:
     """A heading and a table for one row of the table claims."""
     lines = [
         ("source", printable(known(row.source)) or "not given"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from argparse import Namespace
 from collections.abc import Iterable
 from pathlib import Path
@@ -38,7 +37,7 @@ def write(study: StudyFile, options: Namespace) -> None:
         check_not_mixed(table)
     write_tables([("provenance", table)], SCHEMAS, options.output)
     heading = f"Provenance of the runs of {study.name}"
-    write_table_page(table, heading, html.escape(sentence(table)), options.output / "provenance.html")
+    write_table_page(table, heading, sentence(table), options.output / "provenance.html")
     write_digests(records, root, options.output / "runs.sha256")
 
 

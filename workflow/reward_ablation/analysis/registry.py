@@ -41,7 +41,7 @@ RULES = {
     "reward_hacking": TableRule("analysis.reward_hacking", ("reward_hacking",)),
     "combination": TableRule("analysis.combination.tables", ("method_weights", "advantage_size", "methods_offline")),
     "claims": TableRule("analysis.claims", ("claims",)),
-    "cost": TableRule("cost", ("runs", "cost")),
+    "cost": TableRule("report.cost", ("runs", "cost")),
 }
 
 #: Rules that run only in a study which asks for their tables.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import html
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import ExitStack
@@ -16,11 +15,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
+from markupsafe import Markup
 
 from reward_ablation.analysis.study_file import StudyFile, read_study
 from reward_ablation.system.errors import storage_errors
 from reward_ablation.system.files import atomic_path
-from reward_ablation.system.html_page import PAGE
+from reward_ablation.system.html_page import page
 
 #: Types of the columns of tables.
 TEXT, COUNT, NUMBER, FLAG = pa.string(), pa.int64(), pa.float64(), pa.bool_()
@@ -147,12 +147,11 @@ def signal_rows(signals: pd.DataFrame) -> pd.DataFrame:
 def write_table_page(table: pd.DataFrame, heading: str, sentence: str, path: Path, **layout: Any) -> None:
     """Write a table as a page of the report.
 
-    `heading` is plain text, and `sentence` is HTML without its full stop. `layout` has further arguments of
-    `DataFrame.to_html`.
+    `sentence` has no full stop. `layout` has further arguments of `DataFrame.to_html`.
     """
     shown = table.to_html(index=False, border=0, justify="left", **layout)
     with atomic_path(path) as temporary:
-        temporary.write_text(PAGE.format(heading=html.escape(heading), sentence=sentence, table=shown))
+        temporary.write_text(page(heading, sentence, Markup(shown)), encoding="utf-8")
 
 
 def command_line(package: str, description: str | None) -> argparse.ArgumentParser:

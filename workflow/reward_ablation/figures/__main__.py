@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
+import shutil
 import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -21,14 +22,14 @@ from matplotlib.figure import Figure
 from reward_ablation.analysis.reading import read_table
 from reward_ablation.analysis.study_file import StudyFile, read_study
 from reward_ablation.figures.catalogue import FIGURES, module_of, tables_of
-from reward_ablation.figures.elements.style import STYLE, save_pdf, save_png, take_caption, title
+from reward_ablation.figures.style import STYLE, save_pdf, save_png, take_caption, title
 from reward_ablation.system.errors import StudyError, first_line, one_line_errors, storage_errors
 from reward_ablation.system.files import atomic_path
 from reward_ablation.system.masking import without_known_secrets
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Draw figures. If some cannot be drawn, all others are drawn, and one error names those that are missing."""
+    """Draw figures. If some cannot be drawn, one error names them, and the folder `drawn` keeps all others."""
     parser = argparse.ArgumentParser(prog="python -m reward_ablation.figures", description=main.__doc__)
     parser.add_argument("figures", metavar="NAME", nargs="+", choices=FIGURES, help="figures of the catalogue")
     parser.add_argument("--study", type=Path, required=True, help="study.json: the resolved study")
@@ -42,9 +43,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     else:
         with ProcessPoolExecutor(options.processes, initializer=end_with_parent) as pool:
             errors = list(pool.map(one, options.figures))
-    if any(errors):
-        failed = [f"{name}: {error}" for name, error in zip(options.figures, errors, strict=True) if error]
-        raise StudyError(f"{len(failed)} of {len(errors)} figures cannot be drawn: {'; '.join(failed)}")
+    kept = options.output / "drawn"
+    shutil.rmtree(kept, ignore_errors=True)
+    failed = {name: error for name, error in zip(options.figures, errors, strict=True) if error}
+    if failed:
+        # Snakemake removes every output of a failed rule, and one rule draws all figures.
+        for file in [file for name in options.figures if name not in failed for file in files_of(name)]:
+            (kept / file).parent.mkdir(parents=True, exist_ok=True)
+            (options.output / file).replace(kept / file)
+        reasons = "; ".join(f"{name}: {error}" for name, error in failed.items())
+        others = f" (the others are in {kept})" * (len(failed) < len(errors))
+        raise StudyError(f"{len(failed)} of {len(errors)} figures cannot be drawn{others}: {reasons}")
+
+
+def files_of(name: str) -> list[str]:
+    """Files of a figure: for a paper, with its caption as text, as an image with caption, and as a page."""
+    return [f"{name}.pdf", f"{name}.txt", f"{name}.png", f"pages/{name}.pdf"]
 
 
 def end_with_parent() -> None:
@@ -66,7 +80,7 @@ def error_of(name: str, study: StudyFile, tables: Path, output: Path) -> str:
             read = [reader_of(name, file.stem)(file) for file in (tables / file for file in tables_of(name))]
             save(draw(name, read, study), name, study, output)
     except Exception as error:
-        for file in (f"{name}.pdf", f"{name}.png", f"{name}.txt", f"pages/{name}.pdf"):
+        for file in files_of(name):
             (output / file).unlink(missing_ok=True)
         if isinstance(error, StudyError):
             return str(error)
@@ -87,9 +101,9 @@ def save(figure: Figure, name: str, study: StudyFile, output: Path) -> None:
 
 
 def reader_of(figure: str, table: str) -> Callable[[Path], pd.DataFrame]:
-    """Function that reads a table for a figure: by default the whole table.
+    """Function that reads a table for a figure: the one in `READERS` of the figure's module, else the whole table.
 
-    A module that draws few rows or columns of a large table has a reader for this table in its dictionary `READERS`.
+    Figures of a large study draw few rows or columns of some tables.
     """
     readers: dict[str, Callable[[Path], pd.DataFrame]] = getattr(_module(figure), "READERS", {})
     return readers.get(table, read_table)

@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
-from pypdf import PdfReader, PdfWriter
-from pypdf.annotations import Link
+import pandas as pd
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+from pypdf import PdfWriter
 from pypdf.errors import PyPdfError
 
+from reward_ablation.analysis.provenance import sentence
 from reward_ablation.analysis.reading import read_table
-from reward_ablation.analysis.study_file import read_study
-from reward_ablation.figures.catalogue import FIGURES, PAGES
-from reward_ablation.figures.elements.style import save_pdf
-from reward_ablation.figures.front import Line, contents, title_page
+from reward_ablation.analysis.study_file import StudyFile, read_study
+from reward_ablation.figures.catalogue import FIGURES
+from reward_ablation.figures.estimates import row_height
+from reward_ablation.figures.few_arms import MOST_ARMS
+from reward_ablation.figures.style import STYLE, WIDTH, arm_looks, save_pdf, title
+from reward_ablation.figures.weights import COLUMN_WIDTH, weight_matrix
 from reward_ablation.system.errors import StudyError, one_line_errors, storage_errors
 from reward_ablation.system.files import atomic_path
 
+#: Title page: most characters in a line beside its key, and the height of a line in inches.
+CHARACTERS, LINE_HEIGHT = 84, 0.17
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Bind all figures into one PDF, after a title page. With an appendix, a page of contents follows it."""
+    """Bind all figures into one PDF with a bookmark for each, after a title page."""
     parser = argparse.ArgumentParser(prog="python -m reward_ablation.figures.book", description=main.__doc__)
     parser.add_argument("--study", type=Path, required=True, help="study.json: the resolved study")
     parser.add_argument("--provenance", type=Path, required=True, help="file of the table provenance")
@@ -32,57 +42,74 @@ def main(arguments: Sequence[str] | None = None) -> None:
         study = read_study(options.study)
         first = Path(folder) / "study.pdf"
         save_pdf(title_page(study, read_table(options.provenance)), first, study.name)
-        figures = [(FIGURES[page.stem].title, page) for page in options.pages]
-        has_appendix = any(page.stem not in PAGES for page in options.pages)
-        bind([("Study", first), *figures], contents_of(options.pages) if has_appendix else [], options.output)
+        bind([("Study", first), *((FIGURES[page.stem].title, page) for page in options.pages)], options.output)
 
 
-def contents_of(pages: Sequence[Path]) -> list[Line]:
-    """Lines of the contents: each category, and below it the category's figures with their page numbers.
-
-    The title page is page 1 and the contents are page 2, so the figures begin on page 3.
-    """
-    lines, page, category = [], 3, ""
-    for file in pages:
-        entry = FIGURES[file.stem]
-        if entry.category != category:
-            category = entry.category
-            lines.append(Line(category))
-        lines.append(Line(entry.title, page))
-        page += pages_of(file)
-    return lines
-
-
-def bind(pages: Sequence[tuple[str, Path]], lines: Sequence[Line], path: Path) -> None:
-    """Join the title page, a page of contents if it has lines, and all figures into one PDF with a bookmark for each.
-
-    `pages` has the bookmark and PDF file of the title page and of each figure, in order. The page numbers of `lines`
-    count from 1.
-    """
-    (first, *others), writer = pages, PdfWriter()
-    writer.append(first[1], outline_item=first[0])
-    boxes: list[tuple[float, float, float, float]] = []
-    if lines:
-        figure, boxes = contents(lines)
-        with TemporaryDirectory() as folder:
-            page = Path(folder) / "contents.pdf"
-            save_pdf(figure, page, "Figures")
-            writer.append(page, outline_item="Figures")
-    for name, file in others:
-        writer.append(file, outline_item=name)
-    for line, box in zip(lines, boxes, strict=True):
-        if line.page is not None:
-            writer.add_annotation(1, Link(rect=box, target_page_index=line.page - 1, border=[0, 0, 0]))
+def bind(pages: Sequence[tuple[str, Path]], path: Path) -> None:
+    """Join PDF files, in order, each with its bookmark."""
+    writer = PdfWriter()
+    for name, file in pages:
+        try:
+            writer.append(file, outline_item=name)
+        except (PyPdfError, OSError) as error:
+            words = f"{file}: truncated or changed ({error}); delete it and run the workflow again"
+            raise StudyError(words) from error
     with atomic_path(path) as temporary, open(temporary, "wb") as target:
         writer.write(target)
 
 
-def pages_of(path: Path) -> int:
-    """Number of pages of a PDF file."""
-    try:
-        return len(PdfReader(path).pages)
-    except (PyPdfError, OSError) as error:
-        raise StudyError(f"{path}: truncated or changed ({error}); delete it and run the workflow again") from error
+def facts(study: StudyFile, provenance: pd.DataFrame) -> dict[str, str]:
+    """Facts about the study for the title page, by their keys."""
+    seeds = ", ".join(map(str, study.seeds))
+    preview = {"preview": f"of {study.preview.runs} of {study.preview.planned} runs"} if study.preview else {}
+    return {
+        **preview,
+        "model": study.model,
+        "training data": study.training_data,
+        "evaluation": ", ".join(study.datasets),
+        "components": ", ".join(study.components),
+        "arms": f"{len(study.arms)}, design {study.design}; baseline {study.baseline}"
+        + (f"; control {study.control}" if study.control else "")
+        + (f"; the first {MOST_ARMS} are below" if len(study.arms) > MOST_ARMS else ""),
+        "seeds": f"{study.counted_seeds.partition(' seed')[0]}: {seeds}",
+        "runs": f"{len({run.folder for run in study.runs})}",
+        "intervals": f"{100 * study.confidence:g} % from {study.bootstrap:,} bootstrap resamples",
+        "trained by": sentence(provenance),
+    }
+
+
+@rc_context(STYLE)
+def title_page(study: StudyFile, provenance: pd.DataFrame) -> Figure:
+    """Name the study, say what trained its runs, and list its arms with their weights and their look in figures."""
+    fact_lines = [
+        (key if n == 0 else "", line)
+        for key, value in facts(study, provenance).items()
+        for n, line in enumerate(textwrap.wrap(value, CHARACTERS) or [""])
+    ]
+    facts_height = LINE_HEIGHT * (len(fact_lines) + 1)
+    has_looks = len(study.arms) <= MOST_ARMS  # of many arms, each figure names those that it shows
+    study = study.model_copy(update={"arms": study.arms[:MOST_ARMS]})
+    arms_height = row_height(study.arm_names) * len(study.arms) + 1.2
+    matrix_width = COLUMN_WIDTH * 1.3 * len(study.components)
+    width = max(WIDTH, 3.6 + matrix_width)
+    figure = Figure(figsize=(width, 0.5 + facts_height + arms_height))
+    title(figure, f"Reward ablation: {study.name}", fontsize=13)
+    rows = figure.add_gridspec(2, 1, height_ratios=[facts_height, arms_height])
+    text, grid = figure.add_subfigure(rows[0]), figure.add_subfigure(rows[1])
+    for number, (key, line) in enumerate(fact_lines, start=1):
+        baseline = 1 - number * LINE_HEIGHT / facts_height
+        text.text(0.15 / width, baseline, key, weight="bold")
+        text.text(1.25 / width, baseline, line)
+    widths = [0.45, matrix_width, max(0.1, width - 2.6 - matrix_width)]
+    samples, weights, rest = grid.subplots(1, 3, width_ratios=widths)
+    rest.set_axis_off()
+    weight_matrix(weights, study, study.arm_names)
+    for row, look in enumerate(arm_looks(study).values() if has_looks else ()):
+        style: dict[str, Any] = {"color": look.colour, "linestyle": look.dashes, "marker": look.marker}
+        samples.plot([0, 0.5, 1], [row] * 3, markevery=[1], **style)
+    samples.set_ylim(weights.get_ylim())
+    samples.set_axis_off()
+    return figure
 
 
 if __name__ == "__main__":

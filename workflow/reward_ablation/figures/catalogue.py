@@ -1,8 +1,8 @@
 """The catalogue of figures: name, category, tables and title of each.
 
-A figure NAME is drawn by the function NAME in the module NAME, in the folder of the figure's category. The function
-takes the tables in the order given here, then the study. The caption is `workflow/report/NAME.rst`. The Snakefile
-imports this module, so it must import quickly.
+A figure NAME is drawn by the function NAME in the module of its category. The function takes the tables in the order
+given here, then the study. The caption is `workflow/report/NAME.rst`. The Snakefile imports this module, so it must
+import quickly.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Entry(NamedTuple):
     """A figure of the catalogue."""
 
     category: str
-    """Category in the report. In lower case, it is the folder of the figure's module."""
+    """Category in the report. In lower case, it is the figure's module."""
 
     tables: tuple[str, ...]
     """Names of the tables that the figure is drawn from."""
@@ -80,8 +80,8 @@ def pages_of(asked: Collection[str], appendix: bool = False) -> list[str]:
 
 
 def module_of(figure: str) -> str:
-    """Module below the library that draws a figure, such as `figures.training.rewards`."""
-    return f"figures.{FIGURES[figure].category.lower()}.{figure}"
+    """Module below the library that draws a figure, such as `figures.training`."""
+    return f"figures.{FIGURES[figure].category.lower()}"
 
 
 def tables_of(figure: str) -> list[str]:

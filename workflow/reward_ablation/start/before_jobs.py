@@ -13,10 +13,10 @@ from pathlib import Path
 
 from reward_ablation.config.sections.data import further_columns
 from reward_ablation.config.trl_settings import check_version
+from reward_ablation.report.pages import installed
 from reward_ablation.rewards.trial import is_wanted
 from reward_ablation.spec.canonical import canonical
 from reward_ablation.start.history import read_record
-from reward_ablation.start.report_pages import installed
 from reward_ablation.study.code_digest import code_digest
 from reward_ablation.study.core_digest import training_digest
 from reward_ablation.study.provenance import (

@@ -27,8 +27,8 @@ from reward_ablation.design.variances import (
     components_from_stated,
     override_components,
 )
-from reward_ablation.figures.design.power import power as power_figure
-from reward_ablation.figures.elements.style import save_pdf, save_png
+from reward_ablation.figures.power import power as power_figure
+from reward_ablation.figures.style import save_pdf, save_png
 from reward_ablation.study.description import described_runs
 from reward_ablation.study.primary import Question
 from reward_ablation.study.study import Study

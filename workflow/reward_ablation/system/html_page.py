@@ -1,53 +1,69 @@
-"""HTML pages for the report, besides Snakemake's own."""
+"""HTML pages for the report, besides Snakemake's own. All text is escaped by the templates."""
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterable, Sequence
+
+from jinja2 import Environment
+from markupsafe import Markup
 
 #: What a browser does for a page: it shows text, pictures within the page and styles. It runs no script, and asks no
 #: server for anything, whatever a text of a model, of a data set or of a stranger contains.
-POLICY = (
+POLICY = Markup(
     """<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; """
     """img-src data:; base-uri 'none'; form-action 'none'">"""
 )
 
-#: Template of a page with a heading, a sentence and a table, each already escaped.
-PAGE = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>{heading}</title>
+#: Makes templates that escape what is filled in, except `Markup`.
+TEMPLATES = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
+
+PAGE = TEMPLATES.from_string("""\
+<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8">{{ policy }}
+<title>{{ heading }}</title>
 <style>
-body {{ font: 14px sans-serif; margin: 1.5em; color: #222; background: white }}
-table {{ border-collapse: collapse; display: block; overflow-x: auto }}
-th, td {{ padding: 0.25em 1em 0.25em 0; text-align: left; border-bottom: 1px solid #ddd; vertical-align: top }}
-pre {{ white-space: pre-wrap; overflow-wrap: anywhere; background: #f6f6f6; padding: 0.7em }}
+body { font: 14px sans-serif; margin: 1.5em; color: #222; background: white }
+table { border-collapse: collapse; display: block; overflow-x: auto }
+th, td { padding: 0.25em 1em 0.25em 0; text-align: left; border-bottom: 1px solid #ddd; vertical-align: top }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; background: #f6f6f6; padding: 0.7em }
 </style></head>
-<body><h1>{heading}</h1>
-<p>{sentence}.</p>
-{table}
+<body><h1>{{ heading }}</h1>
+<p>{{ sentence }}.</p>
+{% for part in parts %}
+{{ part }}
+{% endfor %}
 </body></html>
-""".replace("<title>", f"{POLICY}\n<title>")
+""")
+
+TABLE = TEMPLATES.from_string("""\
+<table>
+<thead><tr>{% for name in columns %}<th>{{ name }}</th>{% endfor %}</tr></thead>
+<tbody>
+{% for row in rows %}
+<tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>
+{% endfor %}
+</tbody>
+</table>""")
 
 
-def page(heading: str, sentence: str, *parts: str) -> str:
-    """An HTML page, from a heading and the sentence below it, both not yet escaped.
+def page(heading: str, sentence: str, *parts: Markup) -> str:
+    """An HTML page with a heading and a sentence below it, which has no full stop.
 
-    The sentence has no full stop. `parts` are HTML of `section`, `text` and `table`.
+    `parts` are of `section`, `text` and `table`.
     """
-    return PAGE.format(heading=html.escape(heading), sentence=html.escape(sentence), table="\n".join(parts))
+    return PAGE.render(policy=POLICY, heading=heading, sentence=sentence, parts=parts)
 
 
-def section(heading: str) -> str:
+def section(heading: str) -> Markup:
     """A heading within a page."""
-    return f"<h2>{html.escape(heading)}</h2>"
+    return Markup("<h2>{}</h2>").format(heading)
 
 
-def text(words: str) -> str:
+def text(words: str) -> Markup:
     """Preformatted text, such as a file or commands."""
-    return f"<pre>{html.escape(words)}</pre>"
+    return Markup("<pre>{}</pre>").format(words)
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Markup:
     """An HTML table. Cells are converted by `str`."""
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in columns)
-    body = "\n".join("<tr>" + "".join(f"<td>{html.escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
+    return Markup(TABLE.render(columns=columns, rows=rows))

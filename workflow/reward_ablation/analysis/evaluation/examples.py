@@ -5,7 +5,6 @@ A model's output is hostile: characters that act instead of showing are escaped.
 
 from __future__ import annotations
 
-import html
 import unicodedata
 from collections.abc import Collection
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+from markupsafe import Markup
 
 from reward_ablation.analysis.evaluation.metrics import name_of
 from reward_ablation.analysis.evaluation.stored_answers import read_answers
@@ -21,7 +21,7 @@ from reward_ablation.analysis.reading import read_parquet
 from reward_ablation.analysis.statistics.contrasts import BASE
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.system.files import atomic_path
-from reward_ablation.system.html_page import page, section
+from reward_ablation.system.html_page import page, section, table, text
 
 #: Problems at the start of a data set that are shown, whatever the answers to them.
 FIRST = 2
@@ -120,43 +120,38 @@ def _answers(
 
 
 #: A model's text must not change the direction of the text around it.
-STYLE = "<style>pre { margin: 0; max-width: 60em; unicode-bidi: isolate; direction: ltr }</style>"
+STYLE = Markup("<style>pre { margin: 0; max-width: 60em; unicode-bidi: isolate; direction: ltr }</style>")
 
 
-def write_examples_page(table: pd.DataFrame, study: StudyFile, path: Path) -> None:
+def write_examples_page(rows: pd.DataFrame, study: StudyFile, path: Path) -> None:
     """Write the table as HTML, for the report: a section a problem."""
     sections = [
-        _section(str(problem_id), rows)
-        for (_, problem_id), rows in table.groupby(["dataset", "problem_id"], sort=False)
+        _section(str(problem_id), of_problem)
+        for (_, problem_id), of_problem in rows.groupby(["dataset", "problem_id"], sort=False)
     ]
-    text = page(
+    words = page(
         f"Examples of {study.name}",
-        f"Answers of the base model and of each arm's first seed. Shown are {RULE}.{kinds_missing(table)} Invisible "
+        f"Answers of the base model and of each arm's first seed. Shown are {RULE}.{kinds_missing(rows)} Invisible "
         "characters are written as escapes, such as \\u202e",
         STYLE,
         *sections,
     )
     with atomic_path(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_text(words, encoding="utf-8")
 
 
-def _section(problem_id: str, rows: pd.DataFrame) -> str:
+def _section(problem_id: str, rows: pd.DataFrame) -> Markup:
     first = rows.iloc[0]
     head = f"{first['dataset']}: {problem_id} ({first['chosen']}, {first['mode']})"
-    lines = [section(visible(head)), f"<pre>{_html(cut(first['question'], PAGE_CHARACTERS))}</pre>"]
+    parts = [section(visible(head)), text(visible(cut(first["question"], PAGE_CHARACTERS)))]
     if pd.notna(first["gold"]):
-        lines.append(f"<p>Right answer: <bdi>{_html(first['gold'])}</bdi></p>")
-    lines.append("<table><tr><th>arm</th><th>answer</th><th>graded</th><th>completion</th></tr>")
+        parts.append(Markup("<p>Right answer: <bdi>{}</bdi></p>").format(visible(first["gold"])))
+    cells = []
     for _, row in rows.iterrows():
         answer = "none found" if pd.isna(row["answer"]) else cut(row["answer"], 100)
-        cells = [f"<td>{_html(row['arm'])}</td>", f"<td><pre>{_html(answer)}</pre></td>", f"<td>{verdict(row)}</td>"]
-        cells.append(f"<td><pre>{_html(cut(row['completion'], PAGE_CHARACTERS))}</pre></td>")
-        lines.append(f"<tr>{''.join(cells)}</tr>")
-    return "\n".join([*lines, "</table>"])
-
-
-def _html(text: str) -> str:
-    return html.escape(visible(text))
+        completion = cut(row["completion"], PAGE_CHARACTERS)
+        cells.append([row["arm"], text(visible(answer)), verdict(row), text(visible(completion))])
+    return Markup("\n").join([*parts, table(["arm", "answer", "graded", "completion"], cells)])
 
 
 def kinds_missing(table: pd.DataFrame) -> str:

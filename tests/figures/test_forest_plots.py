@@ -1,0 +1,128 @@
+"""Differences to the baseline and effects of components, from tables of known numbers."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.colors import to_rgba
+from matplotlib.text import Text
+
+from reward_ablation.figures.evaluation import differences, effects
+from reward_ablation.figures.forest import limits
+from reward_ablation.figures.style import arm_looks
+
+NUMBERS = {"estimate": 0.2, "low": 0.1, "high": 0.4, "seeds": 2, "questions": 40, "p": 0.01, "p_holm": 0.03}
+METRICS = ("accuracy_strict", "format", "tokens")
+KINDS = [(mode, metric) for mode in ("greedy", "sampled") for metric in METRICS]
+
+#: The table by which arms are chosen where a study has many.
+NONE = pd.DataFrame()
+
+
+def difference_table(study, **changed) -> pd.DataFrame:
+    rows = [
+        {"arm": arm, "baseline": study.baseline, "dataset": "gsm8k_test", "mode": mode, "metric": metric}
+        | NUMBERS
+        | {"flagged_arms": None, "provenance": "same"}
+        for arm in study.arm_names[1:]
+        for mode, metric in KINDS
+    ]
+    return pd.DataFrame(rows).assign(**changed)
+
+
+def effect_table(method: str, components: list[str]) -> pd.DataFrame:
+    rows = [
+        {"dataset": "gsm8k_test", "mode": mode, "metric": metric, "method": method, "component": component}
+        | NUMBERS
+        | {"flagged_arms": None}
+        for component in components
+        for mode, metric in KINDS
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_a_difference_is_drawn_with_its_interval(made_up):
+    study = made_up("four arms").study
+    panel = differences(difference_table(study), NONE, study).axes[0]
+    heading = f"against {study.baseline}, the baseline"
+    labels = [label.get_text().replace("\n", " ") for label in panel.get_yticklabels()]
+    assert labels == [heading, *study.arm_names[1:]]
+    points, _, (bars,) = panel.containers[0]
+    assert (points.get_xdata()[0], points.get_ydata()[0]) == (0.2, 1)
+    np.testing.assert_allclose(bars.get_segments()[0][:, 0], [0.1, 0.4])
+    assert any(list(line.get_xdata()) == [0, 0] for line in panel.get_lines())
+
+
+def test_arms_keep_their_looks_and_are_filled_where_significant(made_up):
+    study = made_up("four arms").study
+    table = difference_table(study)
+    table.loc[table["arm"] == study.arm_names[2], "p_holm"] = 0.05  # not below 1 - confidence
+    table.loc[table["arm"] == study.arm_names[3], "p_holm"] = np.nan
+    panel = differences(table, NONE, study).axes[0]
+    points = [container[0] for container in panel.containers if not hasattr(container, "patches")]
+    for arm, point, filled in zip(study.arm_names[1:], points, [True, False, False], strict=True):
+        look = arm_looks(study)[arm]
+        assert (point.get_color(), point.get_marker()) == (look.colour, look.marker)
+        assert to_rgba(point.get_markerfacecolor()) == to_rgba(look.colour if filled else "white")
+
+
+def test_arms_stand_under_what_they_are_compared_with(made_up):
+    study = made_up("four arms").study
+    first, second, *_ = study.arm_names[1:]
+    study = study.model_copy(update={"control": second})
+    others = difference_table(study).query("arm == @first").assign(baseline=second)
+    panel = differences(pd.concat([difference_table(study), others]), NONE, study).axes[0]
+    labels = [label.get_text().replace("\n", " ") for label in panel.get_yticklabels()]
+    assert labels[len(study.arm_names) :] == [f"against {second}, the control", first]
+
+
+def test_the_primary_panel_and_flagged_arms_are_marked(made_up):
+    study = made_up("four arms").study
+    table = difference_table(study)
+    flagged = (table["arm"] == study.arm_names[1]) & (table["mode"] == "greedy")
+    figure = differences(table.assign(flagged_arms=np.where(flagged, study.arm_names[1], None)), NONE, study)
+    panels = dict(zip(KINDS, figure.axes, strict=True))
+    primary = [kind for kind, panel in panels.items() if panel.get_xlabel().endswith("(primary)")]
+    assert primary == [("greedy", "accuracy_strict")]
+    assert [text.get_text() for text in panels["greedy", "tokens"].texts] == ["†"]
+    assert not panels["sampled", "tokens"].texts
+    assert any("†: the seeds of an arm differ more" in text.get_text() for text in figure.findobj(Text))
+
+
+def test_limits_have_zero_and_pass_over_what_is_not_known():
+    table = pd.DataFrame({"estimate": [0.2, np.nan], "low": [np.nan, np.nan], "high": [0.5, np.nan]})
+    assert limits(table) == pytest.approx((-0.03, 0.53))
+    assert limits(table * 0) == pytest.approx((-0.1, 0.1))
+
+
+def test_what_has_no_estimate_says_so(made_up):
+    study = made_up("four arms").study
+    table = difference_table(study)
+    table.loc[table["arm"] == study.arm_names[1], ["estimate", "low", "high"]] = np.nan
+    assert [text.get_text() for text in differences(table, NONE, study).axes[0].texts] == ["no estimate"]
+
+
+def test_one_arm_has_no_difference(made_up):
+    given = made_up("one of everything")
+    words = [
+        text.get_text() for text in differences(given.tables["paired_differences"], NONE, given.study).findobj(Text)
+    ]
+    assert "nothing to compare: the study has one arm" in words
+
+
+def test_effects_stand_under_their_definition(made_up):
+    study = made_up("four arms").study
+    table = effect_table("main_effect", study.components)
+    labels = ["mean difference beside the others", "correctness", "format", "length"]
+    panel = effects(table, study).axes[0]
+    written = [label.get_text().replace("\n", " ") for label in panel.get_yticklabels()]
+    assert written == labels
+    assert [label.get_fontweight() for label in panel.get_yticklabels()] == ["bold", *["normal"] * 3]
+    places = [container[0].get_ydata()[0] for container in panel.containers if not hasattr(container, "patches")]
+    assert places == [1, 2, 3]
+
+
+def test_no_effect_is_said_in_words(made_up):
+    study = made_up("four arms").study
+    table = effect_table("main_effect", study.components).iloc[:0]
+    words = [text.get_text() for text in effects(table, study).findobj(Text)]
+    assert any(text.startswith("no effects: the arms do not allow those of the study's design") for text in words)

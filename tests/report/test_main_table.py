@@ -1,0 +1,143 @@
+"""The main table of a paper and the first page of the report: numbers are those of the tables, and text is inert."""
+
+import html
+import re
+
+import pandas as pd
+import pytest
+
+from reward_ablation.report.main_table import as_latex, as_markdown, latex, main_table
+from reward_ablation.report.overview import overview
+
+HOSTILE = "x_1 & 100% #{$y^2$} \\input{a} <b onload='f()'>\"~\n\x0c.. include:: /etc/passwd\u2028é"
+
+
+@pytest.fixture
+def made(study, tables):
+    """The study with flagged arms, and its tables."""
+    primary = {"dataset": "gsm8k_test", "mode": "greedy", "metric": "accuracy_strict"}
+    study = study.model_copy(update={"primary": study.primary.model_copy(update=primary)})
+    rows = tables["evaluation_by_arm"]
+    flagged = (rows["arm"] == "format_only") & (rows["metric"] == "format")
+    tables["evaluation_by_arm"] = rows.assign(flagged_arms=flagged.map({True: "format_only", False: None}))
+    rows = tables["paired_differences"]
+    declared = (rows["mode"] == "greedy") & (rows["metric"] == "accuracy_strict") & (rows["arm"] != "length_only")
+    family = declared.map({True: "primary", False: "exploratory"})
+    tables["paired_differences"] = rows.assign(family=family, flagged_arms=None, decision=None)
+    return study, tables
+
+
+def plain_number(words: str) -> list[float]:
+    return [float(text.replace("−", "-").replace("$-$", "-")) for text in re.findall(r"(?:−|\$-\$)?\d+\.\d+", words)]
+
+
+def latex_cells(words: str) -> list[list[str]]:
+    """Rows of the table of a LaTeX file, its cells split at `&` that is no character."""
+    body = words.partition(r"\toprule")[2].partition(r"\bottomrule")[0].replace(r"\midrule", "")
+    rows = [row.strip() for row in body.split(r"\\") if row.strip()]
+    return [[cell.strip() for cell in re.split(r"(?<!\\)&", row)] for row in rows]
+
+
+def test_numbers_are_those_of_the_tables(made):
+    study, tables = made
+    main = main_table(study, tables["evaluation_by_arm"], tables["paired_differences"])
+    head, *rows = latex_cells(as_latex(main))
+    assert [row[0].replace("\\_", "_") for row in rows] == ["base", *study.arm_names]
+    assert {len(row) for row in (head, *rows)} == {len(main.columns)}
+    of_arm = tables["evaluation_by_arm"].query("mode == 'greedy'").set_index(["arm", "metric"])
+    of_pair = tables["paired_differences"].query("mode == 'greedy' and metric == 'accuracy_strict'").set_index("arm")
+    for row, in_latex in zip(main.rows, rows, strict=True):
+        cells = dict(zip(main.columns, row, strict=True))
+        for name, metric in {"strict accuracy": "accuracy_strict", "format adherence": "format"}.items():
+            expected = of_arm.loc[(row[0], metric), ["estimate", "low", "high"]].tolist()
+            assert plain_number(cells[name]) == pytest.approx(expected, abs=0.00051)
+        expected = of_pair.loc[row[0], ["estimate", "low", "high"]].tolist() if row[0] in of_pair.index else []
+        assert plain_number(row[-2]) == pytest.approx(expected, abs=0.00051)
+        assert [plain_number(cell) for cell in row] == [plain_number(cell) for cell in in_latex]
+    assert as_markdown(main).count("\n| ") == len(study.arms) + 2
+
+
+def test_flagged_and_exploratory_numbers_are_marked(made):
+    study, tables = made
+    main = main_table(study, tables["evaluation_by_arm"], tables["paired_differences"])
+    marked = {row[0]: [name for name, cell in zip(main.columns, row, strict=True) if "†" in cell] for row in main.rows}
+    assert {arm: names for arm, names in marked.items() if names} == {"format_only": ["format adherence"]}
+    assert [row[0] for row in main.rows if row[-1].endswith("‡")] == ["length_only"]
+    assert "95 % intervals over seeds and questions" in main.caption
+    assert "†: " in main.caption
+    assert "‡: " in main.caption
+
+
+def test_latex_takes_any_text_as_text(made):
+    study, tables = made
+    study = study.model_copy(update={"model": HOSTILE})
+    words = as_latex(main_table(study, tables["evaluation_by_arm"], tables["paired_differences"]))
+    assert words.isascii()
+    assert r"x\_1 \& 100\% \#\{\$y\textasciicircum{}2\$\} \textbackslash{}input\{a\} \textless{}b" in words
+    # commands are ours, braces pair up, and no character of the text is special
+    allowed = {
+        "begin",
+        "end",
+        "centering",
+        "small",
+        "caption",
+        "label",
+        "toprule",
+        "midrule",
+        "bottomrule",
+        "dag",
+        "ddag",
+    }
+    allowed |= {name.strip("\\{}") for name in map(latex, '\\~^<>|"')} | {"textsuperscript", "usepackage"}
+    assert set(re.findall(r"\\([a-zA-Z]+)", words)) <= allowed
+    bare = re.sub(r"\\[&%$#_{}\\]", "", words)
+    assert bare.count("{") == bare.count("}")
+    assert all(line.startswith("% Needs") for line in bare.splitlines() if "%" in line)
+    assert set(re.findall(r"\$[^$]*\$", bare)) <= {"$-$", r"$\pm$"}
+    assert not set("#^_~") & set(bare.replace("tab:main", ""))
+
+
+def test_the_first_page_has_the_result_and_escapes_what_it_shows(made, cost):
+    study, tables = made
+    study = study.model_copy(update={"model": HOSTILE})
+    page = overview(study, tables, cost, b"png")
+    assert "<b onload" not in page
+    assert "\x0c" not in page
+    assert "\u2028" not in page
+    words = html.unescape(page)
+    row = tables["paired_differences"].query("family == 'primary'").iloc[0]
+    estimate, low, high = (f"{row[name]:.3f}".replace("-", "−") for name in ("estimate", "low", "high"))
+    assert f"{row['arm']} minus {row['baseline']}: {estimate} (95 % interval {low} to {high}, Holm p" in words
+    assert re.search(r'<img src="data:image/png;base64,cG5n" alt="[^"]{40,}">', page)
+    assert "4 arms × 2 seeds = 8 runs" in words
+    assert "1.25" in words
+    assert "format_only (format adherence)" in words
+
+
+def test_what_is_missing_is_named(made, cost):
+    study, tables = made
+    runs = [run for run in study.runs if run.arm != "length_only" or run.seed == 0]
+    preview = {"runs": 7, "planned": 8, "missing": ["length_only, seed 1: running"], "caution": "Do not stop by it."}
+    part = study.model_validate({**study.model_dump(by_alias=True), "runs": [run.model_dump() for run in runs]})
+    part = part.model_validate({**part.model_dump(by_alias=True), "preview": preview})
+    words = html.unescape(overview(part, tables, cost, b""))
+    assert "Preview of 7 of 8 runs. Do not stop by it." in words
+    assert "length_only, seed 1: running" in words
+    assert "Arms with one seed, so that nothing is known of other seeds: length_only." in words
+    tables["evaluation_by_arm"] = tables["evaluation_by_arm"].assign(flagged_arms=None)
+    assert "Nothing: all planned runs are finished" in overview(study, tables, cost, b"")
+
+
+def test_runs_that_diverged_are_named(made, cost):
+    study, tables = made
+    part = study.model_copy(update={"left_out": ["high, seed 0, diverged at step 2."]})
+    assert "high, seed 0, diverged at step 2." in html.unescape(overview(part, tables, cost, b""))
+
+
+def test_a_study_of_one_arm_names_its_metric(made, cost):
+    study, tables = made
+    tables["paired_differences"] = tables["paired_differences"].iloc[:0].astype({"family": object})
+    words = html.unescape(overview(study, tables, cost, b""))
+    assert "The study compares no two arms. Mean strict accuracy on gsm8k_test (greedy): base: " in words
+    main = main_table(study, tables["evaluation_by_arm"], pd.DataFrame(tables["paired_differences"]))
+    assert {row[-1] for row in main.rows} == {"–"}

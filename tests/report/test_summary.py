@@ -1,0 +1,257 @@
+"""The summary: each number stands in the row of the table that it names."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.made_up import SCHEMAS
+from reward_ablation.analysis.evaluation.metrics import NAMES as METRICS
+from reward_ablation.analysis.tables import write_csv, write_tables
+from reward_ablation.report.__main__ import main
+from reward_ablation.report.summary import plain, summary
+from reward_ablation.study.primary import Declared
+
+
+def tables_in(words: str) -> list[tuple[str, list[dict[str, str]]]]:
+    """Tables of Markdown, each with the name in the line above it and its rows by column."""
+    found = re.findall(r"\(table `(\w+)`\)[^\n]*\n\n((?:\|[^\n]*\n)+)", words)
+    split = [(name, [line.strip("| ").split(" | ") for line in text.splitlines()]) for name, text in found]
+    return [(name, [dict(zip(lines[0], line, strict=True)) for line in lines[2:]]) for name, lines in split]
+
+
+def test_each_number_is_in_the_row_that_it_names(study, tables, cost):
+    found = tables_in(summary(study, tables, cost))
+    assert [name for name, _ in found] == [
+        name for name in ("evaluation_by_arm", "paired_differences", "component_effects") for _ in range(2)
+    ]
+    checked = 0
+    for name, lines in found:
+        for line in lines:
+            source = tables[name].iloc[int(line.pop("row")) - 1]
+            for label in set(line) & {"arm", "component", "provenance"}:
+                assert line[label] == source[label]
+            metric = line.get("metric", "strict accuracy")
+            assert METRICS[source["metric"]] == metric
+            digits = 1 if metric == "completion tokens" else 3
+            columns = {"interval": ["low", "high"], "Holm p": ["p_holm"], "p of ±0.02 or more": ["p_equivalent"]}
+            columns |= {told: ["estimate"] for told in ("mean", "difference", "effect")}
+            for told in set(line) & set(columns):
+                given = [float(text) for text in re.findall(r"-?\d+\.\d+", line[told].replace("−", "-"))]
+                places = 3 if " p" in told or told.startswith("p ") else digits
+                assert given == [pytest.approx(source[c], abs=0.51 * 10**-places) for c in columns[told]]
+                checked += len(given)
+    assert checked == 3 * (5 * 2 * 4) + 4 * (3 * 2) + 4 * (2 * 3)
+
+
+def test_the_values_of_single_seeds_stand_beside_their_mean(study, tables, cost):
+    by_run = tables["evaluation_by_run"]
+    *_, (_, lines) = [found for found in tables_in(summary(study, tables, cost)) if found[0] == "evaluation_by_arm"]
+    line = next(line for line in lines if (line["arm"], line["metric"]) == ("format_only", "strict accuracy"))
+    own = by_run.query("arm == 'format_only' and mode == 'sampled' and metric == 'accuracy_strict'")
+    assert line["by seed"] == ", ".join(f"{value:.3f}" for value in own.sort_values("seed")["value"])
+    assert next(line for line in lines if line["arm"] == "base")["by seed"] == "–"
+
+
+def test_many_seeds_are_told_by_their_ends(study, tables, cost):
+    extra = [tables["evaluation_by_run"].assign(seed=seed, value=seed / 10) for seed in range(2, 6)]
+    tables["evaluation_by_run"] = pd.concat([tables["evaluation_by_run"].assign(value=0.2), *extra])
+    assert "| 0.200 to 0.500 |" in summary(study, tables, cost)
+
+
+def test_an_interval_that_leaves_all_open_says_so(study, tables, cost):
+    tables["evaluation_by_arm"][["low", "high"]] = [0.0, 1.0]
+    words = summary(study, tables, cost)
+    assert "[0.000, 1.000] (says nothing) |" in words
+    assert "[0.0, 1.0] |" in words  # of tokens, which may be more
+
+
+def test_every_difference_and_effect_is_told_once(study, tables, cost):
+    found = tables_in(summary(study, tables, cost))
+    for name, lines_each in (("paired_differences", 3), ("component_effects", 3), ("evaluation_by_arm", 5 * 4)):
+        rows = [line["row"] for table, lines in found for line in lines if table == name]
+        assert len(set(rows)) == len(rows) == 2 * lines_each
+
+
+def test_what_is_significant_is_named(study, tables, cost):
+    table = tables["paired_differences"]
+    tables["paired_differences"] = table.assign(p_holm=np.where(table["arm"] == "format_only", 0.049, 0.05))
+    words = summary(study, tables, cost)
+    assert "gsm8k_test, greedy (table `paired_differences`): 1 of 3 with Holm p < 0.05: format_only." in words
+
+
+def test_the_summary_begins_with_the_primary_question(study, tables, cost):
+    table = tables["paired_differences"]
+    asked = (table["mode"] == "greedy") & (table["metric"] == "accuracy_strict") & (table["arm"] != "length_only")
+    tables["paired_differences"] = table.assign(family=np.where(asked, "primary", "exploratory"), p_holm=0.01)
+    words = summary(study.model_copy(update={"equivalence_margin": 0.02}), tables, cost)
+    assert next(line for line in words.splitlines() if line.startswith("## ")) == "## Primary question"
+    (name, lines), *_ = tables_in(words)
+    assert name == "paired_differences"
+    assert [line["arm"] for line in lines] == ["format_only", "equal_weights"]
+    assert {line["against"] for line in lines} == {"correctness_only"}
+    for line in lines:
+        source = tables["paired_differences"].iloc[int(line["row"]) - 1]
+        assert float(line["p of ±0.02 or more"]) == pytest.approx(source["p_equivalent"], abs=6e-4)
+    assert "gsm8k_test, greedy, strict accuracy (table `paired_differences`): 2 of 2 with Holm p < 0.05" in words
+    assert words.index("All that follows is exploratory") > words.index("## Primary question")
+    told = [line["row"] for table, lines in tables_in(words) for line in lines if table == "paired_differences"]
+    assert len(told) == len(set(told)) == 6
+
+
+def test_the_pooled_intervals_are_named_as_a_check(study, tables, cost):
+    table = tables["paired_differences"].assign(family="exploratory")
+    first = table.index[0]
+    table.loc[first, ["family", "pooled_low", "pooled_high"]] = ("primary", -0.25, 0.5)
+    words = summary(study, tables | {"paired_differences": table}, cost)
+    row = table.loc[first]
+    assert f"the intervals would be {row['arm']} against {row['baseline']} [−0.250, 0.500]" in words
+    assert "A check, and not the answer" not in summary(study, tables, cost)
+
+
+AN_EARLIER = Declared(
+    dataset="test", mode="greedy", metric="format", contrasts=[], declared="2026-01-31T11:00:00Z", digest="1"
+)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"declared": "2026-01-31T12:00:00Z"}, "Declared before the first run."),
+        (
+            {"declared": "2026-01-31T12:00:00Z", "runs_then": 8},
+            "Declared when 8 runs had begun: what these runs may have suggested, they cannot confirm.",
+        ),
+        (
+            {"declared": "2026-01-31T12:00:00Z", "runs_then": 1, "earlier": [AN_EARLIER]},
+            "Changed when 1 run had begun: what",
+        ),
+        (
+            {"declared": "2026-01-31T10:00:00Z", "earlier": [AN_EARLIER]},
+            "Declared before the first run. In between, 1 other question was declared.",
+        ),
+        (
+            {"declared": "2026-01-31T12:00:00Z", "runs_then": None},
+            "Declared, but it is not known whether before the first run: records of runs do not name it.",
+        ),
+        ({"declared": None}, "Never declared."),
+    ],
+)
+def test_when_the_question_was_declared_is_said(study, tables, cost, changed, words):
+    tables["paired_differences"] = tables["paired_differences"].assign(family="primary")
+    primary = study.primary.model_copy(update=changed)
+    assert words in summary(study.model_copy(update={"primary": primary}), tables, cost)
+
+
+def test_a_model_that_does_not_fit_has_no_numbers_but_its_reason(study, tables, cost):
+    table = tables["component_effects"]
+    failed = {"estimate": np.nan, "low": np.nan, "high": np.nan, "p_holm": np.nan, "note": "the model does not fit"}
+    tables["component_effects"] = table.assign(method="regression", **failed)
+    words = summary(study, tables, cost)
+    assert "greedy, regression on shares of weights, this component alone minus the others" in words
+    assert "(table `component_effects`): none, as the model does not fit." in words
+    assert "component_effects" not in [name for name, _ in tables_in(words)]
+
+
+def test_a_design_whose_arms_allow_no_effects_says_why(study, tables, cost):
+    tables["component_effects"] = tables["component_effects"].iloc[:0]
+    words = summary(study.model_copy(update={"design": "one_at_a_time"}), tables, cost)
+    assert (
+        "None: a component alone has an effect over a control arm (`control`), which this study does not have." in words
+    )
+
+
+def test_signs_of_reward_hacking_provenance_and_cost_are_told(study, tables, cost):
+    words = summary(study, tables, cost)
+    assert "1 sign among 2 comparisons (table `reward_hacking`)." in words
+    assert "- format rose .45 -> .97 \\<b> (row 2)" in words
+    assert "the same for all 8 runs: code c0de" in words
+    assert "Cost (table `cost`, row 1): 8 runs took 1.25 hours; CPU hours: 1.50 by their own clocks" in words
+
+
+@pytest.mark.parametrize(
+    ("seeds", "words"),
+    [
+        ([0], "One seed: the intervals are over questions only"),
+        ([0, 1, 2, 3], "4 seeds say little about how much seeds differ. So intervals and tests also use"),
+        ([0, 1, 2, 3, 4], "treat the 5 seeds and the questions as random samples"),
+    ],
+)
+def test_few_seeds_are_said(study, tables, cost, seeds, words):
+    first = [run for run in study.runs if run.seed == study.seeds[0]]
+    runs = [run.model_copy(update={"seed": seed}) for run in first for seed in seeds]
+    assert words in summary(study.model_copy(update={"seeds": seeds, "runs": runs}), tables, cost)
+
+
+def test_runs_that_diverged_are_named_at_the_top(study, tables, cost):
+    assert "diverged" not in summary(study, tables, cost)
+    part = study.model_copy(update={"left_out": ["high, seed 0, diverged at step 2."]})
+    text = summary(part, tables, cost)
+    assert "**Runs diverged, and are left out of all numbers**" in text
+    assert text.index("- high, seed 0, diverged at step 2.") < text.index("## Arms")
+
+
+def test_one_arm_is_one_weighting(study, tables, cost):
+    one = study.model_copy(update={"arms": study.arms[:1]})
+    assert "under 1 weighting (arms, design list) of the reward components" in summary(one, tables, cost)
+
+
+def test_empty_tables_are_said_in_words(study, tables, cost):
+    for name in ("paired_differences", "component_effects", "reward_hacking"):
+        tables[name] = tables[name].iloc[:0]
+    words = summary(study, tables, cost)
+    assert "None: the study has one arm." in words
+    assert "None: the arms of this study do not allow any." in words
+    assert "Nothing could be compared" in words
+
+
+def test_unknown_numbers_are_said(study, tables, cost):
+    unknown = ["low", "high", "p_holm"]
+    tables["paired_differences"][unknown] = np.nan
+    assert "| [not known, not known] | no test |" in summary(study, tables, cost)
+
+
+def test_markdown_is_escaped():
+    assert plain("a*b|c<d`[e]") == r"a\*b\|c\<d\`\[e\]"
+    assert plain("costs $1,\nor $2") == r"costs \$1, or \$2"
+
+
+def test_files_are_the_same_each_time_and_the_page_is_escaped(study, tables, cost, tmp_path):
+    for name, table in tables.items():
+        filled = table.reindex(columns=pd.Index(dict.fromkeys([*table.columns, *columns_of(name)])))
+        write_tables([(name, filled)], {name: SCHEMAS[name]}, tmp_path / "tables")
+    whole = cost.reindex(columns=columns_of("cost"), fill_value=0.0)
+    write_csv(whole, tmp_path / "tables" / "cost.csv")
+    folder, figure = tmp_path / "tables", tmp_path / "primary.png"
+    figure.write_bytes(b"png")
+    files = ["summary.md", "summary.html", "main.md", "main.tex", "main.html", "overview.html"]
+    written = []
+    for _ in range(2):
+        main(["--study", str(tmp_path / "study.json"), "--figure", str(figure)])
+        written.append({name: (folder / name).read_bytes() for name in files})
+    assert written[0] == written[1]
+    assert b"&lt;b&gt;" in written[0]["summary.html"]
+    assert b"<b>" not in written[0]["summary.html"]
+
+
+def columns_of(name: str) -> list[str]:
+    return SCHEMAS[name].names
+
+
+def test_a_study_with_methods_has_the_size_of_its_advantages(study, tables, cost):
+    sizes = {
+        "arm": study.arm_names,
+        "estimate": [0.5, 0.9, 0.6, 0.7],
+        "low": [0.4, 0.8, np.nan, 0.6],
+        "high": [0.6, 1.0, np.nan, 0.8],
+        "ratio": [1.0, 1.8, 1.2, 1.4],
+        "ratio_low": [1.0, 1.5, np.nan, 1.2],
+        "ratio_high": [1.0, 2.2, np.nan, 1.6],
+    }
+    assert "Size of the advantages" not in summary(study, tables, cost)
+    words = summary(study, {**tables, "advantage_size": pd.DataFrame(sizes)}, cost)
+    assert "from 0.500 (correctness_only) to 0.900 (format_only), a factor of 1.8." in words
+    assert "| format_only | 0.900 | [0.800, 1.000] | 1.800 | [1.500, 2.200] | 2 |" in words
+    assert "| correctness_only | 0.500 | [0.400, 0.600] | 1 | – | 1 |" in words
+    assert "| length_only | 0.600 | not known | 1.200 | not known | 3 |" in words

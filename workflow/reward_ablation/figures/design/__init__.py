@@ -1,1 +1,0 @@
-"""The figure of `reward-ablation power`, which is not part of all.pdf."""

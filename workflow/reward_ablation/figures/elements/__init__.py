@@ -1,1 +1,0 @@
-"""Parts that several figures share: styles, curves, points with intervals, forest plots, matrices of weights."""

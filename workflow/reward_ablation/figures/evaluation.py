@@ -1,0 +1,331 @@
+"""Figures of the evaluation: of final models, of differences and effects, and of the models kept during training."""
+
+from __future__ import annotations
+
+import textwrap
+from math import ceil
+
+import pandas as pd
+from matplotlib.figure import Figure, SubFigure
+
+from reward_ablation.analysis.evaluation.examples import visible
+from reward_ablation.analysis.evaluation.metrics import name_of, panels
+from reward_ablation.analysis.statistics.intervals import level_of
+from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.figures.curves import arm_groups, draw_curves, draw_steps, numbers_of, seeds_note, step_axis
+from reward_ablation.figures.estimates import (
+    base_legend,
+    base_note,
+    datasets_and_modes,
+    dot_handles,
+    draw_rows,
+    flag_note,
+    interval_note,
+    name_rows,
+    row_height,
+    select,
+    share_axis,
+)
+from reward_ablation.figures.few_arms import others_note, reduced_to_shown_arms, rows_of_others, with_others
+from reward_ablation.figures.forest import Row, arrow_note, forest, forest_legend, forest_panels, limits, name_forest
+from reward_ablation.figures.style import (
+    WIDTH,
+    Look,
+    arm_handles,
+    arm_looks,
+    legend_below,
+    page_of_words,
+    panel_grid,
+    replace_undrawable,
+    round_ticks,
+    wrapped,
+)
+from reward_ablation.figures.weights import COLUMN_WIDTH, simplex_map, weight_matrix
+from reward_ablation.study.primary import Contrast
+
+#: Height in inches of a row of triangles.
+TRIANGLE = 2.9
+
+#: Most contrasts in the primary figure, and most rows of the figure by level.
+MOST_CONTRASTS, MOST_ROWS = 40, 30
+
+#: Names of the definitions of an effect.
+METHODS = {
+    "leave_one_out": "all components − without this one",
+    "over_control": "this component alone − control",
+    "main_effect": "mean difference beside the others",
+    "regression": "regression on shares of weights",
+    "quadratic_regression": "quadratic regression on shares",
+}
+
+#: Look of all components. No arm has this look.
+COMPONENT_LOOK = Look("black", "solid", "o")
+
+#: Learning curves: most characters in a line of a title, which spans all panels of its row.
+TITLE_WIDTH = 90
+
+#: Single problems: most arms in a panel, because the curves of more arms could not be told apart, and panels in a row.
+MOST_PROBLEM_ARMS, COLUMNS = 6, 3
+
+#: Single problems: of a panel's title the font size, most characters in a line, and most lines.
+PROBLEM_SIZE, PROBLEM_WIDTH, PROBLEM_LINES = 7, 32, 3
+
+
+def evaluation(evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
+    """Draw a row of panels per data set and mode: the main metric, the other metrics, and tokens last."""
+    study = reduced_to_shown_arms(study, evaluation_by_arm)
+    names = with_others(study, study.arm_names)
+    rows = datasets_and_modes(evaluation_by_arm, study)
+    figure = Figure(figsize=(WIDTH, len(rows) * (row_height(names) * len(names) + 0.75) + 0.4))
+    metrics = panels(study)
+    widths = [5, *[3] * (len(metrics) - 1)]
+    grid = figure.subplots(len(rows), len(metrics), squeeze=False, sharey="row", width_ratios=widths)
+    for of_row, (dataset, mode, questions) in zip(grid, rows, strict=True):
+        for panel, (metric, label) in zip(of_row, metrics.items(), strict=True):
+            draw_rows(panel, select(evaluation_by_arm, dataset, mode, metric), study, names)
+            panel.set_xlabel(label)
+            share_axis(panel, study, metric)
+        name_rows(of_row[0], names)
+        of_row[0].set_title(f"{dataset}, {mode}: {questions:,} questions", loc="left")
+    base_legend(figure, evaluation_by_arm, study)
+    return figure
+
+
+def arms(evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
+    """Draw the main metric beside the weights, best arm first.
+
+    In a simplex design of three components, triangles with the metric at the weights come above.
+    """
+    count = len(datasets_and_modes(evaluation_by_arm, study))
+    few = reduced_to_shown_arms(study, evaluation_by_arm)
+    names = with_others(few, few.arm_names)
+    height = row_height(names) * len(names) + 1.5
+    width = max(WIDTH, 2.2 + COLUMN_WIDTH * len(study.components) + 1.2 * count)
+    if study.design == "simplex" and len(study.factors) == 3:
+        columns = min(2, count)
+        maps = TRIANGLE * ceil(count / columns)
+        figure = Figure(figsize=(width, maps + height))
+        rows = figure.add_gridspec(2, 1, height_ratios=[maps, height])
+        draw_maps(figure.add_subfigure(rows[0]), evaluation_by_arm, study, columns)
+        draw_table(figure.add_subfigure(rows[1]), evaluation_by_arm, few)
+    else:
+        figure = Figure(figsize=(width, height))
+        draw_table(figure, evaluation_by_arm, few)
+    before = f"Best arm first, by {name_of(study.main_metric)} in the first panel. "
+    base_legend(figure, evaluation_by_arm, few, before)
+    return figure
+
+
+def draw_table(figure: Figure | SubFigure, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> None:
+    """Draw a row per arm: name, weights, and main metric in each data set and mode.
+
+    The best arm in the first data set and mode comes first. Equal arms stay in the study's order.
+    """
+    kinds = datasets_and_modes(evaluation_by_arm, study)
+    first, mode, _ = kinds[0]
+    estimates = select(evaluation_by_arm, first, mode, study.main_metric)["estimate"]
+    ordered = sorted(study.arm_names, key=lambda arm: estimates[arm], reverse=study.main_is_better_high)
+    names = with_others(study, ordered)
+    widths = [COLUMN_WIDTH * len(study.components), *[1.5] * len(kinds)]
+    matrix, *grid = figure.subplots(1, 1 + len(kinds), sharey=True, width_ratios=widths)
+    weight_matrix(matrix, study, names)
+    for panel, (dataset, mode, _) in zip(grid, kinds, strict=True):
+        draw_rows(panel, select(evaluation_by_arm, dataset, mode, study.main_metric), study, names)
+        panel.tick_params(axis="y", length=0)
+        panel.set_title(f"{dataset},\n{mode}", loc="left")
+        panel.set_xlabel(name_of(study.main_metric))
+        share_axis(panel, study, study.main_metric)
+
+
+def draw_maps(figure: SubFigure, evaluation_by_arm: pd.DataFrame, study: StudyFile, columns: int) -> None:
+    """Draw a triangle per data set and mode."""
+    kinds = datasets_and_modes(evaluation_by_arm, study)
+    for panel, (dataset, mode, _) in zip(panel_grid(figure, len(kinds), columns), kinds, strict=True):
+        points = simplex_map(panel, select(evaluation_by_arm, dataset, mode, study.main_metric), study)
+        panel.set_title(f"{dataset}, {mode}", loc="left", pad=20)
+        bar = figure.colorbar(points, ax=panel, shrink=0.7, aspect=18, label=name_of(study.main_metric))
+        bar.outline.set_visible(False)
+
+
+def primary(paired_differences: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
+    """Draw the difference of each primary contrast, or in a study without contrasts the primary metric itself."""
+    question, look = study.primary, arm_looks(study)
+    table = paired_differences[paired_differences["family"] == "primary"]
+    count = len(table)
+    table = table.assign(key=table["arm"] + " − " + table["baseline"]).head(MOST_CONTRASTS)
+    rows = [
+        Row(key + seeds_and_decision(study, arm, against), look[arm], key)
+        for key, arm, against in zip(table["key"], table["arm"], table["baseline"], strict=True)
+    ]
+    names = [row.label for row in rows] or study.arm_names
+    figure = Figure(figsize=(WIDTH, row_height(names) * len(names) + 1.1))
+    panel = figure.subplots()
+    where = (evaluation_by_arm[["dataset", "mode"]] == [question.dataset, question.mode]).all(axis=1)
+    questions = int(evaluation_by_arm.loc[where, "questions"].max())
+    panel.set_title(f"{question.dataset}, {question.mode}: {questions:,} questions", loc="left")
+    name_rows(panel, names)
+    if table.empty:
+        metric = select(evaluation_by_arm, question.dataset, question.mode, question.metric)
+        draw_rows(panel, metric, study, names)
+        share_axis(panel, study, question.metric)
+        panel.set_xlabel(name_of(question.metric))
+        legend_below(figure, [], f"{base_note(study)} Dashed line: base model.{flag_note(metric)}")
+        return figure
+    panel.set_xlim(limits(table))
+    effects = table.set_index("key")
+    forest(panel, rows, effects, effects["p_holm"] < level_of(study.confidence))
+    panel.set_xlabel(f"difference in {name_of(question.metric)}")
+    shown = f" Shown: the first {len(rows)} of {count} contrasts." if count > len(rows) else ""
+    forest_legend(figure, table, study, "the declared comparisons", after=shown)
+    return figure
+
+
+def seeds_and_decision(study: StudyFile, arm: str, against: str) -> str:
+    """Seeds and decision of a primary contrast in a sequential study; empty for other contrasts and studies."""
+    record, contrast = study.sequential, Contrast(arm=arm, against=against)
+    decided = record.decision(contrast) if record is not None and record.in_force else None
+    return "" if decided is None else f"\n{decided[0].seeds} seeds, {decided[1].decision}"
+
+
+def differences(paired_differences: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
+    """Draw the differences between arms: a row of panels per data set and mode, and a panel per metric of `panels`.
+
+    Arms are listed below the arm with which they are compared: the baseline, the control, or another arm that the
+    study declared.
+    """
+    table = paired_differences[paired_differences["metric"].isin(panels(study))]
+    if table.empty:
+        return page_of_words("nothing to compare: the study has one arm")
+    study = reduced_to_shown_arms(study, evaluation_by_arm)
+    look = arm_looks(study)
+    table = table.assign(key=table["arm"] + " " + table["baseline"])
+    rows: list[Row] = []
+    for against, of_arm in table.groupby("baseline", sort=False):
+        role = {study.baseline: ", the baseline", study.control: ", the control"}.get(str(against), "")
+        rows.append(Row(f"against {against}{role}"))
+        names = [arm for arm in look if arm in set(of_arm["arm"])]
+        rows += [
+            Row(arm + seeds_and_decision(study, arm, str(against)), look[arm], f"{arm} {against}") for arm in names
+        ]
+        hidden = tuple(dict.fromkeys(rows_of_others(of_arm, study)["key"]))
+        rows += [Row(f"{len(hidden):,} other arms", others=hidden)] * bool(hidden)
+    before = "Arms are paired by seed and question. "
+    if study.sequential is not None and study.sequential.in_force:
+        before += "Primary panel: repeated confidence intervals at each contrast's last look, with its seeds. "
+    family = "the declared comparisons where a panel is primary, else the arms of a panel with the same reference"
+    question = (study.primary.dataset, study.primary.mode, study.primary.metric)
+    return forest_panels(table, study, rows, "difference in", family, before, question)
+
+
+def effects(component_effects: pd.DataFrame, study: StudyFile) -> Figure:
+    """Draw the effects of the components: a row of panels per data set and mode, and a panel per metric of `panels`.
+
+    The components stand in the study's order, below a heading with the definition of an effect.
+    """
+    table = component_effects[component_effects["metric"].isin(panels(study))]
+    if table.empty:
+        return page_of_words("no effects: the arms do not allow those of the study's design")
+    method, names = table["method"].iloc[0], set(table["component"])
+    components = [component for component in study.components if component in names]
+    rows = [Row(METHODS.get(method, method)), *(Row(name, COMPONENT_LOOK, name) for name in components)]
+    return forest_panels(table.assign(key=table["component"]), study, rows, "effect on", "the components in a panel")
+
+
+def by_level(table: pd.DataFrame, study: StudyFile) -> Figure:
+    """Draw each group's difference, and beside it how far this is from the difference at all other questions."""
+    if table.empty:
+        return page_of_words("The questions of the primary data set have no levels and no subjects to compare.")
+    look, count = arm_looks(study), len(table)
+    keys = [" ".join(map(str, labels)) for labels in table[["arm", "baseline", "by", "group"]].to_numpy()]
+    table = table.assign(key=keys, flagged_arms=None).head(MOST_ROWS)
+    rows = []
+    for (arm, baseline), of_contrast in table.groupby(["arm", "baseline"], sort=False):
+        labels = of_contrast["by"] + " " + of_contrast["group"] + ": " + of_contrast["questions"].map("{:,}".format)
+        rows.append(Row(f"{arm} − {baseline}"))
+        rows += [Row(label, look[str(arm)], key) for label, key in zip(labels, of_contrast["key"], strict=True)]
+    names = [row.label for row in rows]
+    figure = Figure(figsize=(WIDTH, row_height(names) * len(names) + 1.0))
+    left, right = figure.subplots(1, 2, sharey=True)
+    own = table.set_index("key")
+    rest = own.assign(estimate=own["from_rest"], low=own["from_rest_low"], high=own["from_rest_high"])
+    level = level_of(study.confidence)
+    for panel, values, filled, label in (
+        (left, own, (own["low"] > 0) | (own["high"] < 0), f"difference in {name_of(study.primary.metric)}"),
+        (right, rest, rest["p_holm"] < level, "minus that at all other questions"),
+    ):
+        panel.set_xlim(limits(values))
+        forest(panel, rows, values, filled)
+        panel.set_xlabel(label)
+    name_forest(left, rows)
+    left.set_title(f"{study.primary.dataset}, {study.primary.mode}", loc="left")
+    shown = f" Shown: the first {len(table)} of {count} rows." if count > len(table) else ""
+    note = (
+        f"{interval_note(study, of_all=' and the questions of the row', detail=', uncorrected')} Numbers: questions. "
+        f"Left: filled where the interval leaves out 0. Right: whether the difference depends on the row's questions; "
+        f"Holm's correction over the rows of one comparison and kind.{arrow_note(figure)}{shown}"
+    )
+    handles = dot_handles(f"interval leaves out 0, or Holm p < {level:g}", "not shown to differ from 0")
+    legend_below(figure, handles, note)
+    return figure
+
+
+def learning_curves(table: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
+    """Draw a row of panels per data set and mode, and a panel per metric, with a line for each arm and each seed.
+
+    A study with many arms has a row for each group of arms.
+    """
+    if not study.keep_models:
+        return page_of_words(
+            "No models were kept during training. Set keep_models in the config to keep one at every n-th step."
+        )
+    study = reduced_to_shown_arms(study, evaluation_by_arm)
+    groups = arm_groups(study)
+    rows = [(kind, group) for kind in datasets_and_modes(table, study) for group in groups]
+    figure = Figure(figsize=(WIDTH, len(rows) * 1.75 + 0.4))
+    metrics = panels(study)
+    grid = figure.subplots(len(rows), len(metrics), squeeze=False, sharex=True)
+    for of_row, ((dataset, mode, questions), group) in zip(grid, rows, strict=True):
+        values = table[(table["dataset"] == dataset) & (table["mode"] == mode)]
+        for panel, (metric, label) in zip(of_row, metrics.items(), strict=True):
+            draw_steps([(panel, group)], values[values["metric"] == metric], "value", study, table["step"])
+            panel.set_ylabel(label)
+            round_ticks(panel.yaxis, 5)
+        shown_arms = f"; {numbers_of(group, study)}" if len(groups) > 1 else ""
+        title = f"{dataset}, {mode}: {questions:,} questions{shown_arms}"
+        of_row[0].set_title(wrapped(title, TITLE_WIDTH), loc="left")
+    for panel in grid[:-1].flat:
+        panel.set_xlabel("")
+    note = f"{seeds_note(study, table['step'])} Step 0: the base model; last step: the final model."
+    legend_below(figure, arm_handles(study), note + others_note(study), most_columns=max(6, len(groups)))
+    return figure
+
+
+def problem_curves(table: pd.DataFrame, study: StudyFile) -> Figure:
+    """Draw a panel per problem, with a line for each arm: problems of training first, then of evaluation."""
+    if table.empty:
+        return page_of_words("No run and no evaluation met the problems of figures.problems.")
+    names = study.arm_names[:MOST_PROBLEM_ARMS]
+    problems = table.groupby(["source", "problem_id"], sort=False)
+    figure = Figure(figsize=(WIDTH, 1.95 * ceil(len(problems) / COLUMNS) + 0.4))
+    for axes, ((source, problem), rows) in zip(panel_grid(figure, len(problems), COLUMNS), problems, strict=True):
+        draw_curves(axes, rows.rename(columns={"step": "x", "estimate": "mean"}), study, names)
+        question = rows["question"].iloc[0]
+        words = problem_title(str(source), str(problem if pd.isna(question) else question))
+        axes.set_title(words, loc="left", fontsize=PROBLEM_SIZE, parse_math=False)
+        axes.set_ylim(-0.04, 1.04)
+        axes.set_ylabel("share correct")
+        step_axis(axes, rows["step"])
+    note = "Problems that the study names."
+    if "evaluation" in set(table["source"]):
+        note += " Evaluation: step 0 is the base model."
+    note += " Lines: share of the answers of all seeds together; the table has intervals."
+    if len(study.arms) > len(names):
+        note += f" Shown: the first {len(names)} of {len(study.arms)} arms."
+    legend_below(figure, arm_handles(study, names), note)
+    return figure
+
+
+def problem_title(source: str, text: str) -> str:
+    """Source of a problem and the beginning of its question, in at most `PROBLEM_LINES` lines."""
+    words = replace_undrawable(" ".join(visible(text).split()))
+    return "\n".join(textwrap.wrap(f"{source}: {words}", PROBLEM_WIDTH, max_lines=PROBLEM_LINES, placeholder="…"))

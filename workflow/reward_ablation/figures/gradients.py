@@ -1,0 +1,371 @@
+"""Figures of gradients: similarity of the components' gradients, what trained steps do, and what others would do."""
+
+from __future__ import annotations
+
+from functools import partial
+from math import ceil
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow.compute as pc
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from scipy.stats import t as student
+
+from reward_ablation.analysis.reading import read_rows
+from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.analysis.words import counted
+from reward_ablation.config.sections.training import BY_TRL
+from reward_ablation.figures.curves import Row, add_arm_legend, curve_panels, draw_steps, seeds_note, thinned
+from reward_ablation.figures.estimates import POINT, draw_side_by_side, interval, name_rows, over_words, row_height
+from reward_ablation.figures.few_arms import MOST_ARMS, draw_others_in_row, others_note, reduced_to_shown_arms
+from reward_ablation.figures.forest import limits
+from reward_ablation.figures.style import (
+    WIDTH,
+    arm_looks,
+    draw_points,
+    legend_below,
+    page_of_words,
+    panel_grid,
+    round_ticks,
+    wrapped,
+    zero_line,
+)
+from reward_ablation.gram.similarity import ALL_LAYERS
+
+#: Most points of a curve of similarities: one step is mostly noise, so neighbouring steps are averaged.
+MOST_POINTS = 20
+
+#: Column and label of the part that is drawn: the part of a cosine from completions of different prompts. The cosine
+#: itself is mostly each completion with itself. This is the correlation of two advantages, whatever the model.
+PART, LABEL = "cross_prompt", "similarity across prompts"
+
+#: Smallest range of the y axis on either side of zero.
+LEAST_RANGE = 0.1
+
+#: Words in a panel of arms whose runs lack one of the two components, or any measured step.
+NOT_MEASURED = "not measured in these arms"
+
+
+#: Labels of a row of similarity_by_step.
+LABELS = ["arm", "layer", "component_a", "component_b", "definition"]
+
+#: How figures read a table that has millions of rows in a large study: the rows of `single_rewards`, and the columns
+#: that are drawn.
+READERS = {
+    "similarity_by_step": partial(
+        read_rows,
+        columns=[*LABELS, "seed", "step", PART, "folding_error"],
+        where=(pc.field("layer") == ALL_LAYERS) & (pc.field("definition") == "alone"),
+        coded=LABELS,
+    )
+}
+
+
+def single_rewards(table: pd.DataFrame) -> pd.DataFrame:
+    """Rows over all parameters of the definition `alone`: a component's gradient as if it were the only reward.
+
+    An arm has such a gradient for each component that scores it, also at weight 0.
+    """
+    return table[(table["layer"] == ALL_LAYERS) & (table["definition"] == "alone")]
+
+
+def pair_panels(
+    study: StudyFile, table: pd.DataFrame, height: float, label: str = LABEL
+) -> tuple[Figure, list[tuple[Row, pd.DataFrame]]]:
+    """Make a figure with panels for each pair of components that some run has.
+
+    Returns the figure, and for each pair its panels and its rows of the table.
+    """
+    pairs = study.pairs
+    figure, rows = curve_panels(study, [" · ".join(pair) for pair in pairs], label, height)
+    of_pairs = [table[table["component_a"].isin(pair) & table["component_b"].isin(pair)] for pair in pairs]
+    return figure, list(zip(rows, of_pairs, strict=True))
+
+
+def similarity_axis(axes: Axes, limit: float, rows: pd.DataFrame, arms: list[str]) -> None:
+    """Give a panel a y axis from -limit to limit and a line at zero. A panel without curves says why.
+
+    `rows` are the rows of the panel's pair of components, and `arms` are the arms of the panel.
+    """
+    if not any(np.isfinite(np.asarray(line.get_ydata(), dtype=float)).any() for line in axes.get_lines()):
+        measured = rows["arm"].isin(arms).any()
+        words = "no cosine: one of the gradients\nis zero at every step" if measured else NOT_MEASURED
+        axes.text(0.5, 0.75, words, transform=axes.transAxes, ha="center")
+    zero_line(axes)
+    axes.set_ylim(-limit, limit)
+    round_ticks(axes.yaxis, 5)
+
+
+def limit_of(values: pd.DataFrame) -> float:
+    """Range of an axis on either side of zero that shows all values, at least `LEAST_RANGE`."""
+    return float(1.05 * np.nanmax([LEAST_RANGE, values.astype(float).abs().max().max()]))
+
+
+def switched_off(study: StudyFile) -> str:
+    """Say which setting switched the measurement of gradients off; empty if some run was to measure them."""
+    sections = [run.spec.gradients for run in study.runs]
+    if any(section.backward == BY_TRL for section in sections):
+        return "not measured: gradients.backward is trl"
+    return "" if any(section.every for section in sections) else "not measured: gradients.every is 0"
+
+
+def why_not_measured(study: StudyFile) -> str:
+    """Say why a study has no gradient similarities."""
+    if len(study.components) < 2:
+        return "nothing to compare: the study has one component"
+    if not study.pairs:
+        return "nothing to compare: no run has two components"
+    return switched_off(study) or "not measured: no run reached the first step at which gradients are measured"
+
+
+def exactness_note(study: StudyFile, folding_error: pd.Series) -> str:
+    """Say in which precision gradients were computed, and how exact the cosines are if large parameters were folded.
+
+    TRL trains in bfloat16 on a GPU unless `training.bf16` says otherwise.
+    """
+    rough = {run.spec.training.get("bf16", run.spec.gpus > 0) for run in study.runs}
+    names = ["float32"] * (False in rough) + ["bfloat16"] * (True in rough)
+    precision = f"Gradients computed in {' and '.join(names)}."
+    largest = folding_error.max()
+    if not largest > 0:
+        return precision
+    return (
+        f"{precision} Inner products between micro-batches or processes are of folded sums, from which the cosine of "
+        f"one step has a standard error of at most {largest:.1g}."
+    )
+
+
+def mark_points(row: Row, of_two: pd.DataFrame, study: StudyFile) -> None:
+    """Draw the points of the curves: filled if their interval over seeds leaves out 0, otherwise hollow."""
+    by_seed = thinned(of_two, PART, MOST_POINTS).groupby(["arm", "step"])[PART]
+    values = by_seed.agg(["mean", "std", "count"]).dropna(subset="mean")
+    mean, deviation, count = values.to_numpy(dtype=float).T
+    # A single value has a deviation of NaN, so that the comparison is False.
+    quantile = student.isf((1 - study.confidence) / 2, np.maximum(count - 1, 1))
+    clear = np.abs(mean) > quantile * deviation / np.sqrt(count)
+    look = arm_looks(study)
+    for panel, arms in row:
+        for line in panel.get_lines():
+            line.set_marker("none")
+        for arm in arms:
+            for hollow in (True, False):
+                points = values["mean"][(clear != hollow) & (values.index.get_level_values("arm") == arm)]
+                steps = points.index.get_level_values("step")
+                draw_points(panel, look[arm], steps, points, hollow=hollow, linestyle="none", markersize=3)
+
+
+def marks_note(study: StudyFile) -> str:
+    """Say what filled and hollow points mean, or that one seed has no interval."""
+    if study.seed_counts[1] == 1:
+        return "One seed has no interval over seeds, so the figure cannot show which points differ from 0."
+    level = f"{100 * study.confidence:g}\u00a0%"
+    return (
+        f"Filled points: the {level} interval over seeds (Student's t) leaves out 0. Hollow points: the interval "
+        "includes 0, or only one seed has a value."
+    )
+
+
+def similarity_steps(similarity_by_step: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
+    """Draw for each pair of components the similarity across prompts over all parameters, by arm."""
+    study = reduced_to_shown_arms(study, evaluation_by_arm)
+    table = single_rewards(similarity_by_step)
+    if table.empty:
+        return page_of_words(why_not_measured(study))
+    if not (table[PART].fillna(0) != 0).any():  # each micro-batch has one prompt only
+        return page_of_words(
+            "not known: no two prompts share a micro-batch, so the similarity across prompts cannot be separated"
+        )
+    figure, rows = pair_panels(study, table, height=2.2)
+    limit = limit_of(pd.concat(thinned(of_two, PART, MOST_POINTS)[[PART]] for _, of_two in rows if len(of_two)))
+    for row, of_two in rows:
+        draw_steps(row, of_two, PART, study, table["step"], MOST_POINTS)
+        mark_points(row, of_two, study)
+        for panel, arms in row:
+            similarity_axis(panel, limit, of_two, arms)
+    note = (
+        "Part of the cosine that comes from completions of different prompts: its noise has mean 0. "
+        f"{seeds_note(study, table['step'], MOST_POINTS)} {marks_note(study)} Gaps: one of the gradients is zero in "
+        f"every seed and has no direction. {exactness_note(study, table['folding_error'])}"
+    )
+    add_arm_legend(figure, study, note)
+    return figure
+
+
+#: Estimates with their names below a panel. The first two are unbiased: no completion is compared with itself.
+PARTS = {
+    "split_halves": "split halves",
+    "cross_prompt": "across prompts",
+    "cosine": "cosine",
+    "self": "self",
+    "same_prompt": "same prompt",
+    "across_blocks": "between batches",
+}
+
+
+def shown_parts(estimates: pd.DataFrame) -> list[str]:
+    """Estimates to show. Split halves and pairs between batches are left out if they are zero everywhere."""
+    known = {part for part, of_part in estimates.groupby("part") if (of_part["estimate"].fillna(0) != 0).any()}
+    return [part for part in PARTS if part in known or part not in ("across_blocks", "split_halves")]
+
+
+def part_axis(axes: Axes, parts: list[str]) -> None:
+    """Name the parts on the x axis, and put the unbiased estimates on grey."""
+    if len(parts) > 4:  # horizontal names would run into each other
+        axes.set_xticks(range(len(parts)), [PARTS[part] for part in parts], rotation=90)
+    else:
+        axes.set_xticks(range(len(parts)), [PARTS[part].replace(" ", "\n") for part in parts])
+    axes.axvspan(-0.5, parts.index("cross_prompt") + 0.5, color="#f0f0f0", linewidth=0, zorder=0)
+
+
+def similarity_parts(similarity_by_arm: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
+    """Draw for each pair of components the unbiased estimates over all parameters, then the cosine and its parts."""
+    study = reduced_to_shown_arms(study, evaluation_by_arm)
+    estimates = single_rewards(similarity_by_arm)
+    if estimates.empty:
+        return page_of_words(why_not_measured(study))
+    parts = shown_parts(estimates)
+    limit = min(1.05, limit_of(1.5 * estimates[["estimate"]]))
+    figure, rows = pair_panels(study, estimates, height=2.2 if len(parts) <= 4 else 2.8, label="similarity")
+    for row, of_pair in rows:
+        for panel, arms in row:
+            draw_side_by_side(panel, of_pair, study, arms, "part", parts)
+            similarity_axis(panel, limit, of_pair, arms)
+            part_axis(panel, parts)
+    seeds = estimates["seeds"].max()
+    between = ", between batches (micro-batches or processes)" if "across_blocks" in parts else ""
+    halves = "Split halves: cosine of the expected gradients, if their norms are resolved. " * ("split_halves" in parts)
+    note = (
+        f"On grey: estimates that noise does not bias. {halves}Across prompts: part of the plain cosine from "
+        "completions of different prompts. The plain cosine is the sum of these parts: across prompts, self (each "
+        f"completion with itself, which follows from the advantages alone), same prompt{between}. The sign of the "
+        f"plain cosine alone says nothing. Bars may leave the panel. Points: over the measured steps "
+        f"({estimates['steps'].max()}), mean over {'the one seed' if seeds == 1 else f'{seeds} seeds'}. Bars: "
+        f"{100 * study.confidence:g}\u00a0% interval ({over_words(estimates['interval'])}). "
+        f"{exactness_note(study, estimates['folding_error'])}"
+    )
+    add_arm_legend(figure, study, note)
+    return figure
+
+
+#: Look of the word beside a component that the arm does not train on.
+TRACKED: dict[str, Any] = {"fontsize": 7, "color": "#404040", "ha": "right", "va": "bottom"}
+
+
+def alignment(table: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
+    """Draw a panel for each component, and in it the mean effect of each arm's steps with its interval."""
+    study = reduced_to_shown_arms(study, evaluation_by_arm)
+    if table["estimate"].notna().sum() == 0:
+        return page_of_words(
+            switched_off(study)
+            or "the stored Gram matrices do not say what single completions contribute: rewards are on some tokens "
+            "only,\nrollouts are clipped, or no two prompts share a micro-batch"
+        )
+    look, names = arm_looks(study), [*study.arm_names]
+    hidden = [arm for arm in table["arm"].unique() if arm not in look]
+    columns = min(3, len(study.components))
+    rows = ceil(len(study.components) / columns)
+    labels = names + ["other arms"] * bool(hidden)
+    figure = Figure(figsize=(WIDTH, rows * (row_height(labels) * len(labels) + 0.75) + 0.3))
+    for number, (panel, component) in enumerate(
+        zip(panel_grid(figure, len(study.components), columns), study.components, strict=True)
+    ):
+        effects = table[table["component"] == component].dropna(subset="estimate").set_index("arm")
+        zero_line(panel, vertical=True)
+        for row, arm in enumerate(names):
+            if arm in effects.index:
+                weight, estimate, *ends = effects.loc[arm, ["weight", "estimate", "low", "high"]].to_numpy(float)
+                known = not np.isnan(ends).any()
+                hollow = not known or bool(ends[0] <= 0 <= ends[1])
+                across = ends if known else None
+                draw_points(panel, look[arm], estimate, row, across=across, hollow=hollow, label=arm, **POINT)
+                if not weight:
+                    panel.annotate("tracked", (1, row), (0, 3), ("axes fraction", "data"), "offset points", **TRACKED)
+        if hidden:
+            draw_others_in_row(panel, effects["estimate"].reindex(hidden).dropna(), len(names))
+        panel.set_xlim(limits(effects))
+        panel.set_ylim(len(labels) - 0.5, -0.5)
+        panel.set_title(wrapped(component, 24), loc="left")
+        panel.set_xlabel("score per unit\nof the step's length")
+        name_rows(panel, labels if number % columns == 0 else [""] * len(labels))
+        round_ticks(panel.xaxis, 4)
+    note = (
+        "Filled: the interval leaves out 0. Tracked: the arm does not train on the component. Right of 0, a small step "
+        "in the direction that the arm trained raises the component's expected score on prompts that the step did not "
+        f"see; left of 0 it lowers it. Points: mean over {table['steps'].max()} measured steps or fewer. "
+        f"Bars: {100 * study.confidence:g}\u00a0% intervals by {over_words(table['interval'])}.{others_note(study)}"
+    )
+    legend_below(figure, [], note)
+    return figure
+
+
+#: Offline methods: most arms in the figure, and most characters in a line of an arm's name.
+MOST_METHODS, METHOD_WIDTH = 24, 20
+
+
+def draw_methods(axes: Axes, rows: pd.DataFrame, study: StudyFile, arms: list[str]) -> None:
+    """Draw estimates with their intervals, one arm per row from top to bottom."""
+    by_arm, look = rows.set_index("method"), arm_looks(study)
+    for row_number, arm in enumerate(arms):
+        if arm in by_arm.index:
+            estimate, *ends = interval(by_arm, arm)
+            draw_points(axes, look[arm], estimate, row_number, across=ends, linestyle="none", capsize=1.5)
+    axes.set_ylim(len(arms) - 0.5, -0.5)
+    axes.set_yticks(range(len(arms)), [wrapped(arm, METHOD_WIDTH) for arm in arms])
+    round_ticks(axes.xaxis, 4)
+
+
+def methods_offline(methods_offline: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
+    """Draw the step of each arm's combination beside the step that the baseline trained.
+
+    Panels are the cosine of the two steps, the relative length, and for each component the difference of the effects.
+    """
+    if methods_offline["estimate"].notna().sum() == 0:
+        not_stored = "the baseline's stored Gram matrices do not say which steps other combinations would have taken"
+        return page_of_words(switched_off(study) or not_stored)
+    known = [name for name in study.arm_names if (methods_offline["method"] == name).any()]
+    arms = [name for name in reduced_to_shown_arms(study, evaluation_by_arm).arm_names if name in known][:MOST_METHODS]
+    gains = [name for name in study.components if (methods_offline["component"] == name).any()]
+    panels: list[tuple[str, str | None, str, float]] = [
+        ("cosine", None, "cosine to the trained step", 1.0),
+        ("length", None, "length relative to the trained step", 1.0),
+    ]
+    panels += [("gain", name, f"effect on {name} minus the trained step's", 0.0) for name in gains]
+    columns = min(len(panels), 3)
+    lines = max(wrapped(arm, METHOD_WIDTH).count("\n") + 1 for arm in arms)
+    height = 0.75 + (0.04 + 0.13 * lines) * len(arms)
+    figure = Figure(figsize=(WIDTH, ceil(len(panels) / columns) * height + 0.4))
+    for number, (axes, (quantity, component, title, value_of_trained)) in enumerate(
+        zip(panel_grid(figure, len(panels), columns), panels, strict=True)
+    ):
+        rows = methods_offline[methods_offline["quantity"] == quantity]
+        rows = rows[rows["component"].isna() if component is None else rows["component"] == component]
+        axes.axvline(value_of_trained, color="black", linewidth=0.8, zorder=1)
+        draw_methods(axes, rows, study, arms)
+        axes.set_title(wrapped(title, 30), loc="left")
+        if number % columns:
+            axes.set_yticklabels([])
+    table, level = methods_offline, f"{100 * study.confidence:g}\u00a0%"
+    note = (
+        f"Completions and policy: {study.baseline}, {counted(int(table['seeds'].max()), 'seed')}, up to "
+        f"{int(table['steps'].max())} measured steps of each seed; another policy would have sampled other "
+        "completions. Effects: to first order, per unit of a step's length, on other prompts. Bars: intervals "
+        f"({level}, {over_words(table['interval'])}).{rank_note(table)}"
+    )
+    if len(known) > len(arms):
+        chosen = "first" if len(study.arms) <= MOST_ARMS else "best and worst"
+        note += f" Shown: the {chosen} {len(arms)} of {len(known)} arms."
+    legend_below(figure, [], note)
+    return figure
+
+
+def rank_note(table: pd.DataFrame) -> str:
+    """Say whether the arms' weights alone put them in the same order as the computed gains; empty if not known."""
+    ranks = [
+        f"{component} {of_component['by_weights'].corr(of_component['estimate'], method='spearman'):.2f}"
+        for component, of_component in table[table["quantity"] == "gain"].groupby("component", sort=False)
+        if of_component["by_weights"].nunique() > 1 and of_component["estimate"].nunique() > 1
+    ]
+    rule = "Rank correlation of these differences with each component's share of the weights, a rule without gradients"
+    return f" {rule}: {', '.join(ranks)}." if ranks else ""

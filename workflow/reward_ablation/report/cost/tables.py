@@ -1,0 +1,226 @@
+"""Tables `runs` and `cost`: the cost of each run, and the sums by arm.
+
+A run's own clock begins with the training process and ends with the last step, or with the last record of an attempt
+that was killed. The clock of a job begins when Slurm starts the job, and ends where the run's clock ends. Slurm's
+accounting has clocks of its own (`accounting`). Unknown hours are NaN.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from pydantic import Field, ValidationError
+
+from reward_ablation.analysis.runs import Attempt, Requests, RunRecord, SlurmJob, read_runs
+from reward_ablation.analysis.study_file import ALL_ARMS, Section, StudyFile, StudyRun
+from reward_ablation.analysis.tables import joined, write_table_page
+from reward_ablation.report.cost.accounting import UNKNOWN, Accounting, Hours, ask_accounting, hours_accounted, own_jobs
+from reward_ablation.report.cost.columns import COUNTS, JUDGE, METRIC, SCHEMAS, TIMES, hours_text, sentence
+from reward_ablation.system.strict_text import load_json
+
+
+def runs_table(study: StudyFile, root: Path) -> pd.DataFrame:
+    """Table `runs`: the code, hardware and packages that trained each run, and the cost of the run and its evaluations.
+
+    Hardware and packages are from the last attempt, as JSON text. `root` is the study's folder.
+    """
+    records = read_runs(study, root)
+    accounting = ask_accounting(study, records)
+    rows = []
+    for run in study.runs:
+        record = records[run.folder]
+        rows.append(
+            {"arm": run.arm, "key": run.key, "seed": run.seed, "steps": record.steps, "code": record.code}
+            | cost_of_run(run, record, accounting)
+            | requests_of_metrics(study, run, root)
+            | evaluation_hours(study, run, root)
+            | scoring_hours(study, run, root)
+            | {"hardware": json.dumps(record.hardware.model_dump(), sort_keys=True)}
+            | {"packages": json.dumps(record.packages, sort_keys=True)}
+        )
+    return joined(SCHEMAS["runs"], [pd.DataFrame(rows)])
+
+
+def cost_of_run(run: StudyRun, record: RunRecord, accounting: Accounting) -> dict[str, int | float]:
+    """Columns of the table `runs` on the cost of a run's training."""
+    attempts = record.attempts
+    seconds_lost = lost_seconds(attempts)
+    gpus = [len(attempt.hardware.gpus) for attempt in attempts]
+    gpu_seconds_lost = sum(seconds * number for seconds, number in zip(seconds_lost, gpus, strict=True))
+    jobs = own_jobs(run, record)
+    of_jobs, accounted = hours_of_jobs(jobs, attempts), hours_accounted(jobs, attempts, accounting)
+    return {
+        "attempts": len(attempts),
+        "interrupted": sum(attempt.ended != "done" for attempt in attempts),
+        "steps_lost": sum(lost_steps(attempts)),
+        **request_sums("judge", record.requests.values()),
+        "wall_seconds": record.wall_seconds,
+        "seconds_lost": round(sum(seconds_lost), 1),
+        "gpu_hours": record.gpu_hours,
+        "gpu_hours_lost": round(gpu_seconds_lost / 3600, 4),
+        "gpu_hours_of_jobs": round(of_jobs.gpu, 4),
+        "gpu_hours_accounted": round(accounted.gpu, 4),
+        "cpu_hours": record.cpu_hours,
+        "cpu_hours_of_jobs": round(of_jobs.cpu, 4),
+        "cpu_hours_accounted": round(accounted.cpu, 4),
+    }
+
+
+def cost_by_arm(runs: pd.DataFrame, arms: Iterable[str]) -> pd.DataFrame:
+    """Table `cost` from the table `runs`: a row per arm, and a last row for all runs.
+
+    The last row counts runs once that two arms share.
+    """
+    rows = [_summed(runs[runs["arm"] == arm], arm) for arm in arms]
+    return pd.DataFrame([*rows, _summed(runs.drop_duplicates(["key", "seed"]), ALL_ARMS)])
+
+
+def _summed(runs: pd.DataFrame, arm: str) -> dict[str, Any]:
+    times = {name: runs[column].sum(skipna=False) for name, column in TIMES.items()}
+    return {
+        "arm": arm,
+        "runs": len(runs),
+        **{name: int(runs[name].sum()) for name in COUNTS},
+        **{name: round(time / 3600 if name.startswith("wall") else time, 4) for name, time in times.items()},
+    }
+
+
+def write_cost_page(table: pd.DataFrame, study: StudyFile, path: Path) -> None:
+    """Write the table as an HTML page of the report, without columns that are empty in this study."""
+    shown = [name for name in table.columns if not _is_empty(name, table[name])]
+    words = {name: name.replace("_", " ").replace("gpu", "GPU").replace("cpu", "CPU") for name in shown}
+    layout = {"float_format": hours_text, "na_rep": "not known"}
+    heading = f"Cost of the runs of {study.name}"
+    write_table_page(table[shown].rename(columns=words), heading, sentence(table.iloc[-1]), path, **layout)
+
+
+def _is_empty(name: str, column: pd.Series) -> bool:
+    """Whether all values are unknown, or zero in a column of GPUs, scoring or requests, which not every study has."""
+    zero_is_empty = "gpu" in name or name.startswith("scoring_") or name in (*JUDGE, *METRIC)
+    return bool(column.isna().all() or (zero_is_empty and not column.any()))
+
+
+def lasting_steps(attempts: list[Attempt]) -> list[int]:
+    """Last step of each attempt that is part of the final model. A later attempt may have started from there."""
+    return [
+        min((later.from_step for later in attempts[number + 1 :]), default=attempt.to_step)
+        for number, attempt in enumerate(attempts)
+    ]
+
+
+def lost_steps(attempts: list[Attempt]) -> list[int]:
+    """Steps of each attempt after its last checkpoint, which a later attempt trained again."""
+    return [
+        max(0, attempt.to_step - max(attempt.from_step, lasting))
+        for attempt, lasting in zip(attempts, lasting_steps(attempts), strict=True)
+    ]
+
+
+def lost_seconds(attempts: list[Attempt]) -> list[float]:
+    """Wall time of each attempt's lost steps, if all steps took equally long.
+
+    An attempt from which no step is in the final model lost all of its time.
+    """
+    seconds = []
+    for attempt, lost, lasting in zip(attempts, lost_steps(attempts), lasting_steps(attempts), strict=True):
+        if attempt is not attempts[-1] and lasting <= attempt.from_step:
+            seconds.append(attempt.wall_seconds)
+        else:
+            # The record of a killed attempt may be older than its last checkpoint, hence the maximum.
+            steps = max(attempt.to_step, lasting) - attempt.from_step
+            seconds.append((attempt.wall_seconds - attempt.start_seconds) * lost / max(1, steps))
+    return seconds
+
+
+def hours_of_jobs(jobs: list[SlurmJob], attempts: list[Attempt]) -> Hours:
+    """Hours from the start of each job to the last record of its attempts; `jobs` has the job of each attempt."""
+    if not jobs or any(job.seconds_before is None or job.cpus is None for job in jobs):
+        return UNKNOWN
+    longest: dict[tuple[str, float | None], tuple[float, SlurmJob]] = {}
+    for job, attempt in zip(jobs, attempts, strict=True):
+        key = (job.id, job.start)  # a job that was put back into the queue keeps its id
+        seconds = (job.seconds_before or 0.0) + attempt.wall_seconds
+        longest[key] = (max(seconds, longest[key][0]) if key in longest else seconds, job)
+    gpu = sum(seconds * job.gpus for seconds, job in longest.values())
+    cpu = sum(seconds * (job.cpus or 0) for seconds, job in longest.values())
+    return Hours(gpu / 3600, cpu / 3600)
+
+
+def evaluation_hours(study: StudyFile, run: StudyRun, root: Path) -> dict[str, float]:
+    """Hours of all evaluations of a run's models, from the records beside the answers.
+
+    Hours are NaN if a record is lost or has an old format. Nothing else reads the records, so a lost record is no
+    reason to evaluate again.
+    """
+    files = [study.answers_file(dataset, run.name) for dataset in study.datasets]
+    if study.keep_models:
+        files += [study.kept_answers_file(dataset, run.name) for dataset in study.datasets]
+    records = [_recorded_hours(root / f"{file.removesuffix('.parquet')}.json") for file in files]
+    wall, gpu, cpu = (round(sum(column), 4) for column in zip(*records, strict=True))
+    return {"evaluation_wall_hours": wall, "evaluation_gpu_hours": gpu, "evaluation_cpu_hours": cpu}
+
+
+def scoring_hours(study: StudyFile, run: StudyRun, root: Path) -> dict[str, float]:
+    """Hours of the jobs that scored the answers of a run's models by the study's own metrics, by Snakemake's clock.
+
+    Hours are NaN if Snakemake's benchmark file of a job is lost, and 0 in a study without metrics of its own.
+    """
+    kinds = (study.scores_file, study.kept_scores_file)[: 2 if study.keep_models else 1]
+    files = [Path(file) for of in kinds for dataset in study.datasets if (file := of(dataset, run.name))]
+    folder = root / "benchmarks" / "score" / run.name
+    wall = sum(_benchmark_seconds(folder / f"{file.stem}.tsv") for file in files) / 3600
+    return {"scoring_wall_hours": round(wall, 4), "scoring_gpu_hours": round(wall * study.scoring_gpus, 4)}
+
+
+def _benchmark_seconds(path: Path) -> float:
+    """Wall time of a job from its Snakemake benchmark file: a line of names and a line of values."""
+    try:
+        names, values = (line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()[:2])
+        return float(dict(zip(names, values, strict=True))["s"])
+    except (FileNotFoundError, ValueError, KeyError):
+        return math.nan
+
+
+def _recorded_hours(path: Path) -> tuple[float, float, float]:
+    try:
+        record = load_json(path.read_text(encoding="utf-8"))
+        return record["wall_seconds"] / 3600, float(record["gpu_hours"]), float(record["cpu_hours"])
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return math.nan, math.nan, math.nan
+
+
+class _Record(Section):
+    """The record beside a file of scores, as `reward_ablation.scores` writes it."""
+
+    requests: dict[str, Requests] = Field(default_factory=dict)
+
+
+def request_sums(whose: str, asked: Iterable[Requests]) -> dict[str, int]:
+    """Sum requests over all models that were asked, as columns of the table `runs` by name.
+
+    The names begin with `whose`, such as judge or metric.
+    """
+    models = list(asked)
+    return {f"{whose}_{name}": sum(getattr(model, name) for model in models) for name in Requests.model_fields}
+
+
+def requests_of_metrics(study: StudyFile, run: StudyRun, root: Path) -> dict[str, int]:
+    """Requests of the study's own metrics about the answers of a run's models, from the records beside the scores.
+
+    A metric that asks no endpoint has no record.
+    """
+    files = (of(dataset, run.name) for dataset in study.datasets for of in (study.scores_file, study.kept_scores_file))
+    return request_sums("metric", [requests for file in files if file for requests in _requests(root / file)])
+
+
+def _requests(scores: Path) -> Iterator[Requests]:
+    try:
+        record = _Record.model_validate_json(scores.with_suffix(".json").read_bytes())
+    except (FileNotFoundError, ValidationError):
+        return
+    yield from record.requests.values()

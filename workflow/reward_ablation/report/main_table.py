@@ -1,0 +1,150 @@
+"""The main table for a paper: one row per arm, as Markdown and as LaTeX.
+
+All numbers are from the tables `evaluation_by_arm` and `paired_differences`, for the primary data set and mode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pandas as pd
+
+from reward_ablation.analysis.evaluation.metrics import metrics_of_study, name_of, panels
+from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.analysis.words import counted, number, p_value
+from reward_ablation.report.summary import markdown, plain
+from reward_ablation.system.plain_values import printable
+
+#: Marks of a number of a flagged arm, and of a p-value outside the declared comparisons.
+FLAGGED, EXPLORATORY = "†", "‡"
+
+#: Characters that LaTeX takes as commands or sets as other characters, with their LaTeX code.
+LATEX = {
+    "\\": r"\textbackslash{}",
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\textquotedbl{}",
+    "−": "$-$",
+    "±": r"$\pm$",
+    "–": "--",
+    "\u00a0": "~",
+    FLAGGED: r"\textsuperscript{\dag}",
+    EXPLORATORY: r"\textsuperscript{\ddag}",
+}
+
+
+class MainTable(NamedTuple):
+    """Caption, names of the columns, and cells of each row, as plain text."""
+
+    caption: str
+    columns: list[str]
+    rows: list[list[str]]
+
+
+def main_table(study: StudyFile, evaluation: pd.DataFrame, differences: pd.DataFrame) -> MainTable:
+    """Make the main table, with a row for the base model and a row for each arm.
+
+    Columns are weights, seeds, metrics with intervals, difference to the baseline, and Holm's p-value. `evaluation` is
+    the table `evaluation_by_arm`, and `differences` the table `paired_differences`.
+    """
+    metrics = list(dict.fromkeys([study.primary.metric, *panels(study)]))
+    of_arm = {(row["arm"], row["metric"]): row for row in _primary_rows(study, evaluation)}
+    against = {
+        row["arm"]: row
+        for row in _primary_rows(study, differences)
+        if row["metric"] == study.primary.metric and row["baseline"] == study.baseline
+    }
+    scored = study.scored_by_arm
+    rows = []
+    for arm in [None, *study.arms]:
+        name = arm.name if arm else "base"
+        weights = [
+            f"{arm.weights[component]:g}" if arm and component in scored[name] else "–"
+            for component in study.components
+        ]
+        seeds = str(len(study.runs_of(name))) if arm else "–"
+        values = [interval(study, of_arm.get((name, metric)), metric) for metric in metrics]
+        rows.append([name, *weights, seeds, *values, *difference(study, against.get(name))])
+    columns = ["arm", *study.components, "seeds", *map(name_of, metrics)]
+    return MainTable(caption(study, of_arm, against), [*columns, f"difference to {study.baseline}", "Holm p"], rows)
+
+
+def _primary_rows(study: StudyFile, table: pd.DataFrame) -> Iterator[pd.Series]:
+    """Rows of the primary data set and mode."""
+    primary = study.primary
+    for _, row in table[(table["dataset"] == primary.dataset) & (table["mode"] == primary.mode)].iterrows():
+        yield row
+
+
+def interval(study: StudyFile, row: pd.Series | None, metric: str) -> str:
+    """An estimate with its interval, such as `0.250 [0.200, 0.300]`, and a dagger if an arm of the row is flagged."""
+    if row is None:
+        return "–"
+    estimate, low, high = (
+        number(row[name], metrics_of_study(study).limits(metric)) for name in ("estimate", "low", "high")
+    )
+    return f"{estimate} [{low}, {high}]{FLAGGED if pd.notna(row['flagged_arms']) else ''}"
+
+
+def difference(study: StudyFile, row: pd.Series | None) -> list[str]:
+    """Cells of an arm's difference to the baseline with its interval, and of Holm's p-value."""
+    if row is None:
+        return ["–", "–"]
+    exploratory = EXPLORATORY if row["family"] != "primary" else ""
+    return [interval(study, row, study.primary.metric), p_value(row["p_holm"]) + exploratory]
+
+
+def caption(study: StudyFile, of_arm: dict[tuple[str, str], pd.Series], against: dict[str, pd.Series]) -> str:
+    """Caption of the table: what it shows, and what its intervals are over."""
+    primary, most = study.primary, study.seed_counts[1]
+    shown = [*of_arm.values(), *against.values()]
+    questions = counted(max((int(row["questions"]) for row in of_arm.values()), default=0), "question")
+    over = "questions only: nothing is known of other seeds" if most == 1 else "seeds and questions"
+    sequential = study.sequential is not None and study.sequential.in_force
+    others = [str(contrast) for contrast in primary.contrasts if contrast.against != study.baseline]
+    words = [
+        f"Study {study.name}: {printable(study.model)}, trained with GRPO on {printable(study.training_data)}.",
+        f"Columns {', '.join(study.components)}: weight in the reward; –: not scored. base: the model before training.",
+        f"Metrics are on {primary.dataset} ({primary.mode}, {questions}).",
+        f"Brackets: {100 * study.confidence:g} % intervals over {over}, uncorrected; base model: over questions only.",
+        f"Differences in {name_of(primary.metric)} are paired by seed and question.",
+        "Holm p: corrected over the declared comparisons.",
+        "Declared contrasts: repeated confidence intervals of each contrast's last look." * sequential,
+        f"Declared comparisons with other arms are in the table paired_differences: {', '.join(others)}."
+        * bool(others),
+        "Some arms have one seed: their intervals are over questions only." * (study.seed_counts[0] == 1 < most),
+        f"{FLAGGED}: the seeds of an arm differ more than those of the other arms."
+        * any(pd.notna(row["flagged_arms"]) for row in shown),
+        f"{EXPLORATORY}: exploratory, not a declared comparison; corrected over the arms with this reference."
+        * any(row["family"] != "primary" for row in against.values()),
+    ]
+    return " ".join(word for word in words if word)
+
+
+def as_markdown(table: MainTable) -> str:
+    """The table with its caption below, as Markdown."""
+    return f"{markdown(table.columns, table.rows)}\n\n{plain(table.caption)}\n"
+
+
+def as_latex(table: MainTable) -> str:
+    """The table as LaTeX, for a document with the package booktabs."""
+    head, *rows = ([latex(cell) for cell in line] for line in (table.columns, *table.rows))
+    tabular = pd.DataFrame(rows, columns=head).to_latex(index=False, column_format="l" + "r" * (len(head) - 1))
+    return (
+        "% Needs \\usepackage[T1]{fontenc} and \\usepackage{booktabs}.\n"
+        f"\\begin{{table}}\n\\centering\\small\n\\caption{{{latex(table.caption)}}}\n\\label{{tab:main}}\n"
+        f"{tabular}\\end{{table}}\n"
+    )
+
+
+def latex(words: str) -> str:
+    """Escape a text, so that LaTeX sets it as it is, in one line.
+
+    A character that is neither ASCII nor in `LATEX` becomes a question mark.
+    """
+    return "".join(LATEX.get(character, character if character.isascii() else "?") for character in printable(words))

@@ -1,0 +1,505 @@
+"""The summary: a study on one page of words and numbers, as plain Markdown that can be pasted into a paper.
+
+The last cell of each row of numbers is the row of the CSV file that the numbers are from, not counting the line of
+column names. The table is named above the rows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from reward_ablation.analysis.claims_text import (
+    cautions,
+    claimed_difference,
+    known,
+    measured_difference,
+    since,
+    verdicts,
+    withdrawn,
+)
+from reward_ablation.analysis.evaluation.metrics import metrics_of_study, name_of
+from reward_ablation.analysis.provenance import sentence as provenance_sentence
+from reward_ablation.analysis.statistics.intervals import level_of
+from reward_ablation.analysis.statistics.limits import SHARE, UNLIMITED, Limits
+from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.analysis.words import counted, number, p_value
+from reward_ablation.report.cost.columns import sentence as cost_sentence
+from reward_ablation.study.looks import looks_text
+from reward_ablation.study.primary import Primary
+from reward_ablation.study.standing import when_sentence
+from reward_ablation.system.plain_values import printable
+
+#: Tables that every summary is made from, beside cost.csv.
+TABLES = [
+    "evaluation_by_arm",
+    "evaluation_by_run",
+    "paired_differences",
+    "component_effects",
+    "reward_hacking",
+    "provenance",
+]
+
+#: Additional tables of studies that make claims, and that have methods of combination.
+CLAIMS, SIZES = "claims", "advantage_size"
+
+#: Metrics of mathematics that the summary gives for each arm.
+OF_MATHEMATICS = ("accuracy_strict", "accuracy_lenient", "format")
+
+#: Definitions of an effect in words.
+METHODS = {
+    "leave_one_out": "the arm with all components minus the one that lacks this one",
+    "over_control": "the arm with this component alone minus the control arm",
+    "main_effect": "mean difference that the component makes beside each set of the others",
+    "quadratic_regression": "quadratic regression on shares of weights, this component alone minus the others",
+    "regression": "regression on shares of weights, this component alone minus the others",
+}
+
+#: Why studies of a design have no effects.
+NO_EFFECTS = {
+    "one_at_a_time": "a component alone has an effect over a control arm (`control`), which this study does not have",
+    "factorial": "a factorial design needs an arm for each set of two components or more, at one weight each",
+    "simplex": "a regression needs more arms than components",
+}
+
+#: The summary warns of arms with fewer seeds than this.
+FEW_SEEDS = 5
+
+#: An interval that covers at least this share of the metric's range says nothing. Of a count, one that reaches 0 does.
+NOTHING_KNOWN = 0.95
+
+
+def summary(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFrame) -> str:
+    """The summary as Markdown.
+
+    `tables` has `TABLES` by name, and `CLAIMS` and `SIZES` if the study has them.
+    """
+    parts = [
+        f"# {study.name}",
+        *of_preview(study),
+        *left_out(study),
+        setting(study),
+        *nothing_measured(study, tables["evaluation_by_run"]),
+        *primary_question(study, tables["paired_differences"]),
+        *claims(study, tables.get(CLAIMS)),
+        "The last column is the row in the CSV file of the named table, not counting the line of column names. "
+        f"Brackets: {100 * study.confidence:g} % intervals over seeds and questions, not corrected for their number. "
+        f"Holm p: corrected within one table. {meanings(study)}`base` is the model before training.",
+        about_seeds(study),
+        "All that follows is exploratory: a p-value is corrected for the rows of its table, not for the whole page.",
+        "## Arms",
+        weights(study),
+        *advantage_sizes(study, tables.get(SIZES)),
+        *evaluation(study, tables["evaluation_by_arm"], tables["evaluation_by_run"]),
+        *differences(study, tables["paired_differences"]),
+        *effects(study, tables["component_effects"]),
+        *reward_hacking(tables["reward_hacking"]),
+        "## Provenance and cost",
+        f"Trained by (table `provenance`): {plain(provenance_sentence(tables['provenance']))}.",
+        f"Cost (table `cost`, row {len(cost)}): {cost_sentence(cost.iloc[-1])}.",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def of_preview(study: StudyFile) -> list[str]:
+    """Caution that this is a preview, and what is missing; empty for a whole study."""
+    preview = study.preview
+    if preview is None:
+        return []
+    missing = "\n".join(f"- {plain(printable(line))}" for line in preview.missing)
+    parts = [f"**Preview of {preview.runs} of {preview.planned} runs.** {preview.caution}", missing]
+    return [part for part in parts if part]
+
+
+def left_out(study: StudyFile) -> list[str]:
+    """Warning that runs diverged, and what is missing without them; empty if no run diverged."""
+    lines = "\n".join(f"- {plain(printable(line))}" for line in study.left_out)
+    caution = "**Runs diverged, and are left out of all numbers**, because their models have values without a meaning."
+    return [caution, lines] if lines else []
+
+
+def setting(study: StudyFile) -> str:
+    """Sentences on the model, data, arms, components, seeds and evaluation of the study."""
+    seeds = ("" if len(set(study.seed_counts)) == 1 else "of ") + ", ".join(map(str, study.seeds))
+    components = ", ".join(study.components)
+    return (
+        f"{plain(study.model)}, trained with GRPO on {plain(study.training_data)} under "
+        f"{counted(len(study.arms), 'weighting')} (arms, design {study.design}) of the reward components {components}, "
+        f"each with {study.counted_seeds} ({seeds}). Evaluated on {', '.join(study.datasets)}. Baseline: "
+        f"{study.baseline}."
+    )
+
+
+def summary_metrics(study: StudyFile) -> list[str]:
+    """Metrics that the summary gives for each arm."""
+    return [*(OF_MATHEMATICS if study.mathematics else ()), *study.metrics, "tokens"]
+
+
+def meanings(study: StudyFile) -> str:
+    """Meanings of the metrics: of accuracy in a study of mathematics, and of the study's own metrics."""
+    words = []
+    if study.mathematics:
+        words.append(
+            "Strict accuracy counts a right answer only where the requested format puts it; lenient accuracy counts it "
+            "in any form."
+        )
+    for name, metric in study.metrics.items():
+        range_ = "without limits" if metric.range is None else f"from {metric.range[0]:g} to {metric.range[1]:g}"
+        better = "" if metric.higher_is_better else ", lower is better"
+        words.append(f"`{name}`: a metric of the study's own, {range_}{better}.")
+    return " ".join(words) + " "
+
+
+def nothing_measured(study: StudyFile, by_run: pd.DataFrame) -> list[str]:
+    """Warning if the primary metric has one value for all models, or if no answer was found in the format."""
+    primary = study.primary
+    rows = by_run[(by_run["dataset"] == primary.dataset) & (by_run["mode"] == primary.mode)]
+    values = rows.loc[rows["metric"] == primary.metric, "value"]
+    format_shares = rows.loc[rows["metric"] == "format", "value"]
+    name = name_of(primary.metric)
+    if len(format_shares) and not format_shares.any() and primary.metric not in study.metrics:
+        return [
+            f"**The primary metric means nothing here:** no answer of any model was found in the format that "
+            f"`evaluation.answer_format` asks for, so {name} is 0 whatever the models answer. To judge these answers, "
+            "set another `answer_format`, or `evaluation.metrics` for a task that is not mathematics."
+        ]
+    if len(values) > 1 and values.nunique() == 1:
+        return [
+            f"**The primary metric says nothing here:** {name} is {number(values.iloc[0], SHARE)} for every model, "
+            "trained or not."
+        ]
+    return []
+
+
+def about_seeds(study: StudyFile) -> str:
+    """Sentence on what the study's number of seeds allows to conclude."""
+    (fewest, most), seeds = study.seed_counts, study.counted_seeds
+    if most == 1:
+        return "One seed: the intervals are over questions only, and nothing here is known of other seeds."
+    if fewest == 1:
+        return (
+            "Some arms have one seed. Intervals of these arms and of their differences are over questions only, and "
+            "nothing is known of other seeds of these arms."
+        )
+    if fewest >= FEW_SEEDS:
+        return f"Intervals and tests treat the {seeds} and the questions as random samples of all seeds and questions."
+    borrowed = (
+        "So intervals and tests also use how much the seeds of the other arms differ, except for arms whose seeds "
+        "clearly differ more (table `evaluation_by_arm`, column `flagged_arms`)."
+    )
+    own = "Intervals and tests partly rest on this, and other seeds may give another result."
+    reason = borrowed if study.seed_variance == "moderated" else own
+    return (
+        f"{seeds} say little about how much seeds differ. {reason} That is why two equal means can have intervals of "
+        "different lengths."
+    )
+
+
+def primary_question(study: StudyFile, table: pd.DataFrame) -> list[str]:
+    """Section on the primary question: when it was declared, and the differences that answer it."""
+    rows = numbered(table)
+    rows = rows[rows["family"] == "primary"]
+    if rows.empty:
+        return ["## Primary question", "None: the study declares no comparison of two arms."]
+    primary = study.primary
+    name = name_of(primary.metric)
+    result = significant(rows, "arm", study.confidence)
+    # The test of equivalence does not hold for several looks, so a sequential study shows its decisions instead.
+    margin, more = (None, ["seeds", "decision"]) if is_sequential(study) else (study.equivalence_margin, [])
+    return [
+        "## Primary question",
+        declared_sentence(primary),
+        *sequential(study),
+        f"{primary.dataset}, {primary.mode}, {name} (table `paired_differences`): {result}",
+        compared(study, rows, ["arm", "baseline"], "difference", margin, more),
+        *pooled(study, rows),
+    ]
+
+
+def pooled(study: StudyFile, rows: pd.DataFrame) -> list[str]:
+    """The primary differences if the seeds of all arms differ alike, as a sentence; nothing where that is not known."""
+    limits = metrics_of_study(study).limits(study.primary.metric)
+    known = rows[rows["pooled_low"].notna()]
+    ends = [[number(float(end), limits) for end in known[f"pooled_{name}"]] for name in ("low", "high")]
+    intervals = [
+        f"{arm} against {baseline} [{low}, {high}]"
+        for arm, baseline, low, high in zip(known["arm"], known["baseline"], *ends, strict=True)
+    ]
+    if not intervals or is_sequential(study):
+        return []
+    return [
+        f"A check, and not the answer: if the seeds of all arms differed alike, the intervals would be "
+        f"{', '.join(intervals)} (columns `pooled_low`, `pooled_high`). They are too short where the seeds of one arm, "
+        "above all of the baseline, differ more than those of the others."
+    ]
+
+
+def declared_sentence(primary: Primary) -> str:
+    """When the question was declared, as a sentence, and how many others stood before it was put back."""
+    if not primary.declared:
+        return "Never declared."
+    others = len(primary.earlier) - len(primary.replaced)
+    between = f" In between, {others} other question{' was' if others == 1 else 's were'} declared." if others else ""
+    return when_sentence(primary.runs_then, "Changed" if primary.replaced else "Declared") + between
+
+
+def is_sequential(study: StudyFile) -> bool:
+    """Whether the primary differences are from the looks of a sequential study."""
+    return study.sequential is not None and study.sequential.in_force
+
+
+def sequential(study: StudyFile) -> list[str]:
+    """Progress of a sequential study and meaning of its intervals; empty for a study that was never sequential."""
+    record = study.sequential
+    if record is None:
+        return []
+    words = looks_text(record, study.primary.contrasts)
+    if not record.in_force:
+        return [f"**{words[0].upper()}{words[1:]}**, and this is a list of seeds: {', '.join(map(str, study.seeds))}."]
+    unfinished = "" if record.next_look is None else " **Not finished:** the next start runs the next look."
+    return [
+        f"Sequential seeds: {words}.{unfinished}",
+        "Each row is from its contrast's last look. The interval is a repeated confidence interval, which holds for "
+        "all looks together. Holm p is corrected for looks and contrasts. All other numbers on this page ignore that "
+        "the study has looks.",
+    ]
+
+
+def claims(study: StudyFile, table: pd.DataFrame | None) -> list[str]:
+    """Section on the claims, with the verdict on each; empty for a study that never made claims."""
+    taken_out = [f"- {plain(printable(line))}" for line in withdrawn(study)]
+    parts = ["## Claims"] if taken_out or table is not None else []
+    if table is not None:
+        parts.append(f"{verdicts(table, study)} (table `claims`).")
+        parts += [claim_card(row, study) for row in numbered(table).itertuples()]
+    return [*parts, *(["\n".join(taken_out)] if taken_out else [])]
+
+
+def claim_card(row: Any, study: StudyFile) -> str:
+    """Markdown list item of one claim: verdict, text, source, claimed and measured difference, cautions."""
+    says, source = (plain(printable(known(text))) for text in (row.says, row.source))
+    lines = [
+        f"- **{row.claim}: {row.verdict}** (row {row.row}). {says}" + (f" (source: {source})" if source else ""),
+        f"  - claimed: {claimed_difference(row)}",
+        f"  - measured: {measured_difference(row, study)}",
+        f"  - {' '.join(filter(None, [since(row), cautions(row, study)]))}",
+    ]
+    return "\n".join(lines)
+
+
+def weights(study: StudyFile) -> str:
+    """Table of the weights of the arms. A component that does not score an arm's runs has a dash."""
+    scored = study.scored_by_arm
+    rows = [
+        [arm.name, *(f"{arm.weights[name]:g}" if name in scored[arm.name] else "–" for name in study.components)]
+        for arm in study.arms
+    ]
+    if not any(arm.combine for arm in study.arms):
+        return markdown(["arm", *study.components], rows)
+    methods = [arm.combine or "" for arm in study.arms]
+    return markdown(
+        ["arm", "combination", *study.components],
+        [[name, method, *own] for (name, *own), method in zip(rows, methods, strict=True)],
+    )
+
+
+def advantage_sizes(study: StudyFile, table: pd.DataFrame | None) -> list[str]:
+    """Section on the size of the advantages; empty for a study without methods of combination."""
+    if table is None or table.empty:
+        return []
+    rows = numbered(table)
+    cells = [
+        [row["arm"], *known_interval(row, "estimate", "low", "high"), *ratio(row, study.baseline), row["row"]]
+        for _, row in rows.iterrows()
+    ]
+    low, high = (rows.iloc[int(row)] for row in (rows["estimate"].argmin(), rows["estimate"].argmax()))
+    factor = f", a factor of {high['estimate'] / low['estimate']:.1f}" if low["estimate"] > 0 else ""
+    ends = (
+        f"{number(low['estimate'], UNLIMITED)} ({low['arm']}) to {number(high['estimate'], UNLIMITED)} ({high['arm']})"
+    )
+    return [
+        "## Size of the advantages",
+        f"Root mean square of all completions' advantages (table `advantage_size`): from {ends}{factor}. Arms with "
+        "larger advantages take larger steps, as if they had a higher learning rate. A gain of one arm over another "
+        "may come from this alone. Adam removes a constant factor. It does not remove the factor's change over "
+        "training, nor the factor's effect on clipped gradients, a KL term and weight decay.",
+        markdown(["arm", "size", "interval", f"over {study.baseline}", "interval", "row"], cells),
+    ]
+
+
+def ratio(row: pd.Series, baseline: str) -> list[str]:
+    """Cells of the ratio of an arm's size to the baseline's, and of its interval."""
+    if row["arm"] == baseline:
+        return ["1", "–"]
+    return known_interval(row, "ratio", "ratio_low", "ratio_high")
+
+
+def known_interval(row: pd.Series, estimate: str, low: str, high: str) -> list[str]:
+    """Cells of an estimate and its interval. An arm with one seed and few steps has no interval."""
+    value, *ends = (number(row[name], UNLIMITED) for name in (estimate, low, high))
+    return [value, "not known" if pd.isna(row[low]) else f"[{ends[0]}, {ends[1]}]"]
+
+
+def datasets_and_modes(study: StudyFile, table: pd.DataFrame) -> list[tuple[str, str, pd.DataFrame]]:
+    """Rows of each data set and mode, in the study's order."""
+    every = [(dataset, mode) for dataset in study.datasets for mode in ("greedy", "sampled")]
+    rows_of = {kind: table[(table["dataset"] == kind[0]) & (table["mode"] == kind[1])] for kind in every}
+    return [(*kind, rows) for kind, rows in rows_of.items() if len(rows)]
+
+
+def evaluation(study: StudyFile, table: pd.DataFrame, by_run: pd.DataFrame) -> list[str]:
+    """Section on the evaluation of the base model and the arms, with the values of single seeds."""
+    parts, limits = ["## Evaluation"], metrics_of_study(study)
+    for dataset, mode, rows in datasets_and_modes(study, numbered(table)):
+        cells = [
+            [arm, name_of(metric), *estimate(row, limits.limits(metric)), of_seeds(study, by_run, row), row["row"]]
+            for arm in ["base", *study.arm_names]
+            for metric in summary_metrics(study)
+            for _, row in rows[(rows["arm"] == arm) & (rows["metric"] == metric)].iterrows()
+        ]
+        questions = counted(int(rows["questions"].max()), "question")
+        left_out = by_run.loc[by_run["dataset"] == dataset, "unscored"].max()
+        questions += f"; left out, because a metric gave no score to an answer: {left_out:,}" if left_out else ""
+        parts += [
+            f"{dataset}, {mode}, {questions} (table `evaluation_by_arm`):",
+            markdown(["arm", "metric", "mean", "interval", "by seed", "row"], cells),
+        ]
+    return parts
+
+
+def of_seeds(study: StudyFile, by_run: pd.DataFrame, row: pd.Series) -> str:
+    """Values of an arm's seeds in their order, or the range of many values; a dash for the base model."""
+    same = [by_run[name] == row[name] for name in ("arm", "dataset", "mode", "metric")]
+    limits = metrics_of_study(study).limits(row["metric"])
+    values = by_run[np.logical_and.reduce(same)].dropna(subset="seed").sort_values("seed")["value"]
+    shown = [number(value, limits) for value in values]
+    return (
+        ", ".join(shown) or "–"
+        if len(shown) < FEW_SEEDS
+        else f"{number(values.min(), limits)} to {number(values.max(), limits)}"
+    )
+
+
+def differences(study: StudyFile, table: pd.DataFrame) -> list[str]:
+    """Sections on the exploratory differences in the main metric to the baseline and to the control arm."""
+    parts = []
+    for against in dict.fromkeys(name for name in (study.baseline, study.control) if name):
+        parts.append(f"## Differences to {against} in {name_of(study.main_metric)}")
+        exploratory = datasets_and_modes(
+            study, of_metric(table, study.main_metric).query("baseline == @against and family == 'exploratory'")
+        )
+        for dataset, mode, rows in exploratory:
+            result = significant(rows, "arm", study.confidence)
+            parts += [
+                f"{dataset}, {mode} (table `paired_differences`): {result}",
+                compared(study, rows, ["arm"], "difference", study.equivalence_margin, ["provenance"]),
+            ]
+        if not exploratory:
+            parts.append("None beside the primary question." if len(table) else "None: the study has one arm.")
+    return parts
+
+
+def effects(study: StudyFile, table: pd.DataFrame) -> list[str]:
+    """Section on the effects of the components on the main metric, by the design's definition."""
+    parts = [f"## Effects of the components on {name_of(study.main_metric)}"]
+    of_kinds = datasets_and_modes(study, of_metric(table, study.main_metric))
+    for dataset, mode, rows in of_kinds:
+        method, known = rows["method"].iloc[0], rows[rows["estimate"].notna()]
+        lead = f"{dataset}, {mode}, {METHODS.get(method, method)} (table `component_effects`):"
+        if known.empty:
+            parts.append(f"{lead} none, as {rows['note'].iloc[0]}.")
+        else:
+            parts += [lead, compared(study, known, ["component"], "effect")]
+    if not of_kinds:
+        parts.append(f"None: {NO_EFFECTS.get(study.design, 'the arms of this study do not allow any')}.")
+    return parts
+
+
+def reward_hacking(table: pd.DataFrame) -> list[str]:
+    """Section on the signs of reward hacking, with a sentence for each."""
+    if table.empty:
+        return [
+            "## Signs of reward hacking",
+            "Nothing could be compared: the table `reward_hacking` has no rows.",
+        ]
+    signs = numbered(table)
+    signs = signs[signs["sign"].astype(bool)]
+    lines = [f"- {plain(words)} (row {row})" for words, row in zip(signs["sentence"], signs["row"], strict=True)]
+    count = f"{counted(len(signs), 'sign')} among {counted(len(table), 'comparison')}"
+    return ["## Signs of reward hacking", f"{count} (table `reward_hacking`).", *(["\n".join(lines)] if lines else [])]
+
+
+def compared(
+    study: StudyFile,
+    rows: pd.DataFrame,
+    labels: list[str],
+    kind: str,
+    margin: float | None = None,
+    more: Sequence[str] = (),
+) -> str:
+    """Markdown table of estimates with their intervals and tests.
+
+    `rows` are numbered rows of a table of estimates, and `labels` the columns that name a row. `kind` is the heading of
+    the estimate's column, and `more` are further columns. With the study's margin of equivalence, the table has the
+    p-value of the test of equivalence.
+    """
+    cells, limits = [], metrics_of_study(study)
+    for _, row in rows.iterrows():
+        equivalent = [] if margin is None else [p_value(row["p_equivalent"])]
+        cells.append(
+            [
+                *row[labels],
+                *estimate(row, limits.limits(row["metric"])),
+                p_value(row["p_holm"]),
+                *equivalent,
+                *row[list(more)],
+                row["row"],
+            ]
+        )
+    equivalence = [] if margin is None else [f"p of ±{margin:g} or more"]
+    return markdown(
+        ["against" if label == "baseline" else label for label in labels]
+        + [kind, "interval", "Holm p", *equivalence, *more, "row"],
+        cells,
+    )
+
+
+def significant(rows: pd.DataFrame, label: str, confidence: float) -> str:
+    """Say in a sentence which rows are significant after Holm's correction."""
+    level = level_of(confidence)
+    names = list(rows.loc[rows["p_holm"] < level, label])
+    return f"{len(names)} of {len(rows)} with Holm p < {level:g}" + (f": {', '.join(names)}." if names else ".")
+
+
+def of_metric(table: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Rows of a metric, with their numbers in the CSV file."""
+    rows = numbered(table)
+    return rows[rows["metric"] == metric]
+
+
+def numbered(table: pd.DataFrame) -> pd.DataFrame:
+    """Add the column `row`: the number of each row in the table's CSV file, from 1."""
+    return table.assign(row=range(1, len(table) + 1))
+
+
+def estimate(row: pd.Series, limits: Limits) -> list[str]:
+    """Cells of a row's estimate and interval."""
+    low, high = number(row["low"], limits), number(row["high"], limits)
+    whole_range = limits.finite and row["high"] - row["low"] >= NOTHING_KNOWN * (limits.high - limits.low)
+    says_nothing = whole_range or (not limits.finite and row["low"] == limits.low < row["estimate"])
+    return [number(row["estimate"], limits), f"[{low}, {high}]{' (says nothing)' if says_nothing else ''}"]
+
+
+def plain(words: str) -> str:
+    """Escape a text, so that Markdown shows it as it is, in one line."""
+    return re.sub(r"([\\`*$|<\[\]])", r"\\\1", " ".join(words.split()))
+
+
+def markdown(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table in Markdown."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(str(cell).replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
