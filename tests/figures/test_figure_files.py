@@ -61,11 +61,11 @@ def test_every_figure_is_a_pdf_for_a_paper_with_its_caption_and_a_page(written):
         caption = (written / f"{name}.txt").read_text()
         words = PdfReader(written / f"{name}.pdf").pages[0].extract_text()
         page = PdfReader(written / "pages" / f"{name}.pdf").pages[0].extract_text()
-        assert caption.startswith(f"{entry.title}.")
+        assert caption.startswith(entry.title)
         assert len(caption.splitlines()) == 1
         assert entry.title not in words.replace("\n", " ")
         assert entry.title in page.replace("\n", " ")
-        for sentence in caption.removeprefix(f"{entry.title}.").split(". ")[:2]:
+        for sentence in caption.split(". ")[1:3]:
             assert sentence.strip()[:10] in page
             assert not sentence.strip() or sentence.strip() not in words.replace("\n", " ")
         pages = PdfReader(written / f"{name}.pdf").pages

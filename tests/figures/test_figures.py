@@ -71,7 +71,7 @@ def test_a_figure_has_its_title_and_no_text_is_cut_off_or_written_over_another(m
     drawn = draw(made_up, name, figure)
     check_texts(drawn)
     if figure != "title":
-        assert drawn.get_suptitle() == FIGURES[figure].title
+        assert drawn.get_suptitle().startswith(FIGURES[figure].title)
 
 
 @pytest.mark.parametrize(
@@ -318,6 +318,18 @@ def test_the_primary_figure_shows_the_declared_contrasts_alone(made_up):
     for bar, row in zip(bars, rows.itertuples(), strict=True):
         assert bar.lines[0].get_xdata()[0] == row.estimate
         assert bar.lines[2][0].get_segments()[0][:, 0] == pytest.approx([row.low, row.high])
+
+
+def test_the_title_of_the_primary_figure_says_what_was_found(made_up):
+    given = made_up("four arms")
+    table = given.tables["paired_differences"].query("family == 'primary'")
+    first, second, *_ = table.index
+    table = table.loc[[first, second]].assign(p_holm=[0.2, 0.01], estimate=[0.5, -0.021], low=-0.03, high=-0.012)
+    arm = table.loc[second, "arm"]
+    clearest = f"{arm} − {given.study.baseline}: −0.021 [−0.030, −0.012]"
+    figure = primary(table, given.tables["evaluation_by_arm"], given.study)
+    assert figure.get_suptitle() == f"1 of 2 significant; clearest: {clearest}"
+    assert primary(table.loc[[second]], given.tables["evaluation_by_arm"], given.study).get_suptitle() == clearest
 
 
 def of_arm(made_up, arm: str, **labels) -> pd.DataFrame:

@@ -6,6 +6,7 @@ import argparse
 import multiprocessing
 import os
 import shutil
+import textwrap
 import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -22,7 +23,7 @@ from matplotlib.figure import Figure
 from reward_ablation.analysis.reading import read_table
 from reward_ablation.analysis.study_file import StudyFile, read_study
 from reward_ablation.figures.catalogue import FIGURES, module_of, tables_of
-from reward_ablation.figures.style import STYLE, save_pdf, save_png, take_caption, title
+from reward_ablation.figures.style import STYLE, TITLE_CHARACTERS, TITLE_LINE, save_pdf, save_png, take_caption, title
 from reward_ablation.system.errors import StudyError, first_line, one_line_errors, storage_errors
 from reward_ablation.system.files import atomic_path
 from reward_ablation.system.masking import without_known_secrets
@@ -118,7 +119,11 @@ def draw(name: str, tables: Sequence[pd.DataFrame], study: StudyFile) -> Figure:
     """
     function: Callable[..., Figure] = getattr(_module(name), name)
     figure = function(*tables, study)
-    title(figure, FIGURES[name].title)
+    # A figure may have what it found as its title.
+    words = ": ".join(filter(None, [FIGURES[name].title, figure.get_suptitle()]))
+    words = textwrap.fill(words, TITLE_CHARACTERS)
+    figure.set_figheight(figure.get_figheight() + TITLE_LINE * words.count("\n"))
+    title(figure, words)
     return figure
 
 

@@ -9,9 +9,10 @@ import pandas as pd
 from matplotlib.figure import Figure, SubFigure
 
 from reward_ablation.analysis.evaluation.examples import visible
-from reward_ablation.analysis.evaluation.metrics import name_of, panels
+from reward_ablation.analysis.evaluation.metrics import metrics_of_study, name_of, panels
 from reward_ablation.analysis.statistics.intervals import level_of
 from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.analysis.words import number
 from reward_ablation.figures.curves import arm_groups, draw_curves, draw_steps, numbers_of, seeds_note, step_axis
 from reward_ablation.figures.estimates import (
     base_legend,
@@ -38,6 +39,7 @@ from reward_ablation.figures.style import (
     panel_grid,
     replace_undrawable,
     round_ticks,
+    title,
     wrapped,
 )
 from reward_ablation.figures.weights import COLUMN_WIDTH, simplex_map, weight_matrix
@@ -177,7 +179,25 @@ def primary(paired_differences: pd.DataFrame, evaluation_by_arm: pd.DataFrame, s
     panel.set_xlabel(f"difference in {name_of(question.metric)}")
     shown = f" Shown: the first {len(rows)} of {count} contrasts." if count > len(rows) else ""
     forest_legend(figure, table, study, "the declared comparisons", after=shown)
+    title(figure, finding(effects, count, study))
     return figure
+
+
+def finding(effects: pd.DataFrame, count: int, study: StudyFile) -> str:
+    """What the primary differences show, in one line: the clearest one with its interval, and how many are significant.
+
+    The clearest difference has the smallest corrected p-value, and of equal ones it is furthest from 0 in standard
+    errors. `count` is the number of all primary contrasts.
+    """
+    limits = metrics_of_study(study).limits(study.primary.metric)
+    size = effects["estimate"].abs() / (effects["high"] - effects["low"])
+    first = effects.assign(size=-size).sort_values(["p_holm", "size"], kind="stable").iloc[0]
+    estimate, low, high = (number(first[end], limits) for end in ("estimate", "low", "high"))
+    clearest = f"{first.name}: {estimate} [{low}, {high}]"
+    if count == 1:
+        return clearest
+    significant = int((effects["p_holm"] < level_of(study.confidence)).sum())
+    return f"{significant} of {count} significant; clearest: {clearest}"
 
 
 def seeds_and_decision(study: StudyFile, arm: str, against: str) -> str:
@@ -291,8 +311,8 @@ def learning_curves(table: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study:
             panel.set_ylabel(label)
             round_ticks(panel.yaxis, 5)
         shown_arms = f"; {numbers_of(group, study)}" if len(groups) > 1 else ""
-        title = f"{dataset}, {mode}: {questions:,} questions{shown_arms}"
-        of_row[0].set_title(wrapped(title, TITLE_WIDTH), loc="left")
+        heading = f"{dataset}, {mode}: {questions:,} questions{shown_arms}"
+        of_row[0].set_title(wrapped(heading, TITLE_WIDTH), loc="left")
     for panel in grid[:-1].flat:
         panel.set_xlabel("")
     note = f"{seeds_note(study, table['step'])} Step 0: the base model; last step: the final model."

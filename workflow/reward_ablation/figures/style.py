@@ -35,6 +35,9 @@ NAME_CHARACTER, TEXT_CHARACTER, SAMPLE = 0.062, 0.053, 0.65
 #: Height of a line of a legend, in inches.
 LEGEND_LINE = 0.16
 
+#: Most characters in a line of a figure's title, and the height of a line in inches.
+TITLE_CHARACTERS, TITLE_LINE = 72, 0.17
+
 #: Settings of every figure. Font type 42 embeds fonts as TrueType, so that text stays text. The salt makes the names
 #: inside the files the same each time.
 STYLE: Any = {
@@ -197,8 +200,9 @@ def take_caption(figure: Figure) -> str:
     """
     parts, heading = [], figure.get_suptitle()
     if heading:
-        parts.append(f"{heading}.")
+        parts.append(f"{' '.join(heading.split())}.")
         figure.suptitle("")
+        figure.set_figheight(figure.get_figheight() - TITLE_LINE * heading.count("\n"))
     for legend in figure.legends:
         note = legend.get_title().get_text()
         parts.append(" ".join(note.split("\n")))
