@@ -84,7 +84,6 @@ BEFORE_ANY_JOB = [
     ("data/train", {"source": "gsm8k", "split": "dev"}, "data.train.split: 'dev' "),
     ("components/format", {"function": "fromat"}, "components.format: unknown function 'fromat'; functions here: "),
     ("components/format", own("brevity"), "components.format: my_rewards.py:brevity: parameter 'limit' is missing"),
-    ("components/format", own("brevity", limit="200"), "components.format: my_rewards.py:brevity: limit: "),
     ("components/format", own("brevty"), "components.format: my_rewards.py:brevty: no function 'brevty'"),
     ("components/format", own("judge", limit=1), "components.format: my_rewards.py:judge: unknown parameter 'limit'"),
     ("components/format", own("of_tests"), "components.format: my_rewards.py:of_tests: "),

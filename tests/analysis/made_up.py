@@ -40,13 +40,13 @@ FOUR_ARMS = {
 SCHEMAS = {
     table: schema
     for rule in RULES.values()
-    for table, schema in import_module(f"reward_ablation.{rule.module.replace('cost', 'cost.table')}").SCHEMAS.items()
+    for table, schema in import_module(f"reward_ablation.{rule.module.replace('cost', 'cost.columns')}").SCHEMAS.items()
 }
 
 
 def run_rule(rule: str, root: Path, output: Path, *options: str) -> None:
     """Run the command of a rule of tables."""
-    package, words = ("cost", []) if rule == "cost" else ("analysis", [rule])
+    package, words = ("report.cost", []) if rule == "cost" else ("analysis", [rule])
     main = import_module(f"reward_ablation.{package}.__main__").main
     main([*words, "--study", str(root / "study.json"), "--output", str(output), *options])
 

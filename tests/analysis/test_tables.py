@@ -248,7 +248,7 @@ def test_odd_studies_have_tables(tmp_path, study):
 
 @pytest.mark.parametrize("rule", RULES)
 def test_command_tells_an_error_in_one_line(tmp_path, rule):
-    words = ["reward_ablation.cost"] if rule == "cost" else ["reward_ablation.analysis", rule]
+    words = ["reward_ablation.report.cost"] if rule == "cost" else ["reward_ablation.analysis", rule]
     command = [sys.executable, "-m", *words, "--study", "none.json", "--output", "."]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert result.returncode == 1

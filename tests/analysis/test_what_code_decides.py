@@ -12,7 +12,7 @@ from reward_ablation.study.code_digest import module_digests
 #: What each rule of tables, the figures, the file of all figures and the summary run, as their rules say.
 STAGES = {
     **{f"tables_{name}": ("analysis", rule.module) for name, rule in RULES.items() if name != "cost"},
-    "tables_cost": ("cost",),
+    "tables_cost": ("report.cost",),
     "figures": ("figures", *map(figure_module, FIGURES)),
     "all_figures": ("figures.book",),
     "summary": ("report",),
@@ -52,7 +52,7 @@ def decided_by(module: str) -> set[str]:
         ("figures.forest", {"figures"}),
         ("figures.style", {"figures", "all_figures"}),
         ("report.summary", {"summary"}),
-        ("analysis.tables", {*(f"tables_{rule}" for rule in RULES), "figures", "summary"}),
+        ("analysis.tables", {*(f"tables_{rule}" for rule in RULES), "figures", "all_figures", "summary"}),
     ],
 )
 def test_an_edit_changes_the_digest_of_what_runs_the_module_and_of_nothing_else(module, stages):

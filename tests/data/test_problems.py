@@ -15,6 +15,7 @@ from pandas._libs.parsers import STR_NA_VALUES
 
 from reward_ablation.data.problems import PrepareSpec, as_text, prepare, question_key, schema
 from reward_ablation.data.reading import MISSING_WORDS
+from reward_ablation.study.core_digest import deciding_digest
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
 from storage import fill, small_disk
@@ -237,8 +238,9 @@ def test_the_command_gives_the_same_bytes_as_another_process(tmp_path):
     command = [sys.executable, "-m", "reward_ablation.data", "--spec", spec, "--name", "train"]
     subprocess.run([*command, "--output", tmp_path / "one.parquet"], check=True)
     prepare(PrepareSpec.model_validate_json(spec), "train", tmp_path / "two.parquet")
-    for ending in ("parquet", "json"):
-        assert (tmp_path / f"one.{ending}").read_bytes() == (tmp_path / f"two.{ending}").read_bytes()
+    assert (tmp_path / "one.parquet").read_bytes() == (tmp_path / "two.parquet").read_bytes()
+    one, two = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("one", "two"))
+    assert one == {**two, "code": deciding_digest("data"), "apart_from": []}
 
 
 @pytest.mark.parametrize(

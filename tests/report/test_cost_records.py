@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from analysis.all_tables import command
 
-from analysis.made_up import MadeUpStudy
+from analysis.made_up import MadeUpStudy, run_rule
 from reward_ablation.analysis.study_file import read_study
 from reward_ablation.report.cost.tables import evaluation_hours, requests_of_metrics, scoring_hours
 from reward_ablation.system.files import write_json
@@ -85,7 +84,7 @@ def test_requests_are_summed_and_a_lost_record_counts_nothing(written, content):
 
 def test_requests_are_in_the_cost_table_and_its_sentence(written):
     _, run, root = written
-    command("cost", root, root / "tables")
+    run_rule("cost", root, root / "tables")
     table = pd.read_csv(root / "tables" / "cost.csv").set_index("arm")
     assert table.loc[run.arm, "metric_requests"] == table.loc["all arms", "metric_requests"] == 48
     assert table.loc["all arms", "judge_requests"] == 0

@@ -162,7 +162,7 @@ def test_the_command_leaves_the_model_alone_in_its_place(demo_model, problems, t
     assert os.listdir(tmp_path / "models") == [".base-01234567.sft"]
     assert main(command[3:]) == 0
     assert "from step 1\n" not in capsys.readouterr().out
-    assert os.listdir(tmp_path / "models") == ["base-01234567"]
+    assert sorted(os.listdir(tmp_path / "models")) == ["base-01234567", "base-01234567.json"]
 
 
 def test_the_command_refuses_in_one_line_and_leaves_nothing(demo_model, problems, tmp_path):

@@ -115,13 +115,11 @@ def folder(left, run):
     left.folder(run)
 
 
-HALF = attempt(1800, "SIGTERM") | {"gpu_share": 0.5}
 #: What is left of a run, the run's state, and what else its status says.
 AT_REST = {
     "nothing": (several(), State.NOT_STARTED, {}),
     "finished": (finished(attempt(1800, "SIGTERM"), attempt(900)), State.DONE, {"hours": 1.5, "finished": NOW - 3600}),
     "finished, whatever its log says": (several(finished(attempt(1800)), logged(KILLED)), State.DONE, {}),
-    "finished, on half a GPU": (finished(HALF, attempt(900, "done")), State.DONE, {"hours": 1.0}),
     "finished, its record is put back": (finished(attempt(1800), name=HIDDEN_RECORD), State.DONE,
         {"why": "trained, its run.json is put back", "finished": NOW - 3600}),
     "of other code": (several(outdated, logged(LAST_STEP, 3700)), State.STALE,

@@ -128,7 +128,7 @@ COLUMNS_HERE = "problem_id, question, answer, solution, source, split, level, su
             "components.one: instructions: column: the data does not have the column 'instructions'; columns: ",
         ),
         (file(), mine("by_column", column="completions"), "the data does not have the column 'completions'"),
-        (file(), mine("by_column", column=3), "components.one: mine.py:by_column: column: Input should be a valid str"),
+        (file(), mine("by_column", column=3), "components.one: mine.py:by_column: column: 3 is no text; name a column"),
         (
             {"source": "mbpp", "split": "train"},
             {"function": "correctness"},

@@ -139,7 +139,7 @@ SAMPLES = "train|evaluation|sft"
         ("analysis/evaluation/effects.py", function, "tables_(evaluation|claims)"),
         ("analysis/training/tables.py", function, "tables_training"),
         ("combination/methods/upgrad.py", function, NOTHING),  # not in use
-        ("cost/tables.py", function, "tables_cost"),
+        ("report/cost/tables.py", function, "tables_cost"),
         ("figures/evaluation.py", function, "figures"),
         ("figures/style.py", function, "figures"),
     ],

@@ -6,6 +6,7 @@ import time
 
 import pandas as pd
 import pytest
+from markupsafe import Markup
 
 from reward_ablation.analysis.tables import write_table_page
 from reward_ablation.system.html_page import page, table
@@ -41,7 +42,7 @@ def after_all_harms(running: Browser, path) -> str:
 @pytest.mark.parametrize("protected", [True, False])
 def test_an_injected_text_runs_nothing_and_asks_no_server(running, server, tmp_path, protected):
     harms = HARMS.format(server=server.url, ran=RAN)
-    words = page("A page", "With harms", harms, table(["a"], [["b"]]))
+    words = page("A page", "With harms", Markup(harms), table(["a"], [["b"]]))
     if not protected:  # the harms do act where no policy is
         words = words.replace("Content-Security-Policy", "nothing")
     (tmp_path / "page.html").write_text(words)

@@ -101,7 +101,7 @@ MADE_AGAIN = {
         ANSWERS | OF_ANSWERS | FIGURES | PAGES,
     ),
     "code of the gradient tables": (
-        lambda bench: bench.append("analysis/gradients/measured_tables.py", "edited = 1\n"),
+        lambda bench: bench.append("analysis/gradients/tables.py", "edited = 1\n"),
         {"tables_gradients": 1} | FIGURES | PAGES,
     ),
     "code that prepares data": (

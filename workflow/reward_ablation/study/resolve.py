@@ -32,6 +32,7 @@ from reward_ablation.spec.parts import CombineSpec
 from reward_ablation.study.across_arms import check_control, check_scored, control_warnings, same_arms
 from reward_ablation.study.claims import claims_of
 from reward_ablation.study.codes_on_record import codes_on_record
+from reward_ablation.study.combine_spec import combine_spec, estimate_warnings, with_trl_methods
 from reward_ablation.study.endpoint_requests import metric_warnings, request_warnings
 from reward_ablation.study.looks import declared_looks, looks_plan, recorded_looks, recovered_looks, seeds_of_arms
 from reward_ablation.study.primary import question_of, recorded_primary, recovered_primary, without_added_arms
@@ -40,16 +41,7 @@ from reward_ablation.study.reward_import import defaults_of, planned_arguments
 from reward_ablation.study.run import Run, folders_of, run_code
 from reward_ablation.study.run_folder import DESCRIPTION, TRASH
 from reward_ablation.study.shown_paths import path_warnings
-from reward_ablation.study.specs_of_config import (
-    arm_spec,
-    check_answers,
-    combine_spec,
-    contents_of,
-    estimate_warnings,
-    evaluation_spec,
-    study_spec,
-    with_trl_methods,
-)
+from reward_ablation.study.specs_of_config import arm_spec, check_answers, contents_of, evaluation_spec, study_spec
 from reward_ablation.study.study import FOLDERS, Study
 from reward_ablation.system.errors import StudyError, first_line
 from reward_ablation.system.plain_values import check_length, check_values

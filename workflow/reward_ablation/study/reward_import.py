@@ -82,6 +82,8 @@ def planned_arguments(function: str, parameters: dict[str, Any], root: Path, fur
         assert imported
         return imported
     found = _signature(function, root)
+    if not isinstance(column := parameters.get("column", ""), str):
+        raise StudyError(f"components: {function}: column: {column!r} is no text; name a column of the data")
     arguments = arguments_of(function, found, parameters, further)
     _check_parameters(function, found, arguments, parameters, os.environ)
     return arguments

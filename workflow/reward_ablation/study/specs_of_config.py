@@ -1,24 +1,20 @@
 """From a config to specs. A spec holds everything that decides a result, with digests of local files and folders.
 
-In order: the study and its arms, evaluation and metrics, models and data, components, combination, and which sets of
-problems need answers."""
+In order: the study and its arms, evaluation and metrics, models and data, components, and which sets of problems need
+answers. The combination has `combine_spec`, which imports the grader."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
-from reward_ablation.combination.load import arguments_of_method, check
-from reward_ablation.config.batch_sizes import BatchSizes
 from reward_ablation.config.config_errors import describe
 from reward_ablation.config.designs import Arm
-from reward_ablation.config.sections.combine import AGGREGATION, DEFAULT_GRAM, TRL_AGGREGATIONS, CombineMethod
 from reward_ablation.config.sections.data import Data, ProblemSource, WordProblems, further_columns, has_answers
 from reward_ablation.config.sections.launch import Launch
 from reward_ablation.config.sections.model import DemoModel, HubModel, LocalModel, Model
@@ -38,7 +34,6 @@ from reward_ablation.spec.parts import (
 from reward_ablation.spec.run import ArmSpec, EvaluateSpec, Layout, ScoresSpec, SftSpec, StudySpec, VllmSpec
 from reward_ablation.study.core_digest import deciding_digest
 from reward_ablation.study.reward_files import function_digest
-from reward_ablation.study.reward_import import range_of
 from reward_ablation.system.digests import folder_fingerprint
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
@@ -323,110 +318,6 @@ def _digest(path: Path, mark: Mark, where: str) -> str:
     if not os.path.isfile(path / "config.json"):
         raise StudyError(f"{where}: no config.json; give a folder with a saved transformers model")
     return folder_fingerprint(path)
-
-
-def with_trl_methods(study: StudyConfig, arm: Arm) -> Arm:
-    """An arm with TRL's setting in place of `combine: weighted_sum` or `combine: gdpo`.
-
-    Its runs are therefore the runs of an arm with that setting. Raises ValueError (`combine: ...`) if the method has a
-    parameter, because TRL's own methods have none.
-    """
-    if arm.combine is None or arm.combine.method not in TRL_AGGREGATIONS:
-        return arm
-    method = arm.combine
-    extra = [*method.parameters, *(["gram"] if method.gram else [])]
-    if extra:
-        raise ValueError(f"combine: {method.method}: unknown parameter {extra[0]!r}; TRL's own method has none")
-    training = {**arm.training, AGGREGATION: TRL_AGGREGATIONS[method.method]}
-    if method.method == "weighted_sum" and AGGREGATION not in study.training:
-        training = {name: value for name, value in arm.training.items() if name != AGGREGATION}  # TRL's default
-    return arm.model_copy(update={"training": training, "combine": None})
-
-
-def combine_spec(study: StudyConfig, arm: Arm, root: Path, processes: int) -> CombineSpec | None:
-    """The spec of an arm's method of combination; None where TRL combines the components.
-
-    `processes` is the number of processes of the arm's runs. Raises ValueError (`combine: ...`) if the method is
-    unknown or refuses a parameter, if it needs the range of a component whose range is not known, or if a setting
-    conflicts with it.
-    """
-    method = arm.combine
-    if method is None:
-        return None
-    named = method.named(study.components)
-    names = tuple(name for name in study.components if arm.weights[name] or name in named)
-    weights = [arm.weights[name] for name in names]
-    try:
-        context = arguments_of_method(method.method, root).context
-        gram = _gram(method, "gram" in context)
-        check_settings({**study.training, **arm.training}, study.gradients.every, gram, processes)
-        known = _bounds(study, names, root) if "bounds" in context else {}
-        bounds = np.array([known.get(name, (np.nan, np.nan)) for name in names])
-        check(method.method, method.parameters, names, weights, bounds, root)
-    except StudyError as error:
-        raise ValueError(f"combine: {error}") from None
-    spec = CombineSpec(
-        method=method.method,
-        parameters=normalised(method.parameters),
-        components=named,
-        gram=gram,
-        bounds=normalised(known),
-    )
-    return spec.model_copy(update={"code": function_digest(spec.method, root)})
-
-
-def estimate_warnings(specs: Mapping[str, ArmSpec]) -> list[str]:
-    """A warning about arms whose method decides a step by products of gradients that are in part estimates."""
-    arms = []
-    for name, spec in specs.items():
-        sizes = BatchSizes.of(spec.training, spec.process_count)
-        if spec.combine and spec.combine.gram == "same_step" and sizes.completions > sizes.micro_batch:
-            arms.append(name)
-    if not arms:
-        return []
-    return [
-        f"combine (arm {', '.join(arms)}): gram: same_step estimates the products between a step's micro-batches for "
-        "parameters of more than 65,521 numbers, which moved weights by up to 0.0007 where it was measured; with one "
-        "micro-batch a step, in one process, they are exact"
-    ]
-
-
-def _gram(method: CombineMethod, uses_gradients: bool) -> Any:
-    if method.gram and not uses_gradients:
-        raise StudyError(f"gram: {method.method} uses no gradients; leave gram out")
-    return (method.gram or DEFAULT_GRAM) if uses_gradients else None
-
-
-def _bounds(study: StudyConfig, names: tuple[str, ...], root: Path) -> dict[str, list[float]]:
-    """Lowest and highest score of each component in `names` whose range is known."""
-    bounds = {}
-    for name in names:
-        component = study.components[name]
-        score_range = range_of(component.function, component.parameters, root)
-        if score_range:
-            bounds[name] = [*score_range]
-    return bounds
-
-
-def check_settings(training: dict[str, Any], every: int, gram: str | None, processes: int) -> None:
-    """Refuse settings of TRL that a method of combination replaces, and a method whose gradients are not measured.
-
-    `every` is the config's `gradients.every`, and `gram` the method's; None for a method that uses no gradients.
-    """
-    if training.get("num_generations") == 1:
-        raise StudyError("training.num_generations: 1 leaves nothing to compare within a group; set 2 or more")
-    for name, ordinary in (("scale_rewards", ("group", True)), (AGGREGATION, ("sum_then_normalize",))):
-        if name in training and training[name] not in ordinary:
-            raise StudyError(f"the method replaces training.{name}: {training[name]}; leave one of the two out")
-    if gram and not every:
-        raise StudyError("the method uses gradients, and the study measures none; set gradients.every: 1")
-    sizes = BatchSizes.of(training, processes)
-    if gram == "same_step" and not sizes.for_one_step:
-        setting = "num_iterations" if sizes.iterations != 1 else sizes.setting
-        raise StudyError(
-            "gram: same_step uses the gradients of one step's completions, and here steps and generations differ; "
-            f"leave training.{setting} out, or set gram: previous"
-        )
 
 
 def training_golds(study: StudyConfig, root: Path) -> bool:
