@@ -85,7 +85,7 @@ def one_size(arms: int, every: int) -> dict[str, Any]:
 
 def command_of(rule: str) -> list[str]:
     """Module and first argument of the command that writes a rule's tables."""
-    return ["reward_ablation.cost"] if rule == "cost" else ["reward_ablation.analysis", rule]
+    return ["reward_ablation.report.cost"] if rule == "cost" else ["reward_ablation.analysis", rule]
 
 
 def total(costs: dict[str, dict[str, float]]) -> dict[str, float]:

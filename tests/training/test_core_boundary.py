@@ -38,7 +38,7 @@ def around(module: str) -> set[str]:
 
 @pytest.mark.parametrize("module", sorted(DECIDING))
 def test_the_core_imports_only_the_core(module):
-    assert around(module) - ALLOWED <= {"reward_ablation.rewards", "reward_ablation.rewards.asking"}
+    assert around(module) - ALLOWED <= {"reward_ablation.rewards"}
 
 
 def test_the_digest_of_training_is_over_the_core_and_nothing_else():
