@@ -103,6 +103,13 @@ def test_a_run_that_is_being_trained_is_left_alone(left, other):  # noqa: F811
     assert not (left.root / "runs" / run / RECORD).exists()
 
 
+def test_the_record_of_a_supervised_start_comes_with_it(left, other, tmp_path):  # noqa: F811
+    model = left.study.model_file
+    (other / model).parent.with_suffix(".json").write_text("{}")
+    adopt(other, Decisions(left.study))
+    assert (left.root / model).parent.with_suffix(".json").read_text() == "{}"
+
+
 def test_links_and_unfinished_work_are_not_taken_over(left, other, tmp_path):  # noqa: F811
     run = first(other, "runs/*/seed0")
     (tmp_path / "secret").write_text("secret")

@@ -7,16 +7,18 @@ run from another checkout is therefore not trained again.
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from reward_ablation.start.damage import Damage
+from reward_ablation.start.damage import Damage, record_beside
 from reward_ablation.start.decide import Decisions
+from reward_ablation.start.estimates import BASE_MODEL
 from reward_ablation.start.history import is_held, read_record
+from reward_ablation.start.plan import plural
 from reward_ablation.start.stale import stale_because
 from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, RECORD, WORK
 from reward_ablation.system.errors import StudyError
+from reward_ablation.system.files import link_or_copy
 
 #: Written last, so that a run whose taking over was interrupted is not finished.
 _LAST = (HIDDEN_RECORD, RECORD)
@@ -48,13 +50,13 @@ def _of_equal_keys(results: Path, decisions: Decisions) -> Iterator[tuple[str, P
     of_key: dict[str, list[Path]] = {}
     for folder in sorted((results / "runs").glob("*-*")) if wanted else ():
         of_key.setdefault(folder.name.rpartition("-")[2], []).append(folder)
+    damage = Damage(decisions.study, results)
     for name, run in wanted.items():
         for folder in of_key.get(run.key, ()):
             seed = folder / f"seed{run.seed}"
             if record := read_record(seed):
                 why_not = stale_because(record, run, decisions.present)
-                damage = Damage(decisions.study, results).of_run(f"{folder.name}/{seed.name}", record)
-                yield name, seed, why_not or damage
+                yield name, seed, why_not or damage.of_run(f"{folder.name}/{seed.name}", record)
 
 
 def elsewhere_lines(decisions: Decisions) -> list[str]:
@@ -81,11 +83,10 @@ def adopt(results: Path, decisions: Decisions) -> str:
         raise StudyError(f"--adopt {results}: has no folder `runs`; name a results folder of finished runs")
     if results.resolve() == decisions.root.resolve():
         raise StudyError(f"--adopt {results}: this is the study's own results folder; name another one")
-    if not finished_in(results, decisions):
-        reasons = [
-            f"{folder.relative_to(results)}: {why_not}" for _, folder, why_not in _of_equal_keys(results, decisions)
-        ]
-        why = reasons[0] if reasons else "no finished run there has the key of a run that this study would train"
+    candidates = [*_of_equal_keys(results, decisions)]
+    if all(why_not for _, _, why_not in candidates):
+        no_key = "no finished run there has the key of a run that this study would train"
+        why = next((f"{folder.relative_to(results)}: {why_not}" for _, folder, why_not in candidates), no_key)
         raise StudyError(f"--adopt {results}: nothing to take over; {why}")
     for file in sorted(decisions.inputs_to_make):
         _take_input(results, decisions.root, file)
@@ -95,23 +96,23 @@ def adopt(results: Path, decisions: Decisions) -> str:
         if not is_held(decisions.root / "runs" / name / LOCK):  # else a process trains the run now
             _take_folder(folder, decisions.root / "runs" / name)
             taken[name] = folder.relative_to(results / "runs")
-    models = {"base": Path("base"), **taken}
+    models = {BASE_MODEL: Path(BASE_MODEL), **taken}
     for made in filter(None, (decisions.study.answers_folder, decisions.study.scores_folder)):
         for name, folder in models.items():
             _take_folder(results / made / folder, decisions.root / made / name)
-    return f"took over {len(taken)} finished run{'' if len(taken) == 1 else 's'} from {results}"
+    return f"took over {plural(len(taken), 'finished run')} from {results}"
 
 
 def _take_input(results: Path, own: Path, file: str) -> None:
     """Take over a model's folder, or a set with its record, if the other results have it."""
     if not (results / file).is_file():
         return
+    record = record_beside(file)
     if file.startswith("models/"):
         _take_folder((results / file).parent, (own / file).parent, last=(Path(file).name,))
-    else:
-        record = str(Path(file).with_suffix(".json"))
-        for each in (record, file):
-            _take(results / each, own / each)
+        record = record_beside(str(Path(file).parent))  # of a supervised start: by which code
+    for each in (record, file):
+        _take(results / each, own / each)
 
 
 def _take_folder(source: Path, target: Path, last: tuple[str, ...] = _LAST) -> None:
@@ -121,23 +122,13 @@ def _take_folder(source: Path, target: Path, last: tuple[str, ...] = _LAST) -> N
 
 
 def _files_below(folder: Path) -> Iterator[str]:
-    """Regular files below a folder, relative to it. Links are not followed: they may lead anywhere."""
+    """Files below a folder, relative to it."""
     for above, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if name != WORK and not name.endswith(".tmp")]
-        for name in files:
-            path = os.path.join(above, name)
-            if name != LOCK and not os.path.islink(path):
-                yield os.path.relpath(path, folder)
+        yield from (os.path.relpath(os.path.join(above, name), folder) for name in files if name != LOCK)
 
 
 def _take(source: Path, target: Path) -> None:
-    """Link or copy a file, if it is there and the target is not."""
-    if target.exists() or not source.is_file():
-        return
-    target.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        os.link(source, target, follow_symlinks=False)
-    except OSError:  # another file system, or one without links
-        partial = target.with_name(f".{target.name}.tmp")
-        shutil.copy2(source, partial)
-        partial.replace(target)
+    """Link or copy a file, if it is there and the target is not. No link is followed: it may lead anywhere."""
+    if source.is_file() and not source.is_symlink() and not target.exists():
+        link_or_copy(source, target)
