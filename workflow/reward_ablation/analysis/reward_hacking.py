@@ -60,7 +60,7 @@ def metric_of_signs(study: StudyFile) -> str:
 
 
 def dataset_of_signs(study: StudyFile) -> str:
-    """The primary data set; in a preview that does not show it, the first that it shows."""
+    """The primary data set. In a preview without this data set: the first data set of the preview."""
     return study.primary.dataset if study.primary.dataset in study.datasets else next(iter(study.datasets))
 
 

@@ -162,7 +162,7 @@ _SOURCES = ("model", "data", "sft")
 
 
 class _Place(NamedTuple):
-    """A value of a config that has a path: the mapping that has it, its key there, and its place for messages."""
+    """A value of a config that has a path: its section, its key there, and the name of the section for messages."""
 
     section: dict[str, Any]
     key: str

@@ -1,4 +1,4 @@
-"""One run as the training command gets it: what it is trained from, where it goes, and what is around it."""
+"""One run to train: its spec and inputs, its folder, and the engine and trackers beside it."""
 
 from __future__ import annotations
 
