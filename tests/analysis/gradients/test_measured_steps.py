@@ -40,7 +40,7 @@ def test_products_over_pairs_of_different_prompts_by_plain_loops():
 
 def test_effects_on_other_prompts_are_those_of_the_definition(tmp_path):
     run = make_run(tmp_path)
-    products = read_products(MeasuredRun(tmp_path, [7]), 7, NAMES)
+    products = read_products(MeasuredRun(tmp_path, [7], NAMES), 7)
     found = effects_on_other_prompts(products, [shares_of(products, OTHER), shares_of(products, {})])
     rows = np.concatenate(run.gradients, axis=1)
     shares = shares_of(products, OTHER).sum(axis=1)
@@ -63,7 +63,7 @@ def test_effects_on_other_prompts_are_those_of_the_definition(tmp_path):
 
 def test_the_step_taken_is_that_of_the_own_weights(tmp_path):
     make_run(tmp_path)
-    products = read_products(MeasuredRun(tmp_path, [7]), 7, NAMES)
+    products = read_products(MeasuredRun(tmp_path, [7], NAMES), 7)
     effects = effects_on_other_prompts(products, [products.measured.own_shares])[0]
     known = what_if(OWN, read_measured_step(tmp_path, 7)).effect.set_index(["layer", "component"]).loc["all"]
     assert effects == pytest.approx(effects_on_other_prompts(products, [shares_of(products, OWN)])[0])
@@ -73,14 +73,14 @@ def test_the_step_taken_is_that_of_the_own_weights(tmp_path):
 
 def test_components_come_in_the_order_asked_for(tmp_path):
     make_run(tmp_path)
-    forward, backward = (read_products(MeasuredRun(tmp_path, [7]), 7, names) for names in (NAMES, NAMES[::-1]))
+    forward, backward = (read_products(MeasuredRun(tmp_path, [7], names), 7) for names in (NAMES, NAMES[::-1]))
     one, other = (effects_on_other_prompts(of, [of.measured.own_shares])[0] for of in (forward, backward))
     assert one == pytest.approx(other[::-1])
 
 
 def test_shares_under_many_weights_are_those_of_each(tmp_path):
     make_run(tmp_path, gaps=0.2)
-    products = read_products(MeasuredRun(tmp_path, [7]), 7, NAMES)
+    products = read_products(MeasuredRun(tmp_path, [7], NAMES), 7)
     weights = np.array([[1, 0, 0.5], [0, 1, -0.3]])
     for vector, shares in zip(weights, products.measured.shares(weights), strict=True):
         np.testing.assert_allclose(shares, products.measured.shares(vector[None])[0])
@@ -88,14 +88,14 @@ def test_shares_under_many_weights_are_those_of_each(tmp_path):
 
 def test_blocks_of_one_prompt_each_say_nothing_of_other_prompts(tmp_path):
     make_run(tmp_path)
-    products = read_products(MeasuredRun(tmp_path, [7]), 7, NAMES)
+    products = read_products(MeasuredRun(tmp_path, [7], NAMES), 7)
     alone = replace(products, blocks=[replace(block, prompts=0 * block.prompts) for block in products.blocks])
     assert np.isnan(effects_on_other_prompts(alone, [shares_of(products, OWN)])).all()
 
 
 def test_a_step_that_cannot_be_asked_gives_its_reason(tmp_path):
     make_run(tmp_path)
-    assert "step 6 was not measured" in read_products(MeasuredRun(tmp_path, [6]), 6, NAMES)
+    assert "step 6 was not measured" in read_products(MeasuredRun(tmp_path, [6], NAMES), 6)
 
 
 def test_steps_are_spread():
@@ -108,7 +108,7 @@ def test_a_damaged_file_is_refused(tmp_path):
     path = tmp_path / GRAMS_FILE
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(StudyError, match=r"its stored Gram matrices cannot be read .* run the workflow again"):
-        read_products(MeasuredRun(tmp_path, [7]), 7, NAMES)
+        read_products(MeasuredRun(tmp_path, [7], NAMES), 7)
 
 
 def test_a_step_without_its_completions_gives_its_reason(tmp_path):
@@ -116,7 +116,7 @@ def test_a_step_without_its_completions_gives_its_reason(tmp_path):
     path = tmp_path / "rollouts.parquet"
     rollouts = pd.read_parquet(path)
     write_parquet(rollouts[rollouts["problem_id"] != "p1"], path)
-    assert "are not in rollouts.parquet" in read_products(MeasuredRun(tmp_path, [7]), 7, NAMES)
+    assert "are not in rollouts.parquet" in read_products(MeasuredRun(tmp_path, [7], NAMES), 7)
 
 
 def test_scores_against_the_others_of_their_group():

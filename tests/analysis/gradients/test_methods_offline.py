@@ -79,7 +79,7 @@ def test_a_method_that_makes_no_step_has_length_0_and_no_cosine():
 
 def test_answers_at_a_step_are_those_of_explicit_gradients(tmp_path):
     run = make_run(tmp_path, blocks=1)
-    products = read_products(MeasuredRun(tmp_path, [7]), 7, NAMES)
+    products = read_products(MeasuredRun(tmp_path, [7], NAMES), 7)
     vectors = [np.array([weights.get(name, 0.0) for name in NAMES]) for weights in (OTHER, OWN)]
     shares = [advantage_shares(run.scores, vector, *run.how) for vector in vectors]
     asked = Replayed({7: shares[0]}, {7: vectors[0]})

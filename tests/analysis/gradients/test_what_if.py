@@ -234,7 +234,7 @@ def test_a_step_of_a_larger_generation_batch_has_its_advantages(tmp_path):
     # pandas loses the half precision of lists, which is of no account here
     measured = read_measured_step(tmp_path, 7)
     assert [len(block.rows) for block in measured.blocks] == [16]
-    assert len(measured.rollouts) == 32
+    assert len(measured.completions) == 32
     assert np.isfinite(what_if(OWN, measured).effect["effect"]).all()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -31,12 +31,28 @@ COMPLETION = ["generation_step", "problem_id", "rollout"]
 
 
 @dataclass(frozen=True)
+class Completions:
+    """N completions of a run with K components, group by group; arrays, as pandas takes longer than the arithmetic."""
+
+    step: np.ndarray  # (N,) step that generated the completion
+    group: np.ndarray  # (N,) number of its group
+    scores: np.ndarray  # (N, K), NaN where a component gave none
+    advantages: np.ndarray  # (N, K) stored shares of the advantages
+
+    def __len__(self) -> int:
+        return len(self.step)
+
+    def __getitem__(self, rows: np.ndarray) -> Completions:
+        scores, advantages = (np.asfortranarray(values[rows]) for values in (self.scores, self.advantages))
+        return Completions(self.step[rows], self.group[rows], scores, advantages)
+
+
+@dataclass(frozen=True)
 class MeasuredStep:
     """The stored data of one measured step of one run.
 
-    `scale_rewards` and `aggregation` say how TRL made advantages of scores. `rollouts` has the completions of every
-    batch that the step took completions from, group by group. Its columns are `COMPLETION`, and score_<component> and
-    advantage_<component> for each component.
+    `scale_rewards` and `aggregation` say how TRL made advantages of scores. `completions` has those of every batch that
+    the step took completions from.
     """
 
     step: int
@@ -44,28 +60,21 @@ class MeasuredStep:
     scale_rewards: str
     aggregation: str
     blocks: list[StoredBlock]  # one for each micro-batch and process
-    rollouts: pd.DataFrame
+    completions: Completions
     method: str | None = None  # method of combination; None where TRL combined the scores
-    places: Sequence[np.ndarray] = ()  # by block: (R,) row numbers in `rollouts` of the rows' completions
+    places: Sequence[np.ndarray] = ()  # by block: (R,) row numbers in `completions` of the rows' completions
 
     @property
     def components(self) -> list[str]:
-        """Names of the components, in the run's order."""
+        """Names of the components, in the order of the columns of `completions`."""
         return list(self.weights)
-
-    @cached_property
-    def _groups(self) -> np.ndarray:
-        """(N,) number of each completion's group."""
-        columns = [self.rollouts[name].to_numpy() for name in COMPLETION[:2]]
-        starts = [values[1:] != values[:-1] for values in columns]
-        return np.concatenate([[0], np.cumsum(starts[0] | starts[1])])
 
     @cached_property
     def _batches(self) -> list[tuple[slice, int]]:
         """Rows of each batch, and the size of its groups."""
-        _, first = np.unique(self.rollouts["generation_step"].to_numpy(), return_index=True)
-        ends = [*first[1:], len(self.rollouts)]
-        groups = self._groups
+        groups = self.completions.group
+        _, first = np.unique(self.completions.step, return_index=True)
+        ends = [*first[1:], len(groups)]
         return [
             (slice(start, end), int((end - start) // (groups[end - 1] - groups[start] + 1)))
             for start, end in zip(first, ends, strict=True)
@@ -74,16 +83,7 @@ class MeasuredStep:
     @cached_property
     def scores(self) -> list[tuple[np.ndarray, int]]:
         """For each batch: (N, K) scores, and the size of a group."""
-        return self._by_batch("score_")
-
-    @cached_property
-    def advantages(self) -> list[tuple[np.ndarray, int]]:
-        """For each batch: (N, K) stored shares of the advantages, and the size of a group."""
-        return self._by_batch("advantage_")
-
-    def _by_batch(self, prefix: str) -> list[tuple[np.ndarray, int]]:
-        values = np.asfortranarray(self.rollouts[[prefix + name for name in self.components]], dtype=float)
-        return [(values[rows], size) for rows, size in self._batches]
+        return [(self.completions.scores[rows], size) for rows, size in self._batches]
 
     def shares(self, weights: np.ndarray) -> list[np.ndarray]:
         """(N, K) shares of the advantages of all `rollouts` under each of (P, K) weight vectors."""
@@ -98,15 +98,15 @@ class MeasuredStep:
         """(N, K) shares of the advantages that the run was trained on; stored ones where a method combined scores."""
         if self.method is None:
             return self.shares(np.array([list(self.weights.values())], dtype=float))[0]
-        return np.concatenate([advantages for advantages, _ in self.advantages])
+        return self.completions.advantages
 
     def blocks_with(self, vectors: np.ndarray) -> list[Block]:
-        """Gram matrices with (V, N) coefficients of the rollouts as vectors.
+        """Gram matrices with (V, N) coefficients of the completions as vectors.
 
-        The blocks' `completions` are row numbers of `rollouts`.
+        The blocks' `completions` are row numbers of the step's `completions`.
         """
         return [
-            Block(stored.grams, vectors[:, rows], rows, self._groups[rows])
+            Block(stored.grams, vectors[:, rows], rows, self.completions.group[rows])
             for stored, rows in zip(self.blocks, self.places, strict=True)
         ]
 
@@ -118,11 +118,15 @@ def scale_rewards_of(spec: ArmSpec) -> str:
 
 
 class MeasuredRun:
-    """What a run stored of some measured steps. Each of its files is read once."""
+    """What a run stored of some measured steps. Each of its files is read once.
 
-    def __init__(self, folder: Path, steps: Collection[int]):
+    `components` gives the components another order than the run's; they must be the run's.
+    """
+
+    def __init__(self, folder: Path, steps: Collection[int], components: Sequence[str] = ()):
         self.folder = folder
         self._steps = steps
+        self._components = components
 
     @cached_property
     def _grams(self) -> StoredGrams:
@@ -134,9 +138,24 @@ class MeasuredRun:
         return ArmSpec.read(load_json(record.read_text())["spec"], f"{record}: spec")
 
     @cached_property
+    def _weights(self) -> dict[str, float]:
+        return {name: self._spec.weights[name] for name in self._components or self._spec.weights}
+
+    @cached_property
     def _rollouts(self) -> tuple[pd.DataFrame, set[int]]:
         steps = {*self._grams.rows["generation_step"]}
-        return _sorted_rollouts(self.folder / "rollouts.parquet", steps, list(self._spec.weights))
+        return _sorted_rollouts(self.folder / "rollouts.parquet", steps, list(self._weights))
+
+    @cached_property
+    def _completions(self) -> Completions:
+        rollouts = self._rollouts[0]
+        of_step, problems = (rollouts[name].to_numpy() for name in COMPLETION[:2])
+        begins = (of_step[1:] != of_step[:-1]) | (problems[1:] != problems[:-1])
+        scores, advantages = (
+            rollouts[[f"{kind}_{name}" for name in self._weights]].to_numpy(dtype=float)
+            for kind in ("score", "advantage")
+        )
+        return Completions(of_step, np.concatenate([[0], np.cumsum(begins)]), scores, advantages)
 
     @cached_property
     def _places(self) -> np.ndarray:
@@ -150,38 +169,43 @@ class MeasuredRun:
 
     def step(self, step: int) -> MeasuredStep:
         """One of the steps; errors are those of `read_measured_step`."""
-        blocks = [block.without("kl") for block in self._grams[step]]
-        families = sorted(set().union(*(block.rows["family"] for block in blocks)) - {ALL_TOKENS})
-        if families:
+        blocks, families = zip(*map(_without_kl, self._grams[step]), strict=True)
+        others = sorted(set().union(*families) - {ALL_TOKENS})
+        if others:
             raise StudyError(
-                f"{self.folder}: step {step} has gradients of {', '.join(families)}; other weights can be asked about "
+                f"{self.folder}: step {step} has gradients of {', '.join(others)}; other weights can be asked about "
                 f"only where every gradient is one of {ALL_TOKENS}"
             )
-        spec, (rollouts, torn) = self._spec, self._rollouts
+        spec, completions = self._spec, self._completions
         generation_steps = set().union(*(block.rows["generation_step"] for block in blocks))
-        if generation_steps & torn:
+        if generation_steps & self._rollouts[1]:
             raise _torn_groups(self.folder / "rollouts.parquet")
         places = [self._places[block.rows.index] for block in blocks]
         if any((of_block < 0).any() for of_block in places):
             raise StudyError(f"step {step}: some of its completions are not in rollouts.parquet")
-        rows = np.flatnonzero(np.isin(rollouts["generation_step"].to_numpy(), [*generation_steps]))
+        rows = np.flatnonzero(np.isin(completions.step, [*generation_steps]))
         measured = MeasuredStep(
             step=step,
-            weights=spec.weights,
+            weights=self._weights,
             scale_rewards=scale_rewards_of(spec),
             aggregation=spec.training.get(AGGREGATION, SUM_THEN_NORMALIZE),
-            blocks=blocks,
-            rollouts=rollouts.iloc[rows],
+            blocks=[*blocks],
+            completions=completions[rows],
             method=spec.combine.method if spec.combine else None,
             places=[np.searchsorted(rows, of_block) for of_block in places],
         )
-        stored = np.concatenate([advantages for advantages, _ in measured.advantages])
-        if not np.allclose(measured.own_shares, stored, rtol=1e-3, atol=1e-3):
+        if not np.allclose(measured.own_shares, measured.completions.advantages, rtol=1e-3, atol=1e-3):
             raise StudyError(
                 f"{self.folder}: the advantages of step {step} do not follow from its scores, as with several batches "
                 "of rollouts in one step under scale_rewards: batch; other weights cannot be asked about"
             )
         return measured
+
+
+def _without_kl(block: StoredBlock) -> tuple[StoredBlock, set[str]]:
+    """A block without the rows of the KL term, and the families of its rows."""
+    families = {*block.rows["family"]}
+    return (block.without("kl"), families - {"kl"}) if "kl" in families else (block, families)
 
 
 def read_rollouts(path: Path, components: list[str], more: Sequence[str]) -> pd.DataFrame:
@@ -268,16 +292,13 @@ def step_products(measured: MeasuredStep) -> StepProducts:
     )
 
 
-def read_products(run: MeasuredRun, step: int, components: list[str]) -> StepProducts | str:
+def read_products(run: MeasuredRun, step: int) -> StepProducts | str:
     """Read a step of a run and prepare it, or return the reason why nothing can be said about other weights.
 
-    The results have the order of `components`, which are those of the run. A damaged file raises a StudyError.
+    A damaged file raises a StudyError.
     """
     try:
-        measured = run.step(step)
-        if measured.components != components:
-            measured = replace(measured, weights={name: measured.weights[name] for name in components})
-        return step_products(measured)
+        return step_products(run.step(step))
     except StudyError as error:
         return str(error)
     except (OSError, ValueError) as error:  # Arrow's own errors are these

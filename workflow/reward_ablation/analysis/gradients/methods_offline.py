@@ -213,9 +213,9 @@ def answers_of_run(
     steps, refused = sorted(history.gradients), Counter[str]()
     steps = steps if most is None else spread_steps(steps, most)
     found: dict[int, AtStep] = {}
-    stored = MeasuredRun(history.folder, steps)
+    stored = MeasuredRun(history.folder, steps, history.components)
     for step in steps:
-        products = read_products(stored, step, history.components)
+        products = read_products(stored, step)
         if isinstance(products, str):
             refused[products.partition(": ")[2].replace(f"step {step}", "a step")] += 1
         else:
@@ -226,7 +226,7 @@ def answers_of_run(
 
 def answers_at_step(products: StepProducts, replayed: Sequence[Replayed]) -> AtStep:
     """What the methods' steps would have been at one measured step."""
-    generations = products.measured.rollouts["generation_step"].unique()
+    generations = np.unique(products.measured.completions.step)
     shares = [np.concatenate([each.shares[int(step)] for step in generations]) for each in replayed]
     shares.append(products.measured.own_shares)
     totals = np.array([of_method.sum(axis=1) for of_method in shares])  # (M + 1, N)

@@ -119,9 +119,9 @@ def measured_tables(
     for run in runs:
         names = study.scored_in(run)
         steps = spread_steps(measured[run.folder], most)
-        stored, of_run, split, layers = MeasuredRun(root / run.folder, steps), Effects(), {}, []
+        stored, of_run, split, layers = MeasuredRun(root / run.folder, steps, names), Effects(), {}, []
         for step in steps:
-            products = read_products(stored, step, names)
+            products = read_products(stored, step)
             if isinstance(products, str):
                 refused[products.partition(": ")[2].replace(f"step {step}", "a step")] += 1
                 continue
