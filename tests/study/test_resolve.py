@@ -210,7 +210,13 @@ def test_arms_with_one_spec_share_their_runs_and_a_warning_says_so(config, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("scaling", "warned"), [({}, True), ({"scale_rewards": "none"}, False), ({"num_generations": 1}, False)]
+    ("scaling", "warned"),
+    [
+        ({}, True),
+        ({"scale_rewards": "none"}, False),
+        ({"scale_rewards": "none", "multi_objective_aggregation": "normalize_then_sum"}, True),
+        ({"num_generations": 1}, False),
+    ],
 )
 def test_arms_equal_up_to_scale_are_warned_of_where_scaling_takes_it_out(config, scaling, warned):
     config["training"] |= scaling

@@ -31,7 +31,10 @@ def test_the_word_plan_behind_a_config_and_a_config_that_is_a_command(study):
     result = study.command("plan", "--quick")
     assert result.returncode == 1
     assert len(errors_of(result)) == 1
-    assert "results: 'results/$(touch PWNED)' is not allowed; allowed: a folder below this one" in errors_of(result)[0]
+    assert (
+        "results: 'results/$(touch PWNED)' is not allowed; allowed: a folder below the project's"
+        in errors_of(result)[0]
+    )
     assert not list(study.folder.rglob("PWNED"))
 
 

@@ -6,15 +6,15 @@ import os
 import re
 import subprocess
 
-#: Variables that Slurm's commands do not get: they change lists, which this code has to parse, and submissions. The
-#: allowed variables of `sbatch` become options of the command line: `options.environment_options`.
+#: Variables that Slurm's commands do not get. Some change the lists that this code parses, others change submissions.
+#: `options.environment_options` turns the allowed ones of `sbatch` into options.
 _NOT_HANDED_ON = ("SQUEUE_", "SINFO_", "SCANCEL_", "SACCT_", "SCONTROL_", "SBATCH_", "SLURM_CLUSTERS")
 
 #: Errors of a controller that may nevertheless have accepted the job, or will accept it later.
 _LATER = re.compile("timed out|unable to contact|temporarily|try again|no answer within|connection", re.IGNORECASE)
 
-#: Words of the controller in errors on any limit. The limit's name follows, such as `AssocMaxSubmitJobLimit` or
-#: `QOSMaxCpuPerJobLimit`.
+#: Words of the controller in errors on any limit, also on the size of a job. They stand for the limit's name where none
+#: follows, such as `AssocMaxSubmitJobLimit` or `QOSMaxCpuPerJobLimit`.
 UNNAMED_LIMIT = "job submit limit"
 _LIMIT = re.compile(r"\b[A-Z]\w+(?:Limit|PerAccount|PerUser)\b")
 
@@ -44,7 +44,8 @@ class SlurmError(Exception):
 def run_slurm_command(*command: str, given: str = "", timeout: float = 20.0) -> str:
     """Run a Slurm command and return its output. Times in the output are seconds since 1970.
 
-    `given` is text for the command's stdin, and `timeout` is in seconds. Raises SlurmError if the command is not
+    `given` is text for the command's stdin. `timeout` is in seconds; submissions and accounting take longer, and give
+    their own. Raises SlurmError if the command is not
     installed, fails, or does not end in time.
     """
     environment = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_HANDED_ON)}

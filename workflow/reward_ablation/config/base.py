@@ -30,7 +30,7 @@ def _read_digits(written: Any) -> Any:
 
 Seed = Annotated[int, Field(ge=0, le=HIGHEST_SEED, strict=True), BeforeValidator(_read_digits)]
 
-#: A folder below the project. Its characters need no quotes in commands, Snakemake's patterns and Slurm's file names.
+#: A folder below the project's. Its characters need no quotes in commands, Snakemake's patterns and Slurm's file names.
 FOLDER = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*$"
 Folder = Annotated[str, StringConstraints(pattern=FOLDER, max_length=200)]
 
@@ -41,10 +41,10 @@ COMMIT = r"^[0-9a-f]{40}$"
 REPOSITORY = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)?$"
 Repository = Annotated[str, StringConstraints(pattern=REPOSITORY, max_length=200)]
 
-#: What each pattern allows, in words, for messages.
+#: What each pattern allows, in words, for messages. Every pattern of a key must be here.
 PATTERNS_IN_WORDS = {
     NAME: "letters, digits and _, with a letter first",
-    FOLDER: "a folder below this one, such as results/mine: of letters, digits, _, - and ., without / at its ends",
+    FOLDER: "a folder below the project's, such as results/mine: of letters, digits, _, - and ., without / at its ends",
     COMMIT: "the full hash of a commit, 40 of the characters 0-9 and a-f; the page of the model or data set on the hub "
     "lists commits under Files, History",
     REPOSITORY: "a repository on the hub, such as Qwen/Qwen2.5-0.5B-Instruct",

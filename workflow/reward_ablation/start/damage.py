@@ -1,6 +1,7 @@
 """Finds damaged results of finished runs and evaluations by the sizes of their files, without reading large files.
 
-Answers of an earlier training of their run count as damaged, too: Snakemake keeps them when an evaluation fails.
+Answers of an earlier training of their run count as damaged, too: the rule `evaluate` lets Snakemake keep the old ones
+when an evaluation fails. Starts, `status` and the taking over of runs ask here.
 
 `reward-ablation verify` (module `verify`) also reads the files.
 """

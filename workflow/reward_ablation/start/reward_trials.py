@@ -1,4 +1,7 @@
-"""The batch for the call of each reward function before the first job: a problem, and made-up completions."""
+"""The batch with which a user's own reward functions are called once before the first job: a problem, and completions.
+
+So a mistake in a function shows before a GPU is used.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +18,17 @@ from reward_ablation.start.data_files import LARGEST, TEXTS
 from reward_ablation.study.study import Study
 from reward_ablation.system.errors import StudyError
 
-#: Completions of a problem, if the config says nothing, or what TRL refuses later: TRL's default.
+#: Completions of the group where the config has no valid number: TRL's default.
 GROUP = 8
-#: Most completions of the call.
+#: Most completions of the call, so that a plan does not wait for a slow function.
 MOST = 64
 
 
 def trial_of(study: Study) -> Trial:
-    """A group of completions of the first problem of the training set; of a made-up one if that needs a download."""
+    """A group of completions of the first problem of the training set.
+
+    The problem is made up if reading the set needs a download, takes long, or fails. Errors on it are warnings.
+    """
     config = study.config
     problem = _prepared(study.root / config.root / study.problems_file) or _of_source(study)
     made_up = problem is None
@@ -54,7 +60,10 @@ def _prepared(path: Path) -> dict[str, Any] | None:
 
 
 def _of_source(study: Study) -> dict[str, Any] | None:
-    """The first problem that will be prepared, of a set that is quickly read: generated, or a small local file."""
+    """The first problem that will be prepared, of a set that is quickly read: generated, or a small local text file.
+
+    A small Parquet file can need much memory.
+    """
     spec = PrepareSpec.model_validate_json(study.train_data_spec(None))
     file = Path(getattr(spec.source, "path", None) or "")
     is_small = file.suffix.lower() in TEXTS and file.is_file() and file.stat().st_size <= LARGEST

@@ -1,4 +1,4 @@
-"""Checks across arms: the control, which is rewarded at random, components that few arms score, and equal arms."""
+"""Checks across arms: the control, which is rewarded at random, components that no arm scores, and equal arms."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 from reward_ablation.config.arm_names import arms_here
 from reward_ablation.config.designs import Arm
+from reward_ablation.config.sections.combine import AGGREGATION, TRL_AGGREGATIONS
 from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.config.tracking import without_tracking
 from reward_ablation.spec.canonical import dump
@@ -85,8 +86,14 @@ def same_arms(specs: dict[str, dict[str, Any]], keys: dict[str, str]) -> list[st
 
 
 def scales(training: dict[str, Any]) -> bool:
-    """Whether advantages are scaled, so that a common factor of the weights has no effect."""
-    return training.get("scale_rewards", "group") not in ("none", False) and training.get("num_generations") != 1
+    """Whether advantages are scaled, so that a common factor of the weights has no effect.
+
+    With one completion per prompt, the reward is the advantage, unscaled. TRL's `normalize_then_sum` scales the sum
+    over the whole batch, whatever `scale_rewards` is.
+    """
+    scaled = training.get("scale_rewards", "group") not in ("none", False)
+    normalizes_first = training.get(AGGREGATION) == TRL_AGGREGATIONS["gdpo"]
+    return (scaled or normalizes_first) and training.get("num_generations") != 1
 
 
 def direction_of(weights: dict[str, float]) -> dict[str, float]:

@@ -18,14 +18,20 @@ _PACKAGE = __name__.partition(".")[0]
 
 
 class Module(NamedTuple):
-    """A module: its file, and of an installed module the folder of its top-level package, or its only file."""
+    """A module of the user: its file, and what is installed.
+
+    `installed` is the folder of its top-level package, or its only file. It is None in the study's folder.
+    """
 
     file: Path
     installed: Path | None
 
 
 def in_a_file(function: str) -> bool:
-    """Whether a function is in a file or module that the config names, not in this package."""
+    """Whether a function is the user's own, in a file or a module that the config names.
+
+    A file without `:function` counts too, so that `user_file` can say what is missing.
+    """
     return ":" in function or function.endswith(".py")
 
 

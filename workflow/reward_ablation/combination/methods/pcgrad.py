@@ -12,7 +12,8 @@ import numpy as np
 from reward_ablation.combination.gram_weights import combined_by_gram
 from reward_ablation.combination.interface import Combined
 
-#: Up to five components, all orders of the others are taken. With more components, a hundred orders are taken.
+#: Up to five components with a weight and a gradient, all orders are taken: 120. With more, a hundred random orders.
+#: `gram_weights` leaves out components without a gradient, so that no division is by zero.
 _ALL_ORDERS, _ORDERS = 5, 100
 
 
@@ -28,14 +29,14 @@ def pcgrad(
 ) -> Combined:
     """``A_i = sum_k l_k z_ik`` with the multipliers of the sum of projected gradients.
 
-    For one other component l after another, ``g_k`` loses its part along ``g_l`` if ``<g_k, g_l> < 0``. Here ``g_k`` is
-    the gradient after the projections so far, and ``g_l`` is the original gradient. The weights then multiply the
+    For one other component j after another, ``g_k`` loses its part along ``g_j`` if ``<g_k, g_j> < 0``. Here ``g_k`` is
+    the gradient after the projections so far, and ``g_j`` is the original gradient. The weights then multiply the
     projected gradients.
 
     Source: Yu et al. 2020, arXiv 2001.06782, where the order of the others is random. Here the multipliers are the mean
     over all orders; with more than five components, the mean over a hundred random orders that the step determines.
-    With two components the direction harms neither of them on the earlier completions of the Gram matrix; with more
-    components it may.
+    With two components the direction harms neither of them on the completions whose gradients the Gram matrix has. With
+    more components it may.
     """
     return combined_by_gram(partial(_rule, step=step), scores, groups, weights, gram, epsilon)
 

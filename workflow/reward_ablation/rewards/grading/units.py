@@ -1,8 +1,9 @@
 r"""Units and other words after a value.
 
 A known unit is removed, because most golds have no unit: words in ``\text{}``, or plain words after a plain number
-(``72 eggs``, ``5 cm``). Every other word stays (``72 dozen``, ``72 googol``), and so does a unit beside another. If
-both answers name a unit of measurement, the units must be the same: 3 cm is not 3 m.
+(``72 eggs``, ``5 cm``). Every other word stays (``72 dozen``, ``72 googol``), and so do two units (``5 ft 3 in``).
+If both answers name a unit of `_SPELLINGS`, the units must be the same: 3 cm is not 3 m. Gallons and tons are only
+counted: 3 gallons equal 3 liters.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import re
 
 from reward_ablation.rewards.grading.spelling import TEXT_COMMAND, spelled
 
-#: What is counted in problems for children, and words that may stand before a unit. No other word is dropped.
+#: What is counted in problems for children; the last line is of mathematics and money. No other word is dropped.
 _COUNTED = """
 acre adult animal apple bag ball balloon banana bead bill bird block boat book bottle bowl box boxes boy bracelet brick
 brownie bunch bushel bus buses button cake calorie can candle candies candy car card carrot cat chair child children
@@ -26,6 +27,7 @@ student sweet table tablespoon task teacher teaspoon test ticket tile time ton t
 turtle unit vegetable vote way wheel window woman women word worker
 digit integer number triangle value rectangle side solution usd
 """
+#: Words that may stand before a unit, but not last.
 _BEFORE_UNITS = frozenset({"additional", "different", "distinct", "right", "us", "sq", "cubic", "of", "per"})
 _KNOWN = _BEFORE_UNITS.union(_COUNTED.split())
 #: Letters that are units if they stand alone in `\text{}`, where a letter is no variable.

@@ -1,6 +1,7 @@
 """What the trainer gets from outside the core: a sink for its measurements, and a combination of components.
 
-The core knows a run's spec by its type alone, which it imports for mypy: code of `study` cannot change a number.
+The core imports the type of a run's spec for mypy alone. Code of `spec` therefore does not run in the core, and a
+change there trains no run again.
 """
 
 from __future__ import annotations
@@ -11,18 +12,20 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-#: Table of the components' weights at each generation.
+#: Table of what the method gave each component at each generation: its weight, and what else the method tells of it.
 WEIGHTS = "weights"
 
 
 class Sink(Protocol):
     """Receives what one process of a run measures, step by step."""
 
+    # Receives a step's rows of a table. Steps count from 1.
     def add(self, name: str, table: pa.Table, step: int) -> None: ...
 
     def add_arrays(self, step: int, arrays: Callable[[], dict[str, np.ndarray]]) -> None:
         """Receive a step's whole gradients by name. `arrays` is called when there is room for the gradients."""
 
+    # The rows of an optimiser step are complete. Every process says so.
     def end_step(self) -> None: ...
 
 
@@ -61,7 +64,13 @@ class Combination(Protocol):
         """
 
     def see(self, gradients: pa.Table) -> None:
-        """Take note of a measured step's gradients, as rows of `gradients.parquet`."""
+        """Take note of a measured step's gradients, as rows of `gradients.parquet`.
+
+        Called after each measured step; before `component_advantages` if the method looks ahead.
+        """
 
     def table(self, step: int) -> pa.Table:
-        """Rows of `weights.parquet` for the last generation batch."""
+        """Rows of `weights.parquet` for the last generation batch.
+
+        `step` is the coming step: one more than the `step` of `component_advantages`.
+        """
