@@ -125,7 +125,11 @@ def test_links_and_unfinished_work_are_not_taken_over(left, other, tmp_path):  #
 
 @pytest.mark.parametrize(
     ("folder", "why"),
-    [("nowhere", "has no folder `runs`"), ("results", "own results folder"), ("empty", "no finished")],
+    [
+        ("nowhere", "has no folder `runs`"),
+        ("results", "no finished run there is, or was trained as"),
+        ("empty", "no finished"),
+    ],
 )
 def test_another_folder_is_refused_in_one_line(left, tmp_path, folder, why):  # noqa: F811
     (tmp_path / "empty" / "runs").mkdir(parents=True)

@@ -85,6 +85,8 @@ class RunRecord(Section):
     files: dict[str, str]
     #: By model of the endpoint. Empty for a run that asks no endpoint.
     requests: dict[str, Requests] = Field(default_factory=dict)
+    #: Of a run that was made from another one: its name, and the components that were scored afterwards.
+    rescored: dict[str, Any] | None = None
 
 
 def first_difference(recorded: Any, planned: Any, key: str = "spec") -> str | None:

@@ -1,7 +1,7 @@
-"""Runs that the study needs and that are finished in another results folder: named by the plan, taken over on request.
+"""Runs that the study needs and that are finished under another name: named by the plan, taken over on request.
 
 Equal keys make equal runs, and the records say by which code and inputs. A study that was renamed, copied in part, or
-run from another checkout is therefore not trained again.
+run from another checkout is therefore not trained again. Neither are runs that `rescore` can make of finished ones.
 """
 
 from __future__ import annotations
@@ -15,10 +15,13 @@ from reward_ablation.start.decide import Decisions
 from reward_ablation.start.estimates import BASE_MODEL
 from reward_ablation.start.history import is_held, read_record
 from reward_ablation.start.plan import plural
+from reward_ablation.start.rescore import make_rescored, rescored_lines, sources
 from reward_ablation.start.stale import stale_because
+from reward_ablation.study.run import key_in
 from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, RECORD, WORK
+from reward_ablation.study.trained_keys import remember_keys
 from reward_ablation.system.errors import StudyError
-from reward_ablation.system.files import link_or_copy
+from reward_ablation.system.files import link_or_copy, sha256, write_json
 
 #: Written last, so that a run whose taking over was interrupted is not finished.
 _LAST = (HIDDEN_RECORD, RECORD)
@@ -60,8 +63,8 @@ def _of_equal_keys(results: Path, decisions: Decisions) -> Iterator[tuple[str, P
 
 
 def elsewhere_lines(decisions: Decisions) -> list[str]:
-    """A line for each sibling folder that has finished runs which a start would train, with what takes them over."""
-    lines = []
+    """A line for each folder that has finished runs which a start would train, with what takes them over."""
+    lines = rescored_lines(sources(decisions.root, decisions), os.path.relpath(decisions.root))
     for results in siblings(decisions):
         if number := len(finished_in(results, decisions)):
             shown = os.path.relpath(results)
@@ -75,32 +78,53 @@ def elsewhere_lines(decisions: Decisions) -> list[str]:
 def adopt(results: Path, decisions: Decisions) -> str:
     """Take over finished runs of other results, with their inputs and answers. Returns a line that says how many.
 
-    Nothing that exists is replaced. The files are hard links, or copies where the file system has no links.
+    Nothing that exists is replaced. The files are hard links, or copies where the file system has no links. Runs that
+    differ in components without weight are made from such a run, also from one of the study's own results.
 
     Raises StudyError if the folder has no run that the study needs.
     """
     if not (results / "runs").is_dir():
         raise StudyError(f"--adopt {results}: has no folder `runs`; name a results folder of finished runs")
-    if results.resolve() == decisions.root.resolve():
-        raise StudyError(f"--adopt {results}: this is the study's own results folder; name another one")
-    candidates = [*_of_equal_keys(results, decisions)]
-    if all(why_not for _, _, why_not in candidates):
-        no_key = "no finished run there has the key of a run that this study would train"
-        why = next((f"{folder.relative_to(results)}: {why_not}" for _, folder, why_not in candidates), no_key)
+    is_own = results.resolve() == decisions.root.resolve()
+    candidates = [] if is_own else [*_of_equal_keys(results, decisions)]
+    if all(why_not for _, _, why_not in candidates) and not sources(results, decisions):
+        no_run = "no finished run there is, or was trained as, a run that this study would train"
+        why = next((f"{folder.relative_to(results)}: {why_not}" for _, folder, why_not in candidates), no_run)
         raise StudyError(f"--adopt {results}: nothing to take over; {why}")
-    for file in sorted(decisions.inputs_to_make):
-        _take_input(results, decisions.root, file)
-    found = finished_in(results, Decisions(decisions.study))  # with these inputs
+    if not is_own:
+        for file in sorted(decisions.inputs_to_make):
+            _take_input(results, decisions.root, file)
+        decisions = Decisions(decisions.study)  # with these inputs
+    found = {} if is_own else finished_in(results, decisions)
+    to_make = {name: source for name, source in sources(results, decisions).items() if name not in found}
     taken = {}
-    for name, folder in found.items():
-        if not is_held(decisions.root / "runs" / name / LOCK):  # else a process trains the run now
-            _take_folder(folder, decisions.root / "runs" / name)
-            taken[name] = folder.relative_to(results / "runs")
-    models = {BASE_MODEL: Path(BASE_MODEL), **taken}
+    for name, folder in {**found, **{name: source.folder for name, source in to_make.items()}}.items():
+        target = decisions.root / "runs" / name
+        if is_held(target / LOCK):  # a process trains the run now
+            continue
+        if name in found:
+            _take_folder(folder, target)
+        else:
+            make_rescored(to_make[name], decisions.runs[name].run, decisions.study, target)
+        taken[name] = folder.relative_to(results / "runs")
+    remember_keys(decisions.root, {key_in(name): key_in(str(taken[name])) for name in to_make if name in taken})
+    models = {**({} if is_own else {BASE_MODEL: Path(BASE_MODEL)}), **taken}
     for made in filter(None, (decisions.study.answers_folder, decisions.study.scores_folder)):
         for name, folder in models.items():
             _take_folder(results / made / folder, decisions.root / made / name)
+            if name in to_make:
+                _name_run(decisions.root / made / name, results / "runs" / folder, decisions.root / "runs" / name)
     return f"took over {plural(len(taken), 'finished run')} from {results}"
+
+
+def _name_run(answers: Path, before: Path, now: Path) -> None:
+    """Let the records beside answers name the run that was made from the one that they name."""
+    digests = sha256(before / RECORD), sha256(now / RECORD)
+    for path in sorted(answers.glob("*.json")):
+        record = read_record(path.parent, path.name) or {}
+        if record.get("inputs", {}).get("run") == digests[0]:
+            path.unlink()  # it may be a hard link
+            write_json({**record, "inputs": {**record["inputs"], "run": digests[1]}}, path)
 
 
 def _take_input(results: Path, own: Path, file: str) -> None:

@@ -90,7 +90,7 @@ def plan(
     offline: Annotated[bool, typer.Option("--offline", help="Do not ask the hub.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Check the config alone; run no code of rewards.")] = False,
     adopt: Annotated[
-        Path | None, typer.Option(metavar="RESULTS", help="First take over finished runs of another results folder.")
+        Path | None, typer.Option(metavar="RESULTS", help="First take over finished runs of a results folder.")
     ] = None,
 ) -> None:
     """Print what a start would do, why, and for how long.

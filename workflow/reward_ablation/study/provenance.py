@@ -14,6 +14,8 @@ from reward_ablation.study.run import run_code
 HARDWARE = ("machine", "CPUs", "GPUs", "processes")
 #: The code that does not decide a run's numbers: launch, checkpoints, messages, and the like.
 SURROUNDING = "surrounding code"
+#: Key of the record of a run whose rollouts come from another run (`start.rescore`), and the quantity that says so.
+RESCORED, SCORED_AFTERWARDS = "rescored", "scored afterwards"
 
 #: Values by quantity. A quantity has several values if the run continued elsewhere after an interruption.
 Quantities = dict[str, list[str]]
@@ -31,6 +33,8 @@ def quantities(record: dict[str, Any]) -> Quantities:
             seen = values.setdefault(quantity, [])
             if value not in seen:
                 seen.append(value)
+    if rescored := record.get(RESCORED):
+        values[SCORED_AFTERWARDS] = [", ".join(rescored["components"]) or "other names"]
     return values
 
 

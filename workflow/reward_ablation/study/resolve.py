@@ -43,6 +43,7 @@ from reward_ablation.study.run_folder import DESCRIPTION, TRASH
 from reward_ablation.study.shown_paths import path_warnings
 from reward_ablation.study.specs_of_config import arm_spec, check_answers, contents_of, evaluation_spec, study_spec
 from reward_ablation.study.study import FOLDERS, Study
+from reward_ablation.study.trained_keys import trained_keys
 from reward_ablation.system.errors import StudyError, first_line
 from reward_ablation.system.plain_values import check_length, check_values
 from reward_ablation.system.strict_text import load_json
@@ -93,11 +94,12 @@ def _resolved(study: StudyConfig, written: dict[str, Any], root: Path) -> Study:
     runs_folder = root / study.root / "runs"
     specs, contents = codes_on_record(specs, contents_of(shared, specs), _names_in(runs_folder), root)
     keys = {name: key_of(content) for name, content in contents.items()}
-    question = question.with_keys(keys)
+    declared_keys = trained_keys(root / study.root, keys)
+    question = question.with_keys(declared_keys)
     if study.primary.contrasts is None:
         declared = recorded_primary(described) or recovered_primary(question, runs_folder)
         question = without_added_arms(question, declared, runs_folder)
-    looks = looks_plan(study, question, keys, evaluation_spec(study).key)
+    looks = looks_plan(study, question, declared_keys, evaluation_spec(study).key)
     before = recorded_looks(described) or recovered_looks(looks, runs_folder)
     if sequential := declared_looks(looks, before, runs_folder):
         study = study.with_seeds(seeds_of_arms(arms, question.contrasts, sequential)) if looks else study

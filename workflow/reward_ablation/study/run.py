@@ -38,6 +38,11 @@ class Run:
         return f"{self.folder}/seed{self.seed}"
 
 
+def key_in(name: str) -> str:
+    """The key in a run's name."""
+    return name.partition("/")[0].rpartition("-")[2]
+
+
 def folders_of(keys: dict[str, str], present: Iterable[str]) -> dict[str, str]:
     """Folder below `runs/` of each key. All arms with the same spec share a folder.
 

@@ -1,0 +1,128 @@
+"""Runs that differ in components of weight 0, or in names of components, are made from stored rollouts."""
+
+import copy
+import json
+import shutil
+
+import pyarrow.parquet as pq
+import pytest
+
+from reward_ablation.start.decide import Decisions
+from reward_ablation.start.rescore import sources
+from reward_ablation.study.resolve import resolve
+
+from .conftest import Study, with_inputs_of
+
+pytestmark = pytest.mark.slow
+
+OWN = """
+def vowels(completions, answer, **columns):
+    return [None if "1" in gold else sum(text.count(v) for v in "aeiou") / 7 for text, gold in zip(completions, answer)]
+"""
+
+
+@pytest.fixture
+def study(finished, tmp_path):
+    """A finished study, in which `format` is now called `fmt`, and two components are new, without a weight."""
+    shutil.copytree(finished.folder, tmp_path / "own")
+    (tmp_path / "own" / "own.py").write_text(OWN)
+    config = copy.deepcopy(finished.config)
+    components, mixed = config["components"], config["arms"]["arms"]["mixed"]["weights"]
+    components["fmt"], mixed["fmt"] = components.pop("format"), mixed.pop("format")
+    brief = {"function": "token_length", "parameters": {"target": 9, "width": 9}}
+    components |= {"vowels": {"function": "own.py:vowels"}, "brief": brief}
+    return Study(tmp_path / "own", config)
+
+
+def found(study, config):
+    """Where the missing runs of a config can come from."""
+    decisions = Decisions(resolve(config, "config.yaml", study.folder))
+    return sources(decisions.root, decisions)
+
+
+def test_such_runs_are_what_training_would_have_made(study, finished, tmp_path):
+    told = study.command("plan", "--quick").stdout.replace("\n", " ")
+    assert "4 of these runs need no training" in told
+    assert "with scores of brief, vowels from the stored rollouts, add --adopt results/tiny" in told
+    taken = study.command("plan", "--quick", "--adopt", "results/tiny")
+    assert "took over 4 finished runs" in taken.stdout, taken.stderr
+    assert "0 of 4 runs to train" in taken.stdout
+    assert "changed" not in taken.stdout  # the primary question is as it was declared
+    assert not {"train", "evaluate", "fetch", "prepare"} & study.planned().keys()
+
+    trained = with_inputs_of(finished, Study(tmp_path / "trained", study.config))
+    shutil.copy(study.folder / "own.py", trained.folder)
+    [made] = [path for path in study.results.glob("runs/mixed-*/seed1/run.json") if "rescored" in path.read_text()]
+    name = f"results/tiny/{made.parent.relative_to(study.results)}"
+    result = trained.snakemake("--", f"{name}/run.json")
+    assert result.returncode == 0, result.stdout + result.stderr
+    fresh = trained.folder / name
+    for file in ("rollouts.parquet", "model/model.safetensors", "sample_grams.parquet"):
+        assert (made.parent / file).read_bytes() == (fresh / file).read_bytes(), file
+    ours, theirs = (pq.read_table(folder / "metrics.parquet") for folder in (made.parent, fresh))
+    assert ours.schema == theirs.schema
+    for column in ours.column_names:
+        assert ours[column].to_pylist() == pytest.approx(theirs[column].to_pylist(), rel=1e-6, nan_ok=True), column
+    known = pq.read_table(made.parent / "gradients.parquet").to_pylist()
+    both = pq.read_table(fresh / "gradients.parquet").to_pylist()
+    new = {"brief", "vowels"}
+    assert known == [row for row in both if not new & {row["component_a"], row["component_b"]}]
+
+    result = study.snakemake()
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "rule train:" not in result.stdout + result.stderr
+    table = (study.results / "tables/provenance.csv").read_text()
+    assert '"scored afterwards","brief, vowels",' in table
+
+
+def test_another_function_without_weight_is_scored_again(study):
+    study.command("plan", "--quick", "--adopt", "results/tiny")
+    (study.folder / "own.py").write_text(OWN.replace("/ 7", "/ 8"))
+    sources_of = found(study, study.config)
+    assert {tuple(source.scored) for source in sources_of.values()} == {("brief", "vowels")}
+    assert "took over 4" in study.command("plan", "--quick", "--adopt", "results/tiny").stdout
+
+
+def changed(name, **values):
+    return lambda config: config["components"].__setitem__(name, config["components"][name] | values)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(changed("correctness", parameters={"answer_format": "hash"}), id="trains on other scores"),
+        pytest.param(lambda config: config["training"].update(learning_rate=2e-3), id="other training"),
+        pytest.param(changed("vowels", function="diversity"), id="needs tokens"),
+        pytest.param(changed("vowels", function="random"), id="draws"),
+        pytest.param(changed("vowels", function="tokens.py:ids"), id="own function that needs tokens"),
+        pytest.param(
+            lambda config: [
+                config["components"].__setitem__("zero", config["components"].pop("fmt")),
+                config["arms"]["arms"]["mixed"]["weights"].__setitem__("zero", 0.5),
+                config["arms"]["arms"]["mixed"]["weights"].pop("fmt"),
+            ],
+            id="sums in another order",
+        ),
+    ],
+)
+def test_what_the_stored_texts_do_not_tell_is_trained(study, change):
+    (study.folder / "tokens.py").write_text("def ids(completions, **columns):\n    return columns['completion_ids']\n")
+    config = copy.deepcopy(study.config)
+    assert len(found(study, config)) == 4
+    change(config)
+    assert [name for name in found(study, config) if name.startswith("mixed")] == []
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda record: {**record, "code": "0" * 16},
+        lambda record: {**record, "inputs": {**record["inputs"], "problems": "0" * 64}},
+        lambda record: {**record, "files": {**record["files"], "../../../../own.py": "0" * 64}},
+        lambda record: {**record, "sizes": {**record["sizes"], "rollouts.parquet": 1}},
+    ],
+)
+def test_a_source_of_other_code_inputs_or_files_is_none(study, damage):
+    for path in study.results.glob("runs/*/*/run.json"):
+        path.write_text(json.dumps(damage(json.loads(path.read_text()))))
+    assert found(study, study.config) == {}

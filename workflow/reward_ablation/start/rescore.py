@@ -1,0 +1,251 @@
+"""Runs from stored rollouts: of finished runs that trained alike, and differ in components that train nothing.
+
+A component of weight 0 is scored, and changes no bit of training. If it is new, or its code or parameters changed, its
+scores follow from the stored texts, and nothing has to be trained. The same holds if a component that trains has
+another name. `reward-ablation plan --adopt RESULTS` makes such runs; a start never does so by itself, because scoring
+may take long. What a text does not tell cannot be made: gradients of such a component, and columns of `log_extra`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from reward_ablation.data.prepared import further_columns_of
+from reward_ablation.rewards.columns import json_columns, with_values
+from reward_ablation.rewards.load import load_component
+from reward_ablation.sampling.prompts import render_prompt
+from reward_ablation.spec.canonical import canonical
+from reward_ablation.spec.run import ArmSpec
+from reward_ablation.start.damage import Damage
+from reward_ablation.start.decide import Decisions
+from reward_ablation.start.history import read_record
+from reward_ablation.study.places import deciding_inputs
+from reward_ablation.study.provenance import RESCORED
+from reward_ablation.study.run import Run, run_code
+from reward_ablation.study.run_folder import HIDDEN_RECORD, RECORD
+from reward_ablation.study.study import Study
+from reward_ablation.system.errors import StudyError
+from reward_ablation.system.files import link_or_copy, sha256, write_json, write_parquet
+from reward_ablation.system.user_functions import in_a_file, user_file
+
+#: Built-in components whose score needs more than the texts: the tokens themselves, a model, or a draw.
+NEEDS_MORE = frozenset({"diversity", "judge", "random", "repetition_penalty", "reward_model"})
+
+#: What training gives a user's function, and nothing has stored.
+NOT_STORED = ("completion_ids", "trainer_state", "log_extra", "log_metric")
+
+#: Files of a run that name components.
+NAMING = ("rollouts.parquet", "metrics.parquet", "gradients.parquet", "projections.parquet")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A finished run that was trained as a run of the study would be."""
+
+    folder: Path
+    record: dict[str, Any]
+    kept: dict[str, str]  # name there of each component whose scores stay, by its name in the study
+    scored: list[str]  # components of the study whose scores are made from the stored texts
+
+
+def trained_part(spec: ArmSpec) -> str:
+    """What decides the weights that a run ends with. Names of components do not count, their order does."""
+    content = spec.content()
+    taking_part = [[content["components"][name], content["weights"][name]] for name in sorted(spec.taking_part)]
+    rest = {name: value for name, value in content.items() if name not in ("components", "weights", "seed")}
+    return canonical([taking_part, rest])
+
+
+def sources(results: Path, decisions: Decisions) -> dict[str, Source]:
+    """Where the study's missing runs can come from, by their names. Only records are read."""
+    missing = decisions.history.records
+    wanted = {name: each.run for name, each in decisions.runs.items() if each.trains and name not in missing}
+    there: dict[tuple[str, int], list[Path]] = {}
+    for record in sorted((results / "runs").glob("*/*/" + RECORD)) if wanted else ():
+        content = read_record(record.parent) or {}
+        if RESCORED not in content and (spec := _spec_of(content)):
+            there.setdefault((trained_part(spec), content.get("seed", -1)), []).append(record.parent)
+    found = {}
+    for name, run in wanted.items():
+        for folder in there.get((trained_part(run.arm_spec), run.seed), ()):
+            if source := _source(folder, run, decisions):
+                found[name] = source
+                break
+    return found
+
+
+def _spec_of(record: Mapping[str, Any]) -> ArmSpec | None:
+    try:
+        return ArmSpec.read(record["spec"], "spec")
+    except (StudyError, KeyError):
+        return None
+
+
+def _source(folder: Path, run: Run, decisions: Decisions) -> Source | None:
+    """A folder as the source of a run; None if its code, inputs or files forbid it, or a function to be called does."""
+    record = read_record(folder) or {}
+    before, damage = _spec_of(record), Damage(decisions.study, folder.parents[2])
+    if before is None or record.get("code") != run_code(tuple(before.functions)):
+        return None
+    if damage.of_run(f"{folder.parent.name}/{folder.name}", record) or not _is_inside(folder, record):
+        return None
+    inputs = deciding_inputs(record["spec"], decisions.present.inputs)
+    if any(record.get("inputs", {}).get(name, digest) != digest for name, digest in inputs.items()):
+        return None
+    after = run.arm_spec
+    kept = dict(zip(sorted(after.taking_part), sorted(before.taking_part), strict=True))
+    renames = any(new != old for new, old in kept.items())
+    if after.gradients.whole or (after.combine and renames):
+        return None  # more of their files name components
+    for name in sorted(set(after.components) - set(kept)):
+        for old in sorted(set(before.components) - set(kept.values()), key=lambda old: old != name):
+            with_it = dict(sorted([*kept.items(), (name, old)]))
+            if before.components[old] == after.components[name] and [*with_it.values()] == sorted(with_it.values()):
+                kept = with_it  # in the order that the files have
+                break
+    scored = sorted(set(after.components) - set(kept))
+    if not all(_is_text(decisions.study, run, name) for name in scored):
+        return None
+    return Source(folder, record, dict(sorted(kept.items())), scored)
+
+
+def _is_inside(folder: Path, record: Mapping[str, Any]) -> bool:
+    """Whether the files on record lie in the folder: a record may be a stranger's, and name any file."""
+    return all((folder / file).resolve() == folder.resolve() / file for file in record.get("files", {}))
+
+
+def _is_text(study: Study, run: Run, name: str) -> bool:
+    """Whether a component's score follows from the stored texts and lengths."""
+    function = run.arm_spec.components[name].function
+    if not in_a_file(function):
+        return function not in NEEDS_MORE
+    text = user_file(function, study.root).read_text(encoding="utf-8", errors="replace")
+    return not any(word in text for word in NOT_STORED)
+
+
+def rescored_lines(found: Mapping[str, Source], shown: str) -> list[str]:
+    """A line on runs of `sources` that need no training. `shown` is their results folder."""
+    if not found:
+        return []
+    scored = sorted({name for source in found.values() for name in source.scored})
+    with_scores = f" with scores of {', '.join(scored)} from the stored rollouts" if scored else ""
+    number = f"{len(found)} of these runs {'needs' if len(found) == 1 else 'need'}"
+    return [
+        f"{number} no training: runs in {shown} differ only in components of weight 0, or in names of components; to "
+        f"take them over{with_scores}, add --adopt {shown}"
+    ]
+
+
+def make_rescored(source: Source, run: Run, study: Study, target: Path) -> None:
+    """Make a run's folder from its source; the record is written last.
+
+    Raises StudyError if a component fails, as it would have failed in training.
+    """
+    rollouts = pq.read_table(source.folder / "rollouts.parquet")
+    scores = {name: _scores(name, run, study, rollouts) for name in source.scored}
+    made: dict[str, Callable[[pa.Table], pa.Table]] = {
+        "rollouts.parquet": lambda table: _with_scores(table, run.arm_spec, source.kept, scores),
+        "metrics.parquet": lambda table: _with_means(table, source.kept, rollouts, scores),
+        **dict.fromkeys(NAMING[2:], lambda table: _of_components(table, source.kept)),
+    }
+    files, sizes = dict(source.record["files"]), dict(source.record.get("sizes", {}))
+    for file in files:
+        if file not in made:
+            if (source.folder / file).is_file():  # users delete kept models
+                link_or_copy(source.folder / file, target / file)
+            continue
+        target.mkdir(parents=True, exist_ok=True)
+        write_parquet(made[file](pq.read_table(source.folder / file)), target / file)
+        files[file], sizes[file] = sha256(target / file), (target / file).stat().st_size
+    came = {"run": f"{source.folder.parent.name}/{source.folder.name}", "components": source.scored}
+    changed = {"spec": run.arm_spec.content(), "code": run.code, "files": files, "sizes": sizes, RESCORED: came}
+    for name in (HIDDEN_RECORD, RECORD):
+        write_json({**source.record, **changed}, target / name)
+
+
+def _scores(name: str, run: Run, study: Study, rollouts: pa.Table) -> list[float | None]:
+    """Scores of all rollouts by a component, called once for each step, as training calls it; float32, as in TRL."""
+    spec, problems = run.arm_spec, study.root / study.config.root / study.problems_file
+    if not problems.is_file():
+        raise StudyError(
+            f"components.{name}: {problems} is not there, which rollouts are scored with; start the study once"
+        )
+    component = spec.components[name]
+    values = {**component.parameters, **study.other_parameters.get(name, {})}
+    function = load_component(component.function, values, study.root, name, further=further_columns_of(problems))
+    function = with_values(function, json_columns(pq.read_schema(problems)))
+    rows = {row["id"]: row for row in pq.read_table(problems).to_pylist()}
+    scores: list[float | None] = []
+    for batch in _batches(rollouts):
+        of_batch = [rows[problem] for problem in batch["problem_id"]]
+        columns = {key: [row[key] for row in of_batch] for key in of_batch[0] if key != "id"}
+        columns |= {"prompts": [render_prompt(row["question"], spec.prompt) for row in of_batch]}
+        columns |= {"problem_id": batch["problem_id"], "completion_ids": [[0] * number for number in batch["tokens"]]}
+        texts = batch["completion"]
+        chat = [[{"role": "assistant", "content": text}] for text in texts]
+        given = function(completions=chat if spec.prompt.chat else texts, **columns)
+        scores += [None if score is None else float(np.float32(score)) for score in given]
+    return scores
+
+
+def _batches(rollouts: pa.Table) -> Iterator[dict[str, list[Any]]]:
+    """Rows of each step, in the file's order."""
+    steps = rollouts["step"].to_numpy()
+    ends = [*(np.flatnonzero(np.diff(steps)) + 1), len(steps)]
+    for start, end in zip([0, *ends[:-1]], ends, strict=True):
+        yield rollouts.slice(start, end - start).select(["problem_id", "completion", "tokens"]).to_pydict()
+
+
+def _with_scores(
+    table: pa.Table, spec: ArmSpec, kept: Mapping[str, str], scores: Mapping[str, list[float | None]]
+) -> pa.Table:
+    """Rollouts with the components of a spec: kept columns under their new names, and scores without an advantage."""
+    columns = {name: table[name] for name in table.column_names if not name.startswith(("score_", "advantage_"))}
+    extra = columns.pop("extra", None)
+    nothing = pa.array(np.zeros(len(table)))
+    for name in sorted(spec.components):
+        columns[f"score_{name}"] = (
+            table[f"score_{kept[name]}"] if name in kept else pa.array(scores[name], pa.float64())
+        )
+    for name in sorted(spec.components):
+        columns[f"advantage_{name}"] = table[f"advantage_{kept[name]}"] if name in kept else nothing
+    return pa.table(columns | ({} if extra is None else {"extra": extra}))
+
+
+def _with_means(
+    table: pa.Table, kept: Mapping[str, str], rollouts: pa.Table, scores: Mapping[str, list[float | None]]
+) -> pa.Table:
+    """The trainer's metrics with the components' new names, and the mean of new scores, as training logs it."""
+    new = {old: name for name, old in kept.items()}
+    columns = {}
+    for name in table.column_names:
+        kind, slash, rest = name.partition("/")
+        if kind != "rewards" or not slash:
+            columns[name] = table[name]
+        elif (old := rest.rpartition("/")[0]) in new:
+            columns[f"rewards/{new[old]}/{rest.rpartition('/')[2]}"] = table[name]
+    for name, of_component in scores.items():
+        by_step = pa.table({"step": rollouts["step"], "score": pa.array(of_component, pa.float64())})
+        means = by_step.group_by("step").aggregate([("score", "mean")])
+        mean = dict(zip(means["step"].to_pylist(), means["score_mean"].to_pylist(), strict=True))
+        columns[f"rewards/{name}/mean"] = pa.array([mean.get(step) for step in table["step"].to_pylist()], pa.float64())
+    step = {"step": columns.pop("step")}
+    return pa.table(step | dict(sorted(columns.items())))
+
+
+def _of_components(table: pa.Table, kept: Mapping[str, str]) -> pa.Table:
+    """Rows of kept components alone, under their new names."""
+    new = pa.array(list(kept)), pa.array(list(kept.values()))
+    for name in (name for name in table.column_names if name in ("component", "component_a", "component_b")):
+        table = table.filter(pc.is_in(table[name], new[1]))
+        renamed = pc.take(new[0], pc.index_in(table[name], new[1]))
+        table = table.set_column(table.column_names.index(name), name, renamed)
+    return table
