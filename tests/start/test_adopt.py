@@ -127,7 +127,7 @@ def test_links_and_unfinished_work_are_not_taken_over(left, other, tmp_path):  #
     ("folder", "why"),
     [
         ("nowhere", "has no folder `runs`"),
-        ("results", "no finished run there is, or was trained as"),
+        ("results", "no finished run there is"),
         ("empty", "no finished"),
     ],
 )
