@@ -9,14 +9,22 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from reward_ablation.study.run_folder import WORK
+import pyarrow as pa
+import pyarrow.parquet as pq
 
-#: Name of the file in the work folder of an unfinished run.
-FILE = "rollouts.jsonl"
+from reward_ablation.study.run_folder import WORK
+from reward_ablation.system.files import atomic_path
+
+#: Name of the file in the work folder of an unfinished run; and of the table of a finished run.
+FILE, TABLE = "rollouts.jsonl", "rollouts.parquet"
+#: Rows in memory at a time, and in a row group, where the file becomes a table.
+ROWS = 4096
 
 
 def append_rollouts(work: Path, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -79,3 +87,28 @@ def _row_of(line: bytes) -> dict[str, Any] | None:
         return json.loads(line) if line.endswith(b"}\n") else None
     except ValueError:
         return None
+
+
+def save_rollouts(run: Path, schema: pa.Schema) -> None:
+    """Write all rows so far as `rollouts.parquet`, in one move. The file stays."""
+    rows = read_live_rollouts(run)
+    with atomic_path(run / TABLE) as path, pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        while batch := list(islice(rows, ROWS)):
+            writer.write_table(pa.Table.from_pylist(batch, schema))
+
+
+def continue_rollouts(run: Path, step: int) -> None:
+    """Make the file ready for the step after `step`, and its folder.
+
+    If the run goes on after its end, only `rollouts.parquet` has its rows.
+    """
+    work = run / WORK
+    if not work.exists():
+        begun = work.with_name(f"{work.name}.tmp")  # in one move: a part of the rows would be taken for all
+        shutil.rmtree(begun, ignore_errors=True)
+        begun.mkdir(parents=True)
+        if (run / TABLE).exists():
+            for batch in pq.ParquetFile(run / TABLE).iter_batches(ROWS):
+                append_rollouts(begun, batch.to_pylist())
+        begun.rename(work)
+    drop_rollouts_after(work, step)
