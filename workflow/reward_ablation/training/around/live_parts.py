@@ -27,6 +27,7 @@ class LivePartWriter(PartWriter):
         self.work = work
         self.texts = texts
         self._rollouts: list[pa.Table] = []
+        self.last_rows: list[dict[str, Any]] = []  # in the first process: rows of the last step that generated any
 
     def add(self, name: str, table: pa.Table, step: int) -> None:
         super().add(name, table, step)
@@ -39,8 +40,8 @@ class LivePartWriter(PartWriter):
             return
         tables, self._rollouts = gather_object(self._rollouts), []
         if self.process == 0:
-            rows = [row for table in tables for row in table.to_pylist()]
-            append_rollouts(self.work, [row | self.texts.get(row["problem_id"], {}) for row in rows])
+            self.last_rows = [row for table in tables for row in table.to_pylist()]
+            append_rollouts(self.work, [row | self.texts.get(row["problem_id"], {}) for row in self.last_rows])
 
 
 def texts_of_problems(problems: Path, spec: RunSpec) -> dict[str, dict[str, Any]]:

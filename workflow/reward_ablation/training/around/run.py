@@ -42,7 +42,7 @@ from reward_ablation.training.around.launch.vllm_server import longest_text
 from reward_ablation.training.around.live_parts import LivePartWriter, texts_of_problems
 from reward_ablation.training.around.progress import ProgressCallback
 from reward_ablation.training.around.saving_trainer import SavingTrainer
-from reward_ablation.training.around.tracking import prepare_wandb, tracker_settings
+from reward_ablation.training.around.tracking import InTrackers, prepare_wandb, tracker_settings
 from reward_ablation.training.core import build as core
 from reward_ablation.training.core.settings import halved
 
@@ -233,6 +233,8 @@ def build_trainer(job: TrainingJob) -> SavingTrainer:
         trainer = core.build_trainer(
             SavingTrainer, spec, components, job.model, job.problems, config, sink, [progress], combination_of(spec)
         )
+    if job.tracking:
+        trainer.callback_handler.callbacks.insert(0, InTrackers(job.tracking, dict(spec.weights), sink))
     check_trainer(trainer, spec.strategy, engine)
     dataset: Any = trainer.train_dataset
     check_problems(config, len(dataset), job.problems)
