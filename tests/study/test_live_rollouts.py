@@ -1,10 +1,19 @@
 """`rollouts.jsonl` of an unfinished run: whole rows can be read at any time, and no step appears twice."""
 
 import math
+import shutil
 
+import pyarrow as pa
 import pytest
 
-from reward_ablation.study.live_rollouts import FILE, append_rollouts, drop_rollouts_after, read_live_rollouts
+from reward_ablation.study.live_rollouts import (
+    FILE,
+    append_rollouts,
+    continue_rollouts,
+    drop_rollouts_after,
+    read_live_rollouts,
+    save_rollouts,
+)
 from reward_ablation.study.run_folder import WORK
 
 
@@ -59,3 +68,15 @@ def test_the_last_bytes_have_whole_rows_only(work, tmp_path):
     for most in range(1, size + 10):
         begin_within = sum(size - sum(map(len, lines[:number])) <= most for number in range(len(lines)))
         assert len(list(read_live_rollouts(tmp_path, most))) == begin_within
+
+
+def test_a_finished_run_that_goes_on_has_its_rows_again(work, tmp_path):
+    schema = pa.schema([("step", pa.int64()), ("rollout", pa.int64()), ("completion", pa.string())])
+    save_rollouts(tmp_path, schema)
+    shutil.rmtree(work)
+    cut = tmp_path / f"{WORK}.tmp"  # of a process that was killed while it made the rows again
+    cut.mkdir()
+    append_rollouts(cut, [{"step": 1}])
+    continue_rollouts(tmp_path, 2)
+    assert steps(tmp_path) == [1, 1, 2, 2]
+    assert not cut.exists()
