@@ -34,6 +34,7 @@ COLUMNS = {
     "evaluation": 1.5,
     "scores": 2.5,
     "sft": 3.5,
+    "trl": 4.5,
     "training": 3.5,
     "cluster": 3,
     "models": 2,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from transformers import TrainerCallback
 
 Completions = dict[str, list[list[int]]]
 
@@ -135,6 +137,17 @@ def _assert_same_arrays(first, second) -> None:
         assert np.abs(first[name] - second[name]).max() < 2e-5 * np.abs(first[name]).max(), name
 
 
+class KeepLiveRollouts(TrainerCallback):
+    """Copies `rollouts.jsonl` after each step, to a file beside the run's folder."""
+
+    def __init__(self, run: Path):
+        self.run = run
+
+    def on_step_end(self, args, state, control, **kwargs):
+        if state.is_world_process_zero:
+            shutil.copy(self.run / ".work/rollouts.jsonl", self.run.with_suffix(".jsonl"))
+
+
 def main() -> None:
     from trl import GRPOTrainer
 
@@ -150,7 +163,7 @@ def main() -> None:
     GRPOTrainer._generate_single_turn = give(jobs["completions"])  # type: ignore[method-assign]
     for run, spec in jobs["runs"].items():
         inputs = (Path(jobs["model"]), Path(jobs["problems"]))
-        train_run(TrainingJob(RunSpec.parse(spec), "code", *inputs, Path(run)))
+        train_run(TrainingJob(RunSpec.parse(spec), "code", *inputs, Path(run)), [KeepLiveRollouts(Path(run))])
     torch.distributed.barrier()
     sys.stdout.flush()
     os._exit(0)  # DeepSpeed's processes may abort while they are taken down

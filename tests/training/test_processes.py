@@ -1,10 +1,12 @@
 """Two processes share a run: every rollout is logged once, and gradients equal those of one process."""
 
+import json
 import os
 import subprocess
 from pathlib import Path
 
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 from .conftest import spec_with
@@ -82,3 +84,6 @@ def test_two_processes_are_as_one(one_process, two_processes):
     for name in RUNS:
         assert_same(one_process / name, folder / name)
         assert_shares_are_the_training_gradient(folder / name, step=1)
+        rows = [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().splitlines()]
+        expected = pq.read_table(folder / name / "rollouts.parquet").to_pylist()
+        assert [{column: row[column] for column in expected[0]} for row in rows] == expected

@@ -1,22 +1,26 @@
-"""Weights & Biases by its real package, offline: the names of runs there, and the continuation of interrupted runs."""
+"""Trackers by their real packages, offline: names, groups and configs of runs, and interrupted runs that go on."""
 
 from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import struct
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from reward_ablation.spec.canonical import canonical
 from reward_ablation.start.prune import foreign_in
+from reward_ablation.training.around.run import train_run
 from reward_ablation.training.around.tracking import prepare_wandb, tracker_settings
 
-from .conftest import spec_with
+from .conftest import job_of, spec_with
 from .interrupting import SAVING, attempts, digests
 
 #: Where `make test` installs W&B.
@@ -53,7 +57,7 @@ def start(demo_model, problems):
     """`start(run, tracking, step)` trains a run, and ends it in that step; its exit status."""
 
     def train(run: Path, tracking: dict, step: int = 0, **environment: str) -> int:
-        spec = canonical(spec_with(training=SAVING))
+        spec = canonical(spec_with(training=SAVING, weights={"length": 0}))
         command = [sys.executable, "-c", TRAIN, spec, str(demo_model), str(problems), str(run)]
         own = {name: value for name, value in os.environ.items() if not name.startswith("WANDB_")}
         paths = os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, [own.get("PYTHONPATH")]), str(PACKAGES)])
@@ -89,20 +93,36 @@ def records_in(path: Path) -> Iterator[bytes]:
             record = b""
 
 
+#: What the config of a run says of the arm.
+CONFIG = {"arm": "mixed", "weights/correctness": 1, "weights/format": 0.5, "weights/length": 0}
+
+
+def assert_spread_is_of_the_rollouts(rows: list[dict], run: Path) -> None:
+    """The mean and deviation of each component's scores by step, also where the weight is 0."""
+    rollouts = pd.read_parquet(run / "rollouts.parquet").groupby("step")
+    for name in ("correctness", "format", "length"):
+        scores = rollouts[f"score_{name}"]
+        for metric, expected in (("mean", scores.mean()), ("std", scores.std())):
+            assert [row[f"train/rewards/{name}/{metric}"] for row in rows] == pytest.approx(expected.tolist(), rel=1e-5)
+
+
 def offline_runs(run: Path) -> list[tuple[dict, list[dict]]]:
-    """Of each attempt, in their order: what W&B calls it, and its rows of metrics."""
+    """Of each attempt, in their order: what W&B calls it, with its config, and its rows of metrics."""
     from wandb.proto.wandb_internal_pb2 import Record
 
     found = []
     for path in sorted((run / "wandb").glob("offline-run-*/*.wandb")):
-        about, rows = {}, []
+        about, config, rows = {}, {}, []
         for record in map(Record.FromString, records_in(path)):
             if record.HasField("run"):
                 its = record.run
                 about = {"id": its.run_id, "name": its.display_name, "project": its.project, "group": its.run_group}
+            if record.HasField("config"):
+                config |= {item.key or "/".join(item.nested_key): item.value_json for item in record.config.update}
             if record.HasField("history"):
                 items = record.history.item
                 rows.append({item.key or "/".join(item.nested_key): json.loads(item.value_json) for item in items})
+        about["config"] = {name: json.loads(config[name]) for name in CONFIG}
         found.append((about, rows))
     return found
 
@@ -117,14 +137,58 @@ def test_an_interrupted_run_goes_on_in_the_same_wandb_run(start, tmp_path, monke
     assert start(run, TRACKING) == 0
     first, second = offline_runs(run)
     assert first[0] == second[0]
-    assert first[0] == {**first[0], "name": TRACKING["run_name"], "project": "study", "group": "mixed"}
+    assert first[0] == {
+        **first[0],
+        "name": TRACKING["run_name"],
+        "project": "study",
+        "group": "mixed",
+        "config": CONFIG,
+    }
     rows = [row for row in first[1] + second[1] if "train/reward" in row]
     assert [row["train/global_step"] for row in rows] == [1, 2, 3, 4]
+    assert_spread_is_of_the_rollouts(rows, run)
     assert attempts(run) == [(0, 3, "SIGTERM"), (3, 4, "done")]
     assert foreign_in(run) == []
     assert not any("wandb" in name for name in digests(run))
     assert start(plain, {}) == 0
     assert digests(plain) == digests(run)  # neither the tracker nor the interruption changes anything
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_an_interrupted_run_goes_on_in_the_same_trackio_run(start, tmp_path):
+    pytest.importorskip("trackio", reason="Trackio is not installed")
+    run = tmp_path / "mixed-0" / "seed0"
+    tracking = {**TRACKING, "report_to": "trackio"}
+    assert start(run, tracking, step=3, TRACKIO_DIR=str(tmp_path / "trackio")) == 3
+    assert start(run, tracking, TRACKIO_DIR=str(tmp_path / "trackio")) == 0
+    with closing(sqlite3.connect(tmp_path / "trackio" / "study.db")) as database:
+        metrics = database.execute("SELECT run_name, metrics FROM metrics ORDER BY id").fetchall()
+        [(config,)] = database.execute("SELECT config FROM configs").fetchall()
+    assert {name for name, _ in metrics} == {TRACKING["run_name"]}
+    rows = [row for _, text in metrics if "train/reward" in (row := json.loads(text))]
+    assert [row["train/global_step"] for row in rows] == [1, 2, 3, 4]
+    assert_spread_is_of_the_rollouts(rows, run)
+    config = json.loads(config)
+    assert {name: config[name] for name in ("_Group", *CONFIG)} == {"_Group": "mixed", **CONFIG}
+
+
+def test_tensorboard_gets_the_spread_of_tracked_scores_and_the_result_stays(
+    train, demo_model, problems, tmp_path, monkeypatch
+):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    spec = spec_with(weights={"length": 0})
+    run = tmp_path / "board" / "seed0"
+    monkeypatch.setenv("TENSORBOARD_LOGGING_DIR", str(run / "tensorboard"))
+    tracking = {**TRACKING, "report_to": "tensorboard"}
+    train_run(job_of(spec, run, demo_model, problems, tracking=tracking))
+    events = EventAccumulator(str(run / "tensorboard"))
+    events.Reload()
+    names = [f"train/rewards/{name}/{metric}" for name in spec["components"] for metric in ("mean", "std")]
+    columns = [[event.value for event in events.Scalars(name)] for name in names]
+    assert_spread_is_of_the_rollouts([dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)], run)
+    assert digests(train("plain", weights={"length": 0})) == digests(run)
 
 
 def test_what_the_user_says_wins(monkeypatch, tmp_path):

@@ -1,4 +1,4 @@
-"""The private parts of TRL that the trainers and `lm_head.py` use: if one changes, a test names it."""
+"""The private parts of TRL that the trainers, `lm_head.py` and `track` use: if one changes, a test names it."""
 
 import inspect
 import re
@@ -68,6 +68,10 @@ TURN, PREPARE = "_generate_single_turn", "_prepare_inputs"
         (source("_calculate_rewards"), "return rewards_per_func"),
         (SOURCE, "rewards_per_func = gather(rewards_per_func)"),
         (SOURCE, "self.accelerator.process_index * len(prompts)"),
+        # `track` wraps both methods in the trainer itself, and takes the advantages from what the second one returns.
+        (source(PREPARE), "self._generate_and_score_completions(generation_batch)"),
+        (source(SCORING), "self._calculate_rewards(inputs, prompts, completions, completion_ids_list)"),
+        (source(SCORING), '"advantages": advantages,'),
         # Tensors added to the batch are shuffled and split with it, and rollouts are kept as we save them.
         (source(PREPARE), "shuffle_sequence_dict"),
         (source(PREPARE), "generate_every = self.args.steps_per_generation * self.num_iterations"),
@@ -137,6 +141,7 @@ def test_prompts_become_tokens_in_one_place():
     [
         "reward_funcs",
         "reward_func_names",
+        "reward_weights",
         "reward_processing_classes",
         "eos_token_ids",
         "_tokenizer",

@@ -102,14 +102,16 @@ def _own_gpu() -> list[str]:
     return [gpu_name()] if PartialState().device.type != "cpu" else []
 
 
+def package_versions(further: Sequence[str] = ()) -> dict[str, str]:
+    """Versions of Python, of the packages that decide a run's numbers, and of `further` packages."""
+    return {"python": platform.python_version(), **{name: version(name) for name in (*PACKAGES, *further)}}
+
+
 def _record(from_step: int, gpus: list[str], launched_with: Sequence[str] = ()) -> dict[str, Any]:
     return {
         "from_step": from_step,
         "to_step": from_step,
-        "packages": {
-            "python": platform.python_version(),
-            **{name: version(name) for name in (*PACKAGES, *launched_with)},
-        },
+        "packages": package_versions(launched_with),
         "hardware": {
             "machine": platform.machine(),
             "cpus": os.cpu_count(),

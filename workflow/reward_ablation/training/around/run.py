@@ -26,6 +26,7 @@ from reward_ablation.rewards.request_records import asking
 from reward_ablation.spec.run import RunSpec
 from reward_ablation.study.core_digest import command_modules
 from reward_ablation.study.heartbeat import beat
+from reward_ablation.study.live_rollouts import drop_rollouts_after
 from reward_ablation.study.run_folder import REQUESTS, answers_of_judges
 from reward_ablation.system.errors import PassingError, StudyError, storage_errors
 from reward_ablation.system.files import sha256, write_json
@@ -38,10 +39,10 @@ from reward_ablation.training.around.interruption import Interruption, Stopped
 from reward_ablation.training.around.job import TrainingJob
 from reward_ablation.training.around.launch.key import client_with
 from reward_ablation.training.around.launch.vllm_server import longest_text
-from reward_ablation.training.around.parts import PartWriter
+from reward_ablation.training.around.live_parts import LivePartWriter, texts_of_problems
 from reward_ablation.training.around.progress import ProgressCallback
 from reward_ablation.training.around.saving_trainer import SavingTrainer
-from reward_ablation.training.around.tracking import prepare_wandb, tracker_settings
+from reward_ablation.training.around.tracking import InTrackers, prepare_wandb, tracker_settings
 from reward_ablation.training.core import build as core
 from reward_ablation.training.core.settings import halved
 
@@ -100,7 +101,9 @@ def prepare(job: TrainingJob) -> Start:
     clear_outputs(job.run_dir)
     if trained(job.work):
         return Start(trained=True)
-    return Start(checkpoint=resume_point(job.work))
+    checkpoint = resume_point(job.work)
+    drop_rollouts_after(job.work, step_of(checkpoint))
+    return Start(checkpoint=checkpoint)
 
 
 def train(job: TrainingJob, checkpoint: Path | None, callbacks: Sequence[TrainerCallback]) -> None:
@@ -223,12 +226,15 @@ def build_trainer(job: TrainingJob) -> SavingTrainer:
         if not spec.has_server:  # a server got this option when it was started
             surroundings["vllm_max_model_length"] = longest_text(job)
     config = core.build_config(spec, job.work, surroundings, halvings(job.work))
-    sink = PartWriter(job.work / "parts", config.process_index)
+    texts = texts_of_problems(job.problems, spec) if config.process_index == 0 else {}
+    sink = LivePartWriter(job.work, config.process_index, texts)
     progress = ProgressCallback(list(components), job.work)
     with client_with(engine.server.key if engine.server else None):
         trainer = core.build_trainer(
             SavingTrainer, spec, components, job.model, job.problems, config, sink, [progress], combination_of(spec)
         )
+    if job.tracking:
+        trainer.callback_handler.callbacks.insert(0, InTrackers(job.tracking, dict(spec.weights), sink))
     check_trainer(trainer, spec.strategy, engine)
     dataset: Any = trainer.train_dataset
     check_problems(config, len(dataset), job.problems)

@@ -1,0 +1,247 @@
+"""`track` on TRL's own trainer: the same weights to the byte, and the files of a run, also after a kill."""
+
+import json
+import os
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from datasets import Dataset
+from transformers import PreTrainedTokenizerFast
+from trl import GRPOConfig, GRPOTrainer
+
+from reward_ablation.study.live_rollouts import read_live_rollouts
+from reward_ablation.study.run_folder import OWNER, WORK
+from reward_ablation.system.errors import StudyError
+from reward_ablation.system.files import sha256
+from reward_ablation.training.core.rollouts import rollout_schema
+from reward_ablation.trl import text_of, track
+
+from .interrupting import StopAt
+
+
+def digits(completions, **columns):
+    return [float(sum(map(str.isdigit, text_of(completion)))) for completion in completions]
+
+
+def short(completions, **columns):
+    """No score for completions with a 3."""
+    texts = map(text_of, completions)
+    return [None if "3" in text else 1 / (1 + len(text)) for text in texts]
+
+
+NAMES = ["digits", "short"]
+WEIGHTS = {"digits": 1.0, "short": -2.0}
+
+
+def make_trainer(model, problems, output, kind=GRPOTrainer, rewards=(digits, short), rows=None, **settings):
+    """A trainer as a user of TRL makes it."""
+    given = pq.read_table(problems).to_pylist()
+    rows = rows or [{"prompt": f"{row['question']}\n", "id": row["id"]} for row in given]
+    own = {"learning_rate": 1e-3, "max_steps": 4, "per_device_train_batch_size": 8, "num_generations": 4}
+    own |= {"max_completion_length": 16, "logging_steps": 1, "save_steps": 2, "reward_weights": [1.0, -2.0]}
+    own |= {"bf16": False, "use_cpu": True, "report_to": "none", "disable_tqdm": True, **settings}
+    return kind(
+        model=str(model),
+        reward_funcs=list(rewards),
+        args=GRPOConfig(output_dir=str(output), **own),
+        train_dataset=Dataset.from_list(rows),
+        eval_dataset=Dataset.from_list(rows[:2]),
+        processing_class=PreTrainedTokenizerFast.from_pretrained(model),
+    )
+
+
+@pytest.fixture
+def make(demo_model, problems, tmp_path):
+    """`make(name)` is a trainer of TRL that saves in a folder of this name."""
+    return lambda name, **settings: make_trainer(demo_model, problems, tmp_path / name, **settings)
+
+
+def rows_of(run):
+    return pq.read_table(run / "rollouts.parquet").to_pylist()
+
+
+def record_of(run):
+    return json.loads((run / "run.json").read_text())
+
+
+def keys(rows):
+    return [(row["step"], row["problem_id"], row["rollout"]) for row in rows]
+
+
+@pytest.mark.parametrize("settings", [{}, {"multi_objective_aggregation": "normalize_then_sum", "num_iterations": 2}])
+def test_tracking_changes_no_byte_of_the_training_and_writes_a_run(make, tmp_path, problems, settings):
+    settings = {**settings, "eval_strategy": "steps", "eval_steps": 3, "per_device_eval_batch_size": 4}
+    run = tmp_path / "runs/full/seed0"
+    make("plain", **settings).train()
+    tracked = make("tracked", **settings)
+    track(tracked, run)
+    tracked.train()
+    weights = [sha256(tmp_path / f"{name}/checkpoint-4/model.safetensors") for name in ("plain", "tracked")]
+    assert weights[0] == weights[1]
+    assert sorted(path.name for path in run.iterdir()) == ["metrics.parquet", "rollouts.parquet", "run.json"]
+    rows = rows_of(run)
+    assert list(rows[0]) == [*rollout_schema(NAMES).names, "prompt"]
+    steps = range(1, 5, settings.get("num_iterations", 1))
+    assert [row["step"] for row in rows] == [step for step in steps for _ in range(8)]
+    given = {row["id"]: f"{row['question']}\n" for row in pq.read_table(problems).to_pylist()}
+    for row in rows:
+        assert row["prompt"] == given[row["problem_id"]]
+        scores = [reward([row["completion"]])[0] for reward in (digits, short)]
+        assert [row["score_digits"], row["score_short"]] == pytest.approx(scores)
+        assert row["total"] == pytest.approx(scores[0] - 2 * (scores[1] or 0))
+        assert 1 <= row["tokens"] <= 16
+        assert (row["stop_reason"] == "length") == row["truncated"]
+        assert row["advantage"] == pytest.approx(row["advantage_digits"] + row["advantage_short"], abs=1e-4)
+    metrics = pq.read_table(run / "metrics.parquet").to_pylist()
+    assert [row["step"] for row in metrics] == [1, 2, 3, 4]
+    for row in metrics:
+        of_step = [each for each in rows if each["step"] == row["step"]]
+        if of_step:
+            assert row["reward"] == pytest.approx(np.mean([each["total"] for each in of_step]), rel=1e-5)
+            assert row["completions/mean_length"] == pytest.approx(np.mean([each["tokens"] for each in of_step]))
+            cut = [each["truncated"] for each in of_step]
+            assert row["completions/clipped_ratio"] == pytest.approx(np.mean(cut))
+    record = record_of(run)
+    assert record.pop("packages")["trl"] == version("trl")
+    assert record == {"tracked": True, "finished": True, "seed": 42, "steps": 4, "weights": WEIGHTS}
+
+
+def test_a_killed_run_is_readable_and_goes_on_without_a_row_twice(make, tmp_path):
+    run = tmp_path / "run"
+    killed = make("model")
+    track(killed, run)
+    killed.add_callback(StopAt(3))
+    with pytest.raises(KeyboardInterrupt):
+        killed.train()
+    assert {row["step"] for row in rows_of(run)} == {1, 2}
+    assert {row["step"] for row in read_live_rollouts(run)} == {1, 2, 3}
+    assert (record_of(run)["steps"], record_of(run)["finished"]) == (2, False)
+    for last in (4, 6):  # from the checkpoint, and then beyond the end
+        going_on = make("model", max_steps=last)
+        track(going_on, run)
+        going_on.train(resume_from_checkpoint=True)
+        rows = rows_of(run)
+        assert [row["step"] for row in rows] == [step for step in range(1, last + 1) for _ in range(8)]
+        assert len(set(keys(rows))) == len(rows)
+        assert (record_of(run)["steps"], record_of(run)["finished"]) == (last, True)
+        assert not (run / WORK).exists()
+    assert pq.read_table(run / "metrics.parquet")["step"].to_pylist() == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_killed_run_without_a_checkpoint_begins_anew(make, tmp_path):
+    for end in (StopAt(2), StopAt(4)):
+        trainer = make(f"model{end.step}", save_strategy="no")
+        track(trainer, tmp_path / "run")
+        trainer.add_callback(end)
+        with pytest.raises(KeyboardInterrupt):
+            trainer.train()
+    assert [row["step"] for row in read_live_rollouts(tmp_path / "run")] == [
+        step for step in (1, 2, 3, 4) for _ in range(8)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("run.json", {"spec": {}, "seed": 0}),
+        ("run.json", {"tracked": True, "finished": True, "steps": 4}),
+        (f"{WORK}/{OWNER}", {"spec": {}}),
+    ],
+    ids=["trained here", "finished", "being trained here"],
+)
+def test_a_folder_with_another_run_is_refused_and_stays(make, tmp_path, file, content):
+    path = tmp_path / "run" / file
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(content))
+    trainer = make("model")
+    track(trainer, tmp_path / "run")
+    with pytest.raises(StudyError, match="run: has another run; track into another folder, or delete this one"):
+        trainer.train()
+    assert [each for each in (tmp_path / "run").rglob("*") if each.is_file()] == [path]
+
+
+def test_two_rewards_of_one_name_are_refused(make, tmp_path):
+    with pytest.raises(StudyError, match=r"two reward functions have one name \(digits, digits\)"):
+        track(make("model", rewards=(digits, digits)), tmp_path / "run")
+
+
+class Doubled(GRPOTrainer):
+    """A trainer with advantages of its own."""
+
+    def _generate_and_score_completions(self, inputs):
+        output = super()._generate_and_score_completions(inputs)
+        output["advantages"] = 2 * output["advantages"]
+        return output
+
+
+def test_advantages_of_another_kind_are_not_taken_apart(make, tmp_path):
+    """Prompts of messages without an id, the same one in each group: its digest is the problem."""
+    rows = [{"prompt": [{"role": "user", "content": "Ann has 3 apples."}]}] * 4
+    trainer = make("model", kind=Doubled, rows=rows, max_steps=1)
+    trainer.processing_class.chat_template = "{% for message in messages %}{{ message.content }}{% endfor %}"
+    track(trainer, tmp_path / "run")
+    trainer.train()
+    rows = rows_of(tmp_path / "run")
+    assert {row["problem_id"] for row in rows} == {"7739dc3a9fb3afb2"}  # sha256sum
+    assert [row["rollout"] for row in rows] == list(range(8))
+    totals = np.array([row["total"] for row in rows]).reshape(2, 4)
+    expected = 2 * (totals - totals.mean(1, keepdims=True)) / (totals.std(1, ddof=1, keepdims=True) + 1e-4)
+    assert [row["advantage"] for row in rows] == pytest.approx(expected.flatten().tolist(), abs=1e-4)
+    assert {row[f"advantage_{name}"] for row in rows for name in NAMES} == {None}
+
+
+#: Trains in two processes that share each group of completions, without and with `track`.
+TWO_PROCESSES = """
+import sys
+from pathlib import Path
+from reward_ablation.trl import track
+from training.test_track import make_trainer
+model, problems, folder = map(Path, sys.argv[1:])
+for name in ("plain", "tracked"):
+    settings = {"per_device_train_batch_size": 2, "max_steps": 2, "ddp_backend": "gloo"}
+    trainer = make_trainer(model, problems, folder / name, **settings)
+    if name == "tracked":
+        track(trainer, folder / "run")
+    trainer.train()
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_write_each_row_once(demo_model, problems, tmp_path):
+    (tmp_path / "script.py").write_text(TWO_PROCESSES)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    paths = os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
+    result = subprocess.run(
+        [*command, str(tmp_path / "script.py"), str(demo_model), str(problems), str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stderr
+    weights = [sha256(tmp_path / f"{name}/checkpoint-2/model.safetensors") for name in ("plain", "tracked")]
+    assert weights[0] == weights[1]
+    rows = rows_of(tmp_path / "run")
+    assert [(row["step"], row["rollout"]) for row in rows] == [(step, number) for step in (1, 2) for number in range(4)]
+    assert len({row["problem_id"] for row in rows}) == 2
+    for row in rows:
+        assert row["score_digits"] == digits([row["completion"]])[0]
+        assert row["advantage"] == pytest.approx(row["advantage_digits"] + row["advantage_short"], abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("messages", "text"),
+    [
+        ("plain", "plain"),
+        ([{"role": "system", "content": "a"}, {"role": "user", "content": "b"}], "a\nb"),
+        ([{"role": "user", "content": [{"type": "image", "image": object()}, {"type": "text", "text": "b"}]}], "\nb"),
+        ([{"role": "assistant", "content": None, "tool_calls": []}, {"role": "tool", "content": "4"}], "\n4"),
+    ],
+)
+def test_text_of_messages(messages, text):
+    assert text_of(messages) == text

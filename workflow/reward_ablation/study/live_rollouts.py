@@ -1,0 +1,114 @@
+"""Rollouts of an unfinished run: `rollouts.jsonl` in its work folder, which can be read while the run trains.
+
+The file gets the rows of a step, one JSON object a line, when the step's backward pass is done. It is written for
+readers alone: the run's result is made from the parts of its tables. It goes with the work folder when the run is
+finished, because `rollouts.parquet` then has the same rows.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from reward_ablation.study.run_folder import WORK
+from reward_ablation.system.files import atomic_path
+
+#: Name of the file in the work folder of an unfinished run; and of the table of a finished run.
+FILE, TABLE = "rollouts.jsonl", "rollouts.parquet"
+#: Rows in memory at a time, and in a row group, where the file becomes a table.
+ROWS = 4096
+
+
+def append_rollouts(work: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Append rows. Numbers that are not finite become null.
+
+    The file is opened for each step, so that other machines see the rows on a file system that shares a file when it is
+    closed. Nothing is flushed to disk: a power cut may lose rows.
+    """
+    lines = [json.dumps({name: _known(value) for name, value in row.items()}, allow_nan=False) for row in rows]
+    with (work / FILE).open("a", encoding="ascii") as file:  # JSON escapes other characters, and line breaks
+        file.write("".join(f"{line}\n" for line in lines))
+
+
+def _known(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def drop_rollouts_after(work: Path, step: int) -> None:
+    """Cut the file before the first row of a later step, or the first line that is not whole."""
+    path = work / FILE
+    if not path.exists():
+        return
+    kept = 0
+    with path.open("r+b") as file:
+        for line in file:
+            row = _row_of(line)
+            if row is None or row["step"] > step:
+                break
+            kept += len(line)
+        file.truncate(kept)
+
+
+def read_live_rollouts(run: Path, most_bytes: int | None = None) -> Iterator[dict[str, Any]]:
+    """Rollouts of a run that is being trained, or was interrupted, in order of their steps; none of any other run.
+
+    `run` is the run's folder. With `most_bytes`, only rows that begin in the last so many bytes of the file are read.
+    Each row has the columns of `rollouts.parquet`, `prompt` (the text of the user's turn) and `gold` (the right answer,
+    None if the problem has none). A score that is unknown, and any number that is not finite, is None. A line that is
+    still being written is left out. Rows of a step may be missing: of steps that were trained by a version without this
+    file, or before a power cut.
+    """
+    try:
+        file = (run / WORK / FILE).open("rb")
+    except FileNotFoundError:
+        return
+    with file:
+        if most_bytes is not None and (before := file.seek(0, 2) - most_bytes) > 0:
+            file.seek(before - 1)
+            file.readline()  # the rest of a row that began earlier, or the end of the line before
+        else:
+            file.seek(0)
+        for line in file:
+            if row := _row_of(line):
+                yield row
+
+
+def _row_of(line: bytes) -> dict[str, Any] | None:
+    """The row of a line; None if the line is not whole."""
+    try:
+        return json.loads(line) if line.endswith(b"}\n") else None
+    except ValueError:
+        return None
+
+
+def save_rollouts(run: Path, schema: pa.Schema) -> None:
+    """Write all rows so far as `rollouts.parquet`, in one move. The file stays."""
+    rows = read_live_rollouts(run)
+    with atomic_path(run / TABLE) as path, pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        while batch := list(islice(rows, ROWS)):
+            writer.write_table(pa.Table.from_pylist(batch, schema))
+
+
+def continue_rollouts(run: Path, step: int) -> None:
+    """Make the file ready for the step after `step`, and its folder.
+
+    If the run goes on after its end, only `rollouts.parquet` has its rows.
+    """
+    work = run / WORK
+    if not work.exists():
+        begun = work.with_name(f"{work.name}.tmp")  # in one move: a part of the rows would be taken for all
+        shutil.rmtree(begun, ignore_errors=True)
+        begun.mkdir(parents=True)
+        if (run / TABLE).exists():
+            for batch in pq.ParquetFile(run / TABLE).iter_batches(ROWS):
+                append_rollouts(begun, batch.to_pylist())
+        begun.rename(work)
+    drop_rollouts_after(work, step)
