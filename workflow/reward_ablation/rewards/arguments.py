@@ -1,4 +1,7 @@
-"""The arguments of a reward function: columns come from the trainer and the data, parameters come from the config."""
+"""The arguments of a reward function: columns come from the trainer and the data, parameters come from the config.
+
+`load` sorts the arguments once, and `scoring` hands over what the function takes at each call.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from reward_ablation.system.errors import StudyError
 #: Keywords that TRL passes to every reward function, in addition to the columns of the data.
 OF_TRAINER = ("prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric")
 
-#: Columns of the training set that reach reward functions.
+#: Columns that reach reward functions from every prepared set. A user's file may have further columns.
 OF_PROBLEMS = ("problem_id", "question", "answer", "solution", "source", "split", "level", "subject")
 
 

@@ -1,6 +1,6 @@
-"""Asynchronous reward functions, called like other functions.
+"""Asynchronous code, called like other functions: users' reward functions, and the requests of `endpoint`.
 
-All of them run on one event loop, in a thread that lives as long as the process. TRL does the same, because a
+All of it runs on one event loop, in a thread that lives as long as the process. TRL does the same, because a
 connection that a function keeps between its calls belongs to the loop that opened it. The caller's thread may have
 another loop.
 """

@@ -1,4 +1,4 @@
-"""One call of a reward function, as TRL makes it, and the check of its scores."""
+"""One call of a reward function, as TRL makes it, and the check of its scores. `load` puts it around each component."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def _shown(value: Any, hide: Hide) -> str:
 
 
 def _state() -> dict[str, object]:
-    """The state of this process, by the call that tells it. Without torch, what torch starts with."""
+    """State of this process, by the call that reads it. While torch is not imported, torch's defaults count."""
     torch = sys.modules.get("torch")  # this package imports no torch
     return {
         "torch.is_grad_enabled()": torch.is_grad_enabled() if torch else True,

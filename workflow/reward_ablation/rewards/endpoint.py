@@ -1,9 +1,10 @@
-"""Requests to an endpoint of OpenAI's form: each distinct request is sent once, several at a time, with retries.
+"""Requests of the component `judge` to an endpoint of OpenAI's form: each distinct one once, several at a time.
 
 The time of a request, the size of its response and the host that gets the key are limited. Nothing here decides a
-score. The `openai` client is not used: its retries draw their pauses from Python's global random generator, which
-training uses, it reads variables of the environment that are meant for another host, and it limits neither the time nor
-the size of a response that comes byte by byte.
+score, so a change trains nothing again; `judge_messages` has what decides scores. The `openai` client is not used: its
+retries draw their pauses from Python's global random generator, which training uses, it reads variables of the
+environment that are meant for another host, and it limits neither the time nor the size of a response that comes byte
+by byte.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-#: Built-in components that compare the completions of a group. Every other one scores each completion by itself.
+#: Built-in components that compare the completions of a group. Every other one scores each completion by itself, and
+#: needs no whole groups (`training.core.whole_groups`).
 OF_GROUPS = ("diversity", "majority", "relative_length")
 
 

@@ -1,4 +1,7 @@
-"""Messages to and from a judge: the prompt from a template, the request, and the reading of the answer."""
+"""Messages to and from a judge, a language model: the prompt from a template, the request, the reading of the answer.
+
+They decide scores, unlike `endpoint`, which sends them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a component's name in the config to a function, with its parameters checked."""
+"""From a component's name in the config to a function, with its parameters checked: for plans, training and scores."""
 
 from __future__ import annotations
 

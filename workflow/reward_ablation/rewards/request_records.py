@@ -1,4 +1,4 @@
-"""Records of requests to endpoints: answers that are kept, and counts of requests and tokens.
+"""Records of requests to endpoints: answers that are kept, and counts of requests and tokens for the cost report.
 
 The program that scores sets the folders. Each process appends kept scores to its own file, and all processes read all
 files. No file has two writers, because the file systems of clusters cannot be trusted with two. A run needs one file;
@@ -20,8 +20,8 @@ from pathlib import Path
 from reward_ablation.system.files import write_json
 from reward_ablation.system.strict_text import load_json
 
-#: What is counted: requests sent, answers kept from earlier requests, retries, completions without an answer, and
-#: tokens as the endpoint counts them.
+#: What is counted: requests sent, with retries; answers kept from earlier requests; retries; distinct requests without
+#: an answer; and tokens as the endpoint counts them.
 COUNTS = ("requests", "kept", "retries", "unanswered", "prompt_tokens", "completion_tokens")
 
 Usage = dict[str, dict[str, int]]

@@ -33,7 +33,7 @@ def _own(name: str, value: Any) -> Any:
 
 
 def copied(value: Any) -> Any:
-    """A value with lists and dicts of its own at every depth. Others of JSON's values cannot be changed, and stay."""
+    """A copy with new lists and dicts at every depth. JSON's other values cannot be changed, and are not copied."""
     if not isinstance(value, list | dict):
         return value
     entries = value.values() if isinstance(value, dict) else value
@@ -64,7 +64,7 @@ def _with_lazy_history(kind: type) -> type:
 
 
 def _state_copy(state: Any) -> Any:
-    """A copy of a trainer's state, of a subclass of its class."""
+    """A copy of a trainer's state. It is of a subclass, which copies the log only when the function reads it."""
     own = copy(state)
     values = vars(own)
     history = values.pop("log_history", None)

@@ -1,4 +1,7 @@
-"""One call of a user's reward function before the first job, as training makes it, with made-up completions."""
+"""One call of a user's reward function before the first job, as training makes it, with made-up completions.
+
+A process of its own (`study.reward_import`) makes the call, so that the function cannot end or change the start.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +18,15 @@ from reward_ablation.system.exit_status import may_pass
 #: Environment variable by which a user starts without the calls.
 TRY = "REWARD_ABLATION_TRY_REWARDS"
 
-#: How to do that, at the end of each line of a failed call.
+#: How to start without the calls: the end of the message on a failed call.
 WITHOUT = f"to start without this call, `export {TRY}=no`"
 
-#: Errors of a function that no problem causes.
+#: Errors that come from the function's code, whatever the problem.
 _OF_THE_CODE = (NameError, ImportError, SystemExit)
 
 
 class Trial(NamedTuple):
-    """The batch of a call: one group of completions. Of a made-up problem, its texts may cause an error."""
+    """The batch of a call: one group of completions. If its problem is made up, the problem may cause an error."""
 
     columns: dict[str, list[Any]]
     made_up: bool
@@ -34,7 +37,7 @@ class Doubtful(StudyError):
 
 
 class _State:
-    """State of a trainer at its start. transformers, which takes seconds to import, is imported if it is read."""
+    """State of a trainer at its start. Reading it imports transformers, which takes seconds; most functions do not."""
 
     when = "called once before the first job with made-up completions"
 
@@ -66,7 +69,7 @@ def made_up_completions(answer: str, number: int) -> list[str]:
 
 
 def call_once(function: str, parameters: dict[str, Any], root: Path, further: Sequence[str], trial: Trial) -> None:
-    """Call a component's function once; StudyError with a line that names no component if it fails.
+    """Call a component's function once. If it fails, raise a StudyError whose line does not name the component.
 
     For the parameters see `rewards.load.load_component`.
     """

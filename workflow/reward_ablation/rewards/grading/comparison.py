@@ -1,7 +1,8 @@
 r"""Whether two answers are equal: by their exact values, else by their structure, else expression by expression.
 
 Nothing here parses mathematics. Lists, sets, tuples and intervals are taken apart as text (`structure`). The remaining
-expressions go to a function that the caller provides. The conventions are a table in docs/evaluation.md.
+expressions go to the caller's function `leaf`: `grader` decides none of them, `worker` asks math-verify. The
+conventions are a table in docs/evaluation.md.
 """
 
 from __future__ import annotations
@@ -25,9 +26,11 @@ Status = Literal["correct", "wrong", "unparseable", "timeout", "error"]
 #: Whether two expressions are equal (gold, answer); None if only a parser can decide.
 Leaf = Callable[[str, str], bool | None]
 
+#: The base of a number, as in 11_2.
 _BASE = re.compile(r"(?<=\d) ?_(?: ?\{?\d+\}?$)?")
 _COMMANDS_AND_LETTERS = re.compile(r"\\[a-zA-Z]+|[a-zA-Z]")
 _REALS = r"(-\infty, \infty)"
+#: What inequalities have and intervals have not; the word "or" is found as two letters.
 _SIGNS = (r"\le", r"\ge", r"\ne", "or", "o", "r")
 _TWO_SIGNS = re.compile(r"[-+] ?[-+]")
 #: Longer lists are compared as text: comparing every pair would take too long.

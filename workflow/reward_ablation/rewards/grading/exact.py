@@ -30,7 +30,7 @@ _MIXED = r"\d+ ?\\frac ?\{ ?\d+ ?\} ?\{ ?\d+ ?\}|\d+ \d+ ?/ ?\d+"
 _TOKEN = re.compile(rf"{_MIXED}|{_NUMBER}(?:[eE][-+]?\d{{1,3}})?|\\[a-zA-Z]+|[A-Za-z](?: ?_ ?(?:\w|\{{\w+\}}))?|\S")
 _CONSTANTS = {"e": 2.718281828459045, r"\pi": 3.141592653589793, "i": 1j}
 _GREEK = {rf"\{name}" for name in ("alpha", "beta", "gamma", "theta", "lambda", "mu", "omega", "phi", "rho")}
-#: Most bits of a power that is computed here. The part of the largest term by which different values must differ.
+#: Most bits of a power that is computed here. Floats differ if they differ by more than this part of the largest term.
 MAX_BITS, CLEARLY = 20_000, 1e-8
 
 Value = Fraction | float | complex
@@ -200,6 +200,7 @@ class _Expression:
         self._require((token[:1].isalpha() and token.isascii()) or token in _GREEK)
         self._require(self._token() not in ("(", "'"))
         self.has_variables = True
+        # A variable's value: its name and the point decide it, so that it is the same in gold and answer.
         return Fraction(zlib.crc32(f"{self._point} {token}".encode()) % 10007 + 1, 997 + self._point)
 
 

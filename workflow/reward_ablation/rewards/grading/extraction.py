@@ -14,7 +14,7 @@ _BETWEEN_BOXES = re.compile(
     r"(?!\s*\n\s*\n)(?:[ \t\n,;$&/]|\\(?:q?quad|[,;: ()\[\]\\])|(?:\\text\s?\{\s?,?\s?)?\b(?:and|or)\b(?:\s?\})?){0,20}"
     r"(?:[A-Za-z](?:_\{?\w\}?)?\s?=\s?[$\\(\[ ]{0,4})?"
 )
-_MOST_BOXES = 20
+_MOST_BOXES = 20  # the last ones of a text, which may form one answer
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _THINK_OPEN, _THINK_CLOSE, _ANSWER_CLOSE = "<think>", "</think>", "</answer>"
 _MARKERS = {
@@ -53,9 +53,11 @@ _STATEMENT = re.compile(
     r"[ *\"\u201c]{0,6}(?![ *]*(?:(?:in)?correct|right|wrong))",
     re.IGNORECASE,
 )
+#: Where a stated answer ends: at the end of the sentence, or before an aside or a reason.
 _SENTENCE_END = re.compile(
     r"\.(?=[\s*\"<]|$)|(?<=\S) \((?![A-J]\))|[\u3002\uff08<\"]|\*\*|,? because|, (?!and |or )[a-z]{2}"
 )
+#: How a stated answer begins if it is a number, a formula or a single letter.
 _VALUE = re.compile(r"[-+\u2212]{0,2} ?[\d$\\([]|[A-Za-z](?![A-Za-z])")
 
 

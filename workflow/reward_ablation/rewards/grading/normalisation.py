@@ -12,6 +12,7 @@ from reward_ablation.rewards.grading.spelling import spelled
 from reward_ablation.rewards.grading.units import unwrapped, without_unit
 
 _PLAIN_NUMBER = re.compile(r"(?:\\?\$)?([-+]?\d(?:[\d,]*\d)?(?:\.\d+)?)(?:\\?(%))?\.?", re.ASCII)
+#: LaTeX with letters that are no words: environments, their columns, and commands.
 _NO_WORDS = re.compile(r"\\(?:begin|end|operatorname) ?\{[^{}]*\}|\{[lcr|]+\}|\\[a-zA-Z]+")
 #: Four letters in a row, or a word between two values: 3 to 4, 2 mod 5, 1 R 2.
 _WORD = re.compile(

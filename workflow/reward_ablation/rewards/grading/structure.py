@@ -1,4 +1,7 @@
-r"""The structure of an answer, read from its text: lists and brackets, sides of a relation, labels, intervals."""
+r"""The structure of an answer, read from its text: lists and brackets, sides of a relation, labels, intervals.
+
+`comparison` takes answers apart with these functions, so that only single expressions are left to the parser.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +28,7 @@ _NAME = (
     r"|[A-Za-z]{4,}(?: [A-Za-z]+){0,5}"
     r"|\([a-z](?:, ?[a-z])*\))"
 )
+#: The name before a value, as in x = 5, f(x) = 5 or \angle ABC = 5.
 _LABEL = re.compile(rf"({_NAME}(?: ?: ?{_NAME})?) ?(=|\\(?:in|approx|equiv)(?![a-zA-Z])) ?")
 _VARIABLE = re.compile(_NAME)
 _INEQUALITY = re.compile(r"(<|>|\\le(?![a-zA-Z])|\\ge(?![a-zA-Z])|\\ne(?![a-zA-Z]))")
@@ -32,8 +36,10 @@ _MIRRORED = {"<": ">", ">": "<", r"\le": r"\ge", r"\ge": r"\le", r"\ne": r"\ne"}
 _SET_OF = re.compile(r"\\\{ ?[a-zA-Z](?: ?\\in ?\\mathbb\{R\})? ?[|:] ?(.*)\\\}")
 _MATRIX = re.compile(r"\\begin ?\{[pb]matrix\}(.*)\\end ?\{[pb]matrix\}")
 _QUANTITY = re.compile(r"([-+]?\d[\d.,]*(?:/\d+)?) ?([A-Za-z]+)\.?")
+#: Such as 5 ft 3 in; the space before the next number separates two quantities.
 _SEVERAL_QUANTITIES = re.compile(r"(?:\d[\d.,]* ?[A-Za-z]{1,20}\.?,? ?){2,9}")
 _CLEAR = re.compile(r"(?<=[A-Za-z.]) (?=\d)")
+#: A command, or a letter that may be a variable: e and i are constants.
 _LETTER = re.compile(r"\\[a-zA-Z]+|[a-df-hj-zA-Z]")
 
 

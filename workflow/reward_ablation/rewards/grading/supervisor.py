@@ -1,4 +1,4 @@
-"""Asks the worker process that runs math-verify: starts it when first needed, limits it, kills and replaces it."""
+"""Asks the process of `worker`, which runs math-verify: starts it when first needed, limits, kills and replaces it."""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ from reward_ablation.rewards.grading.comparison import all_true
 #: Functions that grow or flatten as an exponential does.
 _STEEP = (sympy.exp, sympy.factorial, sympy.gamma, sympy.sinh, sympy.cosh, sympy.tanh, sympy.coth)
 _MOST = 10_000  # largest exponent that is compared
+#: Values of symbols at which formulae are compared.
 _NUMBERS = [sympy.Rational(*ratio) for ratio in ((731, 503), (1193, 311), (457, 89), (2111, 201), (389, 673))]
 _CONSTANTS = {"i": sympy.I, "e": sympy.E}
 #: Functions that are one formula here and another there. Few points can miss the place where they change.
@@ -117,9 +118,9 @@ def _is_real_at(expression: Expr, point: dict) -> bool:
 
 
 def digits_at_stake(*sides: Expr) -> int:
-    """Number of digits to which expressions must agree: 90, and more with large numbers, which can hide a difference.
+    """Number of digits to compute: 90, and more with large numbers, which can hide a difference.
 
-    1 + e^{-3000} and 1 differ in the 1,303rd digit.
+    1 + e^{-3000} and 1 differ in the 1,303rd digit. `close` asks that all but the last 30 digits agree.
     """
     numbers = [number for side in sides for number in side.atoms(sympy.Rational)]
     sizes = [len(str(abs(part))) for number in numbers for part in (number.p, number.q)]
@@ -153,7 +154,7 @@ def same_relation(expected: Relational, given: Relational) -> bool | None:
 
 
 def close(expected: Expr, given: Expr, digits: int) -> bool | None:
-    """Whether two numbers are equal: rational numbers exactly, others to `digits` digits; None if one is infinite."""
+    """Whether two numbers are equal: rational ones exactly, others to `digits` - 30 digits; None if one is infinite."""
     expected, given = expected.doit(), given.doit()
     if expected.is_Rational and given.is_Rational:
         return expected == given

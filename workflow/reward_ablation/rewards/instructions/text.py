@@ -1,4 +1,4 @@
-"""Parts of a text that instructions count: words, sentences, paragraphs, lines of lists, marked sections.
+"""Parts of a text that the instructions in `checks` count: words, sentences, paragraphs, lines of lists, sections.
 
 No regular expression here reads a character more than a few times, in any text.
 """

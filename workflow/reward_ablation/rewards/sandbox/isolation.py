@@ -27,6 +27,7 @@ FILE_BYTES = 16 << 20  # largest size of one file, and in namespaces of all file
 OPEN_FILES = 64
 FOLDER = "/program"  # a program's folder in namespaces; not /tmp, because Python itself may lie below /tmp
 
+# Numbers by their names in Linux: flags of clone(2), mount(2) and umount2(2), options of prctl(2), a capability.
 _NEWNS, _NEWUTS, _NEWIPC = 0x00020000, 0x04000000, 0x08000000
 _NEWUSER, _NEWPID, _NEWNET = 0x10000000, 0x20000000, 0x40000000
 #: Namespaces of the server. Each program has the last two for itself.
@@ -43,6 +44,8 @@ _CALLS = {  # numbers of system calls without a function in the C library: clone
     "aarch64": (220, 41),
 }
 _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
+#: Rights by bits, as in linux/landlock.h: 1 executes, 2 writes and 4 reads a file, and 8 lists a folder; 1 << 5 removes
+#: and 1 << 8 makes a regular file, and 1 << 14 truncates one.
 _READ, _READ_FILE = 1 | 4 | 8, 1 | 4
 _WRITE_FOLDER = 2 | 4 | 8 | 1 << 5 | 1 << 8 | 1 << 14  # regular files alone: no folder, link, socket or device
 
@@ -90,7 +93,7 @@ def end_with_parent() -> None:
 
 def _set_capabilities(kept: int) -> None:
     """Drop all capabilities except those in a bit mask."""
-    header = struct.pack("=Ii", 0x20080522, 0)
+    header = struct.pack("=Ii", 0x20080522, 0)  # version 3 of capset(2), for this process
     _check(_libc.capset(header, struct.pack("=6I", kept, kept, 0, 0, 0, 0)), "capset")
 
 
@@ -238,6 +241,7 @@ def confine_by_landlock(paths: Iterable[str], folder: str) -> None:
     version = landlock_version()
     os.chdir(folder)
     _prctl(_NO_NEW_PRIVS, 1)
+    # Version 1 knows 13 rights on files; 2, 3 and 5 each know one more. 4 adds TCP, and 6 adds signals and sockets.
     handled = (1 << {1: 13, 2: 14}.get(version, 15)) - 1 | (1 << 15 if version >= 5 else 0)
     attributes = struct.pack("=QQQ", handled, 3, 3)[: 8 if version < 4 else 16 if version < 6 else 24]
     ruleset = _call(_LANDLOCK_CREATE, attributes, len(attributes), 0, what="landlock")

@@ -1,4 +1,4 @@
-"""Verdicts on programs by two kinds of tests: asserts, and input with the expected output."""
+"""Verdicts on programs by asserts, or by input with the expected output. The component `unit_tests` asks for them."""
 
 from __future__ import annotations
 

@@ -226,7 +226,8 @@ class Link:
 
     `may_serve` takes the operation, the target and the arguments, and says whether this side, the tests', serves an
     operation on one of its objects. Without it, this is the program's side, which serves any. `output` is a text stream
-    in memory with what this side, the program's, prints. The tests' side prints it again.
+    in memory with what this side, the program's, prints. The tests' side prints it again. In a message, "mine" is an
+    object of the sender, and "yours" an object of the receiver.
     """
 
     def __init__(
