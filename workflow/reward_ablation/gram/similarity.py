@@ -1,7 +1,8 @@
 """Similarities of gradients, their parts and their intervals, from sample Gram matrices.
 
 Each compared gradient is a weighted sum of the gradients of single completions. The inner products of the compared
-gradients therefore follow from the inner products of the completions' gradients.
+gradients therefore follow from the inner products of the completions' gradients. Training calls this at each measured
+step. `training.core.gradients` explains the words block, row, vector, definition and folding.
 """
 
 from __future__ import annotations

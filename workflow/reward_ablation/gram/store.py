@@ -1,6 +1,6 @@
-"""The files of sample Gram matrices: making and reading the rows of a step.
+"""The files of sample Gram matrices: training makes the rows of a step, and `analysis` reads them.
 
-Arrays are stored as lists in Parquet, which can be read anywhere. A run adds rows step by step.
+Arrays are stored as lists in Parquet, which can be read anywhere. `training.core.gradients` explains block and family.
 """
 
 from __future__ import annotations

@@ -17,7 +17,8 @@ from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
 from reward_ablation.sampling.draws import SampleByRow
 
-#: Rows leave once this share of the batch has ended, and others join once this share is free: the cache is copied.
+#: Rows leave once this share of the batch has ended, and others join once this share is free. Each time, the cache of
+#: the whole batch is copied.
 LEAVING, JOINING = 1 / 8, 1 / 4
 
 

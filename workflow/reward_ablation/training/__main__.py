@@ -1,6 +1,8 @@
 """Train one run: one arm with one seed.
 
 python -m reward_ablation.training --spec JSON --code DIGEST --model FOLDER --problems FILE --run-dir FOLDER
+
+The rule `train` starts this command. A run's launcher starts the command again, once for each process of the run.
 """
 
 from __future__ import annotations

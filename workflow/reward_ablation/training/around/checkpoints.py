@@ -1,4 +1,4 @@
-"""Checkpoints of an unfinished run: sealed when complete, checked before use, used only for the same spec and code.
+"""Checkpoints of a run or supervised start: sealed when complete, checked before use, used for the same spec and code.
 
 The seal of a folder is the file `checksums.json`. It holds the digests of the folder's files and of the parts of the
 run's tables up to the folder's step. The seal is written last, when all these files are on disk. A sealed folder is

@@ -1,4 +1,4 @@
-"""Stop a run whose vLLM does not sample from the present weights."""
+"""Stop a run whose vLLM does not sample from the present weights: its log-probabilities are far from the trainer's."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import Any
 
 from reward_ablation.system.errors import StudyError
 
-#: Largest mean absolute difference of log-probabilities, in nats per token, that rounding may explain.
+#: Largest mean absolute difference of log-probabilities, in nats per token, that rounding may explain. Rounding makes
+#: some thousandths, and other weights make some tenths.
 LARGEST_GAP = 0.1
 #: So many generations in a row with a larger gap stop the run. A single batch may hold a few odd completions.
 IN_A_ROW = 3
 
-#: Settings by TRL's names, with the values under which vLLM samples from the trainer's distribution.
+#: Settings by TRL's names, with the values, beside None, under which vLLM samples from the trainer's distribution.
 SAME_DISTRIBUTION: dict[str, tuple] = {
     "top_p": (1.0,),
     "top_k": (0,),

@@ -59,6 +59,7 @@ class Interruption(TrainerCallback):
     def on_step_end(self, args, state, control, **kwargs):
         now = time.time()
         self._longest, self._last = max(self._longest, now - self._last), now
+        # Unless another step would fit, even one that takes twice as long as the longest step so far.
         if self.end is not None and now + 2 * self._longest + SPARE > self.end:
             self.reason = self.reason or "time limit"
         if state.global_step >= state.max_steps:

@@ -1,4 +1,4 @@
-"""One run to train: its spec and inputs, its folder, and the engine and trackers beside it."""
+"""One run to train, as the command line describes it: spec, inputs and folder, and vLLM and trackers beside it."""
 
 from __future__ import annotations
 

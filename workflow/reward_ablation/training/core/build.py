@@ -1,4 +1,4 @@
-"""Build a run's trainer from its spec."""
+"""Build a run's trainer from its spec. `training.around.run` calls this, with a subclass that saves checkpoints."""
 
 from __future__ import annotations
 

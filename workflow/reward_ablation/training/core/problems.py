@@ -1,4 +1,7 @@
-"""The problems that a run trains on: those whose prompt, with a whole completion, fits into the model's context."""
+"""The problems that a run trains on: those whose prompt, with a whole completion, fits into the model's context.
+
+A start checks them with the same function before any job (`start.model_files`).
+"""
 
 from __future__ import annotations
 

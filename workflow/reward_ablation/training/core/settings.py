@@ -1,4 +1,4 @@
-"""From a run's spec to TRL's and peft's own config objects."""
+"""From a run's spec to TRL's and peft's own config objects. `sft` shares it; a start has TRL check settings by it."""
 
 from __future__ import annotations
 

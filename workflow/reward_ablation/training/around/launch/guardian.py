@@ -1,6 +1,6 @@
-"""Processes that end with the process that started them, however that process ends.
+"""Processes that end with the process that started them, however that process ends: vLLM's server and the training.
 
-If a server's supervisor is killed by SIGKILL, it cannot end the server, which would then run for ever. A guardian
+If a server's supervisor (`vllm_server`) is killed by SIGKILL, it cannot end the server, which runs on. A guardian
 therefore runs between the two. The guardian reads from a pipe whose other end the supervisor holds. However the
 supervisor ends, the kernel closes the pipe, and the guardian then ends all processes below itself.
 

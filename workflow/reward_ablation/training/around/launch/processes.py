@@ -32,8 +32,7 @@ def lay_out_processes(job: TrainingJob, nodes: int, locks: list[Lock]) -> None:
     too: it starts a launcher on each node by srun. It must then run in the batch script of a Slurm job.
 
     A run sees only its own GPUs, because TRL would spread one process's model over all visible GPUs. No other run uses
-    them. The locks on the run and on its GPUs are held until all processes of the run have
-    ended.
+    them. The locks on the run and on its GPUs are held until all processes of the run have ended.
 
     `locks` are locks on the run. Raises StudyError if this process is not in such a batch script, the Slurm job has
     fewer nodes, a package is not installed, or the server does not start or ends too early.

@@ -1,4 +1,7 @@
-"""A run's worker processes: how a process knows that it is a worker, and workarounds for DeepSpeed in workers."""
+"""A run's workers, the processes that train it: how a process knows that it is one, and workarounds for DeepSpeed.
+
+A launcher, or the supervisor of a vLLM server, starts them. A run of one process without a server has none.
+"""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ from torch import Tensor
 #: Number of requests that a server is sent at once. The server batches them as they come.
 REQUESTS_AT_ONCE = 512
 
+#: What peft adds to the names of a model's parameters.
 _PREFIX, _BASE = "base_model.model.", ".base_layer."
 
 

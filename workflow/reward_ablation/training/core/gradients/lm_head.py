@@ -1,4 +1,4 @@
-"""Gradients by completion of the language model's head.
+"""Gradients by completion of the language model's head, which `layers` leaves out.
 
 TRL does not call the head as a layer: one fused function computes log-probabilities from the head's weight. No other
 module reads TRL's kernels; `tests/training/test_trl.py` pins them.

@@ -1,4 +1,7 @@
-"""Results of one micro-batch's backward passes: Gram matrices by layer, and a few numbers for each gradient."""
+"""Results of one micro-batch's backward passes: Gram matrices by layer, and a few numbers for each gradient.
+
+`trainer` tells the recorder what the next pass is for, `layers` and `lm_head` report to it, and `step` adds up.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find out what a layer computes by trying random inputs and weights: the name of its class proves nothing."""
+"""Find out for `layers` what a layer computes, by random inputs and weights: the name of its class proves nothing."""
 
 from __future__ import annotations
 
