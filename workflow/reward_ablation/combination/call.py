@@ -1,4 +1,7 @@
-"""One call of a method of combination: the input of the method, and the check of its result."""
+"""One call of a method of combination: the input of the method, and the check of its result.
+
+`of_run` makes it at each generation of a training, and when tables replay one. `load.check` makes it in a plan.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Multipliers of components from the Gram matrix of their gradients."""
+"""Multipliers of components from the Gram matrix of their gradients: what CAGrad, MGDA, PCGrad and their kin share."""
 
 from __future__ import annotations
 

@@ -20,7 +20,8 @@ from reward_ablation.combination.interface import Combined, Method
 from reward_ablation.combination.normalisation import by_group
 from reward_ablation.gram.similarity import ALL_LAYERS
 
-#: Which Gram matrix a method gets.
+#: Which Gram matrix a method gets: that of the completions whose scores it combines (`same_step`), that of the last
+#: measured step, an average over steps, or an average of the products of different prompts (`unbiased`).
 Source = Literal["same_step", "previous", "averaged", "unbiased"]
 
 #: All values of `Source`.
@@ -32,7 +33,7 @@ _OF_ONE_STEP = ("same_step", "previous")
 #: Share of the average that remains after a step. The average is over about ten steps.
 DECAY = 0.9
 
-#: A projected matrix counts as zero if its trace is at most this number.
+#: A projected matrix counts as zero if its trace is at most this number. Averages are of matrices of mean diagonal 1.
 NOTHING = 1e-9
 
 #: Columns of `weights.parquet`, a row for each component and generation.

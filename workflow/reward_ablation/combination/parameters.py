@@ -1,4 +1,4 @@
-"""Checks of the parameters of methods. A message starts with the parameter's name; the caller adds the arm."""
+"""Checks that the methods make of their parameters. A message starts with the parameter's name; callers add the arm."""
 
 from __future__ import annotations
 

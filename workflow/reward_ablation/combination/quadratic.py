@@ -1,4 +1,4 @@
-"""Small quadratic programmes over a Gram matrix, by non-negative least squares.
+"""Small quadratic programmes over a Gram matrix, by non-negative least squares, for CAGrad, MGDA and UPGrad.
 
 Both are solved with every gradient scaled to length 1, so that gradients of very different lengths lose no digits. Gram
 matrices must have a positive diagonal and be positive semi-definite up to rounding.

@@ -12,6 +12,7 @@ from reward_ablation.combination.interface import Combined
 #: Added to the cosine of each gradient with itself, because gradients that cancel have no bargaining solution.
 _RIDGE = 1e-9
 
+#: Most steps of Newton's method, and the Newton decrement at which it ends.
 _MOST_STEPS, _TOLERANCE = 500, 1e-12
 
 
@@ -55,6 +56,7 @@ def _bargained(gram: np.ndarray, preferences: np.ndarray) -> np.ndarray:
         if decrease < _TOLERANCE**2:
             break
         shrinking = direction < 0
+        # Every element stays above 0, so that its logarithm is finite.
         size = min(1.0, 0.99 * float(np.min(-u[shrinking] / direction[shrinking], initial=np.inf)))
         here = value(u)
         while size > 1e-12 and value(u + size * direction) > here - 1e-4 * size * decrease:
