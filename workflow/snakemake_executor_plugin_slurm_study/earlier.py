@@ -1,4 +1,7 @@
-"""Slurm jobs with the jobs of Snakemake that they do, and Slurm jobs that an earlier start left behind."""
+"""Slurm jobs with the jobs of Snakemake that they do, and Slurm jobs that an earlier start left behind.
+
+The executor takes over what still fits this start, so that no work is done twice.
+"""
 
 from __future__ import annotations
 

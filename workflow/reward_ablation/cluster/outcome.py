@@ -1,4 +1,4 @@
-"""The outcome of submitted jobs, by Slurm's list of jobs: done, failed, or not ended yet.
+"""The outcome of the executor's submitted jobs, by Slurm's list of jobs: done, failed, or not ended yet.
 
 A job that Slurm itself starts again (its node died, or the job was preempted) shows its old end for a moment. A job
 that ended some time ago disappears from Slurm's list. In both cases we wait for some seconds, and then report an end.

@@ -22,7 +22,7 @@ from reward_ablation.system.strict_text import load_json
 
 #: Numbers that a checkpoint has of each parameter: the weight, and Adam's two moments.
 _COPIES_IN_A_CHECKPOINT = 3
-#: Number of checkpoints that training keeps by default.
+#: Number of checkpoints that training keeps by default: its KEPT_CHECKPOINTS, which `cluster` may not import.
 _CHECKPOINTS_KEPT = 2
 #: Assumed largest share of the model's parameters in a trained adapter, at usual ranks.
 _ADAPTER = 0.05

@@ -1,4 +1,7 @@
-"""What a Slurm job asks for, and which jobs of Snakemake it does: by the study, the arm and the site file."""
+"""What a Slurm job asks for, and which jobs of Snakemake it does: by the study, the arm and the site file.
+
+A plan checks these requests (`preflight`), and the executor submits them.
+"""
 
 from __future__ import annotations
 

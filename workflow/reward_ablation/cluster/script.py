@@ -1,4 +1,4 @@
-"""The batch script of a Slurm job, which runs the shell commands of rules one after the other, and what it leaves."""
+"""The executor's batch script of a Slurm job, which runs the shell commands of rules in turn, and what it leaves."""
 
 from __future__ import annotations
 

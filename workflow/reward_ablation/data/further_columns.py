@@ -1,4 +1,7 @@
-"""Further columns of a prepared set: all rows decide the type of a column; lists and objects become JSON texts."""
+"""Columns of a prepared set besides those that every set has: all rows decide a type; lists and objects become JSON.
+
+Reward functions and metrics get these columns (`rewards.columns`).
+"""
 
 from __future__ import annotations
 

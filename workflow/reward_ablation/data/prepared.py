@@ -1,4 +1,4 @@
-"""Read a prepared set of problems with the values of its further columns, or check its bytes."""
+"""For later stages: read a prepared set of problems with the values of its further columns, or check its bytes."""
 
 from __future__ import annotations
 

@@ -22,7 +22,8 @@ OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 NAMES = ("Anna", "Ben", "Clara", "David", "Emma", "Felix")
 THINGS = ("apples", "books", "cards", "pens", "shells", "stamps")
 
-#: Fraction of all questions that the demo model's warm start may use, and fraction of all calculations for `train`.
+#: Fraction of all questions for the demo model's warm start. Of the other questions, the fraction of all calculations
+#: for `train`; the rest is for `test`.
 WARM_START = 0.6
 TRAIN = 0.5
 

@@ -1,4 +1,4 @@
-"""From model folders and sets of problems to graded answers."""
+"""From model folders and sets of problems to graded answers: prompts, then `generate`, then `score`."""
 
 from __future__ import annotations
 

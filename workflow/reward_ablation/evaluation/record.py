@@ -1,4 +1,4 @@
-"""The record beside the answers: what made them, and in which time. It decides no result of a table."""
+"""The record beside the answers: what made them, and in which time. By it, a start sees whether they are current."""
 
 from __future__ import annotations
 

@@ -38,8 +38,8 @@ class Answers:
     Each evaluation set gets a file of answers and its record in `folder`, and a second such pair for the models that
     the run kept. `final` is the folder of the final model, of its adapter, or of the base model. `kept` has the folders
     of the models that the run kept by step, or is None where the study keeps none. `making` says what the answers to
-    each evaluation set depend on. `scores` are the folders with
-    scores of these answers by the study's own metrics, present or former.
+    each evaluation set depend on. `scores` are the folders with scores of these answers by the study's own metrics,
+    present or former.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Reading of a finished run, for all layouts: the record, and the rollouts step by step."""
+"""Reading of a finished run, for all layouts of exports: the record, and the rollouts step by step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Check that a folder is a model that the workflow can train: whole, in safetensors, without code of its own."""
+"""Check that a folder is a model that the workflow can train: whole, in safetensors, without code of its own.
+
+`fetch` and the supervised start check each model before it gets its place. A start checks the names of its files only.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Check the generation config of a base model, and name the settings in it that no run and no evaluation uses."""
+"""Check the generation config of a base model, and name the settings in it that no run and no evaluation uses.
+
+`sampling.generation_config` has what they use of it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check that a prompt has what the study writes, all of it and nothing else, and is the same each time."""
+"""Check, when a model is fetched and before a run, that prompts have what the study writes, the same each time."""
 
 from __future__ import annotations
 

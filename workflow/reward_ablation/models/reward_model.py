@@ -1,4 +1,8 @@
-"""Sequence-classification models as rewards: loaded once per process, without an effect on the rest of training."""
+"""Sequence-classification models as rewards: loaded once per process, without an effect on the rest of training.
+
+The component `rewards.components.reward_model` asks for the scores. It imports no torch, so `reward_model_host` sets
+this module behind it.
+"""
 
 from __future__ import annotations
 

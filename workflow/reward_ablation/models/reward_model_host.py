@@ -1,4 +1,4 @@
-"""The reward models of a process: of a run, where they are loaded before its trainer, or of metrics."""
+"""Load the reward models of a process: of a run, before its trainer is made, or of the study's own metrics."""
 
 from __future__ import annotations
 

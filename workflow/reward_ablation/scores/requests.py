@@ -1,4 +1,4 @@
-"""Record, beside a file of scores, of the code that made the scores and of the requests to endpoints.
+"""Record, beside a file of scores, of the code that made the scores, and of the requests to judges, for the costs.
 
 The record sums up the requests of all scorings of the file. A metric whose code has changed scores the file again, but
 the endpoints' answers are kept, and were paid for once. No Snakemake job has the record as its input.

@@ -1,4 +1,4 @@
-"""Score stored answers by functions with a reward's signature."""
+"""Score stored answers by functions with a reward's signature, in batches that never cut a group."""
 
 from __future__ import annotations
 

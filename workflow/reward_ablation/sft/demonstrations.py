@@ -1,4 +1,4 @@
-"""Demonstrations: prompts as in GRPO training, and the completion to learn after each prompt."""
+"""The supervised start's demonstrations: prompts as in GRPO training, and the completion to learn after each prompt."""
 
 from __future__ import annotations
 

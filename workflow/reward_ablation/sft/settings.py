@@ -1,4 +1,4 @@
-"""From the settings of a supervised start to TRL's own config object."""
+"""From the settings of a supervised start to TRL's own config object. A start has TRL check settings by it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check files against the digests that were recorded when the files were made."""
+"""Check files against the digests that were recorded when the files were made, such as those in run.json."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Git LFS pointers: the short texts that a clone without Git LFS has in place of large files."""
+"""Git LFS pointers: the short texts that a clone without Git LFS has in place of large files of data or weights."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from jinja2 import Environment
 from markupsafe import Markup
 
-#: What a browser does for a page: it shows text, pictures within the page and styles. It runs no script, and asks no
-#: server for anything, whatever a text of a model, of a data set or of a stranger contains.
+#: Has a browser show text, pictures within the page and styles alone. It runs no script and asks no server for
+#: anything, whatever a text of a model, of a data set or of a stranger contains.
 POLICY = Markup(
     """<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; """
     """img-src data:; base-uri 'none'; form-action 'none'">"""

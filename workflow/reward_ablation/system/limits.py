@@ -1,4 +1,4 @@
-"""Bounds on the memory and the processor time that a stranger's file may take."""
+"""Bounds on the memory and the processor time that a stranger's model or data may take while it is checked or read."""
 
 from __future__ import annotations
 

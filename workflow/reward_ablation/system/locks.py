@@ -1,4 +1,4 @@
-"""Locks that let one process at a time work in a folder. The kernel frees a lock when its holder dies in any way.
+"""Locks that let one process at a time work in a folder, or on a GPU. The kernel frees the lock of a dead holder.
 
 If the mere existence of a file marked a lock, the file would outlive SIGKILL and a power cut, and block the same
 command until somebody removed it. These locks are advisory locks (`flock`) on an open file. The file stays behind, but

@@ -1,4 +1,4 @@
-"""Take a secret out of a text, also where a server has written the secret in another way before it repeats it."""
+"""Take a secret out of a message, also where a server has written the secret in another way before it repeats it."""
 
 from __future__ import annotations
 
