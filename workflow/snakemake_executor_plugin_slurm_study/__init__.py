@@ -77,7 +77,7 @@ TAKEN_OVER = "is the work of"
 
 
 class NoRoom(Exception):
-    """Slurm takes no more jobs now; the message is the name of the limit."""
+    """Slurm takes no more jobs now; the message is the name of the limit. (`_no_room` is about the disk.)"""
 
 
 class Executor(slurm_plugin.Executor):

@@ -1,4 +1,4 @@
-"""When to repeat a message on a lasting condition: a controller that does not answer, a limit that is reached."""
+"""When the executor repeats a message on a lasting condition: no answer of the controller, or a limit on jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names and comments of a study's Slurm jobs, by which a later start recognises the jobs."""
+"""Names and comments of a study's Slurm jobs, by which a later start, `status` and the costs recognise the jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The site file, in which a user describes their cluster once for all studies."""
+"""The site file (profiles/slurm/site.yaml), in which a user describes their cluster once for all studies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The arguments and the result of a method of combination."""
+"""The arguments and the result of a method of combination, the workflow's or a user's."""
 
 from __future__ import annotations
 

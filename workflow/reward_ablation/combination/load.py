@@ -1,4 +1,4 @@
-"""Find a method's function by its name in the config, read its arguments, and check the method while planning."""
+"""Find a method's function by its name in the config, read its arguments, and check the method in a plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Means, deviations and advantages over groups and batches, as TRL computes them.
+"""Means, deviations and advantages over groups and batches, as TRL computes them, for the methods of combination.
 
 Standard deviations have Bessel's correction. NaN stands for a score that a component did not give; the statistics leave
 NaN out. A group of one completion is neither centred nor scaled: its weighted score is its advantage.

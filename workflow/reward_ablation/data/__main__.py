@@ -46,7 +46,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def record_making(output: Path, apart_from: list[Path]) -> None:
-    """Add to a set's record what has the next start prepare the set again: its code, and the sets it is apart from."""
+    """Add to a set's record the code and the other sets, by which a start sees whether to prepare the set again."""
     record = output.with_suffix(".json")
     making = {"code": deciding_digest("data"), "apart_from": sorted(map(sha256, apart_from))}
     write_json({**json.loads(record.read_bytes()), **making}, record)

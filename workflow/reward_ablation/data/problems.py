@@ -1,4 +1,4 @@
-"""Prepare a set of problems in one schema: problems are checked, and unusable ones are left out and counted."""
+"""The stage `data`: prepare a set of problems in one schema. Unusable problems are left out and counted, or refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read raw rows from a local file or the hub, as lists of dicts. Every failure is an error of one line."""
+"""For `sources`: read raw rows from a local file or the hub, as lists of dicts. A failure is an error of one line."""
 
 from __future__ import annotations
 

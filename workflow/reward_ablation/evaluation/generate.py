@@ -1,4 +1,4 @@
-"""Generate completions for requests, by transformers or by vLLM."""
+"""Generate completions for the requests of `evaluate`, by transformers or by vLLM."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The models that a run kept during training."""
+"""The models that a run kept during training, which `evaluation` judges beside the final model."""
 
 from __future__ import annotations
 

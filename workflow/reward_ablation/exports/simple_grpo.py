@@ -1,4 +1,4 @@
-"""The files of simple_grpo: rollouts, and greedy answers before and after training, with one JSON object per line.
+"""The files of `exports: [simple_grpo]`: rollouts, and greedy answers before and after training, as JSON Lines.
 
 simple_grpo counts steps from 0, and this project counts from 1: step N in these files is step N + 1 of the run.
 """

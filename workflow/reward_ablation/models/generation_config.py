@@ -24,7 +24,7 @@ _NOT_NAMED = {
 }
 #: Settings that vLLM reads from the file, too.
 _OF_VLLM = {"presence_penalty", "frequency_penalty"}
-#: Settings of which 1 asks for nothing, as None, 0, False and an empty list do of each setting.
+#: Settings that ask for nothing if they are 1. Each setting asks for nothing if it is None, 0, False or an empty list.
 _OFF_AT_ONE = {
     *("num_beams", "num_beam_groups", "num_return_sequences", "length_penalty", "encoder_repetition_penalty"),
     *("typical_p", "guidance_scale"),
@@ -32,7 +32,7 @@ _OFF_AT_ONE = {
 
 
 def ignored_settings(folder: Path) -> str | None:
-    """One line that names what a model's generation config asks for and nothing here does; None if that is nothing.
+    """One line with the settings of a model's generation config that have no effect here; None if there are none.
 
     Settings that mean nothing to transformers and to vLLM are left out.
     """

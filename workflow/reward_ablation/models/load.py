@@ -1,4 +1,4 @@
-"""Load a model folder, or a LoRA adapter over a model folder, without the network and without a model's own code."""
+"""For evaluation: load a model folder, or a LoRA adapter over one, without the network and without the model's code."""
 
 from __future__ import annotations
 

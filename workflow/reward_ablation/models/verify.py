@@ -1,4 +1,4 @@
-"""Check that a model is as it was fetched or trained, and that its weights are finite.
+"""Check, before a stage uses a model, that it is as it was fetched or trained, and that its weights are finite.
 
 Its bytes must have the digests in its record. With NaN or infinite weights, its answers would mean nothing.
 """

@@ -1,4 +1,4 @@
-"""Further columns of the data: which of them hold JSON texts, and how a reward function gets their values."""
+"""Columns of the data besides those of every set: which hold JSON texts, and how reward functions get the values."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ class Batch:
                 processor.keep(rows)
 
     def another(self, ids: Tensor, mask: Tensor, processors: LogitsProcessorList) -> Batch:
-        """Start a batch of new prompts for this one, which must be open. `generate` takes longer than the prefill."""
+        """Start a batch of new prompts for this one, which must be open. Not by `generate`, which takes longer."""
         cache = DynamicCache(config=self.model.config.get_text_config(decoder=True))
         inputs = {**self.inputs, "attention_mask": mask, "past_key_values": cache}
         if "position_ids" in inputs:

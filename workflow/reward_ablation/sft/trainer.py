@@ -23,6 +23,7 @@ class StartTrainer(SFTTrainer):
         limit, self.args.save_total_limit = self.args.save_total_limit, None
         super()._save_checkpoint(model, trial)
         self.args.save_total_limit = limit
+        # The folder of parts does not exist: a supervised start writes no tables.
         work = Path(str(self.args.output_dir))
         seal(work / f"checkpoint-{self.state.global_step}", self.state.global_step, work / "parts", {})
         drop_old(work, limit)

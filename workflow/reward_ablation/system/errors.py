@@ -1,4 +1,4 @@
-"""Errors that a user can fix, reported in one line."""
+"""Errors that a user can fix, reported in one line. The commands run within `one_line_errors`."""
 
 from __future__ import annotations
 

@@ -47,9 +47,9 @@ TABLE = TEMPLATES.from_string("""\
 
 
 def page(heading: str, sentence: str, *parts: Markup) -> str:
-    """An HTML page with a heading and a sentence below it, which has no full stop.
+    """An HTML page with a heading and a sentence below it, given without its full stop.
 
-    `parts` are of `section`, `text` and `table`.
+    `parts` are results of `section`, `text` and `table`.
     """
     return PAGE.render(policy=POLICY, heading=heading, sentence=sentence, parts=parts)
 

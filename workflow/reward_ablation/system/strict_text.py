@@ -32,8 +32,8 @@ def load_json(text: str | bytes, line: int = 1) -> Any:
     """The value of a JSON text.
 
     `line` is the line of a file on which the text begins, for messages. Raises DuplicateKey
-    (`line N: key 'x' occurs twice, ...`), or another ValueError if the text is not JSON, is nested too deep, or has a
-    number with too many digits. A json.JSONDecodeError is one.
+    (`line N: key 'x' occurs twice, ...`), or another ValueError, such as json.JSONDecodeError, if the text is not JSON,
+    is nested too deep, or has a number with too many digits.
     """
     try:
         return json.loads(text, object_pairs_hook=_distinct)

@@ -2,7 +2,8 @@
 
 A component has TRL's reward signature, ``(completions, **columns) -> list[float | None]``. It gives one raw score per
 completion, without a weight, or None where no score can be given. Its positional arguments are columns. Its
-keyword-only arguments are parameters: the config sets them, and they are checked against their type hints.
+keyword-only arguments are parameters: the config sets them, and they are checked against their type hints. rldynamics,
+simple_grpo, the CS 674 lab and the GRPO guide are systems whose rewards are repeated here (docs/coming-from).
 
 Columns
 -------

@@ -1,6 +1,7 @@
 r"""Whether a completion's answer is right; if this cannot be decided, the status says why.
 
-Most answers are decided in this process. The rest goes to math-verify in another (`supervisor`).
+Components, evaluation and `data.problems` ask here. Most answers are decided in this process. The rest goes to
+math-verify in another (`supervisor`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 r"""LaTeX in one spelling.
 
 Dollar signs, ``\left`` and ``\right``, spacing, style and colour commands, Markdown stars and a trailing stop are
-removed. ``\dfrac`` and ``\frac12`` become ``\frac{1}{2}``, ``\sqrt3`` becomes ``\sqrt{3}``; ``√3``, ``½``, ``x²``,
-``2sqrt(3)``, ``3*x**2``, ``pi`` become LaTeX. Words before an answer ("The answer is") are removed; `units` removes
-words after it. Callers bound the length of the text first (`grader.is_malformed`).
+removed. ``\dfrac`` and ``\frac12`` become ``\frac{1}{2}``, ``\sqrt3`` becomes ``\sqrt{3}``; ``√3``, ``x²``,
+``2sqrt(3)``, ``3*x**2``, ``pi`` become LaTeX, and ``½`` becomes ``1/2``. Words before an answer ("The answer is") are
+removed; `units` removes words after it. Callers bound the length of the text first (`grader.is_malformed`).
 """
 
 from __future__ import annotations

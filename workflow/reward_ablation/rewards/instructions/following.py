@@ -1,4 +1,4 @@
-"""Which instructions of a problem a text follows, by the strict or the loose accuracy of IFEval."""
+"""For the component `instructions`: which of them a text follows, by the strict or the loose accuracy of IFEval."""
 
 from __future__ import annotations
 

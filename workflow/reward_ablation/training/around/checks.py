@@ -1,4 +1,4 @@
-"""Checks, before training, that a run's processes, strategy, server, problems and files are as its spec says."""
+"""Checks of `run`, before training, that a run's processes, strategy, server, problems and files are as in its spec."""
 
 from __future__ import annotations
 

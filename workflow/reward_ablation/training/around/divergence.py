@@ -1,4 +1,4 @@
-"""Stops a run whose numbers are not finite any more, and records that it diverged.
+"""Stops a run whose numbers are not finite any more, and records that it diverged. Starts then go on without the run.
 
 Nothing here waits for the GPU more than once a step: the loss and the gradient norm come from TRL's log of the step,
 and the largest weight is one number.

@@ -1,4 +1,4 @@
-"""Stop a run so that it can resume later: after a signal, or before its Slurm job's time is up."""
+"""Stop a run or supervised start so that it can resume later: after a signal, or before its Slurm job's time is up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Progress of the training: one line per step in the log, with reward and time left, and the run's heartbeat."""
+"""Progress of the training: one line per step in the log, with reward and time left, and the heartbeat for `status`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changes a model's numbers beside its weights: dropout, and positions of padded prompts."""
+"""What changes a model's numbers beside its weights, for `build` and checks: dropout, and positions after padding."""
 
 from __future__ import annotations
 

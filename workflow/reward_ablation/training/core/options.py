@@ -1,4 +1,4 @@
-"""Options of `accelerate launch` and of the vLLM server that decide a run's numbers."""
+"""Options of `accelerate launch` and of the vLLM server that decide a run's numbers, and so belong to the core."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of `rollouts.parquet`: every sampled completion with its scores, advantages and length."""
+"""Rows of `rollouts.parquet`, for the trainer: every sampled completion with its scores, advantages and length."""
 
 from __future__ import annotations
 

@@ -27,8 +27,8 @@ A component's weight enters the loss through `output["advantages"]` alone, in on
 
 Components of weight 0 never reach the training: it is the same, bit for bit, with and without them.
 
-This module overrides and reads private parts of TRL, as do `gradients/lm_head.py` in the core and `saving_trainer.py`
-around the core. `tests/training/test_trl.py` pins these parts.
+This module overrides and reads private parts of TRL, as do `gradients/lm_head.py` in the core, and `saving_trainer.py`
+and `launch/key.py` around the core. `tests/training/test_trl.py` pins these parts.
 """
 
 from __future__ import annotations

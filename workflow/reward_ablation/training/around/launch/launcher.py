@@ -1,4 +1,4 @@
-"""Start a run's processes on one node and end with them: accelerate's launcher with one-line errors.
+"""Start a run's processes on one node and end with them, for `processes`: accelerate's launcher with one-line errors.
 
 python -m reward_ablation.training.around.launch.launcher --processes N [...] -- OPTIONS OF reward_ablation.training
 """

@@ -143,7 +143,7 @@ def _by_completion(
 
 
 def _multiple_of_tiles(vocabulary: int) -> int:
-    """A tile has a multiple of so many words: with other sizes, sums over tiles would be rounded otherwise."""
+    """A tile has a multiple of so many words, as in earlier versions: others would round sums over tiles otherwise."""
     return min(vocabulary, max(8, min(32, vocabulary // 8), min(256, vocabulary // 64)))
 
 

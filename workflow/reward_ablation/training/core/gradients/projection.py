@@ -1,4 +1,4 @@
-"""Count sketches: a gradient as a few numbers that preserve inner products.
+"""Folding, by count sketches: a gradient as a few numbers that preserve inner products.
 
 Each number of the gradient gets a random sign and is added to one of a few sums. Inner products of sums estimate inner
 products of gradients without bias, with a standard error of |a||b| / sqrt(sums) (Charikar, Chen and Farach-Colton,

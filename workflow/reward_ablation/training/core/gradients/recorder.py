@@ -19,8 +19,8 @@ from reward_ablation.training.core.gradients.projection import add_projected_row
 BLOCK_BYTES = 16 * 2**20
 #: The same on a GPU, which waits for the start of each kernel: fewer and larger ones.
 GPU_BLOCK_BYTES = 256 * 2**20
-#: Numbers per parameter that are kept for products between micro-batches. A smaller parameter is kept whole. A prime:
-#: neither rows nor columns of a weight line up with the sums.
+#: Numbers per parameter that are kept for products between micro-batches. A smaller parameter is kept whole. The
+#: largest prime below 2^16: neither rows nor columns of a weight line up with the sums.
 SUMS = 65_521
 
 _BLOCK = re.compile(r"\.(layers|h|blocks)\.(\d+)\.")

@@ -1,4 +1,4 @@
-"""The measurements of one optimiser step, and the tables that are written of them."""
+"""The measurements of one optimiser step, which the trainer adds up, and the tables that are written of them."""
 
 from __future__ import annotations
 
