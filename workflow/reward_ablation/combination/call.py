@@ -195,6 +195,7 @@ def _json(label: str, state: Any) -> dict[str, Any]:
 
 
 def _rescaled(label: str, found: Combined, weights: np.ndarray, wanted: Any, by_gram: bool) -> Combined:
+    """The result, multiplied if `rescale` asks for it or, by default, if the method takes `gram`: see `call_method`."""
     if wanted not in (None, True, False):
         raise StudyError(f"{RESCALE}: {wanted!r} is neither true nor false; write one of them")
     if wanted and found.weights is None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _PUNCTUATION = re.compile(r"""[\s?!.,;:%$'"`_\\\u2026]*""")
+#: Why a gold cannot be used, by the status that it gets when it is graded as an answer.
 _WHY = {
     "unparseable": "unreadable: braces, nesting, length or control characters",
     "error": "nothing in it to compare",

@@ -101,6 +101,7 @@ class Answers:
         shutil.rmtree(self.work, ignore_errors=True)
 
     def _join(self, file: str, parts: Sequence[Part]) -> None:
+        """Write the answers of all kept models to one file, with the sum of their times."""
         from reward_ablation.evaluation.evaluate import of_all_steps  # imports transformers
 
         tables = {part.step or 0: pq.read_table(self._path(part.name)) for part in parts}

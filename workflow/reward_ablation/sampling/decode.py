@@ -58,6 +58,7 @@ class Batch:
         self._prefill()
 
     def _prefill(self) -> None:
+        """Run the model on the prompts: on equal ones once, if its cache can be copied to their rows."""
         if not self.divisible:
             self._run(self.ids)
             return

@@ -122,6 +122,7 @@ def refused_by_storage(error: BaseException) -> tuple[int, str | None] | None:
 
 
 def _refusal(error: BaseException) -> tuple[int | None, str | None]:
+    """Number and file of a file system error, from the error alone; None for what is not there."""
     if isinstance(error, OSError) and error.errno is not None:
         path = error.filename2 or error.filename  # the target of a copy or a move
         if path is None and (named_by_arrow := re.search(r"local file '([^']+)'", str(error))):

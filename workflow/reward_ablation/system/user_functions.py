@@ -83,6 +83,7 @@ def user_module(reference: str, root: Path, section: str = "components") -> Modu
 
 
 def _found(module: str, root: Path) -> Module | None:
+    """A module in the study's folder, else an installed one; None if there is none."""
     top, _, rest = module.partition(".")
     own = PathFinder.find_spec(top, [str(root)])
     spec = own if own and own.origin else _installed(top)

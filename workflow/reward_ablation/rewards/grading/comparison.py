@@ -96,6 +96,7 @@ def all_true(verdicts: list[bool | None]) -> bool | None:
 
 
 def _compare_single(gold: str, answer: str, leaf: Leaf) -> bool | None:
+    """Whether two answers that are no lists are equal; equations and inequalities are compared side by side."""
     relations = structure.is_relation(gold), structure.is_relation(answer)
     if relations == (False, True):
         exact = structure.sides(answer, r"\approx")[0]

@@ -23,6 +23,7 @@ _TEENS = "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen
 _TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
 _NUMERALS = [*_ONES, *_TEENS.split(), *(ten + one for ten in _TENS for one in _ONES)]
 _VALUES = {"zero": Fraction(0)} | {word: Fraction(value) for value, word in enumerate(_NUMERALS)}
+#: Fractions in words, such as two-thirds.
 _PARTS = {"half": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "sixth": 6, "eighth": 8, "tenth": 10}
 _VALUES |= {one + part + s: _VALUES[one] / _PARTS[part] for one in _ONES[1:] for part in _PARTS for s in ("", "s")}
 _MIXED = r"\d+ ?\\frac ?\{ ?\d+ ?\} ?\{ ?\d+ ?\}|\d+ \d+ ?/ ?\d+"
@@ -140,6 +141,7 @@ class _Expression:
         value, divided = self._mixed() or self._power(), False
         while token := self._token():
             if operator := self._take(r"\cdot", r"\times", "*", "/"):
+                # 1/2x and a/b·c can be read in two ways, a/b/c in one.
                 self._require(operator == "/" or not divided)
                 factor, divided = self._power(), operator == "/"
                 value = value / factor if divided else value * factor

@@ -149,6 +149,7 @@ def answer_end(text: str, opened: int, answer_format: str) -> int:
 
 
 def _boxed(text: str) -> str:
+    """The answer in the last box, or in the last boxes that form one answer; empty if there is none."""
     answers: list[str] = []
     start = len(text)  # start of the box after the current one
     for box in reversed(deque(_BOX.finditer(text), maxlen=_MOST_BOXES)):

@@ -152,6 +152,7 @@ def as_interval(text: str) -> str:
 
 
 def _interval(text: str) -> str | None:
+    """An inequality such as x > 5 or 0 < x < 1 as an interval; None for anything else."""
     pieces = [piece.strip() for piece in _INEQUALITY.split(text)]
     turned = is_name(pieces[2]) and not is_name(pieces[0]) if len(pieces) == 3 else pieces[1:2] in ([">"], [r"\ge"])
     if turned:  # 5 < x is x > 5

@@ -35,6 +35,7 @@ _LETTER_UNITS = frozenset("msglLh")
 _POWER = r"(?:\^ ?\{?[23]\}?)?"
 _VALUE = r"(?:[-+]?[\d.,]*+(?<=\d)|[-+]?\d+ ?/ ?\d+|[-+]?\d* ?\\frac\{\d+\}\{\d+\})"
 
+#: Words in `\text{}` at the end of an answer, and plain words after a number or a bracket.
 _WORDS_IN_TEXT = re.compile(rf"(?<=[\w)}}!]) ?/? ?{TEXT_COMMAND} ?\{{ ?\(?([A-Za-z][A-Za-z ./-]*+)\)?\}} ?{_POWER}$")
 _PLAIN_WORDS = re.compile(
     rf"(?P<value>(?P<number>{_VALUE})|.*[)}}])(?P<gap> ?)\(?(?P<unit>(?:[A-Za-z]++\.?(?: ?/ ?| )?){{1,5}})\)?{_POWER}"

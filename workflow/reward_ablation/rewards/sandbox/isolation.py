@@ -24,7 +24,7 @@ from collections.abc import Iterable, Iterator
 
 NOBODY = 65534  # the user of programs if root is the caller, because the kernel limits no process of root
 FILE_BYTES = 16 << 20  # largest size of one file, and in namespaces of all files together
-OPEN_FILES = 64
+OPEN_FILES = 64  # most files that a program may have open
 FOLDER = "/program"  # a program's folder in namespaces; not /tmp, because Python itself may lie below /tmp
 
 # Numbers by their names in Linux: flags of clone(2), mount(2) and umount2(2), options of prctl(2), a capability.
@@ -43,7 +43,7 @@ _CALLS = {  # numbers of system calls without a function in the C library: clone
     "x86_64": (56, 155),
     "aarch64": (220, 41),
 }
-_LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
+_LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446  # system calls, the same on each machine
 #: Rights by bits, as in linux/landlock.h: 1 executes, 2 writes and 4 reads a file, and 8 lists a folder; 1 << 5 removes
 #: and 1 << 8 makes a regular file, and 1 << 14 truncates one.
 _READ, _READ_FILE = 1 | 4 | 8, 1 | 4

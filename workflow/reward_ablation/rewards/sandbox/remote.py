@@ -270,6 +270,7 @@ class Link:
             self._answer(*content)
 
     def _answer(self, operation: str, arguments: list, named: dict[str, Any]) -> None:
+        """Do an operation for the other side, and reply with its result and the arguments that it changed in place."""
         try:
             values = [self._decode(value) for value in arguments]
             if self._may_serve and not self._may_serve(operation, self._own(arguments[0]), tuple(values[1:])):
@@ -341,6 +342,7 @@ class Link:
         return encode(value, self._refer)
 
     def _refer(self, value: Any) -> Any:
+        """How a message names an object that is not plain data."""
         if type(value) is Remote and _part(value, "_remote_link") is self:
             return ["yours", _part(value, "_remote_number")]
         if isinstance(value, type) and issubclass(value, Exception):
@@ -358,6 +360,7 @@ class Link:
         return decode(written, self._resolve)
 
     def _resolve(self, kind: str, content: Any) -> Any:
+        """The object that a message names, which is a `Remote` if it belongs to the other side."""
         if kind == "yours":
             return self._objects[content]
         if kind == "exception":

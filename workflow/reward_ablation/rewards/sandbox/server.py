@@ -72,6 +72,7 @@ class Server:
         socket.send_fds(self._control, [json.dumps(message).encode()], files)
 
     def _start(self, request: dict[str, Any], files: list[int]) -> None:
+        """Start the processes of a job, and reply with the pipe of its output."""
         folder = _open_folder(self._where) if isinstance(self._where, str) else None
         processes: list[int] = []
         self._jobs[request["start"]] = (processes, folder)

@@ -49,6 +49,7 @@ def component_advantages(
 
 
 def _of_weighted(scores: Tensor, weights: Tensor, num_generations: int, scale_rewards: str, aggregation: str) -> Tensor:
+    """The parts of the components with a weight. One deviation, that of their sum, divides all of them."""
     if num_generations == 1:
         return torch.nan_to_num(scores * weights, nan=0.0)
     unscorable = torch.isnan(scores).all(dim=1)

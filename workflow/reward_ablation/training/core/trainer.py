@@ -376,6 +376,7 @@ class AblationTrainer(GRPOTrainer):
     def _log_rollouts(
         self, problem_ids: list[str], rollouts: list[int], scores: Tensor, parts: Tensor, output: dict[str, Any]
     ) -> None:
+        """Log a batch's completions with scores and advantages; raise `NotFinite` if an advantage is not finite."""
         step = self.state.global_step + 1
         advantages = output["advantages"].tolist()
         # TRL and `component_advantages` put the largest number of float32 in place of an infinite one.
