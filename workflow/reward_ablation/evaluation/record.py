@@ -1,4 +1,4 @@
-"""The record beside the answers: what made them, and in which time. By it, a start sees whether they are current."""
+"""The record beside the answers: what made them, and in which time. A start compares it with the present inputs."""
 
 from __future__ import annotations
 

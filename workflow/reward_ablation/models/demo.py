@@ -1,4 +1,4 @@
-"""The demo model (`source: demo`): a tiny Qwen2-style model and its tokenizer, made and warm-started on a CPU thread.
+"""The demo model (`source: demo`): a tiny Qwen2-style model and tokenizer, made and warm-started on one CPU thread.
 
 It is real in everything but size: a byte-level BPE tokenizer, a Qwen2 config, supervised learning from worked
 solutions. Its teacher is deliberately sloppy (`demo_teacher`), which leaves reinforcement learning something to do.

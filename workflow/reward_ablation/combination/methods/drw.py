@@ -29,8 +29,9 @@ def drw(
 
     Source: the gradient-based variant of dynamic reward weighting, Lu et al. 2025, arXiv 2509.11452. In the paper the
     weights start equal and sum to 1; here they start from the arm's weights and keep their sum. The paper's gradients
-    are of the same batch and of some layers; here they are of earlier completions. In the end the longest, best aligned
-    gradient has all the weight, and nothing brings the other components back.
+    are of the same batch and of some layers; here they are of all layers and, without `gram: same_step`, of earlier
+    completions. In the end the longest, best aligned gradient has all the weight, and nothing brings the other
+    components back.
 
     The right `mu` depends on the lengths of the gradients, and so on the model. To choose it, look at `largest_step` in
     the state: this is the largest ``|learning_rate I_k / mu|`` before the cap.

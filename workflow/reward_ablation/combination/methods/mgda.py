@@ -26,8 +26,8 @@ def mgda(
     Frank-Wolfe. With unequal weights the gradients are first divided by the weights, so that the direction maximises
     the least ``<g_k, d> / w_k``: a larger weight asks for more progress. This treatment is the workflow's own.
 
-    The Gram matrix is that of earlier completions. On these the direction harms no component, to first order; the
-    method is therefore called "lagged MGDA". Short gradients get large multipliers.
+    On the completions of the Gram matrix the direction harms no component, to first order. Without `gram: same_step`
+    these are earlier completions, and tables say "lagged mgda". Short gradients get large multipliers.
     """
     return combined_by_gram(_rule, scores, groups, weights, gram, epsilon)
 

@@ -23,8 +23,9 @@ def upgrad(
     """``A_i = sum_k l_k z_ik`` with ``l = sum_k argmin v' G v`` over ``v >= w_k e_k``.
 
     Source: Jacobian descent, Quinton and Rey 2024, arXiv 2406.16232, with the weights as preferences. If no two
-    gradients are in conflict, the multipliers are the weights. The Gram matrix is that of earlier completions. On these
-    the direction harms no component, to first order; the method is therefore called "lagged UPGrad".
+    gradients are in conflict, the multipliers are the weights. On the completions of the Gram matrix the direction
+    harms no component, to first order. Without `gram: same_step` these are earlier completions, and tables say "lagged
+    upgrad".
     """
     return combined_by_gram(_rule, scores, groups, weights, gram, epsilon)
 
