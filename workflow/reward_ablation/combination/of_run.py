@@ -33,7 +33,7 @@ _OF_ONE_STEP = ("same_step", "previous")
 #: Share of the average that remains after a step. The average is over about ten steps.
 DECAY = 0.9
 
-#: A projected matrix counts as zero if its trace is at most this number. Averages are of matrices of mean diagonal 1.
+#: A projected matrix counts as zero if its trace is at most this number; 1 is the gradients' mean squared length.
 NOTHING = 1e-9
 
 #: Columns of `weights.parquet`, a row for each component and generation.
@@ -75,7 +75,7 @@ class CombinationOfRun:
     """Combines the scores of each generation. This is the trainer's `Combination`.
 
     `settings` is the combination in the run's spec. `weights` has the K components that take part, in the order of the
-    study's components.
+    spec's components.
     """
 
     def __init__(self, method: Method, settings: CombineSettings, weights: Mapping[str, float]):

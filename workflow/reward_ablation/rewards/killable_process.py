@@ -1,8 +1,9 @@
 """A process that works for this one. It starts when it is first needed, and can be killed and replaced.
 
-`grading.supervisor` has math-verify in such a process, and `sandbox.supervisor` the programs of models. It is a fresh
-interpreter, for three reasons. The caller may hold a GPU or threads, which a fork would share. multiprocessing's spawn
-would import the caller's main module again. A pool of `concurrent.futures` never ends a worker that hangs.
+`grading.supervisor` has math-verify in such a process, and `sandbox.supervisor` the server for models' programs. It is
+a fresh interpreter, for three reasons. The caller may hold a GPU or threads, which a fork would share.
+multiprocessing's spawn would import the caller's main module again. A pool of `concurrent.futures` never ends a worker
+that hangs.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class TrainingJob:
     run_dir: Path  # folder for the run's outputs
     engine: Engine = Engine()
     tracking: Mapping[str, Any] = field(default_factory=dict)  # TRL's settings of trackers, and `group`
-    reward_models: Mapping[str, Path] = field(default_factory=dict)  # folders of fetched models, by components' names
+    reward_models: Mapping[str, Path] = field(default_factory=dict)  # folders of fetched models, by `id@commit` or path
     parameters: Mapping[str, dict[str, Any]] = field(default_factory=dict)  # those outside the spec, by component
     started: float = field(default_factory=time.perf_counter)  # start of the first process, for the wall time
 

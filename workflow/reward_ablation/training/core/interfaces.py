@@ -37,7 +37,7 @@ class Combination(Protocol):
 
     @property
     def names(self) -> Sequence[str]:
-        """The K components that take part, in the order of the study's components."""
+        """The K components that take part, in the order of the spec's components, which is alphabetical."""
 
     @property
     def looks_ahead(self) -> bool:

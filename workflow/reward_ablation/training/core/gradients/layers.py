@@ -106,7 +106,7 @@ def _guarded(module: nn.Module, kind: Kind, names: dict[str, str], recorder: Rec
     plain = module.forward
 
     def forward(inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        # A training step with further arguments is not known here; `Recorder.check` refuses it.
+        # A call with further arguments is not known here. `Recorder.check` then misses the layer's gradient.
         if not recorder.active or not torch.is_grad_enabled() or args or kwargs:
             return plain(inputs, *args, **kwargs)
         # Position ids are the same for all completions of a batch, so the model may look them up once for all.
