@@ -33,7 +33,7 @@ _REALS = r"(-\infty, \infty)"
 #: What inequalities have and intervals have not; the word "or" is found as two letters.
 _SIGNS = (r"\le", r"\ge", r"\ne", "or", "o", "r")
 _TWO_SIGNS = re.compile(r"[-+] ?[-+]")
-#: Longer lists are compared as text: comparing every pair would take too long.
+#: Longer lists are compared as text. All pairs of 60 parts take .8 s of CPU time, and `worker` gives an answer 1 s.
 MAX_PARTS = 60
 
 
