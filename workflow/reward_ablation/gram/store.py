@@ -105,7 +105,7 @@ def row_table(
 
 def _read_steps(path: Path, steps: Collection[int]) -> pa.Table:
     if not path.exists():
-        raise StudyError(f"{path}: there is no such file; a run with gradients.every: 0 writes none")
+        raise StudyError(f"{path}: there is no such file; `reward-ablation verify` names what a run has lost")
     return pq.read_table(path, filters=[("step", "in", [*steps])])
 
 
