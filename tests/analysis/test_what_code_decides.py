@@ -32,7 +32,7 @@ def decided_by(module: str) -> set[str]:
     ("module", "stages"),
     [
         ("analysis.gradients.tables", {"tables_gradients"}),
-        ("analysis.training.component_correlations", {"tables_training"}),
+        ("analysis.training", {"tables_training"}),
         ("analysis.evaluation.tables", {"tables_evaluation"}),
         ("analysis.evaluation.answers", {"tables_evaluation", "tables_claims"}),
         ("analysis.claims", {"tables_claims"}),

@@ -10,7 +10,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.csv as pa_csv
@@ -125,23 +124,6 @@ def write_rows(table: pa.Table, file: IO[bytes], header: bool = True) -> None:
 
 def _no_formula(text: str) -> str:
     return f"'{text}" if FORMULA.match(text) else text
-
-
-def signal_rows(signals: pd.DataFrame) -> pd.DataFrame:
-    """Signals of a run as rows (step, quantity, component, value); component is null for a signal of all components.
-
-    `signals` has a row per step and columns (quantity, component), where component is "" for all components.
-    """
-    rows, width = signals.shape
-    quantities, components = (np.array(level, dtype=object) for level in zip(*signals.columns, strict=True))
-    return pd.DataFrame(
-        {
-            "step": np.repeat(signals.index.to_numpy(), width),
-            "quantity": np.tile(quantities, rows),
-            "component": np.tile([name or None for name in components], rows),
-            "value": signals.to_numpy().ravel(),
-        }
-    )
 
 
 def write_table_page(table: pd.DataFrame, heading: str, sentence: str, path: Path, **layout: Any) -> None:
