@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
-from reward_ablation.analysis.statistics.different_seeds import (
+from reward_ablation.analysis.statistics.estimates import (
     Sample,
     distribution_of_unpaired_difference,
+    intervals,
+    p_values,
+    resampled_seeds,
     spread_of_two,
 )
-from reward_ablation.analysis.statistics.estimates import intervals, p_values, resampled_seeds
 from reward_ablation.analysis.statistics.seed_variance import SeedVariance
 
 UNLIMITED = (np.array([-np.inf]), np.array([np.inf]))

@@ -23,11 +23,10 @@ from reward_ablation.analysis.evaluation.stored_answers import means_reader
 from reward_ablation.analysis.provenance import difference_in_provenance
 from reward_ablation.analysis.reading import read_table
 from reward_ablation.analysis.runs import read_runs
-from reward_ablation.analysis.statistics.contrasts import BASE
 from reward_ablation.analysis.statistics.estimates import Distribution, holm, p_values
 from reward_ablation.analysis.statistics.intervals import level_of
 from reward_ablation.analysis.statistics.seed_variance import SeedMeans
-from reward_ablation.analysis.study_file import StudyFile, as_its_runs_say
+from reward_ablation.analysis.study_file import BASE, StudyFile, as_its_runs_say
 from reward_ablation.analysis.tables import COUNT, ESTIMATE, NUMBER, TEXT, columns, joined, write_tables
 from reward_ablation.study.claims import Claim, DeclaredClaim
 from reward_ablation.study.provenance import quantities

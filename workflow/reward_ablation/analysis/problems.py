@@ -14,8 +14,7 @@ from reward_ablation.analysis.evaluation.question_means import SAMPLED
 from reward_ablation.analysis.evaluation.stored_answers import answers_by_step, read_answers
 from reward_ablation.analysis.reading import read_parquet
 from reward_ablation.analysis.runs import read_rollouts, read_runs
-from reward_ablation.analysis.statistics.contrasts import BASE
-from reward_ablation.analysis.study_file import StudyFile, correctness_component
+from reward_ablation.analysis.study_file import BASE, StudyFile, correctness_component
 from reward_ablation.analysis.tables import COUNT, ESTIMATE, TEXT, columns, write_tables
 from reward_ablation.system.files import sha256
 

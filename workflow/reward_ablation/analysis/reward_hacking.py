@@ -20,8 +20,7 @@ from reward_ablation.analysis.evaluation.question_means import SAMPLED, Question
 from reward_ablation.analysis.evaluation.stored_answers import means_by_step, means_of_answers
 from reward_ablation.analysis.reading import read_parquet
 from reward_ablation.analysis.runs import read_runs
-from reward_ablation.analysis.statistics.contrasts import BASE
-from reward_ablation.analysis.study_file import StudyFile, correctness_component
+from reward_ablation.analysis.study_file import BASE, StudyFile, correctness_component
 from reward_ablation.analysis.tables import COUNT, FLAG, NUMBER, TEXT, columns, write_tables
 
 SCHEMAS = {

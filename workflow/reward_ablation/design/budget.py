@@ -1,7 +1,7 @@
 """Seeds of each arm, such that the intervals of the primary contrasts are as short as a limit of hours allows.
 
 The squared margin of a difference is that of its seeds plus that of the questions, which both arms answer. That of the
-seeds is the smaller of two, as in `analysis.statistics.different_seeds`: of the seeds that both arms have, paired, or
+seeds is the smaller of two, as in `analysis.statistics.estimates`: of the seeds that both arms have, paired, or
 of all seeds of each arm. Each is a squared quantile of Student's t times a variance. An integer program with these
 coefficients chooses the arms and seeds (optimal allocation, as in Cochran, "Sampling Techniques", 1977, section 5.5,
 for intervals instead of variances). It has a binary variable for each arm and number of seeds, and shares of each

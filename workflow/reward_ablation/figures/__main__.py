@@ -121,7 +121,7 @@ def draw(name: str, tables: Sequence[pd.DataFrame], study: StudyFile) -> Figure:
     figure = function(*tables, study)
     # A figure may have what it found as its title.
     words = ": ".join(filter(None, [FIGURES[name].title, figure.get_suptitle()]))
-    words = textwrap.fill(words, TITLE_CHARACTERS)
+    words = textwrap.fill(words, int(TITLE_CHARACTERS * figure.get_figwidth()))
     figure.set_figheight(figure.get_figheight() + TITLE_LINE * words.count("\n"))
     title(figure, words)
     return figure

@@ -20,6 +20,7 @@ from reward_ablation.config.sections.training import BY_TRL
 from reward_ablation.figures.curves import Row, add_arm_legend, curve_panels, draw_steps, seeds_note, thinned
 from reward_ablation.figures.estimates import POINT, draw_side_by_side, interval, name_rows, over_words, row_height
 from reward_ablation.figures.few_arms import MOST_ARMS, draw_others_in_row, others_note, reduced_to_shown_arms
+from reward_ablation.figures.findings import signs
 from reward_ablation.figures.forest import limits
 from reward_ablation.figures.style import (
     WIDTH,
@@ -29,6 +30,7 @@ from reward_ablation.figures.style import (
     page_of_words,
     panel_grid,
     round_ticks,
+    title,
     wrapped,
     zero_line,
 )
@@ -246,6 +248,10 @@ def similarity_parts(similarity_by_arm: pd.DataFrame, evaluation_by_arm: pd.Data
         f"{exactness_note(study, estimates['folding_error'])}"
     )
     add_arm_legend(figure, study, note)
+    across = estimates[estimates["part"] == PART]
+    pairs = across["component_a"].astype(str) + " · " + across["component_b"].astype(str)
+    found = signs(across, pairs)
+    title(figure, f"across prompts, {found}" if found else "")
     return figure
 
 
@@ -297,6 +303,7 @@ def alignment(table: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: Study
         f"Bars: {100 * study.confidence:g}\u00a0% intervals by {over_words(table['interval'])}.{others_note(study)}"
     )
     legend_below(figure, [], note)
+    title(figure, signs(table, table["component"]))
     return figure
 
 
@@ -336,14 +343,14 @@ def methods_offline(methods_offline: pd.DataFrame, evaluation_by_arm: pd.DataFra
     lines = max(wrapped(arm, METHOD_WIDTH).count("\n") + 1 for arm in arms)
     height = 0.75 + (0.04 + 0.13 * lines) * len(arms)
     figure = Figure(figsize=(WIDTH, ceil(len(panels) / columns) * height + 0.4))
-    for number, (axes, (quantity, component, title, value_of_trained)) in enumerate(
+    for number, (axes, (quantity, component, heading, value_of_trained)) in enumerate(
         zip(panel_grid(figure, len(panels), columns), panels, strict=True)
     ):
         rows = methods_offline[methods_offline["quantity"] == quantity]
         rows = rows[rows["component"].isna() if component is None else rows["component"] == component]
         axes.axvline(value_of_trained, color="black", linewidth=0.8, zorder=1)
         draw_methods(axes, rows, study, arms)
-        axes.set_title(wrapped(title, 30), loc="left")
+        axes.set_title(wrapped(heading, 30), loc="left")
         if number % columns:
             axes.set_yticklabels([])
     table, level = methods_offline, f"{100 * study.confidence:g}\u00a0%"

@@ -35,8 +35,8 @@ NAME_CHARACTER, TEXT_CHARACTER, SAMPLE = 0.062, 0.053, 0.65
 #: Height of a line of a legend, in inches.
 LEGEND_LINE = 0.16
 
-#: Most characters in a line of a figure's title, and the height of a line in inches.
-TITLE_CHARACTERS, TITLE_LINE = 72, 0.17
+#: Most characters in an inch of a figure's title, and the height of a line in inches.
+TITLE_CHARACTERS, TITLE_LINE = 10.5, 0.17
 
 #: Settings of every figure. Font type 42 embeds fonts as TrueType, so that text stays text. The salt makes the names
 #: inside the files the same each time.

@@ -25,6 +25,7 @@ from reward_ablation.figures.curves import (
     steps_per_point,
 )
 from reward_ablation.figures.few_arms import reduced_to_shown_arms
+from reward_ablation.figures.findings import MOST_NAMES, rises
 from reward_ablation.figures.style import (
     BASE_COLOUR,
     COLOURS,
@@ -34,6 +35,7 @@ from reward_ablation.figures.style import (
     legend_below,
     page_of_words,
     panel_grid,
+    title,
     wrapped,
     zero_line,
 )
@@ -85,6 +87,7 @@ def rewards(rewards_by_step: pd.DataFrame, evaluation_by_arm: pd.DataFrame, stud
     if study.arms_with_methods:
         note += f" Arms that are not trained on the total: {', '.join(study.arms_with_methods)}."
     add_arm_legend(figure, study, note)
+    title(figure, rises(rewards_by_step, [*study.components[: MOST_NAMES - 1], "tokens"]))
     return figure
 
 

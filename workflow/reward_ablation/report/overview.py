@@ -202,7 +202,7 @@ def missing(study: StudyFile, tables: dict[str, pd.DataFrame]) -> list[str]:
     if preview is not None:
         lines += [f"Preview of {preview.runs} of {preview.planned} runs. {preview.caution}", *preview.missing]
     lines += study.left_out
-    if looks is not None and looks.in_force and looks.next_look is not None:
+    if study.is_sequential and looks is not None and looks.next_look is not None:
         lines.append("The sequential study is not finished: the next start runs the next look.")
     if single:
         lines.append(f"Arms with one seed, so that nothing is known of other seeds: {', '.join(single)}.")

@@ -12,15 +12,17 @@ import pandas as pd
 from reward_ablation.analysis.evaluation.metrics import Metrics, metrics_of_study
 from reward_ablation.analysis.evaluation.question_means import DEFAULT, QuestionMeans
 from reward_ablation.analysis.evaluation.stored_answers import Reader
-from reward_ablation.analysis.statistics.different_seeds import Sample, distribution_of_unpaired_difference, shorter
 from reward_ablation.analysis.statistics.estimates import (
     Distribution,
+    Sample,
     distribution,
+    distribution_of_unpaired_difference,
     intervals,
     moderated,
     p_equivalent,
     p_values,
     resampled_seeds,
+    shorter,
 )
 from reward_ablation.analysis.statistics.limits import SHARE, Limits
 from reward_ablation.analysis.statistics.seed_variance import SeedMeans, SeedVariance

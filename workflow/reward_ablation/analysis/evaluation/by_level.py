@@ -19,11 +19,10 @@ from reward_ablation.analysis.evaluation.answers import (
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study
 from reward_ablation.analysis.evaluation.stored_answers import Reader
 from reward_ablation.analysis.reading import read_parquet
-from reward_ablation.analysis.statistics.contrasts import BASE
 from reward_ablation.analysis.statistics.estimates import Distribution, holm, intervals, p_values, resampled_seeds
 from reward_ablation.analysis.statistics.limits import UNLIMITED, Limits
 from reward_ablation.analysis.statistics.seed_variance import SeedMeans
-from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.analysis.study_file import BASE, StudyFile
 from reward_ablation.study.primary import Contrast
 
 #: Columns of the problems by which questions are grouped.

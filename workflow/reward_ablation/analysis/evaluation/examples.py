@@ -18,8 +18,7 @@ from markupsafe import Markup
 from reward_ablation.analysis.evaluation.metrics import name_of
 from reward_ablation.analysis.evaluation.stored_answers import read_answers
 from reward_ablation.analysis.reading import read_parquet
-from reward_ablation.analysis.statistics.contrasts import BASE
-from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.analysis.study_file import BASE, StudyFile
 from reward_ablation.system.files import atomic_path
 from reward_ablation.system.html_page import page, section, table, text
 

@@ -24,10 +24,9 @@ from reward_ablation.analysis.evaluation.stored_answers import (
 )
 from reward_ablation.analysis.provenance import difference_in_provenance
 from reward_ablation.analysis.runs import read_runs
-from reward_ablation.analysis.statistics.contrasts import BASE
 from reward_ablation.analysis.statistics.estimates import holm
 from reward_ablation.analysis.statistics.seed_variance import SeedMeans
-from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.analysis.study_file import BASE, StudyFile
 from reward_ablation.analysis.tables import COUNT, ESTIMATE, FLAG, NUMBER, TEXT, Parts, columns, write_tables
 from reward_ablation.study.provenance import Quantities, quantities
 

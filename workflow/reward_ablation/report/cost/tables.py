@@ -49,15 +49,14 @@ def runs_table(study: StudyFile, root: Path) -> pd.DataFrame:
 def cost_of_run(run: StudyRun, record: RunRecord, accounting: Accounting) -> dict[str, int | float]:
     """Columns of the table `runs` on the cost of a run's training."""
     attempts = record.attempts
-    seconds_lost = lost_seconds(attempts)
-    gpus = [len(attempt.hardware.gpus) for attempt in attempts]
-    gpu_seconds_lost = sum(seconds * number for seconds, number in zip(seconds_lost, gpus, strict=True))
+    steps_lost, seconds_lost = zip(*lost(attempts), strict=True)
+    gpu_seconds_lost = sum(s * len(attempt.hardware.gpus) for s, attempt in zip(seconds_lost, attempts, strict=True))
     jobs = own_jobs(run, record)
     of_jobs, accounted = hours_of_jobs(jobs, attempts), hours_accounted(jobs, attempts, accounting)
     return {
         "attempts": len(attempts),
         "interrupted": sum(attempt.ended != "done" for attempt in attempts),
-        "steps_lost": sum(lost_steps(attempts)),
+        "steps_lost": sum(steps_lost),
         **request_sums("judge", record.requests.values()),
         "wall_seconds": record.wall_seconds,
         "seconds_lost": round(sum(seconds_lost), 1),
@@ -105,36 +104,23 @@ def _is_empty(name: str, column: pd.Series) -> bool:
     return bool(column.isna().all() or (zero_is_empty and not column.any()))
 
 
-def lasting_steps(attempts: list[Attempt]) -> list[int]:
-    """Last step of each attempt that is part of the final model. A later attempt may have started from there."""
-    return [
-        min((later.from_step for later in attempts[number + 1 :]), default=attempt.to_step)
-        for number, attempt in enumerate(attempts)
-    ]
+def lost(attempts: list[Attempt]) -> list[tuple[int, float]]:
+    """Steps and wall seconds of each attempt after its last checkpoint, which a later attempt trained again.
 
-
-def lost_steps(attempts: list[Attempt]) -> list[int]:
-    """Steps of each attempt after its last checkpoint, which a later attempt trained again."""
-    return [
-        max(0, attempt.to_step - max(attempt.from_step, lasting))
-        for attempt, lasting in zip(attempts, lasting_steps(attempts), strict=True)
-    ]
-
-
-def lost_seconds(attempts: list[Attempt]) -> list[float]:
-    """Wall time of each attempt's lost steps, if all steps took equally long.
-
-    An attempt from which no step is in the final model lost all of its time.
+    Seconds are as if all steps took equally long. An attempt from which no step is in the final model lost all of its
+    time.
     """
-    seconds = []
-    for attempt, lost, lasting in zip(attempts, lost_steps(attempts), lasting_steps(attempts), strict=True):
-        if attempt is not attempts[-1] and lasting <= attempt.from_step:
-            seconds.append(attempt.wall_seconds)
-        else:
-            # The record of a killed attempt may be older than its last checkpoint, hence the maximum.
-            steps = max(attempt.to_step, lasting) - attempt.from_step
-            seconds.append((attempt.wall_seconds - attempt.start_seconds) * lost / max(1, steps))
-    return seconds
+    found = []
+    for number, attempt in enumerate(attempts, start=1):
+        # The last step that is part of the final model: a later attempt may have started from there.
+        lasting = min((later.from_step for later in attempts[number:]), default=attempt.to_step)
+        steps = max(0, attempt.to_step - max(attempt.from_step, lasting))
+        # The record of a killed attempt may be older than its last checkpoint, hence the maximum.
+        trained = max(attempt.to_step, lasting) - attempt.from_step
+        seconds = (attempt.wall_seconds - attempt.start_seconds) * steps / max(1, trained)
+        nothing_lasts = number < len(attempts) and lasting <= attempt.from_step
+        found.append((steps, attempt.wall_seconds if nothing_lasts else seconds))
+    return found
 
 
 def hours_of_jobs(jobs: list[SlurmJob], attempts: list[Attempt]) -> Hours:
