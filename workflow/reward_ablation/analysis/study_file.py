@@ -304,10 +304,9 @@ def first_mistake(error: ValidationError) -> str:
 
 
 def correctness_component(study: StudyFile) -> tuple[str, float] | None:
-    """Name of the first component that scores the answer alone, and the score of a right answer.
+    """Name of the first component that scores the answer alone, by `RIGHT_ANSWER`, and the score of a right answer.
 
-    The functions are looked for in the order of `RIGHT_ANSWER`. A component that mixes correctness with something
-    else, such as `cosine_length` or `final_line`, does not count. None where the study has no such component.
+    A component that mixes correctness with something else, such as `cosine_length`, does not count.
     """
     components = {name: component for run in study.runs for name, component in run.spec.components.items()}
     for function, right in RIGHT_ANSWER.items():

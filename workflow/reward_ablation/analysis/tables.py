@@ -89,10 +89,7 @@ class TableFiles:
 
 
 def write_tables(parts: Parts, schemas: Mapping[str, pa.Schema], folder: Path, csv_only: Collection[str] = ()) -> None:
-    """Write each table of `schemas` as `NAME.parquet` and `NAME.csv`; a table without parts has no rows.
-
-    The Parquet files do not have the columns in `csv_only`.
-    """
+    """Write each table of `schemas`, also one without rows, as `NAME.csv` and, without `csv_only`, `NAME.parquet`."""
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         files = {name: TableFiles(name, folder, schema, csv_only, stack) for name, schema in schemas.items()}
@@ -127,10 +124,7 @@ def _no_formula(text: str) -> str:
 
 
 def write_table_page(table: pd.DataFrame, heading: str, sentence: str, path: Path, **layout: Any) -> None:
-    """Write a table as a page of the report.
-
-    `sentence` has no full stop. `layout` has further arguments of `DataFrame.to_html`.
-    """
+    """Write a table as a page of the report, with a sentence; `layout` has arguments of `DataFrame.to_html`."""
     shown = table.to_html(index=False, border=0, justify="left", **layout)
     with atomic_path(path) as temporary:
         temporary.write_text(page(heading, sentence, Markup(shown)), encoding="utf-8")

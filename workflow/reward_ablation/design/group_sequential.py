@@ -81,8 +81,8 @@ class _Paths:
 def boundaries(level: float, fractions: tuple[float, ...], spending: Spending) -> tuple[float, ...]:
     """Two-sided p-values at or below which a test rejects, by look.
 
-    `level`, in (0, 1), is the probability that the test rejects at any look if there is no difference. The spending
-    function divides it over the looks. `fractions` are the information fractions of the looks, ascending to 1.
+    `level`, the probability that the test rejects at any look if there is no difference, is divided over the looks by
+    the spending function. `fractions` are the information fractions of the looks, ascending to 1.
     """
     paths, spent, p_values = _Paths(), 0.0, []
     for fraction in fractions:

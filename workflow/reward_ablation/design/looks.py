@@ -71,8 +71,7 @@ class Measured(NamedTuple):
 def with_next_look(study: StudyFile, root: Path, refuse_mixed: bool) -> Sequential:
     """Take the next look from the answers of all runs, and add it to the record of looks.
 
-    The study has the runs of the look. Its sequential plan is in force and has a look to come. `refuse_mixed` says
-    whether runs that differ in code or hardware are refused, as the study's tables refuse them. Raises StudyError if
+    The study has the runs of the look. Its sequential plan is in force and has a look to come. Raises StudyError if
     the tables would also refuse a run or an answer. The look is then not taken.
     """
     record = study.sequential
@@ -116,8 +115,7 @@ def next_look(
 ) -> Look:
     """Make the next look of a record, with a decision on each open contrast.
 
-    `measured` has the estimates of `contrasts`, which are the open ones. `has_margin` says whether the equivalence
-    margin applies to the primary metric.
+    `contrasts` are the open ones. `has_margin` says whether the equivalence margin applies to the primary metric.
     """
     number = len(record.taken)
     equivalent = sum(contrast.decision == "equivalent" for look in record.taken for contrast in look.contrasts)
@@ -145,9 +143,8 @@ def next_look(
 def corrected(p: np.ndarray, look: int, plan: Plan, equivalent: int) -> np.ndarray:
     """Correct the p-values of the open contrasts at a look for all looks, and for all contrasts not found different.
 
-    A contrast is different if its corrected p-value is below `plan.level`. `p` has the uncorrected value of each open
-    contrast, and `look` counts from 0. `equivalent` is the number of contrasts that were found equivalent. They leave
-    no error to the others.
+    A contrast is different if its corrected p-value is below `plan.level`. `equivalent` is the number of contrasts
+    that were found equivalent. They leave no error to the others.
     """
     over_looks = level_reached(p, look, plan.fractions, plan.stop)
     return holm(np.append(over_looks, np.ones(equivalent)))[: len(p)]

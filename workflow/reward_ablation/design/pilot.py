@@ -32,9 +32,8 @@ def finished_runs(study: StudyFile, root: Path, dataset: str) -> list[StudyRun]:
 def pilot_of(study: StudyFile, root: Path, question: Question, source: str) -> Components:
     """Variance components of a metric, from the finished runs in a study's folder.
 
-    `study` and `root` are the pilot's, and `question` is that of the study to plan. `source` names the pilot in
-    messages. Raises StudyError if the pilot lacks the data set or the metric, if no arm has two finished seeds, or if
-    runs answered different questions.
+    `study` and `root` are the pilot's, and `question` is that of the study to plan. Raises StudyError if the pilot
+    lacks the data set or the metric, if no arm has two finished seeds, or if runs answered different questions.
     """
     runs = finished_runs(study, root, question.dataset) if question.dataset in study.datasets else []
     if question.dataset not in study.datasets:
@@ -56,10 +55,7 @@ def pilot_of(study: StudyFile, root: Path, question: Question, source: str) -> C
 
 
 def read_pilot(folder: Path, question: Question, source: str) -> Components:
-    """Variance components from the folder of another study.
-
-    Raises StudyError if the folder has no study.json, or if `pilot_of` cannot use the study.
-    """
+    """Variance components from the folder of another study. Raises StudyError if it is none, or as `pilot_of`."""
     if not (folder / "study.json").is_file():
         raise StudyError(f"pilot: {source}: not a study's results folder, because it has no study.json; name another")
     return pilot_of(read_study(folder / "study.json"), folder, question, source)

@@ -132,10 +132,9 @@ def estimate_components(
 ) -> Components:
     """Estimate variance components from the answers of a pilot.
 
-    `values` has question means by arm and seed, each (questions,) with the questions in the same order. `samples` is
-    the number of answers to each question. `sample` is the variance of a single answer about its question's mean, by
-    arm, and 0 for greedy answers. `pairs` are the differences of two arms whose variance between questions is
-    estimated. `source` says in words where the answers are from. Raises StudyError if no arm has two seeds.
+    `values` has question means by arm and seed, with the questions in the same order. `samples` is the number of
+    answers to each question, and `sample` the variance of one about its question's mean, by arm, 0 for greedy answers.
+    `source` says in words where the answers are from. Raises StudyError if no arm has two seeds.
     """
     several = {arm: np.stack([*of_seeds.values()]) for arm, of_seeds in values.items() if len(of_seeds) > 1}
     if not several:
@@ -166,10 +165,7 @@ def estimate_components(
 
 
 def noise_of(means: SeedMeans, residual: Mapping[str, float]) -> dict[str, float]:
-    """Variance of each arm's seed means from the finite number of questions and samples, on the comparable scale.
-
-    `residual` is the mean square of seeds by questions, for each arm with two or more seeds.
-    """
+    """Variance of each arm's seed means from the finite number of questions and samples, on the comparable scale."""
     slopes = dict(zip(means.arms, means.slope[0], strict=True))
     return {arm: float(square / (means.questions * slopes[arm] ** 2)) for arm, square in residual.items()}
 
@@ -178,9 +174,9 @@ def pooled_seed_variance(means: SeedMeans, noise: Mapping[str, float]) -> SeedPa
     """Variance between seeds, estimated from all arms that are not flagged.
 
     The means of these arms at the seeds that all of them have are a two-way table of arms by seeds. Its interaction is
-    what a seed does to one arm, and its mean over arms shows what a seed does to all arms. If the arms share fewer than
-    two seeds, their own variances are averaged by degrees of freedom, and the common part is unknown and taken as 0.
-    `means` are of one metric, and `noise` is from `noise_of`.
+    what a seed does to one arm, and its mean over arms shows what a seed does to all arms. If the arms share fewer
+    than two seeds, their own variances are averaged by degrees of freedom, and the common part is unknown and taken as
+    0.
     """
     first = np.unique(means.kind, return_index=True)[1]
     chosen = [arm for arm in sorted(first) if means.degrees[arm] and not means.flagged[0, arm]]

@@ -112,11 +112,7 @@ def reader_of(figure: str, table: str) -> Callable[[Path], pd.DataFrame]:
 
 @rc_context(STYLE)
 def draw(name: str, tables: Sequence[pd.DataFrame], study: StudyFile) -> Figure:
-    """Draw a figure of the catalogue from its tables, in the style of all figures.
-
-    The function that draws the figure has the figure's name. Its parameters are the tables in the catalogue's order,
-    and last the study.
-    """
+    """Draw a figure of the catalogue from its tables, in their order there, in the style of all figures."""
     function: Callable[..., Figure] = getattr(_module(name), name)
     figure = function(*tables, study)
     # A figure may have what it found as its title.

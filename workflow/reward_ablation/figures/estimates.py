@@ -87,10 +87,7 @@ def flag_note(table: pd.DataFrame) -> str:
 def draw_side_by_side(
     axes: Axes, table: pd.DataFrame, study: StudyFile, arms: list[str], by: str, kinds: list[str]
 ) -> None:
-    """Draw a position on the x axis for each of `kinds`, with the points of the arms side by side.
-
-    The column `by` of the table has the kind of each estimate.
-    """
+    """Draw a position on the x axis for each of `kinds` in the column `by`, the points of the arms side by side."""
     look = arm_looks(study)
     size = 3.5 if len(arms) <= 4 else 2.8
     hidden = rows_of_others(table, study)
@@ -109,10 +106,7 @@ def draw_side_by_side(
 
 
 def share_axis(axes: Axes, study: StudyFile, metric: str) -> None:
-    """Give an x axis of shares a range of at least 0.1, and outside 0 to 1 only the room that a point needs.
-
-    The axis of a metric that is not a share stays as it is.
-    """
+    """Give an x axis of shares a range of at least 0.1, and outside 0 to 1 only the room that a point needs."""
     if metrics_of_study(study).limits(metric) != SHARE:
         return
     low, high = axes.get_xlim()

@@ -205,8 +205,7 @@ def seeds_and_decision(study: StudyFile, arm: str, against: str) -> str:
 def differences(paired_differences: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
     """Draw the differences between arms: a row of panels per data set and mode, and a panel per metric of `panels`.
 
-    Arms are listed below the arm with which they are compared: the baseline, the control, or another arm that the
-    study declared.
+    Arms are listed below the arm with which they are compared.
     """
     table = paired_differences[paired_differences["metric"].isin(panels(study))]
     if table.empty:

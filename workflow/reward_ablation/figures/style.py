@@ -127,10 +127,7 @@ def replace_undrawable(text: str, family: str = STYLE["font.family"]) -> str:
 def draw_points(
     axes: Axes, look: Look, x: Any, y: Any, *, across: Any = None, along: Any = None, hollow: bool = False, **style: Any
 ) -> None:
-    """Draw one or several points in a look.
-
-    `across` and `along` are the ends of their intervals in x and in y.
-    """
+    """Draw points in a look; `across` and `along` are the ends of their intervals in x and in y."""
 
     def lengths(value: Any, ends: Any) -> np.ndarray | None:
         # A mean may lie outside its percentile interval by a rounding error.
@@ -194,10 +191,7 @@ def legend_below(figure: Figure, handles: list[Artist], note: str, most_columns:
 
 
 def take_caption(figure: Figure) -> str:
-    """Take the title and the notes out of a figure, and return them as the text of its caption.
-
-    What is left is for a paper, which has captions of its own.
-    """
+    """Take the title and the notes out of a figure for a paper, and return them as the text of its caption."""
     parts, heading = [], figure.get_suptitle()
     if heading:
         parts.append(f"{' '.join(heading.split())}.")

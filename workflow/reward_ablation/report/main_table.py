@@ -47,10 +47,10 @@ class MainTable(NamedTuple):
 
 
 def main_table(study: StudyFile, evaluation: pd.DataFrame, differences: pd.DataFrame) -> MainTable:
-    """Make the main table, with a row for the base model and a row for each arm.
+    """Make the main table from the tables `evaluation_by_arm` and `paired_differences`.
 
-    Columns are weights, seeds, metrics with intervals, difference to the baseline, and Holm's p-value. `evaluation` is
-    the table `evaluation_by_arm`, and `differences` the table `paired_differences`.
+    A row for the base model and a row for each arm have the weights, seeds, metrics with intervals, difference to the
+    baseline, and Holm's p-value.
     """
     metrics = list(dict.fromkeys([study.primary.metric, *panels(study)]))
     of_arm = {(row["arm"], row["metric"]): row for row in _primary_rows(study, evaluation)}
@@ -136,8 +136,5 @@ def as_latex(table: MainTable) -> str:
 
 
 def latex(words: str) -> str:
-    """Escape a text, so that LaTeX sets it as it is, in one line.
-
-    A character that is neither ASCII nor in `LATEX` becomes a question mark.
-    """
+    """Escape a text for LaTeX, in one line; a character neither in ASCII nor in `LATEX` becomes a question mark."""
     return "".join(LATEX.get(character, character if character.isascii() else "?") for character in printable(words))

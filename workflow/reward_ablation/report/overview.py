@@ -85,11 +85,7 @@ PAGE = TEMPLATES.from_string("""\
 
 
 def overview(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFrame, picture: bytes) -> str:
-    """The page as HTML.
-
-    `tables` has `evaluation_by_arm`, `evaluation_by_run`, `paired_differences` and `provenance`. `picture` is the
-    figure of the primary contrasts as PNG.
-    """
+    """The page as HTML; `picture` is the figure of the primary contrasts as PNG."""
     result, details = primary_result(study, tables["paired_differences"], tables["evaluation_by_arm"])
     return PAGE.render(
         policy=POLICY,

@@ -74,10 +74,7 @@ NOTHING_KNOWN = 0.95
 
 
 def summary(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFrame) -> str:
-    """The summary as Markdown.
-
-    `tables` has `TABLES` by name, and `CLAIMS` and `SIZES` if the study has them.
-    """
+    """The summary as Markdown, from `TABLES` by name, and `CLAIMS` and `SIZES` if the study has them."""
     parts = [
         f"# {study.name}",
         *of_preview(study),
@@ -424,11 +421,10 @@ def compared(
     margin: float | None = None,
     more: Sequence[str] = (),
 ) -> str:
-    """Markdown table of estimates with their intervals and tests.
+    """Markdown table of numbered rows of estimates with their intervals and tests.
 
-    `rows` are numbered rows of a table of estimates, and `labels` the columns that name a row. `kind` is the heading of
-    the estimate's column, and `more` are further columns. With the study's margin of equivalence, the table has the
-    p-value of the test of equivalence.
+    `labels` are the columns that name a row, `kind` is the heading of the estimate's column, and `more` are further
+    columns. With a `margin`, the table has the p-value of the test of equivalence.
     """
     limits = metrics_of_study(study)
     tests = {"p_holm": "Holm p"} | ({} if margin is None else {"p_equivalent": f"p of ±{margin:g} or more"})

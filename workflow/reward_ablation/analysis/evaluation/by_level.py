@@ -44,9 +44,9 @@ class Group(NamedTuple):
 def differences_by_level(study: StudyFile, root: Path, read: Reader) -> list[pd.DataFrame]:
     """Parts of table differences_by_level, one for each primary contrast and column of `GROUPED_BY`.
 
-    A group's own difference comes with an interval. Whether the difference depends on the level is tested by a group's
-    difference minus that of all other questions, with Holm's p-values over the groups. There are no rows where the
-    problems name fewer than two groups, nor without contrasts. Groups of few questions count among the others only.
+    Whether the difference depends on the level is tested by a group's difference minus that of all other questions,
+    with Holm's p-values over the groups. Groups of few questions count among the others only. There are no rows where
+    the problems name fewer than two groups.
     """
     primary = study.primary
     if primary.dataset not in study.datasets or not primary.contrasts:

@@ -62,8 +62,8 @@ class Effect(NamedTuple):
 def effects(arms: Weights, components: list[str], design: str, control: str | None = None) -> list[Effect]:
     """The effects of the components by the design's definition; empty where the arms do not allow any.
 
-    `arms` has the weights by component of each arm; the arms differ in nothing else. `components` are in the study's
-    order. `control` is the arm that was trained without information, and is not among `arms`.
+    `arms` has the weights of each arm; the arms differ in nothing else. `control`, which is not among them, was
+    trained without information.
     """
     used = [name for name in components if any(weights.get(name, 0.0) for weights in arms.values())]
     of_methods = {
@@ -79,7 +79,7 @@ def effects(arms: Weights, components: list[str], design: str, control: str | No
 def main_effects(arms: Weights, used: list[str], control: str | None) -> list[Effect]:
     """Mean difference that a component makes beside each set of other components, in a two-level full factorial design.
 
-    The empty set is the control arm; without a control arm it does not count. Empty where a set is missing, or where a
+    The empty set is the control arm; without a control it does not count. Empty where a set is missing, or where a
     component has two weights other than 0.
     """
     if any(len({weights[name] for weights in arms.values() if weights[name]}) > 1 for name in used):
@@ -206,10 +206,7 @@ def seeds_of(study: StudyFile, allowed: list[Effect]) -> list[int]:
 def effect_rows(
     study: StudyFile, allowed: list[Effect], dataset: str, answers: AnswersReader, means: Mapping[str, SeedMeans]
 ) -> list[pd.DataFrame]:
-    """Rows of component_effects of one data set. Holm's p-values hold for all components of one method together.
-
-    `means` has the seed means of all arms by mode. Only the answers of seeds count that all arms of the effects have.
-    """
+    """Rows of component_effects of one data set. Holm's p-values hold for all components of one method together."""
     tables = []
     for mode, sums in sums_of_arms(allowed, dataset, answers, seeds_of(study, allowed)).items():
         rows = []

@@ -47,10 +47,7 @@ PAGE_CHARACTERS = 2000
 
 
 def examples(study: StudyFile, root: Path) -> list[pd.DataFrame]:
-    """Rows of table examples: greedy answers of the base model and of each arm's first seed to a few problems.
-
-    Where there are no greedy answers, the first sampled ones. The problems of each data set are chosen by `choose`.
-    """
+    """Rows of table examples: greedy answers, or first samples, of the base model and of each arm's first seed."""
     rows = []
     for dataset in study.datasets:
         problems = read_parquet(root / study.questions[dataset], ["id", "question", "answer"])
@@ -91,10 +88,7 @@ def scores_text(study: StudyFile, answer: dict[str, Any]) -> str | None:
 
 
 def choose(problem_ids: list[str], base: pd.Series, baseline: pd.Series) -> dict[str, str]:
-    """Problems that are shown, in the data set's order, and why: first, gained or lost.
-
-    `base` and `baseline` are the `judgement` of the base model's answers and of the baseline arm's first seed.
-    """
+    """Problems that are shown, in the data set's order, and why: first, gained or lost by their `judgement`."""
     first = problem_ids[:FIRST]
     gained = [name for name in problem_ids if baseline[name] > base[name]]
     lost = [name for name in problem_ids if base[name] > baseline[name]]

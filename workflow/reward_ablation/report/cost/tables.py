@@ -27,7 +27,7 @@ from reward_ablation.system.strict_text import load_json
 def runs_table(study: StudyFile, root: Path) -> pd.DataFrame:
     """Table `runs`: the code, hardware and packages that trained each run, and the cost of the run and its evaluations.
 
-    Hardware and packages are from the last attempt, as JSON text. `root` is the study's folder.
+    Hardware and packages are from the last attempt, as JSON text.
     """
     records = read_runs(study, root)
     accounting = ask_accounting(study, records)
@@ -71,10 +71,7 @@ def cost_of_run(run: StudyRun, record: RunRecord, accounting: Accounting) -> dic
 
 
 def cost_by_arm(runs: pd.DataFrame, arms: Iterable[str]) -> pd.DataFrame:
-    """Table `cost` from the table `runs`: a row per arm, and a last row for all runs.
-
-    The last row counts runs once that two arms share.
-    """
+    """Table `cost` from the table `runs`: a row per arm, and a last row, which counts shared runs once."""
     rows = [_summed(runs[runs["arm"] == arm], arm) for arm in arms]
     return pd.DataFrame([*rows, _summed(runs.drop_duplicates(["key", "seed"]), ALL_ARMS)])
 
@@ -187,19 +184,13 @@ class _Record(Section):
 
 
 def request_sums(whose: str, asked: Iterable[Requests]) -> dict[str, int]:
-    """Sum requests over all models that were asked, as columns of the table `runs` by name.
-
-    The names begin with `whose`, such as judge or metric.
-    """
+    """Sum requests over all models that were asked; the columns' names begin with `whose`: judge or metric."""
     models = list(asked)
     return {f"{whose}_{name}": sum(getattr(model, name) for model in models) for name in Requests.model_fields}
 
 
 def requests_of_metrics(study: StudyFile, run: StudyRun, root: Path) -> dict[str, int]:
-    """Requests of the study's own metrics about the answers of a run's models, from the records beside the scores.
-
-    A metric that asks no endpoint has no record.
-    """
+    """Requests of the study's own metrics, from the records beside the scores, which not every metric has."""
     files = (of(dataset, run.name) for dataset in study.datasets for of in (study.scores_file, study.kept_scores_file))
     return request_sums("metric", [requests for file in files if file for requests in _requests(root / file)])
 
