@@ -49,7 +49,7 @@ def decided_by(module: str) -> set[str]:
         ("figures.catalogue", {"figures", "all_figures"}),
         ("figures.book", {"all_figures"}),
         ("figures.training", {"figures"}),
-        ("figures.forest", {"figures"}),
+        ("figures.findings", {"figures"}),
         ("figures.style", {"figures", "all_figures"}),
         ("report.summary", {"summary"}),
         ("analysis.tables", {*(f"tables_{rule}" for rule in RULES), "figures", "all_figures", "summary"}),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -87,46 +87,26 @@ def held_out(study: StudyFile, root: Path, last_steps: dict[str, int]) -> pd.Dat
     return pd.DataFrame(found)
 
 
-class Change(NamedTuple):
-    """Means over the seeds of an arm before and after, and the mean change with its interval; NaN where not known."""
+def changes(before: pd.Series, after: pd.Series, confidence: float) -> pd.DataFrame:
+    """The change of each arm, mean over its seeds, with an interval by Student's t over seeds.
 
-    before: float
-    after: float
-    change: float
-    low: float
-    high: float
-    seeds: int
-
-
-class Pair(NamedTuple):
-    """Values of a quantity at the two points, by (arm, seed)."""
-
-    before: pd.Series
-    after: pd.Series
-
-
-def changes(pair: Pair, confidence: float) -> dict[str, Change]:
-    """The change of each arm, with an interval by Student's t over seeds.
-
-    One degree of freedom of the variance is borrowed from the other arms, since two
-    seeds say little about how much seeds differ. There is no interval where an arm has one seed and nothing to borrow,
-    or where no two seeds of the study differ.
+    `before` and `after` are by (arm, seed). The columns are those of a change in the table, without a prefix. One
+    degree of freedom of the variance is borrowed from the other arms, since two seeds say little about how much seeds
+    differ. There is no interval where an arm has one seed and nothing to borrow, or where no two seeds of the study
+    differ.
     """
-    difference = (pair.after - pair.before).dropna()
-    by_arm = difference.groupby(level="arm", sort=False)
-    degrees, means = by_arm.size() - 1, by_arm.mean()
-    squares = ((difference - by_arm.transform("mean")) ** 2).groupby(level="arm", sort=False).sum()
-    found = {}
-    for arm in map(str, degrees.index):
-        own, inside = int(degrees[arm]), difference.index[difference.index.get_level_values("arm") == arm]
-        others = int(degrees.sum()) - own
-        borrowed = float(squares.sum() - squares[arm]) / others if others else 0.0
-        variance = (float(squares[arm]) + borrowed) / max(own + (others > 0), 1)
-        quantile = stdtrit(own + (others > 0), (1 + confidence) / 2) if variance > 1e-18 else np.nan
-        margin, change = float(quantile * np.sqrt(variance / (own + 1))), float(means[arm])
-        before, after = (float(side.reindex(inside).mean()) for side in pair)
-        found[arm] = Change(before, after, change, change - margin, change + margin, own + 1)
-    return found
+    known = pd.DataFrame({"before": before, "after": after}).reindex(after.index).dropna()
+    known["change"] = known["after"] - known["before"]
+    by_arm = known.groupby(level="arm", sort=False)
+    found = by_arm.mean().assign(seeds=by_arm.size())
+    squares = ((known["change"] - by_arm["change"].transform("mean")) ** 2).groupby(level="arm", sort=False).sum()
+    own = found["seeds"] - 1
+    others = own.sum() - own
+    borrowed = (squares.sum() - squares) / others.clip(lower=1) * (others > 0)
+    degrees = own + (others > 0)
+    variance = (squares + borrowed) / degrees.clip(lower=1)
+    margin = (stdtrit(degrees, (1 + confidence) / 2) * np.sqrt(variance / found["seeds"])).where(variance > 1e-18)
+    return found.assign(low=found["change"] - margin, high=found["change"] + margin)
 
 
 def around(rewards: pd.DataFrame, point: float) -> pd.Series:
@@ -155,56 +135,48 @@ def points(held_out: pd.DataFrame) -> Iterator[tuple[float, int, pd.DataFrame, p
 
 
 def reward_hacking(study: StudyFile, rewards_by_step: pd.DataFrame, held_out: pd.DataFrame) -> pd.DataFrame:
-    """The table `reward_hacking`; no rows where no run has rewards.
-
-    `rewards_by_step` has the columns arm, quantity, seed, step and mean of that table. `held_out` is as
-    the function of this name returns it.
-    """
+    """The table `reward_hacking`, from rows of `rewards_by_step` and of the function `held_out`."""
     confidence, better = study.confidence, 1 if study.primary_is_better_high else -1
     rewards = dict(iter(rewards_by_step.groupby("quantity", sort=False, observed=True)))
     correctness, metric_name, rows = correctness_component(study), metric_of_signs(study), []
     for point, since, before, end in points(held_out):
-        metric = changes(Pair(better * before["metric"], better * end["metric"]), confidence)
-        tokens = changes(Pair(np.log(before["tokens"].clip(lower=1)), np.log(end["tokens"].clip(lower=1))), confidence)
-        rises = {name: changes(Pair(around(of, point), around(of, 1.0)), confidence) for name, of in rewards.items()}
-        gaps: dict[str, Change] = {}
+        metric = changes(better * before["metric"], better * end["metric"], confidence)
+        tokens = changes(np.log(before["tokens"].clip(lower=1)), np.log(end["tokens"].clip(lower=1)), confidence)
+        rises = {name: changes(around(of, point), around(of, 1.0), confidence) for name, of in rewards.items()}
+        gaps = metric.iloc[:0]
         if correctness and correctness[0] in rewards and metric_name == LENIENT:
             right = (around(rewards[correctness[0]], place) / correctness[1] for place in (point, 1.0))
-            gaps = changes(Pair(next(right) - before["metric"], next(right) - end["metric"]), confidence)
+            gaps = changes(next(right) - before["metric"], next(right) - end["metric"], confidence)
         for arm in study.arms:
-            if arm.name not in metric:
+            if arm.name not in metric.index:
                 continue
             about = {"arm": arm.name, "since": since}
+            of_arm, longer = metric.loc[arm.name], tokens.loc[arm.name]
             for name in study.trained_on(arm):
-                rise = rises.get(name, {}).get(arm.name)
-                if rise is None:
+                if name not in rises or arm.name not in rises[name].index:
                     continue
-                rise = turned(rise) if arm.weights[name] < 0 else rise
-                if correctness and name == correctness[0]:
-                    if arm.name in gaps:
-                        gap = gaps[arm.name]
-                        rows.append(about | row("gap", name, gap.low > 0, rise, gap))
-                else:
-                    fell = rise.low > 0 and metric[arm.name].high < 0
-                    rows.append(about | row("fall", name, fell, rise, metric[arm.name]))
-            longer = tokens[arm.name].low > 0 and metric[arm.name].change <= 0
-            rows.append(about | row("length", None, longer, None, tokens[arm.name]))
+                rise = rises[name].loc[arm.name]
+                if arm.weights[name] < 0:  # a score that falls is a reward that rises
+                    rise = -rise.rename({"low": "high", "high": "low"})
+                if not correctness or name != correctness[0]:
+                    fell = rise["low"] > 0 and of_arm["high"] < 0
+                    rows.append(about | row("fall", name, fell, rise, of_arm))
+                elif arm.name in gaps.index:
+                    gap = gaps.loc[arm.name]
+                    rows.append(about | row("gap", name, gap["low"] > 0, rise, gap))
+            is_sign = longer["low"] > 0 and of_arm["change"] <= 0
+            rows.append(about | row("length", None, is_sign, None, longer))
     table = pd.DataFrame(rows, columns=[*SCHEMAS["reward_hacking"].names])
     table["sentence"] = [sentence(found, study, better) for found in table.to_dict("records")]
     return table.sort_values("arm", key=lambda arms: arms.map(study.arm_names.index), kind="stable")
 
 
-def turned(change: Change) -> Change:
-    """The change of a score whose weight is negative, so that a fall is a rise of the reward."""
-    return Change(-change.before, -change.after, -change.change, -change.high, -change.low, change.seeds)
-
-
-def row(kind: str, component: str | None, sign: bool, rise: Change | None, change: Change) -> dict[str, Any]:
-    """Columns of a row from the changes."""
-    of_rise = {} if rise is None else {"rise": rise.change, "rise_low": rise.low, "rise_high": rise.high}
-    ends = {"before": change.before, "after": change.after, "change": change.change}
-    ends |= {"change_low": change.low, "change_high": change.high, "seeds": change.seeds}
-    return {"kind": kind, "component": component, "sign": bool(sign), **of_rise, **ends}
+def row(kind: str, component: str | None, sign: bool, rise: pd.Series | None, change: pd.Series) -> dict[str, Any]:
+    """Columns of a row from the changes of the reward and of what is compared with it."""
+    of_rise = {} if rise is None else {"rise": rise["change"], "rise_low": rise["low"], "rise_high": rise["high"]}
+    ends = {"change_low": change["low"], "change_high": change["high"]}
+    about = {"kind": kind, "component": component, "sign": bool(sign)}
+    return about | of_rise | change[["before", "after", "change"]].to_dict() | ends | {"seeds": int(change["seeds"])}
 
 
 def sentence(row: Mapping[Any, Any], study: StudyFile, better: int) -> str:

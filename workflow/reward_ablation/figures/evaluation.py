@@ -15,13 +15,20 @@ from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.words import number
 from reward_ablation.figures.curves import arm_groups, draw_curves, draw_steps, numbers_of, seeds_note, step_axis
 from reward_ablation.figures.estimates import (
+    Row,
+    arrow_note,
     base_legend,
     base_note,
     datasets_and_modes,
     dot_handles,
     draw_rows,
     flag_note,
+    forest,
+    forest_legend,
+    forest_panels,
     interval_note,
+    limits,
+    name_forest,
     name_rows,
     row_height,
     select,
@@ -29,7 +36,6 @@ from reward_ablation.figures.estimates import (
 )
 from reward_ablation.figures.few_arms import others_note, reduced_to_shown_arms, rows_of_others, with_others
 from reward_ablation.figures.findings import clearest, lowest_and_highest
-from reward_ablation.figures.forest import Row, arrow_note, forest, forest_legend, forest_panels, limits, name_forest
 from reward_ablation.figures.style import (
     WIDTH,
     Look,

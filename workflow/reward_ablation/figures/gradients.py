@@ -18,10 +18,17 @@ from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.words import counted
 from reward_ablation.config.sections.training import BY_TRL
 from reward_ablation.figures.curves import Row, add_arm_legend, curve_panels, draw_steps, seeds_note, thinned
-from reward_ablation.figures.estimates import POINT, draw_side_by_side, interval, name_rows, over_words, row_height
+from reward_ablation.figures.estimates import (
+    POINT,
+    draw_side_by_side,
+    interval,
+    limits,
+    name_rows,
+    over_words,
+    row_height,
+)
 from reward_ablation.figures.few_arms import MOST_ARMS, draw_others_in_row, others_note, reduced_to_shown_arms
 from reward_ablation.figures.findings import signs
-from reward_ablation.figures.forest import limits
 from reward_ablation.figures.style import (
     WIDTH,
     arm_looks,

@@ -91,12 +91,17 @@ class Look(NamedTuple):
     marker: str
 
 
+def looks_of(names: list[str]) -> dict[str, Look]:
+    """Looks of lines, in the order of their names."""
+    return {
+        name: Look(COLOURS[n % len(COLOURS)], DASHES[n % len(DASHES)], MARKERS[n % len(MARKERS)])
+        for n, name in enumerate(names)
+    }
+
+
 def arm_looks(study: StudyFile) -> dict[str, Look]:
     """The look of each arm. Looks are assigned in the study's order, so each arm has the same look in all figures."""
-    return {
-        arm: Look(COLOURS[n % len(COLOURS)], DASHES[n % len(DASHES)], MARKERS[n % len(MARKERS)])
-        for n, arm in enumerate(study.arm_names)
-    }
+    return looks_of(study.arm_names)
 
 
 def wrapped(name: str, width: int) -> str:

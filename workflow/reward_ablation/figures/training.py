@@ -28,11 +28,9 @@ from reward_ablation.figures.few_arms import reduced_to_shown_arms
 from reward_ablation.figures.findings import MOST_NAMES, rises
 from reward_ablation.figures.style import (
     BASE_COLOUR,
-    COLOURS,
-    DASHES,
-    MARKERS,
     WIDTH,
     legend_below,
+    looks_of,
     page_of_words,
     panel_grid,
     title,
@@ -151,12 +149,8 @@ def method_weights(method_weights: pd.DataFrame, study: StudyFile) -> Figure:
     shown, columns = panels[:MOST_PANELS], min(len(panels), 3)
     figure = Figure(figsize=(WIDTH, ceil(len(shown) / columns) * 1.9 + 0.4))
     looks: dict[str, dict[str, Any]] = {
-        name: {
-            "color": COLOURS[number % len(COLOURS)],
-            "linestyle": DASHES[number % len(DASHES)],
-            "marker": MARKERS[number % len(MARKERS)],
-        }
-        for number, name in enumerate(study.components)
+        name: {"color": look.colour, "linestyle": look.dashes, "marker": look.marker}
+        for name, look in looks_of(study.components).items()
     }
     for axes, (arm, quantity) in zip(panel_grid(figure, len(shown), columns), shown, strict=True):
         of_arm = table[table["arm"] == arm]
