@@ -307,7 +307,9 @@ def forest(axes: Axes, rows: Sequence[Row], effects: pd.DataFrame, filled: pd.Se
         for end, inside, arrow in zip((low, high), ends or (), "<>", strict=False):
             if end != inside:  # the interval goes on beyond the axis
                 axes.plot(inside, row_number, arrow, color=row.look.colour, markersize=4, clip_on=False)
-        draw_points(axes, row.look, estimate, row_number, across=ends, hollow=not filled[row.key], **POINT)
+        draw_points(
+            axes, row.look, estimate, row_number, across=ends, hollow=not filled[row.key], label=row.label, **POINT
+        )
         if row.key in flagged:
             draw_flag(axes, estimate, row_number)
     axes.set_ylim(len(rows) - 0.5, -0.5)
