@@ -87,10 +87,10 @@ def held_out(study: StudyFile, root: Path, last_steps: dict[str, int]) -> pd.Dat
     return pd.DataFrame(found)
 
 
-def changes(before: pd.Series, after: pd.Series, confidence: float) -> pd.DataFrame:
+def changes(before: pd.Series, after: pd.Series, confidence: float) -> dict[str, dict[Any, Any]]:
     """The change of each arm, mean over its seeds, with an interval by Student's t over seeds.
 
-    `before` and `after` are by (arm, seed). The columns are those of a change in the table, without a prefix. One
+    `before` and `after` are by (arm, seed). The result has before, after, change, low, high and seeds by arm. One
     degree of freedom of the variance is borrowed from the other arms, since two seeds say little about how much seeds
     differ. There is no interval where an arm has one seed and nothing to borrow, or where no two seeds of the study
     differ.
@@ -106,7 +106,8 @@ def changes(before: pd.Series, after: pd.Series, confidence: float) -> pd.DataFr
     degrees = own + (others > 0)
     variance = (squares + borrowed) / degrees.clip(lower=1)
     margin = (stdtrit(degrees, (1 + confidence) / 2) * np.sqrt(variance / found["seeds"])).where(variance > 1e-18)
-    return found.assign(low=found["change"] - margin, high=found["change"] + margin)
+    ends = {"low": found["change"] - margin, "high": found["change"] + margin}
+    return {str(arm): of_arm for arm, of_arm in found.assign(**ends).to_dict("index").items()}
 
 
 def around(rewards: pd.DataFrame, point: float) -> pd.Series:
@@ -143,26 +144,26 @@ def reward_hacking(study: StudyFile, rewards_by_step: pd.DataFrame, held_out: pd
         metric = changes(better * before["metric"], better * end["metric"], confidence)
         tokens = changes(np.log(before["tokens"].clip(lower=1)), np.log(end["tokens"].clip(lower=1)), confidence)
         rises = {name: changes(around(of, point), around(of, 1.0), confidence) for name, of in rewards.items()}
-        gaps = metric.iloc[:0]
+        gaps: dict[str, dict[Any, Any]] = {}
         if correctness and correctness[0] in rewards and metric_name == LENIENT:
             right = (around(rewards[correctness[0]], place) / correctness[1] for place in (point, 1.0))
             gaps = changes(next(right) - before["metric"], next(right) - end["metric"], confidence)
         for arm in study.arms:
-            if arm.name not in metric.index:
+            if arm.name not in metric:
                 continue
             about = {"arm": arm.name, "since": since}
-            of_arm, longer = metric.loc[arm.name], tokens.loc[arm.name]
+            of_arm, longer = metric[arm.name], tokens[arm.name]
             for name in study.trained_on(arm):
-                if name not in rises or arm.name not in rises[name].index:
+                if name not in rises or arm.name not in rises[name]:
                     continue
-                rise = rises[name].loc[arm.name]
+                rise = rises[name][arm.name]
                 if arm.weights[name] < 0:  # a score that falls is a reward that rises
-                    rise = -rise.rename({"low": "high", "high": "low"})
+                    rise = {"change": -rise["change"], "low": -rise["high"], "high": -rise["low"]}
                 if not correctness or name != correctness[0]:
                     fell = rise["low"] > 0 and of_arm["high"] < 0
                     rows.append(about | row("fall", name, fell, rise, of_arm))
-                elif arm.name in gaps.index:
-                    gap = gaps.loc[arm.name]
+                elif arm.name in gaps:
+                    gap = gaps[arm.name]
                     rows.append(about | row("gap", name, gap["low"] > 0, rise, gap))
             is_sign = longer["low"] > 0 and of_arm["change"] <= 0
             rows.append(about | row("length", None, is_sign, None, longer))
@@ -171,12 +172,13 @@ def reward_hacking(study: StudyFile, rewards_by_step: pd.DataFrame, held_out: pd
     return table.sort_values("arm", key=lambda arms: arms.map(study.arm_names.index), kind="stable")
 
 
-def row(kind: str, component: str | None, sign: bool, rise: pd.Series | None, change: pd.Series) -> dict[str, Any]:
+def row(
+    kind: str, component: str | None, sign: bool, rise: dict[Any, Any] | None, change: dict[Any, Any]
+) -> dict[str, Any]:
     """Columns of a row from the changes of the reward and of what is compared with it."""
     of_rise = {} if rise is None else {"rise": rise["change"], "rise_low": rise["low"], "rise_high": rise["high"]}
     ends = {"change_low": change["low"], "change_high": change["high"]}
-    about = {"kind": kind, "component": component, "sign": bool(sign)}
-    return about | of_rise | change[["before", "after", "change"]].to_dict() | ends | {"seeds": int(change["seeds"])}
+    return {"kind": kind, "component": component, "sign": bool(sign)} | of_rise | change | ends
 
 
 def sentence(row: Mapping[Any, Any], study: StudyFile, better: int) -> str:

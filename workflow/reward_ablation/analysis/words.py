@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 from reward_ablation.analysis.statistics.limits import COUNT, Limits
@@ -16,7 +15,7 @@ def number(value: float, limits: Limits) -> str:
     return f"{value:.{1 if limits == COUNT else 3}f}".replace("-", "−")
 
 
-def with_interval(row: Mapping[Any, Any], limits: Limits) -> str:
+def with_interval(row: Any, limits: Limits) -> str:
     """An estimate with its interval, such as `0.250 [0.200, 0.300]`."""
     estimate, low, high = (number(row[name], limits) for name in ("estimate", "low", "high"))
     return f"{estimate} [{low}, {high}]"

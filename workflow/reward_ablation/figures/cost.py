@@ -80,7 +80,7 @@ def cost(cost: pd.DataFrame, study: StudyFile) -> Figure:
     by = f"most expensive and the {FROM_EACH_END} cheapest"
     legend_below(figure, handles, note + others_note(study, by))
     every_hour = every[f"{unit}_hours"]
-    total, (least, most) = cost[f"{unit}_hours"].iloc[-1], (every_hour.idxmin(), every_hour.idxmax())
+    total, (least, most) = cost[f"{unit}_hours"].iloc[-1], (str(every_hour.idxmin()), str(every_hour.idxmax()))
     ends = [f"{arm} ({hours_text(every_hour[arm])})" for arm in (least, most)]
     found = f"{hours_text(total)} {UNITS[unit]}" + (f", from {ends[0]} to {ends[1]}" if least != most else "")
     title(figure, found)

@@ -332,7 +332,7 @@ def after_training(table: pd.DataFrame, study: StudyFile) -> str:
     where, rows = first_kind(table, study)
     limits = metrics_of_study(study).limits(study.main_metric)
     final = rows[rows["step"] == rows.groupby(["arm", "seed"])["step"].transform("max")]
-    of_arms = final.groupby("arm")["value"].agg(estimate="mean", low="min", high="max")
+    of_arms = pd.DataFrame(final.groupby("arm")["value"].agg(estimate="mean", low="min", high="max"))
     base = number(rows.loc[rows["step"] == 0, "value"].iloc[0], limits)
     found = lowest_and_highest(of_arms, limits, "ranges of seeds")
     one = ", with one seed" if study.seed_counts[1] == 1 else ""

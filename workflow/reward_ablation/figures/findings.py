@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from reward_ablation.analysis.statistics.limits import Limits
-from reward_ablation.analysis.words import number
+from reward_ablation.analysis.words import number, with_interval
 
 #: Most components, or pairs of them, that a line names.
 MOST_NAMES = 3
@@ -22,7 +22,7 @@ def clearest(effects: pd.DataFrame, count: int, limits: Limits, level: float) ->
         return ""
     size = known["estimate"].abs() / (known["high"] - known["low"])
     first = known.assign(size=-size).sort_values(["p_holm", "size"], kind="stable").iloc[0]
-    words = f"{first.name}: {with_ends(first, limits)}"
+    words = f"{first.name}: {with_interval(first, limits)}"
     significant = int((known["p_holm"] < level).sum())
     return words if count == 1 else f"{significant} of {count} significant; clearest: {words}"
 
@@ -35,8 +35,8 @@ def lowest_and_highest(rows: pd.DataFrame, limits: Limits, ends: str = "interval
     known = rows.dropna(subset="estimate").drop(index="base", errors="ignore")
     if known.empty:
         return ""
-    lowest, highest = (known.loc[arm] for arm in (known["estimate"].idxmin(), known["estimate"].idxmax()))
-    written = with_ends if ends == "intervals" else lambda row, limits: number(row["estimate"], limits)
+    lowest, highest = (known.iloc[place] for place in (known["estimate"].argmin(), known["estimate"].argmax()))
+    written = with_interval if ends == "intervals" else lambda row, limits: number(row["estimate"], limits)
     low, high = (f"{of_arm.name} ({written(of_arm, limits)})" for of_arm in (lowest, highest))
     if len(known) == 1:
         return low
@@ -45,12 +45,6 @@ def lowest_and_highest(rows: pd.DataFrame, limits: Limits, ends: str = "interval
     if known["low"].max() <= known["high"].min():
         return f"all {ends} overlap, from {low} to {high}"
     return f"{low} is lowest, {high} highest"
-
-
-def with_ends(row: pd.Series, limits: Limits) -> str:
-    """An estimate with its interval, such as `0.250 [0.200, 0.300]`."""
-    estimate, low, high = (number(row[name], limits) for name in ("estimate", "low", "high"))
-    return f"{estimate} [{low}, {high}]"
 
 
 def signs(rows: pd.DataFrame, names: pd.Series) -> str:
@@ -62,7 +56,7 @@ def signs(rows: pd.DataFrame, names: pd.Series) -> str:
     arms, parts = known.groupby(names, sort=False).sum(), []
     for side, beyond in (("above", rows["low"] > 0), ("below", rows["high"] < 0)):
         counts = beyond.groupby(names, sort=False).sum()
-        of_names = [f"{name} in {count} of {arms[name]} arms" for name, count in counts.items() if count]
+        of_names = [f"{name} in {count} of {arms[str(name)]} arms" for name, count in counts.items() if count]
         parts += [f"intervals {side} 0: {listed(of_names)}"] * bool(of_names)
     return "; ".join(parts) or ("no interval leaves out 0" if known.any() else "")
 
