@@ -124,7 +124,7 @@ def arms(evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
     base_legend(figure, evaluation_by_arm, few, before)
     where, rows_of_first = first_kind(evaluation_by_arm, study)
     found = lowest_and_highest(rows_of_first.set_index("arm"), metrics_of_study(study).limits(study.main_metric))
-    title(figure, f"in {where}, {found}")
+    title(figure, f"in {where}, {found}" if found else "")
     return figure
 
 
@@ -333,7 +333,7 @@ def after_training(table: pd.DataFrame, study: StudyFile) -> str:
     limits = metrics_of_study(study).limits(study.main_metric)
     final = rows[rows["step"] == rows.groupby(["arm", "seed"])["step"].transform("max")]
     of_arms = pd.DataFrame(final.groupby("arm")["value"].agg(estimate="mean", low="min", high="max"))
-    base = number(rows.loc[rows["step"] == 0, "value"].iloc[0], limits)
+    base = number(rows.loc[rows["step"] == 0, "value"].mean(), limits)
     found = lowest_and_highest(of_arms, limits, "ranges of seeds")
     one = ", with one seed" if study.seed_counts[1] == 1 else ""
     return f"{where} was {base} before training; after it{one}, {found}"
