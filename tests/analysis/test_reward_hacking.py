@@ -5,8 +5,9 @@ import pandas as pd
 import pytest
 
 from analysis.made_up import MadeUpStudy
-from reward_ablation.analysis.reward_hacking import Pair, around, changes, points, reward_hacking, short
+from reward_ablation.analysis.reward_hacking import points, reward_hacking, short
 from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.analysis.training_rewards import Pair, around, changes
 
 ARMS = {
     "form_only": {"right": 0.0, "form": 1.0},

@@ -9,11 +9,10 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import stdtrit
 
 from reward_ablation.analysis.evaluation.metrics import name_of
 from reward_ablation.analysis.evaluation.question_means import SAMPLED, QuestionMeans
@@ -23,6 +22,7 @@ from reward_ablation.analysis.runs import read_runs
 from reward_ablation.analysis.statistics.contrasts import BASE
 from reward_ablation.analysis.study_file import StudyFile, correctness_component
 from reward_ablation.analysis.tables import COUNT, FLAG, NUMBER, TEXT, columns, write_tables
+from reward_ablation.analysis.training_rewards import Change, Pair, around, changes
 
 SCHEMAS = {
     # kind: fall, gap or length; component: whose reward rose; since: step of the first point; rise: of the reward;
@@ -37,9 +37,6 @@ SCHEMAS = {
     ),
 }
 
-#: Share of the steps around a point whose mean rewards stand for it.
-AROUND = 0.1
-
 #: Takes the place of strict accuracy, which changes with the form of an answer.
 LENIENT = "accuracy_lenient"
 
@@ -48,6 +45,9 @@ def write(study: StudyFile, options: Namespace) -> None:
     """Write the table `reward_hacking`, from rewards by step and the answers of evaluated models."""
     root = options.study.parent
     records = read_runs(study, root, ["rollouts.parquet"])
+    if not (study.datasets and study.has_base):  # imported runs: nothing was measured before training
+        write_tables([], SCHEMAS, options.output)
+        return
     answers = held_out(study, root, {folder: record.steps for folder, record in records.items()})
     labels = ["arm", "quantity"]
     rewards = read_parquet(options.output / "rewards_by_step.parquet", [*labels, "seed", "step", "mean"], coded=labels)
@@ -76,7 +76,8 @@ def held_out(study: StudyFile, root: Path, last_steps: dict[str, int]) -> pd.Dat
 
     def values(means: QuestionMeans) -> dict[str, float]:
         names = {"metric": metric_of_signs(study), "tokens": "tokens"}
-        return {name: float(means[mode].of(metric).mean()) for name, metric in names.items()}
+        known = means[mode].metrics
+        return {name: float(means[mode].of(of).mean()) if of in known else np.nan for name, of in names.items()}
 
     found = []
     for run in study.runs:
@@ -86,57 +87,6 @@ def held_out(study: StudyFile, root: Path, last_steps: dict[str, int]) -> pd.Dat
             for step, means in [(0, base), *by_step.items()]
         ]
     return pd.DataFrame(found)
-
-
-class Change(NamedTuple):
-    """Means over the seeds of an arm before and after, and the mean change with its interval; NaN where not known."""
-
-    before: float
-    after: float
-    change: float
-    low: float
-    high: float
-    seeds: int
-
-
-class Pair(NamedTuple):
-    """Values of a quantity at the two points, by (arm, seed)."""
-
-    before: pd.Series
-    after: pd.Series
-
-
-def changes(pair: Pair, confidence: float) -> dict[str, Change]:
-    """The change of each arm, with an interval by Student's t over seeds.
-
-    One degree of freedom of the variance is borrowed from the other arms, since two
-    seeds say little about how much seeds differ. There is no interval where an arm has one seed and nothing to borrow,
-    or where no two seeds of the study differ.
-    """
-    difference = (pair.after - pair.before).dropna()
-    by_arm = difference.groupby(level="arm", sort=False)
-    degrees, means = by_arm.size() - 1, by_arm.mean()
-    squares = ((difference - by_arm.transform("mean")) ** 2).groupby(level="arm", sort=False).sum()
-    found = {}
-    for arm in map(str, degrees.index):
-        own, inside = int(degrees[arm]), difference.index[difference.index.get_level_values("arm") == arm]
-        others = int(degrees.sum()) - own
-        borrowed = float(squares.sum() - squares[arm]) / others if others else 0.0
-        variance = (float(squares[arm]) + borrowed) / max(own + (others > 0), 1)
-        quantile = stdtrit(own + (others > 0), (1 + confidence) / 2) if variance > 1e-18 else np.nan
-        margin, change = float(quantile * np.sqrt(variance / (own + 1))), float(means[arm])
-        before, after = (float(side.reindex(inside).mean()) for side in pair)
-        found[arm] = Change(before, after, change, change - margin, change + margin, own + 1)
-    return found
-
-
-def around(rewards: pd.DataFrame, point: float) -> pd.Series:
-    """Mean reward by (arm, seed) over a tenth of the steps: the first at 0, the last at 1, else around the point."""
-    last = rewards.groupby(["arm", "seed"], observed=True)["step"].transform("max")
-    place = (rewards["step"] - 1) / (last - 1).clip(lower=1)
-    start = min(max(point - AROUND / 2, 0.0), 1 - AROUND)
-    inside = rewards[(place >= start - 1e-9) & (place <= start + AROUND + 1e-9)]
-    return inside.groupby(["arm", "seed"], observed=True)["mean"].mean().rename_axis(["arm", "seed"])
 
 
 def points(held_out: pd.DataFrame) -> Iterator[tuple[float, int, pd.DataFrame, pd.DataFrame]]:
@@ -188,6 +138,8 @@ def reward_hacking(study: StudyFile, rewards_by_step: pd.DataFrame, held_out: pd
                 else:
                     fell = rise.low > 0 and metric[arm.name].high < 0
                     rows.append(about | row("fall", name, fell, rise, metric[arm.name]))
+            if arm.name not in tokens:  # imported answers whose lengths are not known
+                continue
             longer = tokens[arm.name].low > 0 and metric[arm.name].change <= 0
             rows.append(about | row("length", None, longer, None, tokens[arm.name]))
     table = pd.DataFrame(rows, columns=[*SCHEMAS["reward_hacking"].names])

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from reward_ablation.system.errors import StudyError, first_line
@@ -78,8 +79,17 @@ def parquet_batches(path: Path, columns: list[str] | None = None) -> Iterator[pa
         raise StudyError(f"{path}: not a readable Parquet file: {first_line(error)}") from None
 
 
+def without_nan(table: pa.Table) -> pa.Table:
+    """A table whose NaN are null: pandas and TRL write them where there is no score."""
+    for place, field in enumerate(table.schema):
+        if pa.types.is_floating(field.type):
+            column = table.column(place)
+            table = table.set_column(place, field, pc.if_else(pc.is_nan(column), pa.scalar(None, field.type), column))
+    return table
+
+
 def number(value: Any, where: str) -> float:
-    """A score as a double; None is NaN, "no score". Anything but a finite number is refused; `where` says whose it is."""
+    """A score as a double; None is NaN, "no score". Anything else but a finite number is refused."""
     if value is None:
         return math.nan
     if isinstance(value, bool | int | float) and math.isfinite(value):

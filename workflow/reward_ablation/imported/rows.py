@@ -1,12 +1,14 @@
 """The common form of files from elsewhere: rollouts of training, and answers to evaluation questions.
 
-A reader turns files of one system into `Rollouts` or `Answers`. What the files lack is null, and a sentence in `missing`
-says so. The import checks a reader's tables once, here, whatever file they came from.
+A reader turns files of one system into `Rollouts` or `Answers`. What the files lack is null, and a sentence in
+`missing` says so. The import checks a reader's tables once, here, whatever file they came from.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -67,6 +69,16 @@ class Answers:
     def metrics(self) -> list[str]:
         """Names of the metrics beside `correct`."""
         return [name for name in self.table.column_names if name not in ANSWERS]
+
+
+def numbered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Give rows of rollouts their number within the group, the completions of one problem at one step, from 0."""
+    counts: Counter[tuple[int, str]] = Counter()
+    for row in rows:
+        group = row["step"], row["problem_id"]
+        row["rollout"] = counts[group]
+        counts[group] += 1
+    return rows
 
 
 def checked(kind: str, table: pa.Table, where: str) -> pa.Table:

@@ -22,6 +22,12 @@ READERS = {
     "inspect": "inspect",
 }
 
+#: Formats of rollouts and of answers.
+FORMATS = {
+    "rollouts": ["trl", "table", "reward_ablation", "verl", "prime_rl", "verifiers"],
+    "answers": ["table", "reward_ablation", "verl", "prime_rl", "verifiers", "lm_eval", "lighteval", "inspect"],
+}
+
 
 def reader(name: str) -> ModuleType:
     """The module that reads a format of `READERS`."""
