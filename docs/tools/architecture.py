@@ -28,6 +28,7 @@ COLUMNS = {
     "start": 3.5,
     "figures": 3,
     "exports": 0,
+    "imported": 1.5,
     "report": 3,
     "design": 2,
     "analysis": 0.5,

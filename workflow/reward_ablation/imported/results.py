@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from reward_ablation.analysis.words import counted
 from reward_ablation.imported.answers import CORRECT, Evaluation
 from reward_ablation.imported.config import ImportConfig, Source
 from reward_ablation.imported.readers.reward_ablation import read_record, tables_of
@@ -194,7 +195,7 @@ class _Import:
             "bootstrap": config.bootstrap,
             "confidence": config.confidence,
             **config.statistics.model_dump(),
-            "model": config.model or "a model that the study does not name",
+            "model": config.model or "A model that the study does not name",
             "training_data": config.training_data or "problems that the study does not name",
             "imported": self.sentences(),
             "has_base": bool(evaluation and ("base", None) in evaluation.answers),
@@ -232,10 +233,10 @@ class _Import:
         words = []
         for arm, of in self.arms.items():
             origins = ", ".join(
-                f"{count} from {name} files" if name != OWN else f"{count} trained by this project"
+                f"{counted(count, 'run')} " + (f"from {name} files" if name != OWN else "trained by this project")
                 for name, count in Counter(of.formats).items()
             )
-            words.append(f"{arm}: runs: {origins}.")
+            words.append(f"{arm}: {origins}.")
         notes: dict[str, list[str]] = {}
         for arm, of in self.arms.items():
             for note in dict.fromkeys(of.notes):

@@ -82,7 +82,7 @@ def numbered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def checked(kind: str, table: pa.Table, where: str) -> pa.Table:
-    """A reader's table of `kind`, "rollouts" or "answers", with all columns and their types, sorted.
+    """A reader's table of `kind`, "rollouts" or "answers", with all columns and their types, rollouts by step.
 
     `where` is the file or folder, for errors. Absent columns that may be null become null. Rows that cannot be told
     apart, nulls where a value is needed, and infinite numbers are refused.
@@ -116,4 +116,5 @@ def checked(kind: str, table: pa.Table, where: str) -> pa.Table:
         raise StudyError(f"{where}: {row['count_all']} rows with {same}; these must tell rows apart")
     if kind == "rollouts" and pc.min(result["step"]).as_py() < 1:
         raise StudyError(f"{where}: step {pc.min(result['step']).as_py()}; steps count from 1")
-    return result.sort_by([(name, "ascending") for name in labels]) if kind == "rollouts" else result
+    # The order within a step stays: sums of another order would differ by rounding.
+    return result.sort_by("step") if kind == "rollouts" else result

@@ -83,7 +83,9 @@ def table_of_training(study: StudyFile, rewards_by_step: pd.DataFrame) -> MainTa
     for arm in study.arms:
         of_arm = {end.component: end for end in ends if end.arm == arm.name}
         cells = [
-            f"{number(of_arm[name].mean, UNLIMITED)} {interval_of(of_arm[name])}" if name in of_arm else "–"
+            f"{number(of_arm[name].mean, UNLIMITED)}{f' {interval_of(of_arm[name])}' * (arm.name != study.baseline)}"
+            if name in of_arm
+            else "–"
             for name in study.components
         ]
         weights = [f"{arm.weights[name]:g}" for name in study.components]

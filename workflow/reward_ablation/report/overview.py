@@ -27,6 +27,9 @@ from reward_ablation.system.plain_values import printable
 #: Most contrasts, and most lines of a list, that are written out.
 MOST_LINES = 8
 
+#: Most sentences on imported runs that are written out: one for each arm, and some on what the files lack.
+MOST_IMPORTED = 60
+
 #: Styles of the page. Text and background have a colour each, so that the page stays legible in a browser's dark mode.
 STYLE = """
 main.overview { box-sizing: border-box; max-width: 60rem; padding: 1em; font: 15px/1.5 sans-serif;
@@ -80,6 +83,10 @@ PAGE = TEMPLATES.from_string("""\
 <dt>{{ key }}</dt><dd>{{ value }}</dd>
 {% endfor %}
 </dl>
+{% if imported %}
+<h2>Where the runs come from, and what their files lack</h2>
+{{ listed(imported, most_imported) }}
+{% endif %}
 <h2>Missing or doubtful</h2>
 {{ listed(missing) }}
 </main>
@@ -116,6 +123,8 @@ def overview(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFra
         alternative=printable(f"Figure of the {shown}. {' '.join([result, *details])}"),
         facts={key: printable(value) for key, value in run_facts(study, cost).items()},
         missing=missing(study, tables),
+        imported=study.imported,
+        most_imported=MOST_IMPORTED,
         listed=listed,
     )
 
@@ -125,10 +134,10 @@ def unmarked(words: str) -> str:
     return words.replace("*", "").replace("`", "")
 
 
-def listed(lines: list[str]) -> Markup:
-    """HTML list of lines of text, of which at most `MOST_LINES` are written out."""
-    more = [f"and {len(lines) - MOST_LINES} more"] if len(lines) > MOST_LINES else []
-    items = [Markup("<li>{}</li>").format(printable(line)) for line in [*lines[:MOST_LINES], *more]]
+def listed(lines: list[str], most: int = MOST_LINES) -> Markup:
+    """HTML list of lines of text, of which at most `most` are written out."""
+    more = [f"and {len(lines) - most} more"] if len(lines) > most else []
+    items = [Markup("<li>{}</li>").format(printable(line)) for line in [*lines[:most], *more]]
     return Markup("<ul>\n{}\n</ul>").format(Markup("\n").join(items))
 
 
@@ -216,7 +225,7 @@ def run_facts(study: StudyFile, cost: pd.DataFrame) -> dict[str, str]:
         "Evaluation": ", ".join(study.datasets) or "none",
         "Hours": cost_sentence(cost.iloc[-1]),
         "Intervals": f"{100 * study.confidence:g} %, over "
-        + ("questions only" if study.seed_counts[1] == 1 else "seeds and questions"),
+        + ("seeds" if not study.datasets else "questions only" if study.seed_counts[1] == 1 else "seeds and questions"),
     }
 
 
@@ -228,7 +237,7 @@ def missing(study: StudyFile, tables: dict[str, pd.DataFrame]) -> list[str]:
     lines = []
     if preview is not None:
         lines += [f"Preview of {preview.runs} of {preview.planned} runs. {preview.caution}", *preview.missing]
-    lines += [*study.left_out, *study.imported]
+    lines += study.left_out
     if looks is not None and looks.in_force and looks.next_look is not None:
         lines.append("The sequential study is not finished: the next start runs the next look.")
     if single:

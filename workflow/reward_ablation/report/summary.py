@@ -145,7 +145,8 @@ def imported(study: StudyFile) -> list[str]:
 def training_rewards(study: StudyFile, rewards: pd.DataFrame) -> list[str]:
     """Section on the scores at the end of training, which a study without evaluation compares."""
     cells = [
-        [row.arm, row.component, number(row.mean, UNLIMITED), number(row.difference, UNLIMITED), interval_of(row)]
+        [row.arm, row.component, number(row.mean, UNLIMITED)]
+        + (["–", "–"] if row.arm == study.baseline else [number(row.difference, UNLIMITED), interval_of(row)])
         for row in end_of_training(study, rewards)
     ]
     return [

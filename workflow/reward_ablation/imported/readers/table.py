@@ -173,10 +173,12 @@ def _name(row: Row, column: str | None, where: str) -> str:
 
 def _number(value: Any, where: str) -> float:
     """A score; CSV has numbers as texts."""
-    try:
-        return number(float(value) if isinstance(value, str) else value, where)
-    except ValueError:
-        raise StudyError(f"{where} is {value[:40]!r}, not a finite number") from None
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            raise StudyError(f"{where} is {value[:40]!r}, not a finite number") from None
+    return number(value, where)
 
 
 def _whole(value: Any, where: str) -> int:
