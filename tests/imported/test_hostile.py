@@ -19,6 +19,8 @@ from .studies import imported, write_rows
 
 ROW = {"step": 1, "problem": "p", "completion": "text", "score": 1.0}
 COLUMNS = {"step": "step", "problem": "problem", "completion": "completion", "scores": {"a": "score"}}
+GOLDS = {"path": "golds.jsonl", "by": "prompt", "key": "k", "answer": "a"}
+LENGTH = {"function": "token_length", "parameters": {"target": 9, "width": 9}}
 
 
 def study(path: str, **changes) -> dict:
@@ -132,8 +134,8 @@ def test_pickles_are_not_loaded(tmp_path):
             "golds: golds.jsonl: no prompt of",
         ),
         (
-            {"components": {"b": {"function": "token_length", "parameters": {"target": 9}}}},
-            "components.b: token_length asks for completion_ids, which imported runs lack",
+            {"components": {"b": {"function": "token_length", "parameters": {"target": 9, "width": 9}}}},
+            "components.b: token_length asks for completion_ids, which imported runs do not have",
         ),
         ({"components": {"b": {"function": "correctness"}}}, "asks for answer, but 1 of 1 completions have no gold"),
         (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 
@@ -46,7 +47,7 @@ def test_help_names_every_command_in_one_line():
 def test_each_command_has_help_that_names_its_study(command):
     result = asked(command, "--help")
     assert result.exit_code == 0
-    assert "STUDY.yaml" in result.output.splitlines()[1]
+    assert re.search(r"Usage: .*STUDY\.yaml", result.output)
 
 
 def test_no_heavy_library_is_loaded_for_help_and_status(folder):

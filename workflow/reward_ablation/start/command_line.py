@@ -200,7 +200,7 @@ def import_(
     file: Annotated[Path, typer.Argument(metavar="STUDY.yaml", help="The runs, their weights and how to read them.")],
     cores: Annotated[int, typer.Option(metavar="NUMBER", help="Cores of this machine to use.")] = 1,
 ) -> None:
-    """Make tables, figures and a report of runs that were trained elsewhere.
+    """Make tables and a report of runs trained elsewhere.
 
     The YAML names the runs and the format of their files, such as TRL's or verl's logs; docs/import.md has an example.
     All files are checked before anything is written. The results folder is below the folder of the YAML.
