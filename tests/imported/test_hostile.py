@@ -52,6 +52,7 @@ def refusal(root: Path, written: dict) -> str:
         ([ROW | {"step": 0}], "step 0; steps count from 1"),
         ([ROW | {"step": 1.5}], "step is '1.5', not a whole number"),
         ([ROW | {"step": 2**80}], "not a whole number"),
+        ([ROW | {"completion": "\ud800"}], "half a character (a surrogate)"),
         ([], "no rows"),
     ],
 )
@@ -103,6 +104,7 @@ def test_links_in_a_folder_are_not_followed_and_paths_in_files_are_texts(tmp_pat
         ({"step": ["1"], "prompt": ["a"], "completion": ["b"], "r": [1.0], "advantage": [0.0]}, "step is '1'"),
         ({"step": [1], "prompt": [{"a": 1}], "completion": ["b"], "r": [1.0], "advantage": [0.0]}, "prompt is a dict"),
         ({"step": [1], "prompt": ["a"], "completion": ["b"], "r": [float("inf")], "advantage": [0.0]}, "r is inf"),
+        ({"step": [1], "prompt": ["a"], "completion": ["b"], "<b>": [1.0], "advantage": [0.0]}, "is called '<b>'"),
     ],
 )
 def test_files_that_are_not_trls(tmp_path, columns, words):

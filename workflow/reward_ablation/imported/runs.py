@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from reward_ablation.config.base import NAME, PATTERNS_IN_WORDS
 from reward_ablation.config.sections.training import Component
 from reward_ablation.imported.config import Golds, ImportConfig, Source
 from reward_ablation.imported.readers import reader
@@ -51,6 +53,10 @@ def read_run(config: ImportConfig, home: Path, source: Source, arm: str) -> Impo
     table = checked("rollouts", read.table, str(source.path))
     if not read.components:
         raise StudyError(f"{source.path}: no scores of a component; there is nothing to compare")
+    if odd := [name for name in read.components if not re.match(NAME, name)]:
+        raise StudyError(
+            f"{source.path}: a component is called {odd[0]!r}; give it a name of {PATTERNS_IN_WORDS[NAME]}"
+        )
     notes = list(read.missing)
     table = table if config.golds is None else with_golds(table, config.golds, home)
     if weights is None:

@@ -190,7 +190,7 @@ def rollouts(
         if absent := sum(math.isnan(row[SCORE + name]) for row in table):
             missing.append(f"{absent} of {len(rows)} completions have no score {name}.")
     types = {**ROLLOUTS, **{SCORE + name: pa.float64() for name in fields}}
-    return Rollouts(_table(path, table, types), list(dict.fromkeys(missing)), metrics)
+    return Rollouts(table_of(path, table, types), list(dict.fromkeys(missing)), metrics)
 
 
 def answers(path: Path, rows: list[Row], metric: str | None, missing: list[str]) -> Answers:
@@ -219,7 +219,7 @@ def answers(path: Path, rows: list[Row], metric: str | None, missing: list[str])
     ]
     lengths = [name for name in ("tokens", "truncated") if any(row.get(name) is not None for row in rows)]
     types = {**ANSWERS, **dict.fromkeys([*lengths, *columns.values()], pa.float64())}
-    return Answers(_table(path, table, types), list(dict.fromkeys(missing)))
+    return Answers(table_of(path, table, types), list(dict.fromkeys(missing)))
 
 
 def step_metrics(lines: Iterable[tuple[Record, Record]], names: dict[str, str]) -> pa.Table | None:
@@ -231,14 +231,15 @@ def step_metrics(lines: Iterable[tuple[Record, Record]], names: dict[str, str]) 
             by_step.setdefault(line.whole("step"), {}).update(known)
     rows = [{"step": step, **row} for step, row in sorted(by_step.items())]
     types = {"step": pa.int64(), **{name: pa.float64() for row in rows for name in row if name != "step"}}
-    return _table("metrics", rows, types) if rows else None
+    return table_of("metrics", rows, types) if rows else None
 
 
 def _names(rows: list[Row], kind: str) -> list[str]:
     return list(dict.fromkeys(name for row in rows for name in row.get(kind, ())))
 
 
-def _table(path: object, rows: list[Row], types: dict[str, pa.DataType]) -> pa.Table:
+def table_of(path: object, rows: list[Row], types: dict[str, pa.DataType]) -> pa.Table:
+    """Rows as a table. A text that no file can hold is refused."""
     try:
         return pa.Table.from_pylist(rows, schema=pa.schema(types))
     except UnicodeEncodeError as error:

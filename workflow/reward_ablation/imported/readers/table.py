@@ -14,6 +14,7 @@ from pydantic import Field
 from reward_ablation.config.base import Line, Name, Section
 from reward_ablation.config.config_errors import validate_spec
 from reward_ablation.imported.files import LONGEST_LINE, found, json_lines, number, parquet_batches, text, without_nan
+from reward_ablation.imported.readers.common import table_of
 from reward_ablation.imported.rows import ANSWERS, ROLLOUTS, SCORE, Answers, Rollouts, numbered
 from reward_ablation.system.errors import StudyError
 
@@ -84,8 +85,8 @@ def read_rollouts(path: Path, options: dict[str, Any]) -> Rollouts:
     if not rows:
         raise StudyError(f"{path}: no rows" + (f" of arm {only['arm']}, seed {only['seed']}" if only else ""))
     lacking = [f"The table has no {words}." for name, words in _LACKS.items() if getattr(names, name) is None]
-    schema = pa.schema([*ROLLOUTS.items(), *((f"{SCORE}{name}", pa.float64()) for name in names.scores)])
-    return Rollouts(pa.Table.from_pylist(numbered(rows), schema), lacking)
+    types = {**ROLLOUTS, **{f"{SCORE}{name}": pa.float64() for name in names.scores}}
+    return Rollouts(table_of(path, numbered(rows), types), lacking)
 
 
 def _rollout(row: Row, names: RolloutColumns, where: str) -> Row:
@@ -124,8 +125,7 @@ def read_answers(path: Path, options: dict[str, Any]) -> Answers:
         )
         samples[problem] += 1
     lacking = [] if names.completion else ["The table of answers has no texts."]
-    schema = pa.schema([*ANSWERS.items(), *((name, pa.float64()) for name in names.metrics)])
-    return Answers(pa.Table.from_pylist(rows, schema), lacking)
+    return Answers(table_of(path, rows, {**ANSWERS, **dict.fromkeys(names.metrics, pa.float64())}), lacking)
 
 
 def rows_of(path: Path) -> Iterator[tuple[str, Row]]:

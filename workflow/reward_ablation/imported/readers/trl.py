@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pydantic import Field
 
-from reward_ablation.config.base import Line, Name, Section
 from reward_ablation.config.config_errors import validate_spec
 from reward_ablation.imported.files import found, json_object, number, parquet_batches, text, without_nan
+from reward_ablation.imported.readers.common import RolloutOptions, prompt_id, table_of
 from reward_ablation.imported.rows import ROLLOUTS, SCORE, Rollouts, numbered
 from reward_ablation.system.errors import StudyError
 
@@ -26,15 +25,9 @@ OWN = ("step", "prompt", "completion", "advantage")
 Row = dict[str, Any]
 
 
-class Options(Section):
-    """Options of the reader. `scores` has the column of each component; default: all columns of decimal numbers."""
-
-    scores: dict[Name, Line] | None = Field(None, min_length=1)
-
-
 def read_rollouts(path: Path, options: dict[str, Any]) -> Rollouts:
     """The completions of a run: of one file, of the folder `completions`, or of the trainer's output folder."""
-    chosen = validate_spec(Options, options, "rollouts").scores
+    chosen = validate_spec(RolloutOptions, options, "rollouts").scores
     missing = [
         "TRL's files of completions have no token counts and do not say which completions the length limit cut off."
     ]
@@ -60,8 +53,8 @@ def read_rollouts(path: Path, options: dict[str, Any]) -> Rollouts:
         missing.append(f"{repeated} files repeat the completions of the file before, and are left out.")
     if of_evaluation:
         missing.append(f"The completions of {of_evaluation} steps are of an evaluation, and are left out.")
-    schema = pa.schema([*ROLLOUTS.items(), *((f"{SCORE}{name}", pa.float64()) for name in names or ())])
-    return Rollouts(pa.Table.from_pylist(numbered(rows), schema), missing, _metrics(history))
+    types = {**ROLLOUTS, **{f"{SCORE}{name}": pa.float64() for name in names or ()}}
+    return Rollouts(table_of(path, numbered(rows), types), missing, _metrics(history))
 
 
 def _scores(table: pa.Table, chosen: dict[str, str] | None, file: Path) -> dict[str, str]:
@@ -83,7 +76,7 @@ def _row(row: Row, names: dict[str, str], where: str) -> Row:
     prompt = _words(row["prompt"], f"{where}: prompt")
     return {
         "step": row["step"],
-        "problem_id": hashlib.sha256(prompt.encode()).hexdigest()[:16],  # TRL names a problem by nothing else
+        "problem_id": prompt_id(prompt),  # TRL names a problem by nothing else
         "prompt": prompt,
         "completion": _words(row["completion"], f"{where}: completion"),
         "advantage": number(row["advantage"], f"{where}: advantage"),
