@@ -1,15 +1,19 @@
 """A study that is written as another system's files and imported again has the numbers that it had."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 
 from analysis.made_up import made_tables
 from reward_ablation.analysis.study_file import read_study
 from reward_ablation.imported.readers.trl import read_rollouts
 from reward_ablation.system.errors import StudyError
 
-from .studies import answers, imported, made_up, trl_study
+from .studies import answers, as_trl, imported, made_up, trl_study, write_rows
 from .trl_writer import train
 
 
@@ -121,3 +125,21 @@ def test_weights_follow_from_totals_only_where_these_determine_them(tmp_path):
     ]:
         with pytest.raises(StudyError, match=rf"^arms\.runs\.a\.weights: name the weight.*{words}"):
             fitted(change)
+
+
+def test_the_example_of_the_docs(tmp_path):
+    page = (Path(__file__).parents[2] / "docs" / "import.md").read_text()
+    study = yaml.safe_load("".join(re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)))
+    original, runs = made_up(tmp_path)
+    for run in runs:
+        if run["arm"] in study["arms"]["runs"]:
+            as_trl(original, run, tmp_path / study["arms"]["runs"][run["arm"]]["seeds"][run["seed"]])
+    rows = [{"id": str(n), "question": f"{n}?", "right": n % 2 == 0, "text": "4", "tokens": n} for n in range(8)]
+    for files in study["evaluation"]["runs"].values():
+        for file in files.values() if isinstance(files, dict) else [files]:
+            write_rows(tmp_path / file, rows)
+    write_rows(tmp_path / "problems.jsonl", [{"question": f"gsm8k:{n}", "answer": "1"} for n in range(2)])
+    folder = imported(tmp_path, study)
+    tables = made_tables(folder, "provenance", "training", "evaluation")
+    assert set(tables["evaluation_by_arm"]["metric"]) == {"correct", "tokens"}
+    assert "boxed" in set(tables["rewards_by_step"]["quantity"])

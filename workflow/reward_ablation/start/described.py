@@ -88,7 +88,7 @@ def make_tables(
     log.parent.mkdir(exist_ok=True)
     with log.open("wb") as file:
         failed = run_snakemake(home, work, ["--cores", str(cores), "--keep-going", "--rerun-incomplete"], file)
-        if report and not failed:
+        if report and not failed and not is_newest(folder / report):
             failed = run_snakemake(home, work, ["--report", f"../{report}"], file)
     if not failed:
         made = [*([report] if report else []), "tables/summary.md", "figures/all.pdf"]
@@ -104,6 +104,12 @@ def make_tables(
         "run the same command again"
     )
     return 1
+
+
+def is_newest(report: Path) -> bool:
+    """Whether a report is newer than all tables and figures beside it."""
+    made = [file.stat().st_mtime_ns for name in ("tables", "figures") for file in (report.parent / name).iterdir()]
+    return report.is_file() and report.stat().st_mtime_ns > max(made)
 
 
 def run_snakemake(home: Path, work: Path, options: list[str], log: Any) -> int:
