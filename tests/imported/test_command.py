@@ -10,10 +10,12 @@ import pytest
 import yaml
 
 from reward_ablation.analysis.study_file import read_study
+from reward_ablation.config.config_errors import validate_spec
+from reward_ablation.imported.config import ImportConfig
+from reward_ablation.imported.results import is_current, write_results
+from reward_ablation.start.imported_runs import state_of
 
 from .studies import answers, trl_study
-
-pytestmark = pytest.mark.slow
 
 
 def run(root: Path) -> str:
@@ -24,6 +26,7 @@ def run(root: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_two_imported_arms_and_one_of_this_project(tmp_path):
     study = trl_study(tmp_path)
     original = tmp_path / "original"
@@ -64,3 +67,15 @@ def test_two_imported_arms_and_one_of_this_project(tmp_path):
     rewards = pd.read_csv(tables / "rewards_by_step.csv").set_index(["arm", "seed", "step", "quantity"])["mean"]
     assert rewards["full", 0, 6, "correctness"] == 0.25
     assert json.loads((folder / "study.json").read_text())["has_base"]
+
+
+def test_an_import_is_current_until_its_yaml_or_a_file_changes(tmp_path):
+    study = trl_study(tmp_path)
+    config = validate_spec(ImportConfig, study, "study.yaml")
+    folder = tmp_path / config.root
+    assert not is_current(folder, state_of(config, study, tmp_path))
+    write_results(config, tmp_path, folder, state_of(config, study, tmp_path))
+    assert is_current(folder, state_of(config, study, tmp_path))
+    assert not is_current(folder, state_of(config, {**study, "bootstrap": 100}, tmp_path))
+    next((tmp_path / "trl").rglob("*_00006.parquet")).touch()
+    assert not is_current(folder, state_of(config, study, tmp_path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,9 @@ def state_of(config: ImportConfig, written: Any, base: Path) -> dict[str, Any]:
     paths += [base / name for name in functions if name.endswith(".py")]
     readers = {f"imported.readers.{READERS[source.format]}" for source in sources}
     code = Study.code_of("imported.results", *sorted(readers))
-    return {"study": written, "code": code, "files": stamps(list(dict.fromkeys(paths)))}
+    state = {"study": written, "code": code, "files": stamps(list(dict.fromkeys(paths)))}
+    read_again: dict[str, Any] = json.loads(json.dumps(state))  # the keys of JSON are texts, such as those of seeds
+    return read_again
 
 
 def rules_know(study: StudyFile, folder: Path, config: ImportConfig) -> DescribedStudy:
