@@ -14,7 +14,7 @@ from reward_ablation.imported.readers import READERS
 from reward_ablation.imported.results import is_current, stamps, write_results
 from reward_ablation.start.config_files import contents_of
 from reward_ablation.start.described import DescribedStudy, make_tables
-from reward_ablation.study.run_folder import DESCRIPTION, LOCK
+from reward_ablation.study.run_folder import DESCRIPTION
 from reward_ablation.study.study import Study
 from reward_ablation.system.locks import hold_lock
 from reward_ablation.system.plain_values import printable
@@ -32,16 +32,18 @@ def import_runs(file: Path, home: Path, cores: int, tell: Callable[[str], None])
     config: ImportConfig = validate_spec(ImportConfig, written, str(file))
     base = file.parent
     folder = base / config.root
-    state = state_of(config, written, base)
-    changed = not is_current(folder, state)
-    if changed:
-        write_results(config, base, folder, state)
-    study = read_study(folder / DESCRIPTION)
-    tell(f"study {study.name}: {'read' if changed else 'unchanged since the last import:'} {len(study.runs)} runs")
-    for line in study.imported:
-        tell(f"- {printable(line)}")
-    shown = folder.as_posix()
-    with hold_lock(folder / LOCK, f"{shown}: {{holder}} imports runs there; wait until it is done"):
+    state, shown = state_of(config, written, base), folder.as_posix()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    # The lock lies beside the folder, which a refused import does not make.
+    busy = f"{shown}: {{holder}} imports runs there; wait until it is done"
+    with hold_lock(folder.with_name(f".{folder.name}.lock"), busy):
+        changed = not is_current(folder, state)
+        if changed:
+            write_results(config, base, folder, state)
+        study = read_study(folder / DESCRIPTION)
+        tell(f"study {study.name}: {'read' if changed else 'unchanged since the last import:'} {len(study.runs)} runs")
+        for line in study.imported:
+            tell(f"- {printable(line)}")
         return make_tables(folder, shown, rules_know(study, folder, config), home, cores, tell, REPORT)
 
 
