@@ -49,6 +49,7 @@ def test_rollouts_that_prime_rl_wrote():
     assert table["total"] == [1 + 0.5 / 3, 0.25, 1.5, 0.5] * 2
     assert all(label.startswith("sums/") for label in table["problem_id"])  # the environment, and the task's key
     assert rollouts.components == ["correct", "brief"]
+    assert rollouts.missing == ["prime-rl's effective rollouts lack those that failed, or that a filter took out."]
     assert rollouts.metrics.to_pydict() == {"step": [1, 2], "learning_rate": [1e-6] * 2, "grad_norm": [0.5] * 2}
 
 
@@ -137,6 +138,31 @@ def test_a_file_needs_its_step(tmp_path):
     shutil.copy(FILES / "prime_rl" / TRACES, tmp_path)
     with pytest.raises(StudyError, match="in no folder step_N; name the folder of the run"):
         read_rollouts(tmp_path / "traces.jsonl", {})
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "sentences"),
+    [
+        (TRACES, trace(rewards={"r": 1}), ["effective", "no advantage", "times their weights"]),
+        (
+            "rollouts/step_1/train_rollouts.jsonl",
+            {
+                "example_id": 7,
+                "prompt": "q",
+                "completion": "a",
+                "reward": 1,
+                "is_truncated": False,
+                "metrics": {"r": None},
+            }
+            | {"advantage": 0.5},
+            ["do not tell rewards from metrics", "1 of 1 completions have no score r"],
+        ),
+    ],
+)
+def test_what_is_missing(name, line, sentences, tmp_path):
+    missing = sorted(read_rollouts(written(tmp_path, name, [line]), {}).missing)
+    assert len(missing) == len(sentences)
+    assert all(any(sentence in one for one in missing) for sentence in sentences)
 
 
 def test_an_agent_that_is_not_trained_can_be_named(tmp_path):
