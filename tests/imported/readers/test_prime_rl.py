@@ -153,8 +153,8 @@ def test_a_file_needs_its_step(tmp_path):
                 "reward": 1,
                 "is_truncated": False,
                 "metrics": {"r": None},
-            }
-            | {"advantage": 0.5},
+                "advantage": 0.5,
+            },
             ["do not tell rewards from metrics", "1 of 1 completions have no score r"],
         ),
     ],
