@@ -1,6 +1,7 @@
-"""The tables, figures and summary of the finished part of a study. Only `reward-ablation preview` starts this workflow.
+"""The tables, figures and summary of a described study: the finished part of a study, or imported runs.
 
-It works in the folder `.work` of the preview, where `rules.json` says what is finished.
+Only `reward-ablation preview` and `reward-ablation import` start this workflow. It works in the folder `.work` of the
+described study, where `rules.json` says what there is.
 """
 
 import os
@@ -14,10 +15,12 @@ from reward_ablation.figures.catalogue import (
     pages_of,
     tables_of,
 )
+from reward_ablation.report.policy import guard_report
+from reward_ablation.start.described import RULES, DescribedStudy
 from reward_ablation.start.job_commands import shell_prefix
-from reward_ablation.start.preview import RULES, PreviewStudy
 
-study = PreviewStudy.read(Path(RULES))
+study = DescribedStudy.read(Path(RULES))
+guard_report()
 
 
 pathvars:
@@ -30,16 +33,22 @@ shell.prefix(shell_prefix(Path(sys.executable).parent))
 os.environ.update(CUDA_VISIBLE_DEVICES="", OMP_NUM_THREADS="1")
 
 
+report: "report/workflow.rst"
+
+
 include: "rules/tables.smk"
 include: "rules/figures.smk"
 include: "rules/report.smk"
 
 
 rule preview:
-    """The tables, figures and summary of what is finished."""
+    """The tables, figures and summary of what there is."""
     default_target: True
     input:
         "<results>/tables/evaluation_by_arm.csv",
         "<results>/figures/all.pdf",
-        expand("<results>/figures/{figure}.pdf", figure=figures_of(study.asked_tables)),
+        expand(
+            "<results>/figures/{figure}.pdf",
+            figure=figures_of(study.asked_tables, study.empty_tables),
+        ),
         "<results>/tables/summary.md",

@@ -1,4 +1,4 @@
-FIGURES = figures_of(study.asked_tables)
+FIGURES = figures_of(study.asked_tables, study.empty_tables)
 
 
 rule figures:
@@ -56,7 +56,9 @@ rule all_figures:
         provenance="<results>/tables/provenance.parquet",
         pages=expand(
             "<results>/figures/pages/{figure}.pdf",
-            figure=pages_of(study.asked_tables, study.config.figures.appendix),
+            figure=pages_of(
+                study.asked_tables, study.config.figures.appendix, study.empty_tables
+            ),
         ),
     output:
         pdf=report(

@@ -12,6 +12,11 @@ SIZES = (
     if "combination" in study.asked_tables
     else []
 )
+# Without evaluation, there is no primary comparison.
+FIRST = "primary" if "primary" in FIGURES else "rewards"
+REWARDS = (
+    [] if FIRST == "primary" else ["<results>/tables/rewards_by_step.parquet"]
+)
 
 
 rule summary:
@@ -21,8 +26,9 @@ rule summary:
         tables=expand("<results>/tables/{table}.parquet", table=SUMMARY_TABLES),
         claims=CLAIMS,
         sizes=SIZES,
+        rewards=REWARDS,
         cost="<results>/tables/cost.csv",
-        figure="<results>/figures/primary.png",
+        figure=f"<results>/figures/{FIRST}.png",
     output:
         overview=report(
             "<results>/tables/overview.html",

@@ -1,7 +1,7 @@
 ANSWERS = [
     *expand(
         f"<results>/{study.answers_folder}/{{run}}/{{dataset}}.parquet",
-        run=["base", *study.sound_runs],
+        run=study.evaluated_models,
         dataset=study.datasets,
     ),
     *expand(

@@ -85,7 +85,7 @@ def combination_tables(study: StudyFile, root: Path) -> Parts:
             folder = root / run.folder
             check_files(folder, records[run.folder].files, ["weights.parquet"], RECORD, rerun_of(folder))
             log = read_parquet(folder / "weights.parquet")
-            logs[run.seed] = log.assign(lag_cosine=lag_cosine(folder, run.spec, log))
+            logs[run.seed] = log.assign(lag_cosine=lag_cosine(folder, run.trained_spec, log))
         if logs:
             yield "method_weights", method_weights(logs, arm, study.confidence)
     yield "advantage_size", advantage_size(squares, study.baseline, study.confidence)
@@ -248,7 +248,7 @@ def offline(study: StudyFile, root: Path) -> OfflineComparison | None:
     scored = set(runs[0].spec.components) if runs else set()
     for arm in study.arm_names:
         of_arm = study.runs_of(arm)
-        method = method_of_arm(of_arm[0].spec) if of_arm else None
+        method = method_of_arm(of_arm[0].trained_spec) if of_arm else None
         if method is None or not method.weights or not scored.issuperset(method.weights):
             print(f"methods_offline: {arm} left out: it has components that do not score the runs of {study.baseline}")
         else:

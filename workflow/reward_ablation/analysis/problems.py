@@ -107,11 +107,11 @@ def _of_evaluation(study: StudyFile, dataset: str, root: Path, last_steps: dict[
         return pd.DataFrame()
     column, highest = passed
     columns = ["mode", "problem_id", column]
-    base = read_answers(study, root, dataset, BASE, columns)
-    mode = SAMPLED if (base["mode"] == SAMPLED).any() else "greedy"
+    first = read_answers(study, root, dataset, BASE if study.has_base else study.runs[0].name, columns)
+    mode = SAMPLED if (first["mode"] == SAMPLED).any() else "greedy"
     chosen, parts = study.shown_problems, []
     for arm in study.arm_names:
-        models: list[tuple[int | None, int, pd.DataFrame]] = [(None, 0, base)]
+        models: list[tuple[int | None, int, pd.DataFrame]] = [(None, 0, first)] if study.has_base else []
         for run in study.runs_of(arm):
             of_run = answers_by_step(study, run, dataset, root, last_steps[run.folder], columns)
             models += [(run.seed, step, rows) for step, rows in of_run.items()]

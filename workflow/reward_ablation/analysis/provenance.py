@@ -12,7 +12,7 @@ from reward_ablation.analysis.runs import read_runs
 from reward_ablation.analysis.study_file import ALL_ARMS, StudyFile, StudyRun
 from reward_ablation.analysis.tables import COUNT, FLAG, TEXT, columns, write_table_page, write_tables
 from reward_ablation.analysis.words import counted
-from reward_ablation.study.provenance import SCORED_AFTERWARDS, SURROUNDING, Quantities, quantities
+from reward_ablation.study.provenance import IMPORTED, SCORED_AFTERWARDS, SURROUNDING, Quantities, quantities
 from reward_ablation.study.run_folder import RECORD
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import atomic_path, sha256
@@ -22,7 +22,7 @@ SCHEMAS = {
 }
 
 #: Quantities that a sentence names also where all runs agree. The other quantities are in the table.
-ALWAYS_NAMED = ["code", "python", "torch", "transformers", "trl", "machine", "GPUs"]
+ALWAYS_NAMED = ["code", IMPORTED, "python", "torch", "transformers", "trl", "machine", "GPUs"]
 
 #: Most arms that a sentence names; it counts the rest.
 MOST_ARMS = 4
@@ -50,7 +50,10 @@ def provenance(study: StudyFile, values: dict[str, Quantities]) -> pd.DataFrame:
     names = list(dict.fromkeys(quantity for of_run in values.values() for quantity in of_run))
     rows = []
     for quantity in names:
-        of_runs = {folder: of_run.get(quantity, ["none"]) for folder, of_run in values.items()}
+        of_runs = {
+            folder: of_run.get(quantity, ["not known" if IMPORTED in of_run else "none"])
+            for folder, of_run in values.items()
+        }
         distinct = list(dict.fromkeys(value for of_run in of_runs.values() for value in of_run))
         for value in distinct:
             folders = [folder for folder, of_run in of_runs.items() if value in of_run]
@@ -87,12 +90,16 @@ def check_not_mixed(table: pd.DataFrame) -> None:
 def difference_in_provenance(arm: list[StudyRun], baseline: list[StudyRun], values: dict[str, Quantities]) -> str:
     """`same`, or `differs in ...`: quantities in which an arm's and the baseline's runs of one seed differ.
 
+    `not known` where one of the two arms was trained elsewhere.
+
     Where the arms have different seeds, each run of one arm is compared with each run of the other.
     """
     of_seed = {run.seed: values[run.folder] for run in baseline}
     pairs = [(values[run.folder], of_seed[run.seed]) for run in arm if run.seed in of_seed]
     if {run.seed for run in arm} != of_seed.keys():
         pairs = [(values[run.folder], other) for run in arm for other in of_seed.values()]
+    if any(IMPORTED in one or IMPORTED in other for one, other in pairs):
+        return "not known"
     names = dict.fromkeys(name for one, other in pairs for name in [*one, *other])
     differing = [
         name for name in names if any(set(one.get(name, [])) != set(other.get(name, [])) for one, other in pairs)

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import stdtrit
 
 from reward_ablation.analysis.evaluation.metrics import name_of
 from reward_ablation.analysis.evaluation.question_means import SAMPLED, QuestionMeans
@@ -22,6 +21,7 @@ from reward_ablation.analysis.reading import read_parquet
 from reward_ablation.analysis.runs import read_runs
 from reward_ablation.analysis.study_file import BASE, StudyFile, correctness_component
 from reward_ablation.analysis.tables import COUNT, FLAG, NUMBER, TEXT, columns, write_tables
+from reward_ablation.analysis.training_rewards import Change, Pair, around, changes
 
 SCHEMAS = {
     # kind: fall, gap or length; component: whose reward rose; since: step of the first point; rise: of the reward;
@@ -36,9 +36,6 @@ SCHEMAS = {
     ),
 }
 
-#: Share of the steps around a point whose mean rewards stand for it.
-AROUND = 0.1
-
 #: Takes the place of strict accuracy, which changes with the form of an answer.
 LENIENT = "accuracy_lenient"
 
@@ -47,6 +44,9 @@ def write(study: StudyFile, options: Namespace) -> None:
     """Write the table `reward_hacking`, from rewards by step and the answers of evaluated models."""
     root = options.study.parent
     records = read_runs(study, root, ["rollouts.parquet"])
+    if not (study.datasets and study.has_base):  # imported runs: nothing was measured before training
+        write_tables([], SCHEMAS, options.output)
+        return
     answers = held_out(study, root, {folder: record.steps for folder, record in records.items()})
     labels = ["arm", "quantity"]
     rewards = read_parquet(options.output / "rewards_by_step.parquet", [*labels, "seed", "step", "mean"], coded=labels)
@@ -75,7 +75,8 @@ def held_out(study: StudyFile, root: Path, last_steps: dict[str, int]) -> pd.Dat
 
     def values(means: QuestionMeans) -> dict[str, float]:
         names = {"metric": metric_of_signs(study), "tokens": "tokens"}
-        return {name: float(means[mode].of(metric).mean()) for name, metric in names.items()}
+        known = means[mode].metrics
+        return {name: float(means[mode].of(of).mean()) if of in known else np.nan for name, of in names.items()}
 
     found = []
     for run in study.runs:
@@ -85,38 +86,6 @@ def held_out(study: StudyFile, root: Path, last_steps: dict[str, int]) -> pd.Dat
             for step, means in [(0, base), *by_step.items()]
         ]
     return pd.DataFrame(found)
-
-
-def changes(before: pd.Series, after: pd.Series, confidence: float) -> dict[str, dict[Any, Any]]:
-    """The change of each arm, mean over its seeds, with an interval by Student's t over seeds.
-
-    `before` and `after` are by (arm, seed). The result has before, after, change, low, high and seeds by arm. One
-    degree of freedom of the variance is borrowed from the other arms, since two seeds say little about how much seeds
-    differ. There is no interval where an arm has one seed and nothing to borrow, or where no two seeds of the study
-    differ.
-    """
-    known = pd.DataFrame({"before": before, "after": after}).reindex(after.index).dropna()
-    known["change"] = known["after"] - known["before"]
-    by_arm = known.groupby(level="arm", sort=False)
-    found = by_arm.mean().assign(seeds=by_arm.size())
-    squares = ((known["change"] - by_arm["change"].transform("mean")) ** 2).groupby(level="arm", sort=False).sum()
-    own = found["seeds"] - 1
-    others = own.sum() - own
-    borrowed = (squares.sum() - squares) / others.clip(lower=1) * (others > 0)
-    degrees = own + (others > 0)
-    variance = (squares + borrowed) / degrees.clip(lower=1)
-    margin = (stdtrit(degrees, (1 + confidence) / 2) * np.sqrt(variance / found["seeds"])).where(variance > 1e-18)
-    ends = {"low": found["change"] - margin, "high": found["change"] + margin}
-    return {str(arm): of_arm for arm, of_arm in found.assign(**ends).to_dict("index").items()}
-
-
-def around(rewards: pd.DataFrame, point: float) -> pd.Series:
-    """Mean reward by (arm, seed) over a tenth of the steps: the first at 0, the last at 1, else around the point."""
-    last = rewards.groupby(["arm", "seed"], observed=True)["step"].transform("max")
-    place = (rewards["step"] - 1) / (last - 1).clip(lower=1)
-    start = min(max(point - AROUND / 2, 0.0), 1 - AROUND)
-    inside = rewards[(place >= start - 1e-9) & (place <= start + AROUND + 1e-9)]
-    return inside.groupby(["arm", "seed"], observed=True)["mean"].mean().rename_axis(["arm", "seed"])
 
 
 def points(held_out: pd.DataFrame) -> Iterator[tuple[float, int, pd.DataFrame, pd.DataFrame]]:
@@ -136,49 +105,58 @@ def points(held_out: pd.DataFrame) -> Iterator[tuple[float, int, pd.DataFrame, p
 
 
 def reward_hacking(study: StudyFile, rewards_by_step: pd.DataFrame, held_out: pd.DataFrame) -> pd.DataFrame:
-    """The table `reward_hacking`, from rows of `rewards_by_step` and of the function `held_out`."""
+    """The table `reward_hacking`; no rows where no run has rewards.
+
+    `rewards_by_step` has the columns arm, quantity, seed, step and mean of that table. `held_out` is as
+    the function of this name returns it.
+    """
     confidence, better = study.confidence, 1 if study.primary_is_better_high else -1
     rewards = dict(iter(rewards_by_step.groupby("quantity", sort=False, observed=True)))
     correctness, metric_name, rows = correctness_component(study), metric_of_signs(study), []
     for point, since, before, end in points(held_out):
-        metric = changes(better * before["metric"], better * end["metric"], confidence)
-        tokens = changes(np.log(before["tokens"].clip(lower=1)), np.log(end["tokens"].clip(lower=1)), confidence)
-        rises = {name: changes(around(of, point), around(of, 1.0), confidence) for name, of in rewards.items()}
-        gaps: dict[str, dict[Any, Any]] = {}
+        metric = changes(Pair(better * before["metric"], better * end["metric"]), confidence)
+        tokens = changes(Pair(np.log(before["tokens"].clip(lower=1)), np.log(end["tokens"].clip(lower=1))), confidence)
+        rises = {name: changes(Pair(around(of, point), around(of, 1.0)), confidence) for name, of in rewards.items()}
+        gaps: dict[str, Change] = {}
         if correctness and correctness[0] in rewards and metric_name == LENIENT:
             right = (around(rewards[correctness[0]], place) / correctness[1] for place in (point, 1.0))
-            gaps = changes(next(right) - before["metric"], next(right) - end["metric"], confidence)
+            gaps = changes(Pair(next(right) - before["metric"], next(right) - end["metric"]), confidence)
         for arm in study.arms:
             if arm.name not in metric:
                 continue
             about = {"arm": arm.name, "since": since}
-            of_arm, longer = metric[arm.name], tokens[arm.name]
             for name in study.trained_on(arm):
-                if name not in rises or arm.name not in rises[name]:
+                rise = rises.get(name, {}).get(arm.name)
+                if rise is None:
                     continue
-                rise = rises[name][arm.name]
-                if arm.weights[name] < 0:  # a score that falls is a reward that rises
-                    rise = {"change": -rise["change"], "low": -rise["high"], "high": -rise["low"]}
-                if not correctness or name != correctness[0]:
-                    fell = rise["low"] > 0 and of_arm["high"] < 0
-                    rows.append(about | row("fall", name, fell, rise, of_arm))
-                elif arm.name in gaps:
-                    gap = gaps[arm.name]
-                    rows.append(about | row("gap", name, gap["low"] > 0, rise, gap))
-            is_sign = longer["low"] > 0 and of_arm["change"] <= 0
-            rows.append(about | row("length", None, is_sign, None, longer))
+                rise = turned(rise) if arm.weights[name] < 0 else rise
+                if correctness and name == correctness[0]:
+                    if arm.name in gaps:
+                        gap = gaps[arm.name]
+                        rows.append(about | row("gap", name, gap.low > 0, rise, gap))
+                else:
+                    fell = rise.low > 0 and metric[arm.name].high < 0
+                    rows.append(about | row("fall", name, fell, rise, metric[arm.name]))
+            if arm.name not in tokens:  # imported answers whose lengths are not known
+                continue
+            longer = tokens[arm.name].low > 0 and metric[arm.name].change <= 0
+            rows.append(about | row("length", None, longer, None, tokens[arm.name]))
     table = pd.DataFrame(rows, columns=[*SCHEMAS["reward_hacking"].names])
     table["sentence"] = [sentence(found, study, better) for found in table.to_dict("records")]
     return table.sort_values("arm", key=lambda arms: arms.map(study.arm_names.index), kind="stable")
 
 
-def row(
-    kind: str, component: str | None, sign: bool, rise: dict[Any, Any] | None, change: dict[Any, Any]
-) -> dict[str, Any]:
-    """Columns of a row from the changes of the reward and of what is compared with it."""
-    of_rise = {} if rise is None else {"rise": rise["change"], "rise_low": rise["low"], "rise_high": rise["high"]}
-    ends = {"change_low": change["low"], "change_high": change["high"]}
-    return {"kind": kind, "component": component, "sign": bool(sign)} | of_rise | change | ends
+def turned(change: Change) -> Change:
+    """The change of a score whose weight is negative, so that a fall is a rise of the reward."""
+    return Change(-change.before, -change.after, -change.change, -change.high, -change.low, change.seeds)
+
+
+def row(kind: str, component: str | None, sign: bool, rise: Change | None, change: Change) -> dict[str, Any]:
+    """Columns of a row from the changes."""
+    of_rise = {} if rise is None else {"rise": rise.change, "rise_low": rise.low, "rise_high": rise.high}
+    ends = {"before": change.before, "after": change.after, "change": change.change}
+    ends |= {"change_low": change.low, "change_high": change.high, "seeds": change.seeds}
+    return {"kind": kind, "component": component, "sign": bool(sign), **of_rise, **ends}
 
 
 def sentence(row: Mapping[Any, Any], study: StudyFile, better: int) -> str:

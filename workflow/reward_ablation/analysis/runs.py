@@ -14,6 +14,7 @@ from pydantic import Field, ValidationError
 
 from reward_ablation.analysis.reading import read_parquets
 from reward_ablation.analysis.study_file import Section, StudyFile, StudyRun, first_mistake
+from reward_ablation.spec.imported import ImportedSpec
 from reward_ablation.study.places import deciding_inputs
 from reward_ablation.study.provenance import Trained, comparable_codes
 from reward_ablation.study.run_folder import RECORD
@@ -78,12 +79,25 @@ class RunRecord(Section):
     gpu_hours: float
     cpu_hours: float = math.nan
     packages: dict[str, str]
-    hardware: Hardware
+    hardware: Hardware | None
     files: dict[str, str]
     #: By model of the endpoint. Empty for a run that asks no endpoint.
     requests: dict[str, Requests] = Field(default_factory=dict)
     #: Of a run that was made from another one: its name, and the components that were scored afterwards.
     rescored: dict[str, Any] | None = None
+
+
+class ImportedRecord(RunRecord):
+    """`run.json` of a run that was trained elsewhere, read from files in the format `imported`."""
+
+    imported: str
+    code: str = "not known"
+    inputs: dict[str, str] = Field(default_factory=dict)
+    attempts: list[Attempt] = Field(default_factory=list, max_length=0)
+    wall_seconds: float = math.nan
+    gpu_hours: float = math.nan
+    packages: dict[str, str] = Field(default_factory=dict)
+    hardware: Hardware | None = None
 
 
 def first_difference(recorded: Any, planned: Any, key: str = "spec") -> str | None:
@@ -124,7 +138,8 @@ def read_run(run: StudyRun, root: Path, inputs: dict[str, str]) -> RunRecord:
     if difference is not None:
         raise StudyError(f"{folder}: trained under another config: {difference}; {rerun}")
     try:
-        record = RunRecord.model_validate(written)
+        kind = ImportedRecord if isinstance(run.spec, ImportedSpec) else RunRecord
+        record = kind.model_validate(written)
     except ValidationError as error:
         raise StudyError(f"{folder / RECORD}: {first_mistake(error)}; {rerun}") from None
     for name, digest in deciding_inputs(written["spec"], inputs).items():

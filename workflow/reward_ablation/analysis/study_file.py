@@ -11,6 +11,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from reward_ablation.config.sections.combine import TRL_AGGREGATIONS
+from reward_ablation.spec.imported import ImportedSpec
 from reward_ablation.spec.run import ArmSpec
 from reward_ablation.study.claims import DeclaredClaim
 from reward_ablation.study.looks import Sequential
@@ -59,7 +60,13 @@ class StudyRun(Section):
     key: str
     seed: int
     folder: str
-    spec: ArmSpec
+    spec: ArmSpec | ImportedSpec
+
+    @property
+    def trained_spec(self) -> ArmSpec:
+        """The spec of a run that was trained here. Tables that need one are not made of imported runs."""
+        assert isinstance(self.spec, ArmSpec)
+        return self.spec
 
     @property
     def name(self) -> str:
@@ -125,6 +132,12 @@ class StudyFile(Section):
     preview: Preview | None = None
     #: Sentences on diverged runs, and on what is missing without them; none if no run diverged.
     left_out: list[str] = []
+    #: Of imported runs: sentences on how their files were read, and on what these lack.
+    imported: list[str] = []
+    #: Whether the base model was evaluated.
+    has_base: bool = True
+    #: Metrics of all tasks, tokens and truncated, that the answers lack.
+    unmeasured: list[str] = []
     bootstrap: int
     confidence: float
     seed_variance: Literal["moderated", "per_arm"] = "moderated"
@@ -148,6 +161,18 @@ class StudyFile(Section):
     def arm_names(self) -> list[str]:
         """Names of the arms in the study's order, which decides their colours and their place in tables."""
         return [arm.name for arm in self.arms]
+
+    @property
+    def evaluated_names(self) -> list[str]:
+        """Names of the evaluated models: the base model, if it was evaluated, and the arms."""
+        return [*(["base"] if self.has_base else []), *self.arm_names]
+
+    @property
+    def trained_here(self) -> StudyFile:
+        """The study without imported runs, which have no gradients."""
+        copy = self.model_copy(update={"runs": [run for run in self.runs if isinstance(run.spec, ArmSpec)]})
+        vars(copy).pop("_runs_by_arm", None)  # the copy would keep what is cached of all runs
+        return copy
 
     def scored_in(self, run: StudyRun) -> list[str]:
         """Components that score a run's completions, in the study's order."""
@@ -311,6 +336,6 @@ def correctness_component(study: StudyFile) -> tuple[str, float] | None:
     components = {name: component for run in study.runs for name, component in run.spec.components.items()}
     for function, right in RIGHT_ANSWER.items():
         for name, component in components.items():
-            if component.function == function and name in study.components:
+            if component and component.function == function and name in study.components:
                 return name, float(component.parameters.get("correct", right))
     return None

@@ -36,6 +36,7 @@ SCHEMAS = {
 #: Columns of the rollouts that the tables are made of, and beginnings of the columns of each component.
 OF_ALL = ["step", "problem_id", "total", "advantage", "tokens", "truncated"]
 OF_EACH = ["score", "advantage"]
+OF_RUN = ["total", "tokens", "truncated"]
 
 #: Most points along the steps of a run; in longer runs neighbouring steps are averaged, to bound large tables.
 MOST_STEPS = 500
@@ -75,7 +76,10 @@ def training_tables(study: StudyFile, root: Path) -> Parts:
                 single,
                 spec.combine is None,
             )
-            yield "rewards_by_step", rewards_by_step(rollouts, names).assign(arm=arm, seed=run.seed)
+            rewards = rewards_by_step(rollouts, names).assign(arm=arm, seed=run.seed)
+            # The files of an imported run may lack the total, lengths and truncation.
+            known = [*names, *(name for name in OF_RUN if rollouts[name].notna().any())]
+            yield "rewards_by_step", rewards[rewards["quantity"].isin(known)]
             yield "signals_by_step", signal_rows(thinned(signals)).assign(arm=arm, seed=run.seed)
             sums[run.seed] = pair_sums(rollouts, names, single)
         yield "component_correlations", component_correlations(sums, arm, study.bootstrap, study.confidence)
@@ -88,7 +92,7 @@ def rewards_by_step(rollouts: pd.DataFrame, components: list[str]) -> pd.DataFra
     `std` with fewer than two.
     """
     sources = {component: f"score_{component}" for component in components}
-    sources |= {quantity: quantity for quantity in ("total", "tokens", "truncated")}
+    sources |= {quantity: quantity for quantity in OF_RUN}
     values = rollouts[list(sources.values())].astype(float)
     whole = values.columns[values.notna().all()]
     # pandas rounds the mean of a column differently where another column of the table has gaps.

@@ -65,18 +65,23 @@ PAGES = ["primary", "arms", "effects", "learning_curves", "rewards", "alignment"
 APPENDIX = [name for name, entry in FIGURES.items() if name not in PAGES and not OF_TIMES & {*entry.tables}]
 
 
-def figures_of(asked: Collection[str]) -> dict[str, Entry]:
+def figures_of(asked: Collection[str], empty: Collection[str] = ()) -> dict[str, Entry]:
     """Figures of a study: those whose tables the study makes.
 
-    `asked` names the rules of `ON_REQUEST` that the study asks for.
+    `asked` names the rules of `ON_REQUEST` that the study asks for. `empty` names the rules whose tables have no rows,
+    because imported runs lack what the tables are made of; figures that show these tables first are left out.
     """
     missing = ON_REQUEST.difference(asked)
-    return {name: entry for name, entry in FIGURES.items() if not missing & {TABLES[table] for table in entry.tables}}
+    return {
+        name: entry
+        for name, entry in FIGURES.items()
+        if not missing & {TABLES[table] for table in entry.tables} and TABLES[entry.tables[0]] not in empty
+    }
 
 
-def pages_of(asked: Collection[str], appendix: bool = False) -> list[str]:
-    """Figures of a study that are in all.pdf, with or without the appendix; `asked` as in `figures_of`."""
-    return [name for name in [*PAGES, *(APPENDIX if appendix else [])] if name in figures_of(asked)]
+def pages_of(asked: Collection[str], appendix: bool = False, empty: Collection[str] = ()) -> list[str]:
+    """Figures of a study that are in all.pdf, with or without the appendix; the rest as in `figures_of`."""
+    return [name for name in [*PAGES, *(APPENDIX if appendix else [])] if name in figures_of(asked, empty)]
 
 
 def module_of(figure: str) -> str:

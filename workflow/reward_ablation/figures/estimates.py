@@ -73,9 +73,10 @@ def interval(rows: pd.DataFrame, arm: str) -> tuple[float, float, float]:
 
 def draw_rows(axes: Axes, rows: pd.DataFrame, study: StudyFile, arms: list[str]) -> None:
     """Draw estimates with intervals, one arm per row from top to bottom, and behind them those of the base model."""
-    estimate, low, high = interval(rows, "base")
-    axes.axvspan(low, high, color=BASE_COLOUR, alpha=0.2, linewidth=0, zorder=0.5)
-    axes.axvline(estimate, color=BASE_COLOUR, linestyle="dashed", zorder=0.6)
+    if study.has_base:
+        estimate, low, high = interval(rows, "base")
+        axes.axvspan(low, high, color=BASE_COLOUR, alpha=0.2, linewidth=0, zorder=0.5)
+        axes.axvline(estimate, color=BASE_COLOUR, linestyle="dashed", zorder=0.6)
     look, flagged = arm_looks(study), set(rows.index[rows["flagged_arms"].notna()])
     for row_number, arm in enumerate(arms):
         if arm not in look:
@@ -173,7 +174,7 @@ def base_legend(figure: Figure, evaluation_by_arm: pd.DataFrame, study: StudyFil
     handles: list[Artist] = [
         Line2D([], [], color=BASE_COLOUR, linestyle="dashed", label="base model"),
         Patch(facecolor=BASE_COLOUR, alpha=0.2, label="interval of the base model"),
-    ]
+    ][: 2 * study.has_base]
     legend_below(figure, handles, before + base_note(study) + flag_note(evaluation_by_arm) + others_note(study))
 
 
@@ -196,7 +197,7 @@ def interval_note(
 
 def base_note(study: StudyFile) -> str:
     """Say what points and bars are over, in a figure that also shows the base model."""
-    return interval_note(study, detail="; base model: over questions")
+    return interval_note(study, detail="; base model: over questions" * study.has_base)
 
 
 class Row(NamedTuple):

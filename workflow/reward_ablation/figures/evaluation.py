@@ -188,7 +188,7 @@ def primary(paired_differences: pd.DataFrame, evaluation_by_arm: pd.DataFrame, s
         draw_rows(panel, metric, study, names)
         share_axis(panel, study, question.metric)
         panel.set_xlabel(name_of(question.metric))
-        legend_below(figure, [], f"{base_note(study)} Dashed line: base model.{flag_note(metric)}")
+        legend_below(figure, [], f"{base_note(study)}{' Dashed line: base model.' * study.has_base}{flag_note(metric)}")
         return figure
     panel.set_xlim(limits(table))
     effects = table.set_index("key")

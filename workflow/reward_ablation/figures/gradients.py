@@ -44,6 +44,7 @@ from reward_ablation.figures.style import (
     zero_line,
 )
 from reward_ablation.gram.similarity import ALL_LAYERS
+from reward_ablation.spec.run import ArmSpec
 
 #: Most points of a curve of similarities: one step is mostly noise, so neighbouring steps are averaged.
 MOST_POINTS = 20
@@ -116,7 +117,7 @@ def limit_of(values: pd.DataFrame) -> float:
 
 def switched_off(study: StudyFile) -> str:
     """Say which setting switched the measurement of gradients off; empty if some run was to measure them."""
-    sections = [run.spec.gradients for run in study.runs]
+    sections = [run.spec.gradients for run in study.runs if isinstance(run.spec, ArmSpec)]
     if any(section.backward == BY_TRL for section in sections):
         return "not measured: gradients.backward is trl"
     return "" if any(section.every for section in sections) else "not measured: gradients.every is 0"
@@ -136,7 +137,8 @@ def exactness_note(study: StudyFile, folding_error: pd.Series) -> str:
 
     TRL trains in bfloat16 on a GPU unless `training.bf16` says otherwise.
     """
-    rough = {run.spec.training.get("bf16", run.spec.gpus > 0) for run in study.runs}
+    specs = [run.spec for run in study.runs]
+    rough = {spec.training.get("bf16", spec.gpus > 0) for spec in specs if isinstance(spec, ArmSpec)}
     names = ["float32"] * (False in rough) + ["bfloat16"] * (True in rough)
     precision = f"Gradients computed in {' and '.join(names)}."
     largest = folding_error.max()

@@ -67,8 +67,11 @@ READERS = {
 def rewards(rewards_by_step: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
     """Draw for each component, the total and the length of completions the mean over the rollouts of a step, by arm."""
     study = reduced_to_shown_arms(study, evaluation_by_arm)
-    quantities = [*study.components, "total", *LENGTHS]
-    labels = [*["raw score"] * len(study.components), "weighted sum", "tokens", "share"]
+    known = set(rewards_by_step.loc[rewards_by_step["mean"].notna(), "quantity"])
+    of_all = {"total": "weighted sum", "tokens": "tokens", "truncated": "share"}
+    of_all = {name: label for name, label in of_all.items() if name in known}  # imported runs may lack some
+    quantities = [*study.components, *of_all]
+    labels = [*["raw score"] * len(study.components), *of_all.values()]
     titles = [LENGTHS.get(quantity, quantity) for quantity in quantities]
     figure, rows = curve_panels(study, titles, labels, height=1.9)
     for row, quantity in zip(rows, quantities, strict=True):
@@ -76,7 +79,7 @@ def rewards(rewards_by_step: pd.DataFrame, evaluation_by_arm: pd.DataFrame, stud
         draw_steps(row, table, "mean", study, rewards_by_step["step"])
     # Without any truncation, the axis still needs a height.
     highest = rewards_by_step.loc[rewards_by_step["quantity"] == "truncated", "mean"].max()
-    for panel, _ in rows[-1]:
+    for panel, _ in rows[-1] if quantities[-1] == "truncated" else []:
         panel.set_ylim(0, min(1.02, max(0.05, 1.1 * highest)))
     note = (
         f"{seeds_note(study, rewards_by_step['step'])} Raw scores are before weighting. The total uses each arm's own "
@@ -123,13 +126,15 @@ def shown_signals(signals_by_step: pd.DataFrame, study: StudyFile) -> list[tuple
     panels: list[tuple[str, str | None, str, str]] = [
         ("no_signal", None, "groups with zero advantage", "share of groups")
     ]
+    known = signals_by_step[signals_by_step["value"].notna()]
     scored = signals_by_step.loc[signals_by_step["quantity"] == "tokens_correct", "component"]
-    if not scored.empty:
+    if {"tokens_correct", "tokens_wrong"} & set(known["quantity"]):
         panels += [
             ("tokens_correct", scored.iloc[0], "length of right completions", "tokens"),
             ("tokens_wrong", scored.iloc[0], "length of wrong completions", "tokens"),
         ]
-    panels += [("advantage_share", name, f"{name}: share of the advantage", "share") for name in study.components]
+    if "advantage_share" in set(known["quantity"]):
+        panels += [("advantage_share", name, f"{name}: share of the advantage", "share") for name in study.components]
     panels += [("covariance", name, f"{name}: covariance with the total", "covariance") for name in study.components]
     return panels
 

@@ -11,9 +11,9 @@ import pandas as pd
 from reward_ablation.analysis.results import load
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.report.cost.columns import read_cost
-from reward_ablation.report.main_table import as_latex, as_markdown, main_table
+from reward_ablation.report.main_table import as_latex, as_markdown, main_table, table_of_training
 from reward_ablation.report.overview import overview
-from reward_ablation.report.summary import CLAIMS, SIZES, TABLES, summary
+from reward_ablation.report.summary import CLAIMS, REWARDS, SIZES, TABLES, summary
 from reward_ablation.system.errors import one_line_errors, storage_errors
 from reward_ablation.system.files import atomic_path
 from reward_ablation.system.html_page import page, section, table, text
@@ -28,7 +28,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     results = load(options.study.parent)
     study, folder = results.study, results.folder / "tables"
     with storage_errors(folder):
-        optional = {CLAIMS: study.claims, SIZES: study.arms_with_methods}
+        optional = {
+            CLAIMS: study.claims,
+            SIZES: study.arms_with_methods and not study.imported,
+            REWARDS: not study.datasets,
+        }
         names = [*TABLES, *(name for name, is_needed in optional.items() if is_needed)]
         tables = {name: results[name] for name in names}
         for name, words in pages(study, tables, read_cost(folder / "cost.csv"), options.figure.read_bytes()).items():
@@ -42,7 +46,11 @@ def pages(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFrame,
     `tables` are those that `summary` takes, by name, and `picture` is the figure of the primary comparison as PNG.
     """
     words = summary(study, tables, cost)
-    main = main_table(study, tables["evaluation_by_arm"], tables["paired_differences"])
+    main = (
+        main_table(study, tables["evaluation_by_arm"], tables["paired_differences"])
+        if study.datasets
+        else table_of_training(study, tables[REWARDS])
+    )
     return {
         "summary.md": words,
         "summary.html": page(f"Summary of {study.name}", "As Markdown, to be pasted", text(words)),

@@ -11,9 +11,11 @@ from typing import NamedTuple
 import pandas as pd
 
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study, name_of, panels
+from reward_ablation.analysis.statistics.limits import UNLIMITED
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.analysis.words import counted, p_value, with_interval
-from reward_ablation.report.summary import markdown, plain
+from reward_ablation.analysis.training_rewards import end_of_training
+from reward_ablation.analysis.words import counted, number, p_value, with_interval
+from reward_ablation.report.summary import interval_of, markdown, plain
 from reward_ablation.system.plain_values import printable
 
 #: Marks of a number of a flagged arm, and of a p-value outside the declared comparisons.
@@ -60,7 +62,7 @@ def main_table(study: StudyFile, evaluation: pd.DataFrame, differences: pd.DataF
         if row["metric"] == study.primary.metric and row["baseline"] == study.baseline
     }
     rows = []
-    for arm in [None, *study.arms]:
+    for arm in [*([None] if study.has_base else []), *study.arms]:
         name = arm.name if arm else "base"
         weights = study.weights_text(arm) if arm else ["–"] * len(study.components)
         seeds = str(len(study.runs_of(name))) if arm else "–"
@@ -68,6 +70,30 @@ def main_table(study: StudyFile, evaluation: pd.DataFrame, differences: pd.DataF
         rows.append([name, *weights, seeds, *values, *difference(study, against.get(name))])
     columns = ["arm", *study.components, "seeds", *map(name_of, metrics)]
     return MainTable(caption(study, of_arm, against), [*columns, f"difference to {study.baseline}", "Holm p"], rows)
+
+
+def table_of_training(study: StudyFile, rewards_by_step: pd.DataFrame) -> MainTable:
+    """The main table of a study in which nothing was evaluated: the scores at the end of training."""
+    ends = end_of_training(study, rewards_by_step)
+    rows = []
+    for arm in study.arms:
+        of_arm = {end.component: end for end in ends if end.arm == arm.name}
+        cells = [
+            f"{number(of_arm[name].mean, UNLIMITED)}{f' {interval_of(of_arm[name])}' * (arm.name != study.baseline)}"
+            if name in of_arm
+            else "–"
+            for name in study.components
+        ]
+        weights = [f"{arm.weights[name]:g}" for name in study.components]
+        rows.append([arm.name, *weights, str(len(study.runs_of(arm.name))), *cells])
+    words = (
+        f"Study {study.name}: {printable(study.model)}, trained on {printable(study.training_data)}. Nothing was "
+        "evaluated. Weights, then mean scores over the last tenth of the training steps and over seeds. Brackets: "
+        f"{100 * study.confidence:g} % interval over seeds of the difference to {study.baseline}, paired by seed, "
+        "uncorrected."
+    )
+    names = [f"{name} (end of training)" for name in study.components]
+    return MainTable(words, ["arm", *study.components, "seeds", *names], rows)
 
 
 def _primary_rows(study: StudyFile, table: pd.DataFrame) -> Iterator[pd.Series]:
@@ -101,10 +127,14 @@ def caption(study: StudyFile, of_arm: dict[tuple[str, str], pd.Series], against:
     over = "questions only: nothing is known of other seeds" if most == 1 else "seeds and questions"
     others = [str(contrast) for contrast in primary.contrasts if contrast.against != study.baseline]
     words = [
-        f"Study {study.name}: {printable(study.model)}, trained with GRPO on {printable(study.training_data)}.",
-        f"Columns {', '.join(study.components)}: weight in the reward; –: not scored. base: the model before training.",
+        f"Study {study.name}: {printable(study.model)}, trained {'' if study.imported else 'with GRPO '}"
+        f"on {printable(study.training_data)}.",
+        f"Columns {', '.join(study.components)}: weight in the reward; –: not scored."
+        + " base: the model before training." * study.has_base,
         f"Metrics are on {primary.dataset} ({primary.mode}, {questions}).",
-        f"Brackets: {100 * study.confidence:g} % intervals over {over}, uncorrected; base model: over questions only.",
+        f"Brackets: {100 * study.confidence:g} % intervals over {over}, uncorrected"
+        + "; base model: over questions only" * study.has_base
+        + ".",
         f"Differences in {name_of(primary.metric)} are paired by seed and question.",
         "Holm p: corrected over the declared comparisons.",
         "Declared contrasts: repeated confidence intervals of each contrast's last look." * study.is_sequential,

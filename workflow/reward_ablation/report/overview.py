@@ -14,16 +14,21 @@ from markupsafe import Markup
 
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study, name_of, panels
 from reward_ablation.analysis.statistics.intervals import level_of
+from reward_ablation.analysis.statistics.limits import UNLIMITED
 from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.analysis.training_rewards import end_of_training
 from reward_ablation.analysis.words import counted, number, p_value
 from reward_ablation.report.cost.columns import sentence as cost_sentence
-from reward_ablation.report.summary import about_seeds, declared_sentence, nothing_measured
+from reward_ablation.report.summary import REWARDS, about_seeds, declared_sentence, interval_of, nothing_measured
 from reward_ablation.study.primary import named_contrasts
 from reward_ablation.system.html_page import POLICY, TEMPLATES
 from reward_ablation.system.plain_values import printable
 
 #: Most contrasts, and most lines of a list, that are written out.
 MOST_LINES = 8
+
+#: Most sentences on imported runs that are written out: one for each arm, and some on what the files lack.
+MOST_IMPORTED = 60
 
 #: Styles of the page. Text and background have a colour each, so that the page stays legible in a browser's dark mode.
 STYLE = """
@@ -78,6 +83,10 @@ PAGE = TEMPLATES.from_string("""\
 <dt>{{ key }}</dt><dd>{{ value }}</dd>
 {% endfor %}
 </dl>
+{% if imported %}
+<h2>Where the runs come from, and what their files lack</h2>
+{{ listed(imported, most_imported) }}
+{% endif %}
 <h2>Missing or doubtful</h2>
 {{ listed(missing) }}
 </main>
@@ -85,21 +94,37 @@ PAGE = TEMPLATES.from_string("""\
 
 
 def overview(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFrame, picture: bytes) -> str:
-    """The page as HTML; `picture` is the figure of the primary contrasts as PNG."""
-    result, details = primary_result(study, tables["paired_differences"], tables["evaluation_by_arm"])
+    """The page as HTML.
+
+    `tables` has `evaluation_by_arm`, `evaluation_by_run`, `paired_differences` and `provenance`. `picture` is the
+    figure of the primary contrasts as PNG.
+    """
+    if study.datasets:
+        asked, shown = question(study), "primary comparison"
+        result, details = primary_result(study, tables["paired_differences"], tables["evaluation_by_arm"])
+        sure = certainty(study, tables["paired_differences"])
+    else:
+        asked, shown = "Nothing was evaluated: the study compares the scores of training alone.", "training rewards"
+        result, details = training_result(study, tables[REWARDS])
+        sure = (
+            f"Each arm has {study.counted_seeds}. Intervals are over seeds, and not corrected for their number. Higher "
+            "training scores do not show that a model is better on other problems."
+        )
     return PAGE.render(
         policy=POLICY,
         style=Markup(STYLE),
         name=printable(study.name),
         warnings=[printable(unmarked(words)) for words in nothing_measured(study, tables["evaluation_by_run"])],
-        question=printable(question(study)),
+        question=printable(asked),
         result=printable(result),
         details=details,
-        certainty=printable(certainty(study, tables["paired_differences"])),
+        certainty=printable(sure),
         picture=base64.b64encode(picture).decode(),
-        alternative=printable(f"Figure of the primary comparison. {' '.join([result, *details])}"),
+        alternative=printable(f"Figure of the {shown}. {' '.join([result, *details])}"),
         facts={key: printable(value) for key, value in run_facts(study, cost).items()},
         missing=missing(study, tables),
+        imported=study.imported,
+        most_imported=MOST_IMPORTED,
         listed=listed,
     )
 
@@ -109,10 +134,10 @@ def unmarked(words: str) -> str:
     return words.replace("*", "").replace("`", "")
 
 
-def listed(lines: list[str]) -> Markup:
-    """HTML list of lines of text, of which at most `MOST_LINES` are written out."""
-    more = [f"and {len(lines) - MOST_LINES} more"] if len(lines) > MOST_LINES else []
-    items = [Markup("<li>{}</li>").format(printable(line)) for line in [*lines[:MOST_LINES], *more]]
+def listed(lines: list[str], most: int = MOST_LINES) -> Markup:
+    """HTML list of lines of text, of which at most `most` are written out."""
+    more = [f"and {len(lines) - most} more"] if len(lines) > most else []
+    items = [Markup("<li>{}</li>").format(printable(line)) for line in [*lines[:most], *more]]
     return Markup("<ul>\n{}\n</ul>").format(Markup("\n").join(items))
 
 
@@ -136,6 +161,21 @@ def primary_result(study: StudyFile, differences: pd.DataFrame, evaluation: pd.D
     names = ", ".join(f"{row.arm} against {row.baseline}" for row in significant.head(MOST_LINES).itertuples())
     result = f"{len(significant)} of {len(rows)} differences in {where} are significant after Holm's correction"
     return f"{result}{': ' if names else ''}{names}{' and more' * (len(significant) > MOST_LINES)}.", lines
+
+
+def training_result(study: StudyFile, rewards: pd.DataFrame) -> tuple[str, list[str]]:
+    """How the scores at the end of training differ from the baseline's: a sentence, and a line for each difference."""
+    rows = [row for row in end_of_training(study, rewards) if row.arm != study.baseline]
+    apart = [row for row in rows if row.low > 0 or row.high < 0]
+    lines = [
+        f"{row.arm} minus {study.baseline}, {row.component}: {number(row.difference, UNLIMITED)} {interval_of(row)}"
+        for row in rows
+    ]
+    return (
+        f"Mean scores over the last tenth of the training steps: {len(apart)} of "
+        f"{counted(len(rows), 'difference')} to {study.baseline} have an interval without 0.",
+        lines,
+    )
 
 
 def question(study: StudyFile) -> str:
@@ -182,10 +222,10 @@ def run_facts(study: StudyFile, cost: pd.DataFrame) -> dict[str, str]:
         "Components": ", ".join(study.components),
         "Arms × seeds": f"{counted(len(study.arms), 'arm')} × {study.counted_seeds} = {counted(runs, 'run')}; design "
         f"{study.design}, baseline {study.baseline}",
-        "Evaluation": ", ".join(study.datasets),
+        "Evaluation": ", ".join(study.datasets) or "none",
         "Hours": cost_sentence(cost.iloc[-1]),
         "Intervals": f"{100 * study.confidence:g} %, over "
-        + ("questions only" if study.seed_counts[1] == 1 else "seeds and questions"),
+        + ("seeds" if not study.datasets else "questions only" if study.seed_counts[1] == 1 else "seeds and questions"),
     }
 
 

@@ -27,6 +27,7 @@ from reward_ablation.analysis.provenance import sentence as provenance_sentence
 from reward_ablation.analysis.statistics.intervals import level_of
 from reward_ablation.analysis.statistics.limits import SHARE, UNLIMITED, Limits
 from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.analysis.training_rewards import EndOfTraining, end_of_training
 from reward_ablation.analysis.words import counted, number, p_value
 from reward_ablation.report.cost.columns import sentence as cost_sentence
 from reward_ablation.study.looks import looks_text
@@ -46,6 +47,9 @@ TABLES = [
 
 #: Additional tables of studies that make claims, and that have methods of combination.
 CLAIMS, SIZES = "claims", "advantage_size"
+
+#: Additional table of a study without evaluation.
+REWARDS = "rewards_by_step"
 
 #: Metrics of mathematics that the summary gives for each arm.
 OF_MATHEMATICS = ("accuracy_strict", "accuracy_lenient", "format")
@@ -74,18 +78,33 @@ NOTHING_KNOWN = 0.95
 
 
 def summary(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFrame) -> str:
-    """The summary as Markdown, from `TABLES` by name, and `CLAIMS` and `SIZES` if the study has them."""
+    """The summary as Markdown.
+
+    `tables` has `TABLES` by name, and `CLAIMS` and `SIZES` if the study has them. Of a study without evaluation it has
+    `REWARDS`, too.
+    """
+    last = [
+        "## Provenance and cost",
+        f"Trained by (table `provenance`): {plain(provenance_sentence(tables['provenance']))}.",
+        f"Cost (table `cost`, row {len(cost)}): {cost_sentence(cost.iloc[-1])}.",
+    ]
+    if not study.datasets:
+        first = [f"# {study.name}", *imported(study), setting(study), "## Arms", weights(study)]
+        return "\n\n".join([*first, *training_rewards(study, tables[REWARDS]), *last]) + "\n"
     parts = [
         f"# {study.name}",
         *of_preview(study),
         *left_out(study),
+        *imported(study),
         setting(study),
         *nothing_measured(study, tables["evaluation_by_run"]),
         *primary_question(study, tables["paired_differences"]),
         *claims(study, tables.get(CLAIMS)),
         "The last column is the row in the CSV file of the named table, not counting the line of column names. "
         f"Brackets: {100 * study.confidence:g} % intervals over seeds and questions, not corrected for their number. "
-        f"Holm p: corrected within one table. {meanings(study)}`base` is the model before training.",
+        f"Holm p: corrected within one table. {meanings(study)}"
+        + "`base` is the model before training."
+        * study.has_base,
         about_seeds(study),
         "All that follows is exploratory: a p-value is corrected for the rows of its table, not for the whole page.",
         "## Arms",
@@ -95,9 +114,7 @@ def summary(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFram
         *differences(study, tables["paired_differences"]),
         *effects(study, tables["component_effects"]),
         *reward_hacking(tables["reward_hacking"]),
-        "## Provenance and cost",
-        f"Trained by (table `provenance`): {plain(provenance_sentence(tables['provenance']))}.",
-        f"Cost (table `cost`, row {len(cost)}): {cost_sentence(cost.iloc[-1])}.",
+        *last,
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -119,21 +136,53 @@ def left_out(study: StudyFile) -> list[str]:
     return [caution, lines] if lines else []
 
 
+def imported(study: StudyFile) -> list[str]:
+    """Where imported runs come from, and what their files lack; empty for a study that was trained here."""
+    lines = "\n".join(f"- {plain(printable(line))}" for line in study.imported)
+    return ["**Runs that were trained elsewhere**, and what their files lack:", lines] if lines else []
+
+
+def training_rewards(study: StudyFile, rewards: pd.DataFrame) -> list[str]:
+    """Section on the scores at the end of training, which a study without evaluation compares."""
+    cells = [
+        [row.arm, row.component, number(row.mean, UNLIMITED)]
+        + (["–", "–"] if row.arm == study.baseline else [number(row.difference, UNLIMITED), interval_of(row)])
+        for row in end_of_training(study, rewards)
+    ]
+    return [
+        "## Scores at the end of training",
+        "Nothing was evaluated, so these scores of the training completions are all that the study compares. They are "
+        "means over the last tenth of the steps and over seeds (table `rewards_by_step`). Differences are paired by "
+        f"seed. Brackets: {100 * study.confidence:g} % intervals over seeds by Student's t, not corrected for their "
+        "number. Runs that sample other prompts at these steps differ for that reason, too.",
+        markdown(["arm", "component", "mean score", f"difference to {study.baseline}", "interval"], cells),
+    ]
+
+
+def interval_of(row: EndOfTraining) -> str:
+    """Cell of the interval of a difference at the end of training."""
+    if np.isnan(row.low):
+        return "not known"
+    return f"[{number(row.low, UNLIMITED)}, {number(row.high, UNLIMITED)}]"
+
+
 def setting(study: StudyFile) -> str:
     """Sentences on the model, data, arms, components, seeds and evaluation of the study."""
+    evaluated = f"Evaluated on {', '.join(study.datasets)}." if study.datasets else "Nothing was evaluated."
+    trained = "trained" if study.imported else "trained with GRPO"
     seeds = ("" if len(set(study.seed_counts)) == 1 else "of ") + ", ".join(map(str, study.seeds))
     components = ", ".join(study.components)
     return (
-        f"{plain(study.model)}, trained with GRPO on {plain(study.training_data)} under "
+        f"{plain(study.model)}, {trained} on {plain(study.training_data)} under "
         f"{counted(len(study.arms), 'weighting')} (arms, design {study.design}) of the reward components {components}, "
-        f"each with {study.counted_seeds} ({seeds}). Evaluated on {', '.join(study.datasets)}. Baseline: "
-        f"{study.baseline}."
+        f"each with {study.counted_seeds} ({seeds}). {evaluated} Baseline: {study.baseline}."
     )
 
 
 def summary_metrics(study: StudyFile) -> list[str]:
     """Metrics that the summary gives for each arm."""
-    return [*(OF_MATHEMATICS if study.mathematics else ()), *study.metrics, "tokens"]
+    tokens = [] if "tokens" in study.unmeasured else ["tokens"]
+    return [*(OF_MATHEMATICS if study.mathematics else ()), *study.metrics, *tokens]
 
 
 def meanings(study: StudyFile) -> str:
@@ -340,7 +389,7 @@ def evaluation(study: StudyFile, table: pd.DataFrame, by_run: pd.DataFrame) -> l
     for dataset, mode, rows in datasets_and_modes(study, numbered(table)):
         cells = [
             [arm, name_of(metric), *estimate(row, limits.limits(metric)), of_seeds(study, by_run, row), row["row"]]
-            for arm in ["base", *study.arm_names]
+            for arm in study.evaluated_names
             for metric in summary_metrics(study)
             for _, row in rows[(rows["arm"] == arm) & (rows["metric"] == metric)].iterrows()
         ]

@@ -227,6 +227,21 @@ def preview(
     sys.exit(Preview(decisions.study, finished_part(decisions), HOME, cores).make(partial(print, flush=True)))
 
 
+@app.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(metavar="STUDY.yaml", help="The runs, their weights and how to read them.")],
+    cores: Annotated[int, typer.Option(metavar="NUMBER", help="Cores of this machine to use.")] = 1,
+) -> None:
+    """Make tables and a report of runs trained elsewhere.
+
+    The YAML names the runs and the format of their files, such as TRL's or verl's logs; docs/import.md has an example.
+    All files are checked before anything is written. The results folder is below the folder of the YAML.
+    """
+    from reward_ablation.start.imported_runs import import_runs
+
+    sys.exit(import_runs(file, HOME, cores, partial(print, flush=True)))
+
+
 @app.command()
 def power(
     files: Files = None,

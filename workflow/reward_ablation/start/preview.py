@@ -8,32 +8,22 @@ study's own files and never writes them. It takes none of the study's locks, and
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from reward_ablation.start.decide import Decisions
-from reward_ablation.start.signs import read_log_end
+from reward_ablation.start.described import DescribedStudy, make_tables, write_if_changed
 from reward_ablation.study.description import described_runs, diverged_runs
 from reward_ablation.study.partial import missing_lines, part_of
 from reward_ablation.study.primary import Primary
 from reward_ablation.study.run_folder import DESCRIPTION, LOCK, RECORD
 from reward_ablation.study.study import PREVIEW, Study
 from reward_ablation.system.errors import storage_errors
-from reward_ablation.system.files import write_json
 from reward_ablation.system.locks import hold_lock
 from reward_ablation.system.plain_values import printable
-
-#: Working folder of the second Snakemake, in the preview's folder; and its file with the `PreviewStudy`.
-WORK, RULES = ".work", "rules.json"
 
 #: Folders of the study that the commands of the tables read.
 READ = ("benchmarks", "data", "evaluation", "models", "runs", "scores")
@@ -43,38 +33,6 @@ CAUTION = (
     "Estimates, intervals and p-values change as runs finish. A preview is no look of a sequential rule: do not stop "
     "the study or conclude anything because of it."
 )
-
-
-@dataclass(frozen=True)
-class PreviewStudy:
-    """What the rules of tables, figures and the summary need to know of the finished part of a study."""
-
-    answers_folder: str
-    runs: list[str]
-    datasets: list[str]
-    keeping_runs: list[str]
-    scores: list[str]
-    trained_on: list[str]
-    asked_tables: list[str]
-    mixed_provenance: str
-    appendix: bool
-    claims: tuple[()] = ()
-    code_of = staticmethod(Study.code_of)
-
-    @property
-    def sound_runs(self) -> list[str]:
-        """The runs, under the name that the study has for runs that did not diverge."""
-        return self.runs
-
-    @property
-    def config(self) -> SimpleNamespace:
-        """The keys of the config that these rules read."""
-        return SimpleNamespace(mixed_provenance=self.mixed_provenance, figures=SimpleNamespace(appendix=self.appendix))
-
-    @classmethod
-    def read(cls, path: Path) -> PreviewStudy:
-        """Read the file that a preview wrote for its rules."""
-        return cls(**json.loads(path.read_text(encoding="utf-8")))
 
 
 @dataclass(frozen=True)
@@ -119,48 +77,11 @@ class Preview:
 
     def _make(self, content: dict[str, Any], tell: Callable[[str], None]) -> int:
         """Write the files that the rules need, run the rules, and report where the results are or what failed."""
-        work = self.folder / WORK
-        work.mkdir(exist_ok=True)
         for folder in READ:
             with suppress(FileExistsError):
                 (self.folder / folder).symlink_to(Path("..", folder), target_is_directory=True)
         write_if_changed(content, self.folder / DESCRIPTION)
-        write_if_changed(asdict(self._rules_know()), work / RULES)
-        log = self.folder / "logs" / "snakemake.log"
-        log.parent.mkdir(exist_ok=True)
-        environment = {name: value for name, value in os.environ.items() if name != "SNAKEMAKE_PROFILE"}
-        with log.open("wb") as file:
-            status = subprocess.run(
-                self._command(work),
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                # No job imports a module that somebody has put into the preview's folder.
-                env=environment | {"PYTHONSAFEPATH": "1"},
-                preexec_fn=partial(os.nice, 10),
-            ).returncode
-        if not status:
-            tell(f"{self._shown()}/tables/summary.md, {self._shown()}/figures/all.pdf")
-            return 0
-        ends = {path: read_log_end(path) for path in sorted(log.parent.rglob("*.log")) if path != log}
-        for path, end in ends.items():
-            if end and end.error:
-                tell(printable(f"failed: {end.error.removeprefix('error: ')} (log: {self._shown(path)})"))
-        tell(
-            f"the preview is incomplete; log: {self._shown(log)}; a run may have changed meanwhile: run the same "
-            "command again"
-        )
-        return 1
-
-    def _command(self, work: Path) -> list[str]:
-        """Command line of the second Snakemake, which runs its jobs on this machine."""
-        snakefile = self.home / "workflow" / "preview.smk"
-        options = ["--cores", str(self.cores), "--nolock", "--keep-going", "--rerun-incomplete"]
-        options += ["--workflow-profile", "none", "--rerun-triggers", "mtime", "params", "input"]
-        return [
-            *(sys.executable, "-m", "snakemake", "--snakefile", str(snakefile), "--directory", str(work)),
-            *options,
-        ]
+        return make_tables(self.folder, self._shown(), self._rules_know(), self.home, self.cores, tell)
 
     def _content(self) -> tuple[dict[str, Any], list[str]]:
         """`study.json` of the finished part, and lines on what is missing. A preview never declares the question."""
@@ -183,7 +104,7 @@ class Preview:
         preview = {"runs": len(shown), "planned": len(study.runs), "missing": missing, "caution": CAUTION}
         return {**part, "preview": preview}, missing
 
-    def _rules_know(self) -> PreviewStudy:
+    def _rules_know(self) -> DescribedStudy:
         study, finished = self.study, self.finished
         root, models = study.root / study.config.root, ("base", *finished.runs)
         scores = [
@@ -191,7 +112,7 @@ class Preview:
             for file in study.scores
             if any(f"/{model}/{dataset}." in file for model in models for dataset in finished.datasets)
         ]
-        return PreviewStudy(
+        return DescribedStudy(
             answers_folder=study.answers_folder,
             runs=finished.runs,
             datasets=finished.datasets,
@@ -203,18 +124,9 @@ class Preview:
             appendix=study.config.figures.appendix,
         )
 
-    def _shown(self, path: Path | None = None) -> str:
-        """A path as the user can type it."""
-        below = path.relative_to(self.folder) if path else ""
-        return Path(self.study.config.root, PREVIEW, below).as_posix()
-
-
-def write_if_changed(value: Any, path: Path) -> None:
-    """Write JSON if the file has another content. Snakemake makes the outputs of a written file again."""
-    with suppress(OSError, ValueError):
-        if json.loads(path.read_bytes()) == json.loads(json.dumps(value)):
-            return
-    write_json(value, path)
+    def _shown(self) -> str:
+        """The preview's folder as the user can type it."""
+        return Path(self.study.config.root, PREVIEW).as_posix()
 
 
 #: An evaluation set is left out where adding the set would keep fewer than this share of the runs of the best set.

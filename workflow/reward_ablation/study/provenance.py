@@ -17,6 +17,9 @@ SURROUNDING = "surrounding code"
 #: Key of the record of a run whose rollouts come from another run (`start.rescore`), and the quantity that says so.
 RESCORED, SCORED_AFTERWARDS = "rescored", "scored afterwards"
 
+#: Format of the files that an imported run was read from. Other quantities of such a run are not known.
+IMPORTED = "imported from"
+
 #: Values by quantity. A quantity has several values if the run continued elsewhere after an interruption.
 Quantities = dict[str, list[str]]
 
@@ -27,6 +30,8 @@ def quantities(record: dict[str, Any]) -> Quantities:
     The code that decides numbers has one value, because an interrupted run does not continue with other such code. The
     surrounding code is the first attempt's.
     """
+    if "imported" in record:
+        return {"code": [record["code"]], IMPORTED: [f"{record['imported']} files"]}
     values: Quantities = {"code": [record["code"]], SURROUNDING: [_surroundings(record.get("modules", {}))]}
     for attempt in attempts_of_final_state(record["attempts"]):
         for quantity, value in _of_attempt(attempt).items():

@@ -103,6 +103,11 @@ class Study:
         """Names of the runs that did not diverge: those that a start trains, evaluates and tabulates."""
         return [name for name in self.runs if name not in self.diverged]
 
+    @property
+    def evaluated_models(self) -> list[str]:
+        """The models that are evaluated: the base model, and the final models of the runs."""
+        return ["base", *self.sound_runs]
+
     @cached_property
     def _places(self) -> Places:
         return Places(self.root / self.config.root)
@@ -389,6 +394,9 @@ class Study:
         diverged = [self.diverged] if self.diverged else []
         content = [self.summary, self.question.model_dump(), self.keys, self.folders, *claims, *looks, *diverged]
         return hashlib.sha256(canonical(content).encode()).hexdigest()[:16]
+
+    #: Rules of tables without rows, as imported runs have; here none. No annotation, so that this is no field.
+    empty_tables = ()
 
     @cached_property
     def asked_tables(self) -> list[str]:

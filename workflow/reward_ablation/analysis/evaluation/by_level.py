@@ -22,7 +22,7 @@ from reward_ablation.analysis.reading import read_parquet
 from reward_ablation.analysis.statistics.estimates import Distribution, holm, intervals, p_values, resampled_seeds
 from reward_ablation.analysis.statistics.limits import UNLIMITED, Limits
 from reward_ablation.analysis.statistics.seed_variance import SeedMeans
-from reward_ablation.analysis.study_file import BASE, StudyFile
+from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.study.primary import Contrast
 
 #: Columns of the problems by which questions are grouped.
@@ -55,7 +55,8 @@ def differences_by_level(study: StudyFile, root: Path, read: Reader) -> list[pd.
     primary = study.primary
     if primary.dataset not in study.datasets or not primary.contrasts:
         return []
-    problems = read(primary.dataset, BASE)[None][primary.mode].problems
+    first = next(iter(read(primary.dataset, study.evaluated_names[0]).values()))
+    problems = first[primary.mode].problems
     by_id = read_parquet(root / study.questions[primary.dataset], ["id", *GROUPED_BY]).set_index("id")
     groups = {by: groups_of(by, by_id[by].reindex(problems)) for by in GROUPED_BY}
     if not any(groups.values()):

@@ -28,6 +28,7 @@ from reward_ablation.analysis.statistics.estimates import holm
 from reward_ablation.analysis.statistics.seed_variance import SeedMeans
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.spec.canonical import dump
+from reward_ablation.spec.imported import ImportedSpec
 from reward_ablation.spec.run import ArmSpec
 
 #: A regression is dropped where its lack of fit has a p-value below this; with few seeds the test has little power.
@@ -172,7 +173,7 @@ def reach(effect: Effect) -> tuple[float, float]:
     return sum((c for c in coefficients if c < 0), 0.0), sum((c for c in coefficients if c > 0), 0.0)
 
 
-def arms_with_equal_settings(specs: Mapping[str, ArmSpec]) -> list[str]:
+def arms_with_equal_settings(specs: Mapping[str, ArmSpec | ImportedSpec]) -> list[str]:
     """The largest group of arms whose specs differ only in the weights."""
     settings = {arm: dump(spec.model_copy(update={"weights": {}}).content()) for arm, spec in specs.items()}
     [(most, _)] = Counter(settings.values()).most_common(1) or [("", 0)]

@@ -52,10 +52,14 @@ def examples(study: StudyFile, root: Path) -> list[pd.DataFrame]:
     for dataset in study.datasets:
         problems = read_parquet(root / study.questions[dataset], ["id", "question", "answer"])
         first = {arm: study.runs_of(arm)[0] for arm in study.arm_names}
-        base, baseline = (_answers(study, root, dataset, model) for model in (BASE, first[study.baseline].name))
+        baseline = _answers(study, root, dataset, first[study.baseline].name)
+        # Without a base model no problem is gained or lost.
+        base = _answers(study, root, dataset, BASE) if study.has_base else baseline
         answered = [problem for problem in problems["id"] if problem in base.index]
         reasons = choose(answered, judgement(study, base), judgement(study, baseline))
-        shown: list[tuple[str, int | None, str, pd.DataFrame]] = [("base", None, "base", base)]
+        shown: list[tuple[str, int | None, str, pd.DataFrame]] = []
+        if study.has_base:
+            shown.append(("base", None, "base", base))
         for arm, run in first.items():
             shown.append((arm, run.seed, "final", _answers(study, root, dataset, run.name, reasons)))
         for problem_id, chosen in reasons.items():
@@ -124,8 +128,8 @@ def write_examples_page(rows: pd.DataFrame, study: StudyFile, path: Path) -> Non
     ]
     words = page(
         f"Examples of {study.name}",
-        f"Answers of the base model and of each arm's first seed. Shown are {RULE}.{kinds_missing(rows)} Invisible "
-        "characters are written as escapes, such as \\u202e",
+        f"Answers of {'the base model and of ' * study.has_base}each arm's first seed. Shown are {RULE}."
+        f"{kinds_missing(rows)} Invisible characters are written as escapes, such as \\u202e",
         STYLE,
         *sections,
     )
@@ -142,7 +146,7 @@ def _section(problem_id: str, rows: pd.DataFrame) -> Markup:
     cells = []
     for _, row in rows.iterrows():
         answer = "none found" if pd.isna(row["answer"]) else cut(row["answer"], 100)
-        completion = cut(row["completion"], PAGE_CHARACTERS)
+        completion = "not kept" if pd.isna(row["completion"]) else cut(row["completion"], PAGE_CHARACTERS)
         cells.append([row["arm"], text(visible(answer)), verdict(row), text(visible(completion))])
     return Markup("\n").join([*parts, table(["arm", "answer", "graded", "completion"], cells)])
 
@@ -190,5 +194,6 @@ def verdict(row: pd.Series) -> str:
     if pd.notna(row["correct_strict"]):
         lenient = "right, but not in the format" if row["correct_lenient"] else "wrong"
         judged.insert(0, "right" if row["correct_strict"] else lenient)
-    tokens = "1 token" if row["tokens"] == 1 else f"{row['tokens']} tokens"
-    return f"{', '.join(judged)}, {tokens}{', cut off by the limit' if row['truncated'] else ''}"
+    if pd.notna(row["tokens"]):
+        judged.append("1 token" if row["tokens"] == 1 else f"{row['tokens']:.0f} tokens")
+    return ", ".join([*judged, *(["cut off by the limit"] if pd.notna(row["truncated"]) and row["truncated"] else [])])

@@ -36,18 +36,24 @@ class Metrics:
 
     mathematics: bool = True  # whether answers are judged as mathematics
     own: dict[str, Limits] = field(default_factory=dict)  # limits of the study's own metrics
+    unmeasured: tuple[str, ...] = ()  # of tokens and truncated, those that the answers lack
 
     @property
     def verdicts(self) -> list[str]:
         """Columns of the answers that metrics are made of."""
         graded = ["answer", "correct_strict", "correct_lenient", "correct_math_paper", "format"]
-        return [*(graded if self.mathematics else []), "tokens", "truncated"]
+        return [*(graded if self.mathematics else []), *self.of_all_tasks]
+
+    @property
+    def of_all_tasks(self) -> list[str]:
+        """Metrics of each study, which imported answers may lack."""
+        return [name for name in ("tokens", "truncated") if name not in self.unmeasured]
 
     @property
     def sources(self) -> dict[str, str]:
         """Metrics, each with the column that it is the mean of."""
         own = {name: name for name in self.own}
-        return {**(MATHEMATICS if self.mathematics else {}), **own, "tokens": "tokens", "truncated": "truncated"}
+        return {**(MATHEMATICS if self.mathematics else {}), **own, **{name: name for name in self.of_all_tasks}}
 
     @property
     def passed(self) -> tuple[str, float] | None:
@@ -75,14 +81,14 @@ class Metrics:
 def metrics_of_study(study: StudyFile) -> Metrics:
     """The metrics that a study declares."""
     own = {name: UNLIMITED if one.range is None else Limits(*one.range) for name, one in study.metrics.items()}
-    return Metrics(study.mathematics, own)
+    return Metrics(study.mathematics, own, tuple(study.unmeasured))
 
 
 def panels(study: StudyFile) -> dict[str, str]:
     """Metrics with a panel in figures, by name, with the labels of the axes: the main metric first, tokens last."""
     others = ["format"] if study.mathematics else []
     chosen = list(dict.fromkeys([study.main_metric, *others, *study.metrics]))[:MOST_PANELS]
-    return {name: name_of(name) for name in [*chosen, "tokens"]}
+    return {name: name_of(name) for name in [*chosen, "tokens"] if name not in study.unmeasured}
 
 
 def name_of(metric: str) -> str:

@@ -79,10 +79,10 @@ def without_score(study: StudyFile, root: Path, dataset: str) -> frozenset[str]:
     """Problems of a data set to which some model has an answer without a score; prints how many there are."""
     if not study.metrics:
         return frozenset()
-    models = [BASE, *dict.fromkeys(run.name for run in study.runs)]
-    files = [study.scores_file(dataset, model) for model in models]
+    runs = list(dict.fromkeys(run.name for run in study.runs))
+    files = [study.scores_file(dataset, model) for model in [*([BASE] if study.has_base else []), *runs]]
     if study.keep_models:
-        files += [study.kept_scores_file(dataset, model) for model in models[1:]]
+        files += [study.kept_scores_file(dataset, model) for model in runs]
     return _without_score(dataset, tuple(root / file for file in files if file), tuple(study.metrics))
 
 
@@ -109,7 +109,8 @@ def _without_score(dataset: str, files: tuple[Path, ...], metrics: tuple[str, ..
 
 def means_reader(study: StudyFile, root: Path) -> Reader:
     """The reader of a study's answers."""
-    base = {dataset: read_question_means(study, root, dataset, BASE, None) for dataset in study.datasets}
+    first = BASE if study.has_base else study.runs[0].name  # the model that the others are compared with
+    base = {dataset: read_question_means(study, root, dataset, first, None) for dataset in study.datasets}
 
     @lru_cache(maxsize=RUNS_KEPT)
     def of_run(dataset: str, run: str) -> QuestionMeans:
@@ -193,7 +194,7 @@ def check_answers(study: StudyFile, root: Path) -> None:
     """
     prepared = {dataset: digest_where_present(root / study.questions[dataset]) for dataset in study.datasets}
     trained = {run.name: digest_where_present(root / run.folder / RECORD) for run in study.runs}
-    for model in (BASE, *trained):
+    for model in [*([BASE] if study.has_base else []), *trained]:
         for dataset in study.datasets:
             answers = root / study.answers_file(dataset, model)
             record = answers.with_suffix(".json")

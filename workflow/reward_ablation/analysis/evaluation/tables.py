@@ -122,7 +122,7 @@ def final_model_tables(study: StudyFile, root: Path, values: dict[str, Quantitie
         by_run = runs_of_dataset(study, dataset, read)
         yield "evaluation_by_run", by_run.assign(unscored=len(without_score(study, root, dataset)))
         means = seed_means(by_run, study)
-        for arm in [BASE, *study.arm_names]:
+        for arm in study.evaluated_names:
             of_arms = {} if arm == BASE else means
             yield "evaluation_by_arm", evaluation_rows(answers(dataset, arm), arm, dataset, study.confidence, of_arms)
         if pairs := pairs_of(study):
@@ -132,8 +132,9 @@ def final_model_tables(study: StudyFile, root: Path, values: dict[str, Quantitie
 
 def runs_of_dataset(study: StudyFile, dataset: str, read: Reader) -> pd.DataFrame:
     """Rows of evaluation_by_run of one data set, the base model first."""
-    arms = [BASE, *study.arm_names]
-    return runs_means(((arm, seed, None, of) for arm in arms for seed, of in read(dataset, arm).items()), dataset)
+    return runs_means(
+        ((arm, seed, None, of) for arm in study.evaluated_names for seed, of in read(dataset, arm).items()), dataset
+    )
 
 
 def pairs_of(study: StudyFile) -> list[tuple[str, str]]:
@@ -145,7 +146,7 @@ def pairs_of(study: StudyFile) -> list[tuple[str, str]]:
     if study.control is not None:
         pairs += [(arm, study.control) for arm in study.arm_names if arm != study.control]
     pairs += [(contrast.arm, contrast.against) for contrast in study.primary.contrasts]
-    against, arms = list(dict.fromkeys(name for _, name in pairs)), [BASE, *study.arm_names]
+    against, arms = list(dict.fromkeys(name for _, name in pairs)), study.evaluated_names
     known = [pair for pair in dict.fromkeys(pairs) if set(pair) <= set(arms)]  # a preview lacks arms of some contrasts
     return sorted(known, key=lambda pair: (against.index(pair[1]), arms.index(pair[0])))
 

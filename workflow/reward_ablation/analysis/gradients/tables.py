@@ -75,6 +75,7 @@ def write(study: StudyFile, options: Namespace) -> None:
 
 def gradient_tables(study: StudyFile, root: Path) -> Parts:
     """Parts of the tables of `SCHEMAS`, arm by arm; records, rollouts and gradients of all runs are checked first."""
+    study = study.trained_here
     read_runs(study, root, ["rollouts.parquet", "gradients.parquet"])
     for arm, runs in ((arm, list(runs)) for arm, runs in groupby(study.runs, key=lambda run: run.arm)):
         of_arm, measured = similarity_of_runs(runs, root)

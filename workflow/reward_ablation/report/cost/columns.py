@@ -59,6 +59,8 @@ def sentence(total: pd.Series) -> str:
     hours = {clock: total[f"{unit}_hours{ending}"] for ending, clock in CLOCKS.items()}
     by_clock = ", ".join(f"{hours_text(value)} by {clock}" for clock, value in hours.items() if value >= 0)
     runs = "1 run" if total["runs"] == 1 else f"{total['runs']} runs"
+    if not total["wall_hours"] >= 0:  # imported runs
+        return f"hours of {runs} are not known"
     took = f"{runs} took {hours_text(total['wall_hours'])} hours"
     took += f"; {unit.upper()} hours: {by_clock}" if by_clock else ""
     requests = _requests(total, "judge", "requests to judges") + _requests(total, "metric", "requests of metrics")

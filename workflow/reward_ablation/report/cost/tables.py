@@ -40,7 +40,7 @@ def runs_table(study: StudyFile, root: Path) -> pd.DataFrame:
             | requests_of_metrics(study, run, root)
             | evaluation_hours(study, run, root)
             | scoring_hours(study, run, root)
-            | {"hardware": json.dumps(record.hardware.model_dump(), sort_keys=True)}
+            | {"hardware": json.dumps(record.hardware and record.hardware.model_dump(), sort_keys=True)}
             | {"packages": json.dumps(record.packages, sort_keys=True)}
         )
     return joined(SCHEMAS["runs"], [pd.DataFrame(rows)])
@@ -144,7 +144,9 @@ def evaluation_hours(study: StudyFile, run: StudyRun, root: Path) -> dict[str, f
     if study.keep_models:
         files += [study.kept_answers_file(dataset, run.name) for dataset in study.datasets]
     records = [_recorded_hours(root / f"{file.removesuffix('.parquet')}.json") for file in files]
-    wall, gpu, cpu = (round(sum(column), 4) for column in zip(*records, strict=True))
+    wall, gpu, cpu = (
+        round(sum(column), 4) for column in zip(*records or [(math.nan, math.nan, math.nan)], strict=True)
+    )
     return {"evaluation_wall_hours": wall, "evaluation_gpu_hours": gpu, "evaluation_cpu_hours": cpu}
 
 

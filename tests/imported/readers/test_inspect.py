@@ -1,0 +1,194 @@
+"""inspect-ai: logs that it wrote, variants of them, and zips that mean harm."""
+
+import json
+import math
+import struct
+from pathlib import Path
+from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
+
+import pytest
+
+from reward_ablation.imported.readers import inspect
+from reward_ablation.imported.readers.inspect import read_answers
+from reward_ablation.imported.rows import checked
+from reward_ablation.system.errors import StudyError
+
+FILES = Path(__file__).parents[1] / "files" / "inspect"
+LOG = json.loads((FILES / "sums.json").read_text())
+
+
+def written(folder, head=None, samples=None, compression=ZIP_DEFLATED):
+    """A log as inspect wrote it, with other fields: as JSON, or as a zip if there is a compression."""
+    log = {**LOG, **(head or {})}
+    samples = [{**LOG["samples"][0], **sample} for sample in samples or [{}]]
+    if compression is None:
+        (folder / "x.json").write_text(json.dumps({**log, "samples": samples}))
+        return folder / "x.json"
+    with ZipFile(folder / "x.eval", "w", compression) as archive:
+        archive.writestr("header.json", json.dumps({name: log[name] for name in log if name != "samples"}))
+        for number, sample in enumerate(samples):
+            archive.writestr(f"samples/{number}_epoch_1.json", json.dumps(sample))
+    return folder / "x.eval"
+
+
+@pytest.mark.parametrize(("name", "epochs"), [("sums.eval", 2), ("sums.json", 1)])
+def test_logs_that_inspect_wrote(name, epochs):
+    answers = read_answers(FILES / name, {"metric": "match"})
+    rows = {(row["problem_id"], row["sample"]): row for row in checked("answers", answers.table, name).to_pylist()}
+    assert set(rows) == {(problem, epoch) for problem in ("two-three", "cat") for epoch in range(epochs)}
+    expected = {
+        ("two-three", 0): ("It is 5", True, 1 / 3),
+        ("cat", 0): ("A cat has 4", True, 0.25),
+        ("two-three", 1): ("No idea?", False, None),  # inspect's NaN: not scored
+        ("cat", 1): ("4", True, 1.0),
+    }
+    for place, row in rows.items():
+        brevity = None if math.isnan(row["brevity"]) else row["brevity"]
+        assert (row["completion"], row["correct"], brevity) == expected[place]
+    assert [row["tokens"] for row in rows.values()] == [3.0] * 2 * epochs
+    assert [row["truncated"] for row in rows.values()] == [0.0] * 2 * epochs
+    assert rows["cat", 0] | {"level": "1", "subject": "animals", "mode": "sampled", "gold": "4"} == rows["cat", 0]
+    assert answers.missing == []
+
+
+def test_answers_that_were_not_scored_are_left_out():
+    answers = read_answers(FILES / "sums.eval", {"metric": "brevity"})
+    assert answers.table["correct"].to_pylist().count(True) == 1
+    assert answers.missing == [
+        "1 of 4 answers have no brevity and are left out.",
+        "brevity has values beside 0 and 1; an answer is correct only where it is 1.",
+    ]
+
+
+@pytest.mark.parametrize("compression", [None, ZIP_STORED, ZIP_DEFLATED])
+@pytest.mark.parametrize(
+    ("fields", "row"),
+    [
+        ({"scores": {"s": {"value": "P"}}}, {"correct": False, "s": 0.5}),
+        ({"scores": {"s": {"value": True}}}, {"correct": True}),
+        ({"scores": {"s": {"value": {"a": "C", "b": "word"}}}}, {"correct": True}),  # a word is no number
+        ({"input": [{"role": "user", "content": [{"text": "q"}, {"type": "image"}]}]}, {"question": "q\n\n[image]"}),
+        ({"output": {"choices": [{"stop_reason": "max_tokens"}], "usage": None}}, {"truncated": 1, "completion": None}),
+        ({"output": {}}, {"completion": None}),
+        ({"id": 7, "target": ["a", "b"]}, {"problem_id": "7", "gold": "a; b"}),
+    ],
+)
+def test_samples(fields, row, compression, tmp_path):
+    sample = {"scores": {"match": {"value": "C"}}} | fields
+    found = read_answers(written(tmp_path, samples=[sample], compression=compression), {}).table.to_pylist()[0]
+    assert {name: found[name] for name in row} == row
+
+
+def test_metrics_become_names_of_columns(tmp_path):
+    scores = {"match": {"value": "C"}, "judge": {"value": {"it's ok": 0.25}}, "level": {"value": 3}}
+    answers = read_answers(written(tmp_path, samples=[{"scores": scores}]), {"metric": "match"})
+    assert answers.metrics == ["tokens", "truncated", "judge_it_s_ok", "level_value"]  # level is a column of questions
+
+
+@pytest.mark.parametrize(
+    ("plan", "mode"),
+    [({"config": {"temperature": 0}}, "greedy"), ({"config": {"temperature": 1}}, "sampled"), ({}, "greedy")],
+)
+def test_mode(plan, mode, tmp_path):
+    answers = read_answers(written(tmp_path, {"plan": plan}), {"metric": "match"})
+    assert answers.table["mode"].to_pylist() == [mode]
+    assert len(answers.missing) == (not plan)
+
+
+@pytest.mark.parametrize(
+    ("head", "sample", "message"),
+    [
+        ({"version": 3}, {}, "log version 3; only 2 is read: run inspect log convert"),
+        ({"status": "error"}, {}, "status is 'error'; finish it with inspect eval-retry"),
+        ({"plan": 7}, {}, "plan is a int, not an object"),
+        ({}, {"id": None}, "id is a NoneType"),
+        ({}, {"epoch": "1"}, "epoch is '1', not a whole number"),
+        ({}, {"scores": {"match": 1}}, "match is a int, not an object"),
+        ({}, {"scores": {}}, "0 metrics"),
+        ({}, {"invalidation": {"author": "me"}}, "0 metrics"),
+        ({}, {"output": []}, "output is a list"),
+    ],
+)
+@pytest.mark.parametrize("compression", [None, ZIP_DEFLATED])
+def test_refused(head, sample, message, compression, tmp_path):
+    with pytest.raises(StudyError, match=message):
+        read_answers(written(tmp_path, head, [sample], compression), {})
+
+
+def announced(data, name, size):
+    """A zip's bytes whose directory gives another unpacked size for an entry."""
+    at = data.rindex(b"PK\x01\x02", 0, data.rindex(name))
+    return data[: at + 24] + struct.pack("<I", size) + data[at + 28 :]
+
+
+@pytest.mark.parametrize("name", ["zstd", "deflated"])
+@pytest.mark.parametrize(
+    ("size", "message"),
+    [
+        (100, "cannot be unpacked: (other bytes than the zip announces|Bad CRC-32)"),  # unpacks to more: a bomb
+        (1 << 20, "cannot be unpacked: other bytes than the zip announces"),
+        (65 << 20, "more than 64 MB when unpacked"),
+    ],
+)
+def test_a_bomb_is_not_unpacked(name, size, message, tmp_path):
+    file = FILES / "sums.eval" if name == "zstd" else written(tmp_path)
+    entry = b"samples/cat_epoch_1.json" if name == "zstd" else b"samples/0_epoch_1.json"
+    bomb = tmp_path / "bomb.eval"
+    bomb.write_bytes(announced(file.read_bytes(), entry, size))
+    with pytest.raises(StudyError, match=f"{entry.decode()}: {message}"):
+        read_answers(bomb, {"metric": "match"})
+
+
+def test_a_log_is_bounded(monkeypatch):
+    monkeypatch.setattr(inspect, "LARGEST_LOG", 20_000)
+    with pytest.raises(StudyError, match="when unpacked; export the answers as a table"):
+        read_answers(FILES / "sums.eval", {})
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("x.eval", b"no zip", "not a readable .eval log: File is not a zip file"),
+        ("x.eval", (FILES / "sums.eval").read_bytes()[:9000], "not a readable .eval log"),
+        ("x.json", b"[1]", "x.json"),
+        ("x.json", b"{", "x.json"),
+    ],
+)
+def test_files_refused(name, content, message, tmp_path):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(StudyError, match=message):
+        read_answers(tmp_path, {})
+
+
+def test_names_in_a_zip_are_no_paths(tmp_path):
+    """An entry with the name of a path outside is read as a sample or not at all, and nothing is written."""
+    file = written(tmp_path)
+    with ZipFile(file, "a") as archive:
+        archive.writestr("samples/../../../evil_epoch_1.json", json.dumps({**LOG["samples"][1], "id": "evil"}))
+        archive.writestr("/evil.json", "{}")
+    assert read_answers(file, {"metric": "match"}).table["problem_id"].to_pylist() == [LOG["samples"][0]["id"], "evil"]
+    assert [path.name for path in tmp_path.rglob("*")] == ["x.eval"]
+
+
+def test_a_damaged_entry(tmp_path):
+    data = bytearray((FILES / "sums.eval").read_bytes())
+    start = data.index(b"samples/cat_epoch_1.json") + 200
+    data[start] ^= 255
+    (tmp_path / "x.eval").write_bytes(data)
+    with pytest.raises(StudyError, match=r"samples/cat_epoch_1\.json: cannot be unpacked"):
+        read_answers(tmp_path, {})
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["_journal/start.json"], "the evaluation did not end; finish it with inspect eval-retry"),
+        (["header.json", "samples/cat_epoch_1/sample.json"], "its samples are in chunks; name the log from which"),
+    ],
+)
+def test_entries_refused(names, message, tmp_path):
+    with ZipFile(tmp_path / "x.eval", "w") as archive:
+        for name in names:
+            archive.writestr(name, "{}")
+    with pytest.raises(StudyError, match=message):
+        read_answers(tmp_path, {})

@@ -1,0 +1,81 @@
+"""`reward-ablation import` from the YAML to the report: two arms of TRL's files, and one that this project trained."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+
+from reward_ablation.analysis.study_file import read_study
+from reward_ablation.config.config_errors import validate_spec
+from reward_ablation.imported.config import ImportConfig
+from reward_ablation.imported.results import is_current, write_results
+from reward_ablation.start.imported_runs import state_of
+
+from .studies import answers, trl_study
+
+
+def run(root: Path) -> str:
+    command = [sys.executable, "-m", "reward_ablation.start.command_line", "import", "study.yaml", "--cores", "2"]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+    log = root / "results" / "mine" / "logs" / "snakemake.log"
+    assert done.returncode == 0, done.stdout + done.stderr + (log.read_text() if log.exists() else "")
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_two_imported_arms_and_one_of_this_project(tmp_path):
+    study = trl_study(tmp_path)
+    original = tmp_path / "original"
+    runs = [each.model_dump() for each in read_study(original / "study.json").runs]
+    seeds = {each["seed"]: f"original/{each['folder']}" for each in runs if each["arm"] == "no_correctness"}
+    study["arms"]["runs"]["no_correctness"] = {"rollouts": {"format": "reward_ablation"}, "seeds": seeds}
+    study["evaluation"] = answers(tmp_path, original, runs)
+    study["figures"] = {"problems": ["gsm8k_test:1"]}
+    study["components"] = {"boxed": {"function": "boxed_answer"}}
+    problems = pd.DataFrame({"question": ["gsm8k:0", "gsm8k:1"], "answer": ["1", "2"]})
+    problems.to_csv(tmp_path / "golds.csv", index=False)
+    study["golds"] = {"path": "golds.csv", "by": "prompt", "key": "question", "answer": "answer"}
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump(study))
+
+    told = run(tmp_path)
+    assert "- full: 2 runs from trl files." in told
+    assert "- no_correctness: 2 runs trained by this project." in told
+    folder = tmp_path / "results" / "mine"
+    report = (folder / "report.html").read_text()
+    assert "2 runs trained by this project" in report
+    assert "http://" not in report.partition("Content-Security-Policy")[2][:300]
+    tables = folder / "tables"
+    assert (pd.read_csv(tables / "similarity_by_step.csv")["arm"] == "no_correctness").all()
+    rewards = pd.read_csv(tables / "rewards_by_step.csv")
+    assert set(rewards.loc[rewards["quantity"] == "boxed", "arm"]) == {"full", "no_format"}
+    assert set(pd.read_csv(tables / "paired_differences.csv")["provenance"]) == {"not known"}
+    assert not (folder / "figures" / "cost.pdf").exists()
+    assert (folder / "figures" / "primary.pdf").exists()
+
+    made = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file() and "logs" not in path.parts}
+    assert "unchanged since the last import" in run(tmp_path)
+    kept = {path: path.stat().st_mtime_ns for path in made}
+    assert {path.name for path in made if made[path] != kept[path]} == set()
+
+    (file,) = (tmp_path / "trl" / "full" / "s0" / "completions").glob("*_00006.parquet")
+    pd.read_parquet(file).assign(correctness=0.25).to_parquet(file)
+    assert "read 6 runs" in run(tmp_path)
+    rewards = pd.read_csv(tables / "rewards_by_step.csv").set_index(["arm", "seed", "step", "quantity"])["mean"]
+    assert rewards["full", 0, 6, "correctness"] == 0.25
+    assert json.loads((folder / "study.json").read_text())["has_base"]
+
+
+def test_an_import_is_current_until_its_yaml_or_a_file_changes(tmp_path):
+    study = trl_study(tmp_path)
+    config = validate_spec(ImportConfig, study, "study.yaml")
+    folder = tmp_path / config.root
+    assert not is_current(folder, state_of(config, study, tmp_path))
+    write_results(config, tmp_path, folder, state_of(config, study, tmp_path))
+    assert is_current(folder, state_of(config, study, tmp_path))
+    assert not is_current(folder, state_of(config, {**study, "bootstrap": 100}, tmp_path))
+    next((tmp_path / "trl").rglob("*_00006.parquet")).touch()
+    assert not is_current(folder, state_of(config, study, tmp_path))

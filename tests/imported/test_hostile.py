@@ -1,0 +1,189 @@
+"""Files and YAMLs that are wrong or hostile end in one line, and nothing is written or run."""
+
+import json
+import os
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from reward_ablation.config.config_errors import validate_spec
+from reward_ablation.imported.config import ImportConfig
+from reward_ablation.imported.files import LONGEST_LINE
+from reward_ablation.imported.results import is_current
+from reward_ablation.system.errors import StudyError
+
+from .studies import imported, write_rows
+
+ROW = {"step": 1, "problem": "p", "completion": "text", "score": 1.0}
+COLUMNS = {"step": "step", "problem": "problem", "completion": "completion", "scores": {"a": "score"}}
+GOLDS = {"path": "golds.jsonl", "by": "prompt", "key": "k", "answer": "a"}
+LENGTH = {"function": "token_length", "parameters": {"target": 9, "width": 9}}
+
+
+def study(path: str, **changes) -> dict:
+    runs = {"full": {"weights": {"a": 1.0}, "seeds": {0: path}}}
+    written = {"name": "mine", "arms": {"design": "imported", "runs": runs}}
+    return {**written, "rollouts": {"format": "table", "columns": COLUMNS}, **changes}
+
+
+def refusal(root: Path, written: dict) -> str:
+    """The message with which an import is refused, in one line; nothing is left in the folder of the results."""
+    before = sorted(root.rglob("*"))
+    with pytest.raises(StudyError) as error:
+        imported(root, written)
+    left = [path for path in sorted(root.rglob("*")) if path not in before]
+    assert [path.name for path in left] in ([], ["results"])
+    assert len(str(error.value).splitlines()) == 1
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([ROW | {"score": float("nan")}], "line 1: score is nan, not a finite number"),
+        ([ROW | {"score": float("inf")}], "line 1: score is inf, not a finite number"),
+        ([ROW | {"score": {"a": 1}}], "line 1: score is {'a': 1}, not a finite number"),
+        ([ROW, ROW | {"completion": ["text"]}], "line 2: completion is a list, not a text"),
+        ([ROW | {"problem": {"id": 1}}], "line 1: problem is a dict, not a text"),
+        ([{"step": 1, "problem": "p"}], "no column 'completion'; columns here: step, problem"),
+        ([ROW | {"step": 0}], "step 0; steps count from 1"),
+        ([ROW | {"step": 1.5}], "step is '1.5', not a whole number"),
+        ([ROW | {"step": 2**80}], "not a whole number"),
+        ([ROW | {"completion": "\ud800"}], "half a character (a surrogate)"),
+        ([], "no rows"),
+    ],
+)
+def test_rows_that_are_wrong(tmp_path, rows, words):
+    write_rows(tmp_path / "run.jsonl", rows)
+    assert words in refusal(tmp_path, study("run.jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b'{"step": 1', "line 1: not JSON"),
+        (b"\n\xff\xfe", "line 2: not JSON"),
+        (b"[1]", "line 1: a list, not an object"),
+        (b'{"step": 1, "step": 2}', "line 1: not JSON: line 1: key 'step' occurs twice"),
+        (b"[" * 100_000, "nested too deep"),
+        (b'{"step": ' + b"9" * 5000 + b"}", "too many digits"),
+    ],
+)
+def test_lines_that_are_no_rows(tmp_path, content, words):
+    (tmp_path / "run.jsonl").write_bytes(content)
+    assert words in refusal(tmp_path, study("run.jsonl"))
+
+
+def test_a_line_of_a_gigabyte_is_not_read_to_its_end(tmp_path):
+    with (tmp_path / "run.jsonl").open("wb") as file:
+        file.write(json.dumps(ROW).encode() + b"\n" + b'{"completion": "')
+        file.truncate(1 << 30)  # a hole: no disk is filled
+    assert f"line 2 has more than {LONGEST_LINE >> 20} MB" in refusal(tmp_path, study("run.jsonl"))
+
+
+def test_links_in_a_folder_are_not_followed_and_paths_in_files_are_texts(tmp_path):
+    write_rows(tmp_path / "elsewhere.jsonl", [ROW])
+    (tmp_path / "run").mkdir()
+    os.symlink(tmp_path / "elsewhere.jsonl", tmp_path / "run" / "rows.jsonl")
+    assert "no *.parquet or *.csv or *.jsonl in it" in refusal(tmp_path, study("run"))
+    odd = ["/etc/passwd", "file:///etc/passwd", "<script>alert(1)</script>", "\x1b[2J", "=cmd|' /C calc'!A0"]
+    write_rows(tmp_path / "run" / "own.jsonl", [ROW | {"problem": text, "completion": text} for text in odd])
+    folder = imported(tmp_path, study("run"))
+    (written,) = folder.glob("runs/*/seed0/rollouts.parquet")
+    assert pd.read_parquet(written)["completion"].tolist() == odd
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"step": [1], "prompt": ["a"], "completion": ["b"], "advantage": [0.0]}, "no column of scores"),
+        ({"step": [1], "prompt": ["a"], "r": [1.0], "advantage": [0.0]}, "no column 'completion'"),
+        ({"step": ["1"], "prompt": ["a"], "completion": ["b"], "r": [1.0], "advantage": [0.0]}, "step is '1'"),
+        ({"step": [1], "prompt": [{"a": 1}], "completion": ["b"], "r": [1.0], "advantage": [0.0]}, "prompt is a dict"),
+        ({"step": [1], "prompt": ["a"], "completion": ["b"], "r": [float("inf")], "advantage": [0.0]}, "r is inf"),
+        ({"step": [1], "prompt": ["a"], "completion": ["b"], "<b>": [1.0], "advantage": [0.0]}, "is called '<b>'"),
+    ],
+)
+def test_files_that_are_not_trls(tmp_path, columns, words):
+    (tmp_path / "run").mkdir()
+    pq.write_table(pa.table(columns), tmp_path / "run" / "completions_00001.parquet")
+    assert words in refusal(tmp_path, study("run", rollouts={"format": "trl"}))
+
+
+def test_a_file_that_is_no_parquet(tmp_path):
+    (tmp_path / "run.parquet").write_bytes(b"PAR1" + bytes(100))
+    assert "not a readable Parquet file" in refusal(tmp_path, study("run.parquet"))
+
+
+def test_pickles_are_not_loaded(tmp_path):
+    (tmp_path / "run.parquet").write_bytes(b"\x80\x04cos\nsystem\n(S'touch owned'\ntR.")
+    assert "not a readable Parquet file" in refusal(tmp_path, study("run.parquet"))
+    assert not Path("owned").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"rollouts": {"format": "pickle"}}, "rollouts.format: 'pickle' is no format of rollouts; formats here: trl"),
+        ({"rollouts": {"format": "trl", "speed": 1}}, "unknown key 'speed'; allowed: scores"),
+        ({"weigths": {}}, "unknown key 'weigths'"),
+        ({"primary": {"metric": "correct"}}, "primary: nothing is evaluated"),
+        (
+            {"golds": {"path": "golds.jsonl", "by": "prompt", "key": "k", "answer": "a"}},
+            "golds: golds.jsonl: no prompt of",
+        ),
+        (
+            {"components": {"b": {"function": "token_length", "parameters": {"target": 9, "width": 9}}}},
+            "components.b: token_length asks for completion_ids, which imported runs do not have",
+        ),
+        ({"components": {"b": {"function": "correctness"}}}, "asks for answer, but 1 of 1 completions have no gold"),
+        (
+            {"components": {"a": {"function": "boxed_answer"}}},
+            "has scores of that name; give the component another name",
+        ),
+        ({"evaluation": {"format": "table", "runs": {"full": "x"}}}, "evaluation.runs.full: base has one path"),
+    ],
+)
+def test_keys_that_are_wrong(tmp_path, changes, words):
+    write_rows(tmp_path / "run.jsonl", [ROW])
+    write_rows(tmp_path / "golds.jsonl", [{"k": "other", "a": "1"}])
+    assert words in refusal(tmp_path, study("run.jsonl", **changes))
+
+
+@pytest.mark.parametrize(
+    ("arm", "words"),
+    [
+        ({"weights": {}}, "arms.runs.full.weights: no weight of a; give 0"),
+        ({"weights": {"a": 1.0, "b": 1.0}}, "arms.runs.full.weights.b: "),
+        ({"weights": {"a": 1.0}, "seeds": [0]}, "arms.runs.full.seeds: give each seed its path"),
+        ({"weights": {"a": 1.0}, "seeds": {0: "gone.jsonl"}}, "gone.jsonl: no such file"),
+    ],
+)
+def test_runs_that_are_named_wrongly(tmp_path, arm, words):
+    write_rows(tmp_path / "run.jsonl", [ROW])
+    written = study("run.jsonl")
+    written["arms"]["runs"]["full"] = {"seeds": {0: "run.jsonl"}, **arm}
+    assert words in refusal(tmp_path, written)
+
+
+def test_the_folder_of_a_trained_study_is_refused(tmp_path):
+    (tmp_path / "study.json").write_text("{}")
+    with pytest.raises(StudyError, match="has the results of a trained study"):
+        is_current(tmp_path, {})
+
+
+def test_an_import_that_fails_leaves_the_earlier_one_as_it_was(tmp_path):
+    write_rows(tmp_path / "run.jsonl", [ROW])
+    folder = imported(tmp_path, study("run.jsonl"))
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    write_rows(tmp_path / "run.jsonl", [ROW, ROW | {"score": None, "completion": None}])
+    refusal(tmp_path, study("run.jsonl"))
+    assert before == {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_study_is_an_import_only_with_its_design():
+    with pytest.raises(StudyError, match="design"):
+        validate_spec(ImportConfig, {"name": "a", "arms": {"design": "list", "runs": {}}}, "study.yaml")

@@ -1,0 +1,145 @@
+"""A study that is written as another system's files and imported again has the numbers that it had."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from analysis.made_up import made_tables
+from reward_ablation.analysis.study_file import read_study
+from reward_ablation.imported.readers.trl import read_rollouts
+from reward_ablation.system.errors import StudyError
+
+from .studies import answers, as_trl, imported, made_up, trl_study, write_rows
+from .trl_writer import train
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    """Tables of a made-up study, and of the study that was imported from its rollouts as TRL's and its answers."""
+    root = tmp_path_factory.mktemp("round_trip")
+    study = trl_study(root)
+    original, runs = root / "original", read_study(root / "original" / "study.json").runs
+    study["evaluation"] = answers(root, original, [run.model_dump() for run in runs])
+    folder = imported(root, study)
+    rules = ("provenance", "training", "evaluation", "reward_hacking", "cost")
+    return made_tables(original, *rules), made_tables(folder, *rules), folder
+
+
+def test_components_have_the_same_rewards_to_the_bit(both):
+    before, after = (tables["rewards_by_step"] for tables in both[:2])
+    known = ["correctness", "format"]
+    before, after = (table[table["quantity"].isin(known)].reset_index(drop=True) for table in (before, after))
+    pd.testing.assert_frame_equal(before, after, check_exact=True)
+
+
+def test_totals_follow_from_the_weights_and_what_is_not_known_has_no_rows(both):
+    before, after = (
+        tables["rewards_by_step"].set_index(["arm", "seed", "step", "quantity"])["mean"] for tables in both[:2]
+    )
+    total = after[after.index.get_level_values("quantity") == "total"]
+    np.testing.assert_allclose(total, before[total.index], atol=1e-12)
+    assert set(after.index.get_level_values("quantity")) == {"correctness", "format", "total"}
+
+
+@pytest.mark.parametrize("table", ["component_correlations", "signals_by_step"])
+def test_tables_of_training_are_the_same_where_the_files_have_what_they_need(both, table):
+    before, after = (tables[table] for tables in both[:2])
+    if table == "signals_by_step":
+        known = ["score", "variance", "alike", "covariance", "covariance_with_advantage", "no_signal"]
+        before, after = (frame[frame["quantity"].isin(known)].reset_index(drop=True) for frame in (before, after))
+    pd.testing.assert_frame_equal(before, after, atol=1e-12)
+
+
+@pytest.mark.parametrize("table", ["paired_differences", "component_effects", "evaluation_by_arm"])
+def test_comparisons_of_greedy_accuracy_are_the_same(both, table):
+    names = {"accuracy_strict": "correct", "tokens": "tokens"}
+    before, after = (tables[table] for tables in both[:2])
+    before = before[before["metric"].isin(names) & (before["mode"] == "greedy")]
+    before = before.assign(metric=before["metric"].map(names))
+    after = after[after["metric"].isin(["correct", "tokens"])]
+    columns = [name for name in before if name not in ("provenance", "p_holm", "family", "pooled_low", "pooled_high")]
+    keys = [name for name in ("arm", "component", "metric") if name in columns]
+    before, after = (frame.sort_values(keys)[columns].reset_index(drop=True) for frame in (before, after))
+    assert len(after)
+    pd.testing.assert_frame_equal(before, after, atol=1e-12)
+
+
+def test_what_is_not_known_is_said_and_not_made_up(both):
+    tables, folder = both[1:]
+    assert set(tables["paired_differences"]["provenance"]) == {"not known"}
+    assert tables["cost"]["wall_hours"].isna().all()
+    assert set(tables["provenance"]["value"]) == {"not known", "trl files"}
+    words = " ".join(read_study(folder / "study.json").imported)
+    assert all(what in words for what in ("no token counts", "no gradients", "truncated"))
+
+
+def test_files_of_trls_own_writer(tmp_path):
+    trainer = train(tmp_path / "run")
+    read = read_rollouts(tmp_path / "run", {})
+    assert read.components == ["even_letters", "no_score_of_short"]  # and not the texts that a reward logs
+    assert read.table.group_by("step").aggregate([([], "count_all")])["count_all"].to_pylist() == [8] * 4
+    logged = [entry["rewards/even_letters/mean"] for entry in trainer.state.log_history if "loss" in entry]
+    means = read.table.group_by("step").aggregate([("score_even_letters", "mean")])["score_even_letters_mean"]
+    np.testing.assert_allclose(means.to_numpy(), logged, atol=1e-6)
+    assert read.metrics["rewards/even_letters/mean"].to_pylist() == pytest.approx(logged)
+    runs = {"seeds": {0: "run"}, "weights": {"even_letters": 1.0, "no_score_of_short": 0.5}}
+    study = {"name": "own", "arms": {"design": "imported", "runs": {"a": runs}}, "rollouts": {"format": "trl"}}
+    rewards = made_tables(imported(tmp_path, study), "provenance", "training")["rewards_by_step"]
+    totals = rewards[rewards["quantity"] == "total"]["mean"]
+    np.testing.assert_allclose(totals, [e["reward"] for e in trainer.state.log_history if "loss" in e], atol=1e-6)
+
+
+def test_a_generation_batch_that_trl_logs_twice_counts_once(tmp_path):
+    train(tmp_path, steps_per_generation=2, per_device_train_batch_size=4)
+    read = read_rollouts(tmp_path, {})
+    assert sorted(set(read.table["step"].to_pylist())) == [1, 3]
+    assert read.missing[-1] == "2 files repeat the completions of the file before, and are left out."
+
+
+def test_weights_follow_from_totals_only_where_these_determine_them(tmp_path):
+    original, runs = made_up(tmp_path)
+    seeds = {run["seed"]: f"{run['seed']}.parquet" for run in runs if run["arm"] == "full"}
+    names = {"step": "step", "problem": "problem_id", "completion": "completion", "total": "total"}
+    columns = {**names, "scores": {"correctness": "score_correctness", "format": "score_format"}}
+    study = {"name": "fit", "arms": {"design": "imported", "runs": {"a": {"seeds": seeds}}}}
+    study["rollouts"] = {"format": "table", "columns": columns}
+
+    def fitted(change):
+        for run in runs:
+            if run["arm"] == "full":
+                rows = pd.read_parquet(original / run["folder"] / "rollouts.parquet")
+                change(rows).to_parquet(tmp_path / f"{run['seed']}.parquet")
+        return read_study(imported(tmp_path, study) / "study.json")
+
+    found = fitted(lambda rows: rows)
+    assert found.arms[0].weights == {"correctness": 1.0, "format": 0.5}
+    assert any(line.startswith("a: Weights were estimated") and "residual" in line for line in found.imported)
+    for change, words in [
+        (lambda rows: rows.assign(total=rows["total"] + 0.001 * rows["step"]), "no weighted sum"),
+        (lambda rows: rows.assign(score_format=rows["score_correctness"]), "do not determine"),
+        (lambda rows: rows.assign(total=None), "no total"),
+    ]:
+        with pytest.raises(StudyError, match=rf"^arms\.runs\.a\.weights: name the weight.*{words}"):
+            fitted(change)
+
+
+def test_the_example_of_the_docs(tmp_path):
+    page = (Path(__file__).parents[2] / "docs" / "import.md").read_text()
+    study = yaml.safe_load("".join(re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)))
+    original, runs = made_up(tmp_path)
+    for run in runs:
+        if run["arm"] in study["arms"]["runs"]:
+            as_trl(original, run, tmp_path / study["arms"]["runs"][run["arm"]]["seeds"][run["seed"]])
+    rows = [{"id": str(n), "question": f"{n}?", "right": n % 2 == 0, "text": "4", "tokens": n} for n in range(8)]
+    for files in study["evaluation"]["runs"].values():
+        for file in files.values() if isinstance(files, dict) else [files]:
+            write_rows(tmp_path / file, rows)
+    write_rows(tmp_path / "problems.jsonl", [{"question": f"gsm8k:{n}", "answer": "1"} for n in range(2)])
+    folder = imported(tmp_path, study)
+    tables = made_tables(folder, "provenance", "training", "evaluation")
+    assert set(tables["evaluation_by_arm"]["metric"]) == {"correct", "tokens"}
+    assert "boxed" in set(tables["rewards_by_step"]["quantity"])

@@ -1,0 +1,1 @@
+"""Runs that were trained elsewhere: their files become a results folder of this project."""

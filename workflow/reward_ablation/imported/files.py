@@ -1,0 +1,104 @@
+"""Reading files from elsewhere: line by line or row group by row group, with bounds, and nothing executed."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from reward_ablation.system.errors import StudyError, first_line
+from reward_ablation.system.strict_text import load_json
+
+#: Longest line of a file of lines, and largest JSON file that is read as a whole, in bytes.
+LONGEST_LINE, LARGEST_OBJECT = 16 << 20, 256 << 20
+
+
+def found(path: Path, *patterns: str) -> list[Path]:
+    """The files that a path names: itself, or the files of a folder that match a pattern, sorted by name.
+
+    Links below a folder are not followed, because a folder from elsewhere may link to any file of this machine.
+    """
+    if path.is_file():
+        return [path]
+    if not path.is_dir():
+        raise StudyError(f"{path}: no such file or folder; name the files of the run")
+    files = sorted({file for pattern in patterns for file in path.glob(pattern)})
+    files = [file for file in files if file.is_file() and not file.is_symlink()]
+    if not files:
+        raise StudyError(f"{path}: no {' or '.join(patterns)} in it; name the folder that has these files")
+    return files
+
+
+def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The objects of a JSONL file with the numbers of their lines; empty lines are left out."""
+    with path.open("rb") as file:
+        number = 0
+        while line := file.readline(LONGEST_LINE + 1):
+            number += 1
+            if len(line) > LONGEST_LINE:
+                raise StudyError(
+                    f"{path}: line {number} has more than {LONGEST_LINE >> 20} MB; split it or take it out"
+                )
+            if line.strip():
+                yield number, _object(line, f"{path}: line {number}", number)
+
+
+def json_object(path: Path) -> dict[str, Any]:
+    """The object of a JSON file."""
+    if path.stat().st_size > LARGEST_OBJECT:
+        raise StudyError(f"{path}: more than {LARGEST_OBJECT >> 20} MB in one JSON value; export it as lines")
+    return _object(path.read_bytes(), str(path), 1)
+
+
+def _object(text: bytes, where: str, line: int) -> dict[str, Any]:
+    try:
+        value = load_json(text, line)
+    except (ValueError, json.JSONDecodeError) as error:
+        raise StudyError(f"{where}: not JSON: {first_line(error)}") from None
+    if not isinstance(value, dict):
+        raise StudyError(f"{where}: a {type(value).__name__}, not an object; each row is an object of JSON")
+    return value
+
+
+def parquet_batches(path: Path, columns: list[str] | None = None) -> Iterator[pa.Table]:
+    """The row groups of a Parquet file, one in memory at a time; `columns` must all be there, None are all."""
+    try:
+        with pq.ParquetFile(path) as file:
+            names = file.schema_arrow.names
+            if absent := [name for name in columns or [] if name not in names]:
+                raise StudyError(f"{path}: no column {absent[0]!r}; columns here: {', '.join(names)}")
+            for group in range(file.num_row_groups):
+                yield file.read_row_group(group, columns=columns, use_threads=False)
+    except (pa.ArrowException, OSError) as error:
+        raise StudyError(f"{path}: not a readable Parquet file: {first_line(error)}") from None
+
+
+def without_nan(table: pa.Table) -> pa.Table:
+    """A table whose NaN are null: pandas and TRL write them where there is no score."""
+    for place, field in enumerate(table.schema):
+        if pa.types.is_floating(field.type):
+            column = table.column(place)
+            table = table.set_column(place, field, pc.if_else(pc.is_nan(column), pa.scalar(None, field.type), column))
+    return table
+
+
+def number(value: Any, where: str) -> float:
+    """A score as a double; None is NaN, "no score". Anything else but a finite number is refused."""
+    if value is None:
+        return math.nan
+    if isinstance(value, bool | int | float) and math.isfinite(value):
+        return float(value)
+    raise StudyError(f"{where} is {value!r}, not a finite number; correct it, or leave it empty for no score")
+
+
+def text(value: Any, where: str) -> str:
+    """A text. Anything else is refused."""
+    if isinstance(value, str):
+        return value
+    raise StudyError(f"{where} is a {type(value).__name__}, not a text")

@@ -1,0 +1,34 @@
+"""Readers of files of other systems, one module each.
+
+A reader has `read_rollouts(path, options)`, `read_answers(path, options)`, or both. It runs nothing of what it reads,
+follows no path or link that is written in a file, and holds one line or one row group in memory beside its rows.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+
+#: Formats that a study may name, each with its module here.
+READERS = {
+    "trl": "trl",
+    "table": "table",
+    "reward_ablation": "reward_ablation",
+    "verl": "verl",
+    "prime_rl": "prime_rl",
+    "verifiers": "prime_rl",
+    "lm_eval": "lm_eval",
+    "lighteval": "lighteval",
+    "inspect": "inspect",
+}
+
+#: Formats of rollouts and of answers.
+FORMATS = {
+    "rollouts": ["trl", "table", "reward_ablation", "verl", "prime_rl", "verifiers"],
+    "answers": ["table", "reward_ablation", "verl", "prime_rl", "verifiers", "lm_eval", "lighteval", "inspect"],
+}
+
+
+def reader(name: str) -> ModuleType:
+    """The module that reads a format of `READERS`."""
+    return import_module(f"{__name__}.{READERS[name]}")

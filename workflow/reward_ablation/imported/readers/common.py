@@ -1,0 +1,253 @@
+"""What readers share: checked access to parsed JSON, options, and the way from rows to the common tables."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+from pydantic import Field
+
+from reward_ablation.config.base import Line, Name, Section
+from reward_ablation.imported.files import found, json_lines, number, text
+from reward_ablation.imported.rows import ANSWERS, ROLLOUTS, SCORE, Answers, Rollouts, numbered
+from reward_ablation.system.errors import StudyError, first_line
+
+Row = dict[str, Any]
+
+#: Whole numbers are kept below this bound, up to which doubles have them exactly.
+WHOLE = 1 << 53
+
+
+class Record:
+    """An object of a file; errors say where it is. Null counts as an empty object."""
+
+    def __init__(self, value: Any, where: str):
+        if not isinstance(value, dict | None):
+            raise StudyError(f"{where} is a {type(value).__name__}, not an object; is this file of another format?")
+        self.value: Row = value or {}
+        self.where = where
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self.value:
+            here = ", ".join(self.value) or "nothing"
+            raise StudyError(f"{self.where}: no {name}; here: {here}; is this file of another format?")
+        return self.value[name]
+
+    def inner(self, name: str) -> Record:
+        """The object in a field; an empty one where it is absent or null."""
+        return Record(self.value.get(name), f"{self.where}: {name}")
+
+    def each(self, name: str) -> list[Record]:
+        """The objects of the list in a field."""
+        return [Record(value, f"{self.where}: {name} {at}") for at, value in enumerate(self.list_of(name), 1)]
+
+    def text(self, name: str) -> str:
+        return text(self[name], f"{self.where}: {name}")
+
+    def whole(self, name: str) -> int:
+        if type(self[name]) is int and abs(self[name]) < WHOLE:
+            return int(self[name])
+        raise StudyError(f"{self.where}: {name} is {str(self[name])[:40]!r}, not a whole number; correct it")
+
+    def score(self, name: str) -> float:
+        return number(self[name], f"{self.where}: {name}")
+
+    def numbers(self, name: str) -> list[float]:
+        """The numbers of the list in a field."""
+        return [number(value, f"{self.where}: {name}") for value in self.list_of(name)]
+
+    def list_of(self, name: str) -> list[Any]:
+        """The list in a field; an empty one where it is absent or null."""
+        values = self.value.get(name) or []
+        if isinstance(values, list):
+            return values
+        raise StudyError(f"{self.where}: {name} is a {type(values).__name__}, not a list; is this another format?")
+
+    def scores(self, leave_out: tuple[str, ...] = ()) -> dict[str, float]:
+        """The fields that are numbers, truth values or null; NaN is a null."""
+        numeric = [name for name, value in self.value.items() if isinstance(value, bool | int | float | None)]
+        return {name: self.score(name) for name in numeric if name not in leave_out}
+
+    def label(self, name: str) -> str | None:
+        """A text or a whole number as a text; null where there is something else."""
+        value = self.value.get(name)
+        return str(value) if isinstance(value, str | int) else None
+
+
+def records(file: Path) -> Iterator[Record]:
+    """The lines of a JSONL file."""
+    for line_number, line in json_lines(file):
+        yield Record(line, f"{file}: line {line_number}")
+
+
+class RolloutOptions(Section):
+    """Options of all readers of rollouts. `scores` has the field of each component; default: all fields of scores."""
+
+    scores: dict[Name, Line] | None = Field(None, min_length=1)
+
+
+class AnswerOptions(Section):
+    """Options of all readers of answers. `metric` is the metric that is 1 where an answer is correct.
+
+    `mode` says how the answers were drawn, where the files do not.
+    """
+
+    metric: Line | None = None
+    mode: Literal["greedy", "sampled"] | None = None
+
+
+class TaskOptions(AnswerOptions):
+    """Options of readers of tasks. `task` is a task, or a pattern such as `mmlu_*`, whose tasks are then subjects."""
+
+    task: Line | None = None
+
+
+def the_one(path: object, kind: str, names: Iterable[str], wanted: str | None) -> str:
+    """The wanted one of several names, or the only one; the option for it has the name of the kind."""
+    names = sorted(names)
+    if wanted in names or (wanted is None and len(names) == 1):
+        return wanted or names[0]
+    problem = f"{len(names)} {kind}s" if wanted is None else f"no {kind} {wanted!r}"
+    raise StudyError(f"{path}: {problem}; write the option {kind} with one of: {', '.join(names) or 'none here'}")
+
+
+def one_file(path: Path, files: list[Path]) -> Path:
+    """The only one of some files."""
+    if len(files) > 1:
+        raise StudyError(f"{path}: {len(files)} files; name one of them: {files[0]}, {files[1]}")
+    return files[0]
+
+
+def files_of_tasks(path: Path, beginning: str, ending: str, task: str | None) -> dict[str, Path]:
+    """The file of each task in a folder, BEGINNING_TASK_DATE.ENDING; of all tasks that the pattern `task` matches."""
+    named = re.compile(rf"{beginning}_(.+)_\d{{4}}-\d\d-\d\dT[\d.-]+\.{ending}")
+    files: dict[str, list[Path]] = {}
+    for file in found(path, f"**/{beginning}_*.{ending}"):
+        match = named.fullmatch(file.name)
+        files.setdefault(match[1] if match else file.stem, []).append(file)
+    chosen = [name for name in files if task is not None and fnmatchcase(name, task)]
+    return {name: one_file(path, files[name]) for name in chosen or [the_one(path, "task", files, task)]}
+
+
+def of_task(row: Row, task: str, tasks: Collection[str]) -> Row:
+    """A row of one of several tasks: the task is its subject, because ids are unique within a task only."""
+    return {**row, "problem_id": f"{task}/{row['problem_id']}", "subject": task} if len(tasks) > 1 else row
+
+
+def mode_of(known: str | None, options: AnswerOptions, missing: list[str], several: bool = False) -> str:
+    """How answers were drawn: as the files say, otherwise as the option `mode` says, or guessed with a sentence."""
+    if mode := known or options.mode:
+        return str(mode)
+    guess = "sampled" if several else "greedy"
+    missing.append(f"The files do not say how answers were drawn; they count as {guess} (option mode).")
+    return guess
+
+
+def prompt_id(prompt: str) -> str:
+    """A problem id for formats without ids: equal prompts are one problem, in all runs."""
+    return hashlib.sha256(prompt.encode(errors="replace")).hexdigest()[:16]
+
+
+def plain_text(messages: Any) -> str:
+    """A text, or the text of messages, with their roles if they have several."""
+    if isinstance(messages, str):
+        return messages
+    listed = [message for message in messages if isinstance(message, dict)] if isinstance(messages, list) else []
+    several = len({str(message.get("role")) for message in listed}) > 1
+    return "\n\n".join((f"{message.get('role')}: " if several else "") + _content(message) for message in listed)
+
+
+def _content(message: Row) -> str:
+    """The text of a message; of a part that is no text, its type."""
+    content = message.get("content")
+    parts = content if isinstance(content, list) else []
+    texts = [part.get("text") or f"[{part.get('type')}]" for part in parts if isinstance(part, dict)]
+    return content if isinstance(content, str) else "\n\n".join(map(str, texts))
+
+
+def rollouts(
+    path: Path, rows: list[Row], options: RolloutOptions, missing: list[str], metrics: pa.Table | None = None
+) -> Rollouts:
+    """Rollouts of rows in the order of the files, each with its numbers in `scores`.
+
+    Numbers in `further` become components only if the option `scores` names them.
+    """
+    here = _names(rows, "scores")
+    fields = dict(zip(here, here, strict=True)) if options.scores is None else options.scores
+    all_here = [*here, *_names(rows, "further")]
+    if unknown := [of for of in fields.values() if of not in all_here]:
+        raise StudyError(f"{path}: no score {unknown[0]!r}; scores here: {', '.join(all_here) or 'none'}")
+    table = []
+    for row in numbered(rows):
+        numbers = {**row["further"], **row["scores"]}
+        known = {name: row[name] for name in ("total", "advantage") if not math.isnan(row.get(name, math.nan))}
+        scores = {SCORE + name: numbers.get(of, math.nan) for name, of in fields.items()}
+        table.append({**row, "total": None, "advantage": None, **known, **scores})
+    for name in fields:
+        if absent := sum(math.isnan(row[SCORE + name]) for row in table):
+            missing.append(f"{absent} of {len(rows)} completions have no score {name}.")
+    types = {**ROLLOUTS, **{SCORE + name: pa.float64() for name in fields}}
+    return Rollouts(table_of(path, table, types), list(dict.fromkeys(missing)), metrics)
+
+
+def answers(path: Path, rows: list[Row], metric: str | None, missing: list[str]) -> Answers:
+    """Answers of rows in the order of the files, each with its numbers in `scores`.
+
+    An answer is correct where `metric`, or else the only number, is 1. Answers without that number are left out.
+    """
+    names = _names(rows, "scores")
+    metric = the_one(path, "metric", names, metric) if rows else ""
+    sample_of: Counter[str] = Counter()
+    for row in rows:
+        row.setdefault("sample", sample_of[row["problem_id"]])
+        sample_of[row["problem_id"]] += 1
+    scored = [row for row in rows if not math.isnan(row["scores"].get(metric, math.nan))]
+    if len(scored) < len(rows):
+        missing.append(f"{len(rows) - len(scored)} of {len(rows)} answers have no {metric} and are left out.")
+    if any(row["scores"][metric] not in (0, 1) for row in scored):
+        missing.append(f"{metric} has values beside 0 and 1; an answer is correct only where it is 1.")
+    else:
+        names = [name for name in names if name != metric]
+    columns = {name: re.sub(r"\W", "_", f"{name}_value" if name in ANSWERS else name) for name in names}
+    table = [
+        {**row, "correct": row["scores"][metric] == 1}
+        | {column: row["scores"].get(name, math.nan) for name, column in columns.items()}
+        for row in scored
+    ]
+    lengths = [name for name in ("tokens", "truncated") if any(row.get(name) is not None for row in rows)]
+    types = {**ANSWERS, **dict.fromkeys([*lengths, *columns.values()], pa.float64())}
+    return Answers(table_of(path, table, types), list(dict.fromkeys(missing)))
+
+
+def step_metrics(lines: Iterable[tuple[Record, Record]], names: dict[str, str]) -> pa.Table | None:
+    """Metrics of pairs of records, the first with the step, by TRL's names; step 0 is before training."""
+    by_step: dict[int, dict[str, float]] = {}
+    for line, numbers in lines:
+        known = {of: numbers.score(name) for name, of in names.items() if name in numbers.value}
+        if known and line.whole("step"):
+            by_step.setdefault(line.whole("step"), {}).update(known)
+    rows = [{"step": step, **row} for step, row in sorted(by_step.items())]
+    types = {"step": pa.int64(), **{name: pa.float64() for row in rows for name in row if name != "step"}}
+    return table_of("metrics", rows, types) if rows else None
+
+
+def _names(rows: list[Row], kind: str) -> list[str]:
+    return list(dict.fromkeys(name for row in rows for name in row.get(kind, ())))
+
+
+def table_of(path: object, rows: list[Row], types: dict[str, pa.DataType]) -> pa.Table:
+    """Rows as a table. A text that no file can hold is refused."""
+    try:
+        return pa.Table.from_pylist(rows, schema=pa.schema(types))
+    except UnicodeEncodeError as error:
+        half = ascii(error.object[error.start])
+        raise StudyError(f"{path}: a text has half a character (a surrogate), {half}; take it out") from None
+    except (pa.ArrowException, OverflowError, TypeError) as error:
+        raise StudyError(f"{path}: {first_line(error)}; correct this value") from None

@@ -1,0 +1,74 @@
+"""Finished runs and answers of this project. A run keeps what only it has, such as its gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+from pydantic import Field, ValidationError
+
+from reward_ablation.analysis.runs import RunRecord
+from reward_ablation.analysis.study_file import first_mistake
+from reward_ablation.config.base import Line, Name, Section
+from reward_ablation.config.config_errors import validate_spec
+from reward_ablation.imported.files import json_object, parquet_batches
+from reward_ablation.imported.rows import ANSWERS, ROLLOUTS, SCORE, Answers, Rollouts
+from reward_ablation.spec.run import ArmSpec
+from reward_ablation.study.run_folder import RECORD
+from reward_ablation.system.digests import check_files
+from reward_ablation.system.errors import StudyError
+
+
+class AnswerOptions(Section):
+    """Options of `read_answers`: the prepared questions, and the verdict that counts as correct."""
+
+    questions: Line
+    correct: Literal["correct_strict", "correct_lenient", "correct_math_paper"]
+    metrics: list[Name] = Field(default_factory=list)
+
+
+def read_record(folder: Path) -> dict[str, Any]:
+    """`run.json` of a finished run, whose listed files must be as they were written."""
+    record = json_object(folder / RECORD) if (folder / RECORD).is_file() else None
+    if record is None:
+        raise StudyError(f"{folder / RECORD}: no such file; name the folder of a finished run, ARM-KEY/seedN")
+    try:
+        files = RunRecord.model_validate(record).files
+    except ValidationError as error:
+        raise StudyError(f"{folder / RECORD}: {first_mistake(error)}; this is no run of this project") from None
+    check_files(folder, files, tables_of(files), RECORD, "copy the run's folder again")
+    return record
+
+
+def tables_of(files: Iterable[str]) -> list[str]:
+    """The files of a run that tables are made of. Its models are not among them."""
+    return [name for name in files if name.endswith(".parquet") and "/" not in name]
+
+
+def spec_of(folder: Path) -> ArmSpec:
+    """The spec of a run, without its seed."""
+    return ArmSpec.read(read_record(folder).get("spec"), f"{folder / RECORD}: spec")
+
+
+def read_rollouts(path: Path, options: dict[str, Any]) -> Rollouts:
+    """The completions of a run's folder."""
+    validate_spec(Section, options, "rollouts")
+    names = [f"{SCORE}{name}" for name in spec_of(path).components]
+    file = path / "rollouts.parquet"
+    columns = [name for name in ROLLOUTS if name not in ("prompt", "gold")]
+    tables = list(parquet_batches(file, [*columns, *names]))
+    return Rollouts(pa.concat_tables(tables))
+
+
+def read_answers(path: Path, options: dict[str, Any]) -> Answers:
+    """The answers of a model: one Parquet file below the folder `evaluation`."""
+    read = validate_spec(AnswerOptions, options, "evaluation")
+    problems = pa.concat_tables(parquet_batches(Path(read.questions), ["id", "question", "answer", "level", "subject"]))
+    problems = problems.rename_columns(["problem_id", "question", "gold", "level", "subject"])
+    columns = ["problem_id", "mode", "sample", "completion", "tokens", "truncated", read.correct]
+    answers = pa.concat_tables(parquet_batches(path, list(dict.fromkeys([*columns, *read.metrics]))))
+    answers = answers.rename_columns({read.correct: "correct"})
+    table = answers.join(problems, "problem_id").sort_by([(name, "ascending") for name in ("problem_id", "sample")])
+    return Answers(table.select([*ANSWERS, *(name for name in answers.column_names if name not in ANSWERS)]))

@@ -1,0 +1,262 @@
+"""The results folder of imported runs: `study.json`, runs, answers and questions, in this project's own layout."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from reward_ablation.analysis.words import counted
+from reward_ablation.imported.answers import CORRECT, Evaluation
+from reward_ablation.imported.config import ImportConfig, Source
+from reward_ablation.imported.readers.reward_ablation import read_record, tables_of
+from reward_ablation.imported.runs import read_run
+from reward_ablation.spec.imported import ImportedSpec
+from reward_ablation.spec.parts import ComponentSpec
+from reward_ablation.spec.run import ArmSpec
+from reward_ablation.study.primary import Contrast, Primary
+from reward_ablation.study.run_folder import DESCRIPTION, RECORD
+from reward_ablation.study.specs_of_config import component_spec
+from reward_ablation.system.digests import digest_where_present
+from reward_ablation.system.errors import StudyError, storage_errors
+from reward_ablation.system.files import link_or_copy, sha256, write_json, write_parquet
+
+#: Format of this project's own runs.
+OWN = "reward_ablation"
+
+#: In the results folder: what an import read, by which the next one knows that nothing changed.
+IMPORTED = ".imported.json"
+
+#: What an import reads no further files for, where this is the content of `IMPORTED`.
+State = dict[str, Any]
+
+
+def is_current(folder: Path, state: State) -> bool:
+    """Whether an earlier import wrote the folder from the same files. Refuses the folder of a trained study."""
+    if not (folder / IMPORTED).is_file():
+        if (folder / DESCRIPTION).exists() or (folder / "runs").exists():
+            raise StudyError(f"{folder}: has the results of a trained study; name another folder with the key results")
+        return False
+    from reward_ablation.study.answers_record import read_record as read
+
+    return read(folder / IMPORTED) == state and (folder / DESCRIPTION).is_file()
+
+
+def stamps(paths: list[Path]) -> dict[str, list[Any]]:
+    """Name, size and time of each file, and of all files below each folder. Links below a folder are not followed."""
+    found: dict[str, list[Any]] = {}
+    for path in paths:
+        files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if not file.is_symlink())
+        if not path.exists():
+            raise StudyError(f"{path}: no such file or folder; paths start from the folder of the YAML")
+        of = [(str(file), file.stat()) for file in files if file.is_file()]
+        found[str(path)] = [[name, stat.st_size, stat.st_mtime_ns] for name, stat in of]
+    return found
+
+
+def write_results(config: ImportConfig, home: Path, folder: Path, state: State) -> None:
+    """Read and check all files, then move what was made of them into the results folder; on an error nothing moves."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with storage_errors(folder), tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as made:
+        study = _Import(config, home, Path(made))
+        study.read_runs()
+        study.read_answers()
+        write_json(study.content(), Path(made) / DESCRIPTION)
+        files = [file.relative_to(made) for file in sorted(Path(made).rglob("*")) if file.is_file()]
+        for name in sorted(files, key=lambda name: str(name) == DESCRIPTION):  # the study last: it names the others
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            if digest_where_present(folder / name) != sha256(Path(made) / name):  # else the tables would be made again
+                shutil.move(Path(made) / name, folder / name)
+        write_json(state, folder / IMPORTED)
+
+
+@dataclass
+class _Arm:
+    """What the runs of an arm have in common."""
+
+    spec: ArmSpec | ImportedSpec | None = None
+    formats: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+class _Import:
+    """One import: reads the files of all runs and writes them below `made`."""
+
+    def __init__(self, config: ImportConfig, home: Path, made: Path):
+        self.config, self.home, self.made = config, home, made
+        config.check_names()
+        self.files, self.answer_files = config.rollouts_of(home), config.answers_of(home)
+        self.again = {name: component_spec(component, home, name) for name, component in config.components.items()}
+        self.arms = {arm: _Arm() for arm in config.arms.runs}
+        self.runs: dict[tuple[str, int], dict[str, Any]] = {}
+        self.evaluation: Evaluation | None = None
+
+    def read_runs(self) -> None:
+        """Read each run and write its folder."""
+        for (arm, seed), source in self.files.items():
+            if source.format == OWN:
+                self._link(arm, seed, source)
+            else:
+                self._write(arm, seed, source)
+
+    def _link(self, arm: str, seed: int, source: Source) -> None:
+        """A run of this project keeps its record and its tables."""
+        record = read_record(source.path)
+        if record.get("seed") != seed:
+            raise StudyError(f"arms.runs.{arm}.seeds.{seed}: {source.path} is of seed {record.get('seed')}")
+        spec = ArmSpec.read(record.get("spec"), f"{source.path / RECORD}: spec")
+        written = self.config.arms.runs[arm].weights
+        own = {name: float(weight) for name, weight in spec.weights.items()}
+        if written is not None and written != own:
+            raise StudyError(f"arms.runs.{arm}.weights: the run was trained with {own}; leave weights out")
+        folder = self._of_arm(arm, seed, spec, source)
+        for name in [RECORD, *tables_of(record["files"])]:
+            link_or_copy((source.path / name).resolve(), folder / name)
+
+    def _write(self, arm: str, seed: int, source: Source) -> None:
+        """Write the tables and the record of a run from elsewhere."""
+        run = read_run(self.config, self.home, source, arm)
+        components: dict[str, ComponentSpec | None] = {name: self.again.get(name) for name in run.weights}
+        aggregation = {"multi_objective_aggregation": self.config.aggregation} if self.config.aggregation else {}
+        spec = ImportedSpec.model_validate(
+            {
+                **{"imported": source.format, "components": components, "weights": run.weights},
+                "training": {"num_generations": run.group, **aggregation},
+            }
+        )
+        folder = self._of_arm(arm, seed, spec, source)
+        self.arms[arm].notes += run.notes
+        write_parquet(run.rollouts.table, folder / "rollouts.parquet")
+        if run.rollouts.metrics is not None:
+            write_parquet(run.rollouts.metrics, folder / "metrics.parquet")
+        record = {"imported": source.format, "seed": seed, "spec": spec.content(), "steps": run.steps}
+        write_json({**record, "files": {file.name: sha256(file) for file in folder.iterdir()}}, folder / RECORD)
+
+    def _of_arm(self, arm: str, seed: int, spec: ArmSpec | ImportedSpec, source: Source) -> Path:
+        """Folder of a run, whose arm must have one spec."""
+        of_arm = self.arms[arm]
+        if of_arm.spec is not None and of_arm.spec.content() != spec.content():
+            one, other = of_arm.spec.content(), spec.content()
+            key = next(key for key in one.keys() | other.keys() if one.get(key) != other.get(key))
+            raise StudyError(
+                f"arms.runs.{arm}.seeds.{seed}: {source.path}: {key} is {other.get(key)}, and {one.get(key)} in "
+                "another seed; give runs that differ in more than the seed an arm each"
+            )
+        of_arm.spec = spec
+        of_arm.formats.append(source.format)
+        name = f"runs/{arm}-{spec.key}/seed{seed}"
+        self.runs[arm, seed] = {"arm": arm, "key": spec.key, "seed": seed, "folder": name, "spec": spec.content()}
+        folder = self.made / name
+        folder.mkdir(parents=True)
+        return folder
+
+    def read_answers(self) -> None:
+        """Read the answers of all models, and write them."""
+        written = self.config.answers
+        if written is not None:
+            self.evaluation = Evaluation(written.dataset, self.answer_files)
+            names: dict[tuple[str, int | None], str] = {("base", None): "base"}
+            names |= {model: run["folder"].removeprefix("runs/") for model, run in self.runs.items()}
+            self.evaluation.write(self.made, names)
+
+    def content(self) -> dict[str, Any]:
+        """Content of `study.json`."""
+        config, evaluation = self.config, self.evaluation
+        specs = {arm: of.spec for arm, of in self.arms.items() if of.spec}
+        components = list(dict.fromkeys(name for spec in specs.values() for name in spec.weights))
+        datasets = [evaluation.dataset] if evaluation else []
+        return {
+            "name": config.name,
+            "design": config.arms.design,
+            "components": components,
+            "arms": [
+                {"name": arm, "weights": {name: float(spec.weights.get(name, 0.0)) for name in components}}
+                | ({"combine": spec.combine.title} if spec.combine else {})
+                for arm, spec in specs.items()
+            ],
+            "runs": list(self.runs.values()),
+            "baseline": config.baseline,
+            "seeds": sorted({seed for _, seed in self.runs}),
+            "datasets": datasets,
+            "answers": {name: f"evaluation/{{run}}/{name}.parquet" for name in datasets},
+            "scores": {name: f"scores/{{run}}/{name}.parquet" for name in datasets},
+            "questions": {name: f"data/evaluation/{name}.parquet" for name in datasets},
+            "mathematics": False,
+            "metrics": [
+                {"name": name, "range": [0, 1] if name == CORRECT else None}
+                for name in (evaluation.own if evaluation else [CORRECT])
+            ],
+            "primary": self.question(specs).model_dump(),
+            "shown_problems": config.figures.problems,
+            "inputs": {"problems": "data/train.parquet"},
+            "bootstrap": config.bootstrap,
+            "confidence": config.confidence,
+            **config.statistics.model_dump(),
+            "model": config.model or "A model that the study does not name",
+            "training_data": config.training_data or "problems that the study does not name",
+            "imported": self.sentences(),
+            "has_base": bool(evaluation and ("base", None) in evaluation.answers),
+            "unmeasured": evaluation.unmeasured if evaluation else ["tokens", "truncated"],
+        }
+
+    def question(self, specs: dict[str, Any]) -> Primary:
+        """The primary question, which no record of a time before the runs declares."""
+        written, evaluation, baseline = self.config.primary, self.evaluation, self.config.baseline
+        listed = written.contrasts
+        contrasts = (
+            [Contrast(arm=arm, against=baseline) for arm in specs if arm != baseline]
+            if listed is None
+            else [Contrast(arm=each.arm, against=each.against or baseline) for each in listed]
+        )
+        if evaluation is None:
+            if written != type(written)():
+                raise StudyError("primary: nothing is evaluated; name answers under evaluation, or leave primary out")
+            return Primary(dataset="", mode="greedy", metric=CORRECT, contrasts=[])
+        known = {"dataset": [evaluation.dataset], "mode": evaluation.modes, "metric": self._metrics()}
+        chosen = {key: getattr(written, key) or values[0] for key, values in known.items()}
+        for key, value in chosen.items():
+            if value not in known[key]:
+                raise StudyError(f"primary.{key}: unknown {key} '{value}'; here: {', '.join(known[key])}")
+        keys = {arm: spec.key for arm, spec in specs.items()}
+        return Primary(**chosen, contrasts=contrasts, arm_keys=keys)
+
+    def _metrics(self) -> list[str]:
+        assert self.evaluation
+        measured = [name for name in ("tokens", "truncated") if name not in self.evaluation.unmeasured]
+        return [*self.evaluation.own, *measured]
+
+    def sentences(self) -> list[str]:
+        """Where the runs come from, how they were read, and what the files lack."""
+        words = []
+        for arm, of in self.arms.items():
+            origins = ", ".join(
+                f"{counted(count, 'run')} " + (f"from {name} files" if name != OWN else "trained by this project")
+                for name, count in Counter(of.formats).items()
+            )
+            words.append(f"{arm}: {origins}.")
+        notes: dict[str, list[str]] = {}
+        for arm, of in self.arms.items():
+            for note in dict.fromkeys(of.notes):
+                notes.setdefault(note, []).append(arm)
+        foreign = [arm for arm, of in self.arms.items() if set(of.formats) != {OWN}]
+        words += [note if of == foreign and len(of) > 1 else f"{', '.join(of)}: {note}" for note, of in notes.items()]
+        if foreign:
+            words.append(
+                "Imported runs have no gradients, no advantages by component and no hours; whether they differ in more "
+                "than the weights, such as in model, data or settings, is not known."
+            )
+            if self.config.aggregation is None:
+                words.append(
+                    "How advantages follow from several components is not in the files: groups without signal are "
+                    "those of TRL's default, sum_then_normalize (key aggregation)."
+                )
+        if self.config.evaluation is None:
+            words.append("Nothing was evaluated: no accuracies, differences, effects or signs of reward hacking.")
+        else:
+            assert self.evaluation
+            words += self.evaluation.missing
+            words.append("No comparison is on record from before the first run, so read all of them as exploratory.")
+        return words

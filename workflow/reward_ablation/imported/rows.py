@@ -1,0 +1,120 @@
+"""The common form of files from elsewhere: rollouts of training, and answers to evaluation questions.
+
+A reader turns files of one system into `Rollouts` or `Answers`. What the files lack is null, and a sentence in
+`missing` says so. The import checks a reader's tables once, here, whatever file they came from.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from reward_ablation.system.errors import StudyError
+
+#: Columns of rollouts with their types; one column `score_NAME` of doubles for each component follows.
+ROLLOUTS = {
+    **{"step": pa.int64(), "problem_id": pa.string(), "rollout": pa.int64(), "completion": pa.string()},
+    **{"prompt": pa.string(), "gold": pa.string(), "tokens": pa.int64(), "truncated": pa.bool_()},
+    **{"total": pa.float64(), "advantage": pa.float64()},
+}
+
+#: Columns of answers with their types; columns of further metrics, of doubles, follow.
+ANSWERS = {
+    **{"problem_id": pa.string(), "question": pa.string(), "gold": pa.string(), "level": pa.string()},
+    **{"subject": pa.string(), "mode": pa.string(), "sample": pa.int64(), "completion": pa.string()},
+    "correct": pa.bool_(),
+}
+
+#: Columns that have no nulls. A completion is null where an answers' file keeps none.
+FILLED = {
+    "rollouts": ("step", "problem_id", "rollout", "completion"),
+    "answers": ("problem_id", "question", "mode", "sample", "correct"),
+}
+
+#: Beginning of the names of columns of scores.
+SCORE = "score_"
+
+
+@dataclass
+class Rollouts:
+    """Completions of one training run, in the columns of `ROLLOUTS`, with their scores.
+
+    `missing` has a sentence for each thing that the files lack. `metrics` has `step`, from 1, and the trainer's metrics
+    by TRL's names, where the source has such metrics. A score is NaN where a reward gave none.
+    """
+
+    table: pa.Table
+    missing: list[str] = field(default_factory=list)
+    metrics: pa.Table | None = None
+
+    @property
+    def components(self) -> list[str]:
+        """Names of the components that the files have scores of."""
+        return [name.removeprefix(SCORE) for name in self.table.column_names if name.startswith(SCORE)]
+
+
+@dataclass
+class Answers:
+    """Answers of one model to the questions of an evaluation, in the columns of `ANSWERS`, with further metrics."""
+
+    table: pa.Table
+    missing: list[str] = field(default_factory=list)
+
+    @property
+    def metrics(self) -> list[str]:
+        """Names of the metrics beside `correct`."""
+        return [name for name in self.table.column_names if name not in ANSWERS]
+
+
+def numbered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Give rows of rollouts their number within the group, the completions of one problem at one step, from 0."""
+    counts: Counter[tuple[int, str]] = Counter()
+    for row in rows:
+        group = row["step"], row["problem_id"]
+        row["rollout"] = counts[group]
+        counts[group] += 1
+    return rows
+
+
+def checked(kind: str, table: pa.Table, where: str) -> pa.Table:
+    """A reader's table of `kind`, "rollouts" or "answers", with all columns and their types, rollouts by step.
+
+    `where` is the file or folder, for errors. Absent columns that may be null become null. Rows that cannot be told
+    apart, nulls where a value is needed, and infinite numbers are refused.
+    """
+    columns = ROLLOUTS if kind == "rollouts" else ANSWERS
+    if not len(table):
+        raise StudyError(f"{where}: no {kind} in it; name the files of a run that has some")
+    further = [name for name in table.column_names if name not in columns]
+    arrays = {}
+    for name, of_type in [*columns.items(), *((name, pa.float64()) for name in further)]:
+        if name not in table.column_names:
+            arrays[name] = pa.nulls(len(table), of_type)
+            continue
+        try:
+            arrays[name] = table[name].cast(of_type).combine_chunks()
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            raise StudyError(f"{where}: column {name} is {table[name].type}, not {of_type}; export it so") from None
+    for name in FILLED[kind]:
+        if arrays[name].null_count:
+            row = pc.index(pc.is_null(arrays[name]), True).as_py()
+            raise StudyError(f"{where}: row {row + 1}: no {name}; every row needs one")
+    for name, array in arrays.items():
+        if pa.types.is_floating(array.type) and np.isinf(array.to_numpy(zero_copy_only=False)).any():
+            raise StudyError(f"{where}: column {name} has an infinite number; take out the row")
+    result = pa.table(arrays)
+    labels = ["step", "problem_id", "rollout"] if kind == "rollouts" else ["problem_id", "mode", "sample"]
+    counts = result.select(labels).group_by(labels).aggregate([([], "count_all")])
+    if len(counts) < len(result):
+        row = counts.filter(pc.field("count_all") > 1).to_pylist()[0]
+        same = ", ".join(f"{name} {row[name]}" for name in labels)
+        raise StudyError(f"{where}: {row['count_all']} rows with {same}; these must tell rows apart")
+    if kind == "rollouts" and pc.min(result["step"]).as_py() < 1:
+        raise StudyError(f"{where}: step {pc.min(result['step']).as_py()}; steps count from 1")
+    # The order within a step stays: sums of another order would differ by rounding.
+    return result.sort_by("step") if kind == "rollouts" else result

@@ -1,0 +1,136 @@
+"""Tables, figures and summary of a folder with a `study.json`, made by a second Snakemake.
+
+A preview and imported runs are such studies: they have no config of a training. The second Snakemake runs the rules of
+tables, figures and the summary, with its own folder and records. It runs the same commands as a trained study does, and
+only those whose inputs changed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from reward_ablation.start.signs import read_log_end
+from reward_ablation.study.study import Study
+from reward_ablation.system.files import write_json
+from reward_ablation.system.plain_values import printable
+
+#: Working folder of the second Snakemake, below the described folder; and its file with the `DescribedStudy`.
+WORK, RULES = ".work", "rules.json"
+
+
+@dataclass(frozen=True)
+class DescribedStudy:
+    """What the rules of tables, figures and the summary need to know of the study that `study.json` describes."""
+
+    answers_folder: str
+    runs: list[str]
+    datasets: list[str]
+    keeping_runs: list[str]
+    scores: list[str]
+    trained_on: list[str]
+    asked_tables: list[str]
+    mixed_provenance: str
+    appendix: bool
+    empty_tables: list[str] = field(default_factory=list)
+    base: list[str] = field(default_factory=lambda: ["base"])
+    claims: tuple[()] = ()
+    code_of = staticmethod(Study.code_of)
+
+    @property
+    def sound_runs(self) -> list[str]:
+        """The runs, under the name that the study has for runs that did not diverge."""
+        return self.runs
+
+    @property
+    def evaluated_models(self) -> list[str]:
+        """The models with answers: the base model, if it was evaluated, and the runs."""
+        return [*self.base, *self.runs]
+
+    @property
+    def config(self) -> SimpleNamespace:
+        """The keys of the config that these rules read."""
+        return SimpleNamespace(mixed_provenance=self.mixed_provenance, figures=SimpleNamespace(appendix=self.appendix))
+
+    @classmethod
+    def read(cls, path: Path) -> DescribedStudy:
+        """Read the file that was written for the rules."""
+        return cls(**json.loads(path.read_text(encoding="utf-8")))
+
+
+def make_tables(
+    folder: Path,
+    shown: str,
+    rules: DescribedStudy,
+    home: Path,
+    cores: int,
+    tell: Callable[[str], None],
+    report: str | None = None,
+) -> int:
+    """Make what changed in a folder since the last time; 1 where a table, figure or the summary failed, else 0.
+
+    `shown` is the folder as the user can type it, and `home` the folder of the Snakefile. `report` is the name of a
+    report to write there.
+    """
+    work = folder / WORK
+    work.mkdir(exist_ok=True)
+    write_if_changed(asdict(rules), work / RULES)
+    log = folder / "logs" / "snakemake.log"
+    log.parent.mkdir(exist_ok=True)
+    with log.open("wb") as file:
+        failed = run_snakemake(home, work, ["--cores", str(cores), "--keep-going", "--rerun-incomplete"], file)
+        if report and not failed and not is_newest(folder / report):
+            failed = run_snakemake(home, work, ["--report", f"../{report}"], file)
+    if not failed:
+        made = [*([report] if report else []), "tables/summary.md", "figures/all.pdf"]
+        tell(", ".join(f"{shown}/{name}" for name in made))
+        return 0
+    ends = {path: read_log_end(path) for path in sorted(log.parent.rglob("*.log")) if path != log}
+    for path, end in ends.items():
+        if end and end.error:
+            where = f"{shown}/{path.relative_to(folder).as_posix()}"
+            tell(printable(f"failed: {end.error.removeprefix('error: ')} (log: {where})"))
+    tell(
+        f"the tables and figures are incomplete; log: {shown}/logs/snakemake.log; a run may have changed meanwhile: "
+        "run the same command again"
+    )
+    return 1
+
+
+def is_newest(report: Path) -> bool:
+    """Whether a report is newer than all tables and figures beside it."""
+    made = [file.stat().st_mtime_ns for name in ("tables", "figures") for file in (report.parent / name).iterdir()]
+    return report.is_file() and report.stat().st_mtime_ns > max(made)
+
+
+def run_snakemake(home: Path, work: Path, options: list[str], log: Any) -> int:
+    """Run the second Snakemake with its jobs on this machine; its exit status."""
+    snakefile = home / "workflow" / "preview.smk"
+    options = [*options, "--nolock", "--workflow-profile", "none", "--rerun-triggers", "mtime", "params", "input"]
+    environment = {name: value for name, value in os.environ.items() if name != "SNAKEMAKE_PROFILE"}
+    return subprocess.run(
+        [sys.executable, "-m", "snakemake", "--snakefile", str(snakefile), "--directory", str(work), *options],
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        # No job imports a module that somebody has put into the folder.
+        env=environment | {"PYTHONSAFEPATH": "1"},
+        preexec_fn=partial(os.nice, 10),
+    ).returncode
+
+
+def write_if_changed(value: Any, path: Path) -> None:
+    """Write JSON if the file has another content. Snakemake makes the outputs of a written file again."""
+    with suppress(OSError, ValueError):
+        if json.loads(path.read_bytes()) == json.loads(json.dumps(value)):
+            return
+    write_json(value, path)
