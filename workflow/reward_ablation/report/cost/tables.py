@@ -49,17 +49,17 @@ def runs_table(study: StudyFile, root: Path) -> pd.DataFrame:
 def cost_of_run(run: StudyRun, record: RunRecord, accounting: Accounting) -> dict[str, int | float]:
     """Columns of the table `runs` on the cost of a run's training."""
     attempts = record.attempts
-    steps_lost, seconds_lost = zip(*lost(attempts), strict=True)
-    gpu_seconds_lost = sum(s * len(attempt.hardware.gpus) for s, attempt in zip(seconds_lost, attempts, strict=True))
+    losses = [*lost(attempts)]  # none of an imported run, which has no attempts
+    gpu_seconds_lost = sum(s * len(each.hardware.gpus) for (_, s), each in zip(losses, attempts, strict=True))
     jobs = own_jobs(run, record)
     of_jobs, accounted = hours_of_jobs(jobs, attempts), hours_accounted(jobs, attempts, accounting)
     return {
         "attempts": len(attempts),
         "interrupted": sum(attempt.ended != "done" for attempt in attempts),
-        "steps_lost": sum(steps_lost),
+        "steps_lost": sum(steps for steps, _ in losses),
         **request_sums("judge", record.requests.values()),
         "wall_seconds": record.wall_seconds,
-        "seconds_lost": round(sum(seconds_lost), 1),
+        "seconds_lost": round(sum(seconds for _, seconds in losses), 1),
         "gpu_hours": record.gpu_hours,
         "gpu_hours_lost": round(gpu_seconds_lost / 3600, 4),
         "gpu_hours_of_jobs": round(of_jobs.gpu, 4),
