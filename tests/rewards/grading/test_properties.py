@@ -11,28 +11,14 @@ from reward_ablation.rewards import extract, extract_lenient, grade, grade_batch
 from reward_ablation.rewards.grading.exact import exact_value
 from reward_ablation.rewards.grading.normalisation import comparison_key, is_prose, normalise
 
-from .hostile_answers import marked, notations
+from .spellings import FORMATS, marked, notations
 
 #: The same examples in every run; a busy machine is no failure.
 fixed = settings(derandomize=True, deadline=None)
 
-FORMATS = ["boxed", "hash", "final", "tag"]
-
 characters = st.characters(exclude_categories=())  # with lone surrogates
 pieces = st.sampled_from(
-    [
-        *r"\{}$#<>/ ,.-%1a",
-        "\n",
-        "\\boxed",
-        "\\fbox{",
-        "\\boxed{7}",
-        "####",
-        "Final:",
-        "<answer>",
-        "</answer>",
-        "and",
-        "or",
-    ]
+    [*r"\{}$#<>/ ,.-%1a", "\n", *r"\boxed \fbox{ \boxed{7} #### Final: <answer> </answer> and or".split()]
 )
 texts = st.lists(st.one_of(pieces, st.sampled_from(["<think>", "</think>"]), characters), max_size=40).map("".join)
 #: Text that may stand before an answer: anything but a thought that does not end.
