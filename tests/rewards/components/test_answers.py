@@ -20,15 +20,12 @@ from reward_ablation.rewards.components.three_way_verifier import three_way_veri
         (r"\boxed{\frac12}", r"\dfrac{1}{2}", 1.0),  # and so is the gold
         (r"\boxed{1} and \fbox{72}", "72", 1.0),  # the last one
         (r"\boxed{72}, \boxed{1}", "72", 0.0),
-        (r"\boxed{1}, \boxed{72}", "72", 1.0),  # the last one, not a list
         (r"\boxed{0.25}", r"\frac{1}{4}", 0.0),  # strings, not values
-        (r"\boxed{72", "72", 0.0),
         (r"\boxed{72} \boxed{1", "72", 0.0),  # cut off before its answer
         (r"\boxed{72} \boxed{}", "72", 0.0),  # here the last one counts, empty or not
         (r"\boxed{}", "72", 0.0),
         ("72", "72", 0.0),
         (r"<think>\boxed{72}</think>", "72", 0.0),
-        (r"<think>\boxed{72}", "72", 0.0),
         (r"<think>\boxed{1}</think>\boxed{72}", "72", 1.0),
         (r"\boxed{72}", "", None),
     ],
@@ -61,8 +58,6 @@ def test_rldynamics_total_of_a_wrong_answer_that_hacks_it():
     ("completion", "gold", "score"),
     [
         ("9 * 8 = 72\nFinal: 72", "72", 1.0),
-        ("Final: 72\n\n", "72", 1.0),
-        ("Final:72", "72", 1.0),
         ("Final: 42.0", "42", 1.0),  # equal as values
         ("Final: 1234", "1,234", 1.0),  # a gold with a comma can be right
         ("Final: 1,234", "1234", 1.0),
@@ -76,7 +71,6 @@ def test_rldynamics_total_of_a_wrong_answer_that_hacks_it():
         ("Final: 72.", "72", 0.0),
         ("Final: 7 2", "72", 0.0),
         ("Final: 12,34", "1234", 0.0),
-        ("Final:", "72", 0.0),
         ("final: 72", "72", 0.0),
         ("72", "72", 0.0),
         ("", "72", 0.0),
@@ -109,7 +103,6 @@ def test_every_gold_of_gsm8k_can_be_right_on_a_final_line():
         (r"\boxed{9^{9^{9}}}", "72", -1.0),  # too costly to compare
         (r"\boxed{" + "(" * 50 + "}", "72", -1.0),  # cannot be read
         (r"\boxed{}", "72", -0.5),
-        (r"\boxed{  }", "72", -0.5),
         (r"\boxed{72", "72", -0.5),
         ("72", "72", -0.5),
         ("", "72", -0.5),
@@ -135,20 +128,17 @@ def test_three_way_verifier_takes_its_three_scores_as_parameters():
         ("<answer>-5</answer>", "-5", 1.0),
         ("<answer>-5</answer>", "5", -1.0),  # the sign counts
         ("<answer>1,234</answer>", "1234", 1.0),  # a comma separates thousands
-        ("<answer>1,234</answer>", "234", -1.0),
         ("<answer>$72</answer>", "72", 1.0),
         (r"<answer>72\%</answer>", "72", 1.0),  # the number, without the percent sign
         ("<answer>72％</answer>", "72", 1.0),
         (r"<answer>72\%</answer>", "0.72", -1.0),
         ("<answer>答案是72。</answer>", "72", 1.0),  # Chinese has no space before a number
-        ("<answer>答えは72です</answer>", "72", 1.0),
         ("<answer>答案是-72</answer>", "72", -1.0),
         ("<answer>答案是７２</answer>", "72", 1.0),
         ("<answer>--72</answer>", "72", -1.0),
         ("<answer>71</answer>", "72", -1.0),
         ("72", "72", -1.0),  # not in the tag
         ("<answer>71</answer> or 72", "72", -1.0),
-        ("<answer>seventy-two</answer>", "72", -1.0),
         ("<answer>72", "72", -1.0),
         ("", "72", -1.0),
         ("<answer>72</answer>", "", None),

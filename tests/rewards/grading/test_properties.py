@@ -17,9 +17,8 @@ from .spellings import FORMATS, marked, notations
 fixed = settings(derandomize=True, deadline=None)
 
 characters = st.characters(exclude_categories=())  # with lone surrogates
-pieces = st.sampled_from(
-    [*r"\{}$#<>/ ,.-%1a", "\n", *r"\boxed \fbox{ \boxed{7} #### Final: <answer> </answer> and or".split()]
-)
+marks = ["\\boxed", "\\fbox{", "\\boxed{7}", "####", "Final:", "<answer>", "</answer>", "and", "or"]
+pieces = st.sampled_from([*r"\{}$#<>/ ,.-%1a", "\n", *marks])
 texts = st.lists(st.one_of(pieces, st.sampled_from(["<think>", "</think>"]), characters), max_size=40).map("".join)
 #: Text that may stand before an answer: anything but a thought that does not end.
 before = texts.map(lambda text: text.replace("<think>", "<thin>"))
