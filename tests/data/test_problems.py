@@ -125,17 +125,11 @@ def test_duplicates_are_refused_by_name(tmp_path):
     assert not (tmp_path / "out.parquet").exists()
 
 
-def test_duplicates_dropped_keep_the_first(tmp_path):
-    rows = [problem("x?", "1"), problem("X?", "2"), problem("x?", "3"), problem("y?", "4")]
+def test_duplicates_dropped_keep_the_first_with_a_gold(tmp_path):
+    rows = [problem("x?", None), problem("x?", "1"), problem("X?", "2"), problem("x?", "3"), problem("y?", "4")]
     prepare(spec_of(tmp_path, rows, duplicates="drop"), "set", tmp_path / "out.parquet")
     assert pq.read_table(tmp_path / "out.parquet")["answer"].to_pylist() == ["1", "4"]
     assert json.loads((tmp_path / "out.json").read_text())["dropped_duplicates"] == 2
-
-
-def test_the_first_copy_with_a_gold_is_kept(tmp_path):
-    rows = [problem("x?", None), problem("x?", "2")]
-    prepare(spec_of(tmp_path, rows), "set", tmp_path / "out.parquet")
-    assert pq.read_table(tmp_path / "out.parquet")["answer"].to_pylist() == ["2"]
 
 
 def test_overlap_with_an_evaluation_set(tmp_path):

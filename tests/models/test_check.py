@@ -312,16 +312,6 @@ def test_tensors_that_transformers_joins_are_counted_by_its_own_rules(model_copy
         check_model(model_copy, "copy")
 
 
-def test_a_panic_prints_one_line(model_copy, tmp_path):
-    backtracking("(a|aa)+$")(model_copy)
-    spec = json.dumps({"source": "local", "path": str(model_copy)})
-    command = [sys.executable, "-m", "reward_ablation.models", "--spec", spec, "--output", tmp_path / "base/model.json"]
-    result = subprocess.run(command, capture_output=True, text=True)
-    assert result.returncode == 1
-    assert result.stderr.startswith(f"error: {model_copy}: the tokenizer fails on a long word: Onig")
-    assert len(result.stderr.splitlines()) == 1
-
-
 @pytest.fixture
 def sharded(tiny_model, tmp_path):
     """The tiny model in several files, as large ones are saved."""

@@ -14,11 +14,17 @@ from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256, write_json
 
 
+@pytest.fixture(scope="module")
+def fetched(tiny_model, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("models") / "base"
+    fetch(LocalModel(path=str(tiny_model)), folder / "model.json")
+    return folder
+
+
 @pytest.fixture
-def base(tiny_model, tmp_path) -> Path:
+def base(fetched, tmp_path) -> Path:
     """A base model as the workflow fetches it."""
-    fetch(LocalModel(path=str(tiny_model)), tmp_path / "models" / "base" / "model.json")
-    return tmp_path / "models" / "base"
+    return Path(shutil.copytree(fetched, tmp_path / "models" / "base"))
 
 
 @pytest.fixture
