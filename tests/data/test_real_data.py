@@ -14,8 +14,6 @@ from reward_ablation.data.sources import math
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.errors import StudyError
 
-LONG = [pytest.mark.slow, pytest.mark.long]
-
 
 def known(source, split, file, **switches) -> PrepareSpec:
     return PrepareSpec.model_validate(
@@ -62,10 +60,8 @@ def test_math_train(prepared, tmp_path):
 @pytest.mark.parametrize(
     ("source", "split", "file"),
     [
-        pytest.param("gsm8k", "train", "gsm8k_train.jsonl", marks=LONG),
         ("gsm8k", "test", "gsm8k_test.jsonl"),
         ("math500", "test", "math500.jsonl"),
-        pytest.param("math", "train", "math_train.jsonl", marks=LONG),
     ],
 )
 def test_one_broken_gold_among_the_real_ones_is_named(source, split, file, tmp_path):

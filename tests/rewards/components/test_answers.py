@@ -1,10 +1,12 @@
-"""Components of the reference systems that judge the answer, and the mended mistakes of these systems."""
+"""Components that judge an answer or its form: the reference systems' own, and the mended mistakes of these systems."""
 
 import pytest
 
 from public_data import gsm8k_gold, rows
+from reward_ablation.rewards.components.answer_format import answer_format as format_score
 from reward_ablation.rewards.components.boxed_answer import boxed_answer
 from reward_ablation.rewards.components.character_length import character_length
+from reward_ablation.rewards.components.correctness import correctness
 from reward_ablation.rewards.components.final_line import final_line
 from reward_ablation.rewards.components.keyword_steps import keyword_steps
 from reward_ablation.rewards.components.signed_answer import signed_answer
@@ -146,3 +148,48 @@ def test_three_way_verifier_takes_its_three_scores_as_parameters():
 )
 def test_signed_answer(completion, gold, score):
     assert signed_answer([completion], [gold], problem_id=["p"]) == [score]
+
+
+@pytest.mark.parametrize(
+    ("completion", "format", "score"),
+    [
+        ("Sum.\n#### 72", "hash", 1.0),
+        ("Sum.\n#### 72\n\n", "hash", 1.0),
+        ("Sum.\n#### wrong", "hash", 1.0),  # only the form counts
+        ("#### 1\n#### 72", "hash", 0.0),  # twice
+        ("#### 72\nNo, wait", "hash", 0.0),  # not last
+        ("####", "hash", 0.0),
+        (r"So $\boxed{72}$.", "boxed", 1.0),
+        (r"\[ \boxed{72} \]" + "\n", "boxed", 1.0),
+        (r"**\boxed{\frac{1}{2}}**", "boxed", 1.0),
+        (r"\boxed 2$.", "boxed", 1.0),
+        (r"最大值为 $\boxed{5}$。", "boxed", 1.0),  # the Chinese stop
+        (r"最大值为 $\boxed{5}$。对吗", "boxed", 0.0),
+        (r"\boxed{1} or \boxed{72}", "boxed", 0.0),
+        (r"\boxed{72} eggs", "boxed", 0.0),
+        (r"\boxed{72", "boxed", 0.0),
+        (r"\boxed{}", "boxed", 0.0),
+        (r"<think>\boxed{1}</think>\boxed{72}", "boxed", 1.0),
+        ("Sum.\nFinal: 72.", "final", 1.0),
+        ("Final: 72\nFinal: 72", "final", 0.0),
+        ("<answer>72</answer>", "tag", 1.0),
+        ("<answer>72</answer> yes", "tag", 0.0),
+        ("<answer>72", "tag", 0.0),
+    ],
+)
+def test_answer_format(completion, format, score):
+    assert format_score([completion], format=format, answer=["72"]) == [score]
+
+
+@pytest.mark.parametrize(
+    ("completion", "gold", "answer_format", "score"),
+    [
+        ("#### 72", "72", "hash", 1.0),
+        ("#### 71", "72", "hash", 0.0),
+        ("72", "72", "hash", 0.0),  # not in the asked form
+        (r"\boxed{9^{9^{9}}}", "72", "boxed", 0.0),  # no way out of the loss
+        ("#### 72", "", "hash", None),  # without a gold there is no verdict
+    ],
+)
+def test_correctness(completion, gold, answer_format, score):
+    assert correctness([completion], [gold], answer_format=answer_format, problem_id=["p"]) == [score]
