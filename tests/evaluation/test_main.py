@@ -84,11 +84,6 @@ def test_an_adapter_answers_as_its_merged_model(evaluate, adapter, model_folder)
     pd.testing.assert_frame_equal(base, pd.read_parquet(evaluate("unused", base=folder)))
 
 
-def test_an_adapter_needs_its_base(evaluate, adapter):
-    with pytest.raises(StudyError, match=r"holds a LoRA adapter; name its base model too \(--base FOLDER\)"):
-        evaluate(model=adapter[0])
-
-
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
