@@ -51,7 +51,7 @@ def test_any_text_has_a_stripped_answer_from_it_or_none(answer_format, text):
 @given(text=texts)
 def test_lenient_finds_what_any_format_finds(text):
     found = [extract(text, name) for name in (*FORMATS, "last_number")]
-    assert (extract_lenient(text) is None) == (found == [None] * 5)
+    assert extract_lenient(text) is not None or found == [None] * 5  # it takes a last formula, too
 
 
 @fixed
