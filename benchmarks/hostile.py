@@ -2,7 +2,7 @@
 
     python benchmarks/hostile.py --json FILE [--count 50000] [--turns 12]
 
-Grades generated hostile completions (tests/rewards/grading/hostile.py) one call at a time, and times each call.
+Grades generated hostile completions (tests/rewards/grading/test_hostile.py) one call at a time, and times each call.
 Then grades batches of 64 ordinary completions in turns with the same batches in which one completion is hostile. Each
 batch has a process of its own, whose cache is empty.
 """
@@ -26,8 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))  # the generator is
 from reward_ablation.rewards import grade, grade_batch
 from reward_ablation.rewards.grading.supervisor import math_worker
 from reward_ablation.rewards.grading.worker import CPU_SECONDS
-from rewards.grading.hostile import hostile_cases
-from rewards.grading.hostile_text import CANARY
+from rewards.grading.test_hostile import ALLOWED, CANARY, cases
 
 ROOT = Path(__file__).parents[1]
 SECONDS_GOAL = 2.0
@@ -55,12 +54,12 @@ def grade_all(count: int, seed: int) -> dict[str, Any]:
     slowest: dict[str, Any] = {"seconds": 0.0}
     memory = {"0": resident_mb()}
     pid, begin = math_worker.pid, time.perf_counter()
-    for number, case in enumerate(hostile_cases(count, seed), start=1):
+    for number, (completion, gold) in enumerate(cases(count, seed), start=1):
         start = time.perf_counter()
         try:
-            status = grade(case.completion, case.gold, case.answer_format).status
+            status = grade(completion, gold).status
         except Exception as error:
-            crashes.append(f"{case.family}: {type(error).__name__}: {error}"[:200])
+            crashes.append(f"{completion[:100]}: {type(error).__name__}: {error}"[:200])
             continue
         took = time.perf_counter() - start
         seconds.append(took)
@@ -69,10 +68,10 @@ def grade_all(count: int, seed: int) -> dict[str, Any]:
         pid = math_worker.pid
         # A timeout that takes so long was not foreseen: it used up the CPU time or the memory.
         at_bound += status == "timeout" and took > 0.1
-        if status not in case.allowed:
-            disallowed.append({"number": number - 1, "family": case.family, "status": status, "gold": case.gold})
+        if status not in ALLOWED:
+            disallowed.append({"number": number - 1, "status": status, "gold": gold})
         if took > slowest["seconds"]:
-            slowest = {"seconds": took, "family": case.family, "answer": case.completion[:100]}
+            slowest = {"seconds": took, "answer": completion[:100]}
         if number in (count // 5, count):
             memory[str(number)] = resident_mb()
         if number % 1000 == 0:
@@ -153,7 +152,7 @@ def table(result: dict[str, Any]) -> str:
         ("statuses", statuses, ""),
         ("completions with a status that is not allowed", len(fuzz["disallowed"]), "0"),
         ("exceptions", len(fuzz["crashes"]), "0"),
-        ("slowest completion", f"{fuzz['slowest']['seconds']:.2f} s ({fuzz['slowest']['family']})", "2 s"),
+        ("slowest completion", f"{fuzz['slowest']['seconds']:.2f} s", "2 s"),
         ("median completion", f"{fuzz['median_seconds'] * 1000:.1f} ms", ""),
         ("answers that were ended at the limit of CPU time or memory", fuzz["at_bound"], ""),
         ("restarts of the worker", fuzz["restarts"], ""),

@@ -9,13 +9,14 @@ import pytest
 from combination.batches import combine, made_up, made_up_gram
 from reward_ablation.combination.gram_weights import live_components
 from reward_ablation.combination.normalisation import z_scores
-from reward_ablation.combination.quadratic import nearest_above, simplex_minimum
 from reward_ablation.system.errors import StudyError
 
 #: Made by make_torchjd_weights.py.
 CASES = json.loads(Path(__file__).with_name("torchjd_weights.json").read_text())
 RULES = ["cagrad", "mgda", "nash_mtl", "pcgrad", "upgrad"]
-SCALES = [1e-12, 1e-3, 1.0, 1e3]
+SCALES = [1e-12, 1.0]
+GRADIENT = np.array([1.0, 2.0, -1.0])
+LENGTHS = np.array([1.0, 1e-5, 1e3])
 
 
 def weights_by(method, gram, weights=None, parameters=None, **context):
@@ -106,33 +107,15 @@ def test_unequal_weights_of_nash_mtl_are_bargaining_powers():
 
 
 @pytest.mark.parametrize("method", ["mgda", "upgrad", "nash_mtl"])
-@pytest.mark.parametrize("count", [2, 3, 4, 6, 8])
+@pytest.mark.parametrize("count", [2, 4, 8])
 @pytest.mark.parametrize("scale", SCALES)
 def test_no_component_is_harmed_to_first_order(method, count, scale):
-    for seed in range(10):
+    for seed in range(5):
         gram = made_up_gram(count, seed, rank=count + 1)
         weights = np.random.default_rng(seed).uniform(0.1, 2, count)
         found = weights_by(method, scale * gram, weights)
         found /= np.abs(found).sum()
         assert (gram @ found).min() > -1e-9 * np.trace(gram)
-
-
-def test_pcgrad_of_two_components_harms_neither():
-    for seed in range(20):
-        gram = made_up_gram(2, seed)
-        found = weights_by("pcgrad", gram)
-        assert (gram @ found).min() > -1e-12
-        # the closed form for two components
-        first, second = max(0, -gram[0, 1] / gram[0, 0]), max(0, -gram[0, 1] / gram[1, 1])
-        np.testing.assert_allclose(found, [(1 + first) / 2, (1 + second) / 2])
-        np.testing.assert_allclose(found, weights_by("upgrad", gram))
-
-
-def test_mgda_of_two_components_is_its_closed_form():
-    for seed in range(20):
-        gram = made_up_gram(2, seed)
-        first = (gram[1, 1] - gram[0, 1]) / (gram[0, 0] + gram[1, 1] - 2 * gram[0, 1])
-        np.testing.assert_allclose(weights_by("mgda", gram)[0], np.clip(first, 0, 1), atol=1e-9)
 
 
 def test_a_larger_weight_asks_mgda_for_more_progress():
@@ -192,28 +175,26 @@ def test_a_component_without_a_gradient_keeps_its_weight_and_is_not_in_the_rule(
 
 
 @pytest.mark.parametrize("method", RULES)
-def test_gradients_that_cancel_each_other_or_are_one(method):
-    gradient = np.array([1.0, 2.0, -1.0])
-    for gradients in ([gradient, -gradient], [gradient, gradient], [gradient, gradient, -2 * gradient, gradient]):
-        gram = 1e-6 * np.array(gradients) @ np.array(gradients).T
-        found = rescaled(method, gram, np.ones(len(gram)).tolist())
-        assert np.isfinite(found.weights).all()
-        assert found.weights.min() > -1e-9
+@pytest.mark.parametrize(
+    "gram",
+    [
+        1e-6 * GRADIENT @ GRADIENT * np.array([[1, -1], [-1, 1]]),
+        1e-6 * GRADIENT @ GRADIENT * np.ones((2, 2)),
+        made_up_gram(3, 2) * np.outer(LENGTHS, LENGTHS),
+        np.array([[1.0, -2.0, 0.1], [-2.0, 1.0, 0.1], [0.1, 0.1, 0.5]]),
+    ],
+    ids=["gradients that cancel", "equal gradients", "lengths that differ by a million", "an indefinite estimate"],
+)
+def test_gram_matrices_on_the_edge_give_finite_weights(method, gram):
+    found = rescaled(method, gram, np.ones(len(gram)).tolist())
+    assert np.isfinite(found.weights).all()
+    assert found.weights.min() > -1e-9 or len(gram) == 3
 
 
 def test_cagrad_at_a_pareto_stationary_point_takes_the_opposed_gradients():
     gradients = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]])
     found = rescaled("cagrad", gradients @ gradients.T, [1.0, 1.0, 1.0]).weights
     np.testing.assert_allclose(found, [1.5, 1.5, 0], atol=1e-2)
-
-
-@pytest.mark.parametrize("method", RULES)
-def test_lengths_that_differ_by_a_million_and_indefinite_estimates(method):
-    lengths = np.array([1.0, 1e-5, 1e3])
-    gram = made_up_gram(3, 2) * np.outer(lengths, lengths)
-    assert np.isfinite(rescaled(method, gram, [1.0, 1.0, 1.0]).weights).all()
-    indefinite = np.array([[1.0, -2.0, 0.1], [-2.0, 1.0, 0.1], [0.1, 0.1, 0.5]])
-    assert np.isfinite(rescaled(method, indefinite, [1.0, 1.0, 1.0]).weights).all()
 
 
 @pytest.mark.parametrize("count", [7, 8])
@@ -247,20 +228,6 @@ def test_conflicts_are_pairs_of_gradients_that_oppose_each_other():
     assert live_components(gram, np.array([0.0, 1, 1, 1])).tolist() == [False, True, True, False]
 
 
-def test_quadratic_programmes_by_their_conditions():
-    for seed in range(20):
-        gram = made_up_gram(5, seed, rank=6)
-        floor = np.random.default_rng(seed).random(5)
-        found = nearest_above(gram, floor)
-        slope = gram @ found
-        assert (found >= floor).all()
-        assert slope.min() > -1e-9
-        assert slope @ (found - floor) == pytest.approx(0, abs=1e-9)
-        on_simplex = simplex_minimum(gram)
-        assert on_simplex.sum() == pytest.approx(1)
-        assert (gram @ on_simplex).min() == pytest.approx(on_simplex @ gram @ on_simplex)
-
-
 def drw(gram, weights, state=None, **parameters):
     scores, groups = made_up(components=len(weights))
     learning_rate = parameters.pop("learning_rate", 1e-3)
@@ -292,21 +259,6 @@ def test_large_changes_of_drw_are_scaled_down_and_stay_finite():
     for _ in range(200):
         state = drw(gram, [1.0, 1.0], state, mu=1e-9).state
     np.testing.assert_allclose(drw(gram, [1.0, 1.0], state, mu=1e-9).weights, [2, 0], atol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("method", "parameters", "message"),
-    [
-        ("drw", {"mu": 0}, "^mu: 0 is not above 0"),
-        ("drw", {"most": -1}, "^most: -1 is not"),
-        ("cagrad", {"c": -0.1}, "^c: -0.1 is not a number of at least 0"),
-        ("cagrad", {"c": float("nan")}, "^c: nan is not a number of at least 0"),
-        ("upgrad", {"rescale": "no"}, "^rescale: 'no' is neither true nor false"),
-    ],
-)
-def test_parameters_of_gram_methods_are_checked(method, parameters, message):
-    with pytest.raises(StudyError, match=message):
-        rescaled(method, np.eye(2), [1.0, 1.0], **parameters)
 
 
 def test_a_gram_matrix_that_is_not_finite_is_refused():

@@ -78,34 +78,7 @@ def test_thresholds_of_a_gate_are_raw_scores_also_with_negative_weights():
     np.testing.assert_allclose(found.advantages.sum(axis=1), grpo([-0.9 - 0.5, -0.2 - 0.7, -0.9 - 0.1, -0.2 - 0.7]))
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({}, r"^gate: no component is gated; write length: \{needs: correctness, at_least: 1\}$"),
-        ({"d": {"needs": "a", "at_least": 1}}, "^d: unknown component 'd'; components here: a, b, c$"),
-        ({"b": {"needs": "d", "at_least": 1}}, "^b.needs: unknown component 'd'; components here: a, b, c$"),
-        ({"b": {"needs": ["a"], "at_least": 1}}, r"^b.needs: unknown component \['a'\]"),
-        ({"b": {"needs": "a"}}, "^b.at_least: missing"),
-        ({"b": {"needs": "a", "at_least": True}}, "^b.at_least: True is not a finite number"),
-        ({"b": {"needs": "a", "at_least": 10**400}}, "^b.at_least: 10+ is not a finite number"),
-        ({"b": {"needs": "a", "at_last": 1}}, "^b.at_last: unknown key; keys here: needs, at_least, otherwise$"),
-        ({"b": "a"}, "^b: 'a' is not a mapping"),
-        ({"b": {"needs": "a", "at_least": 1}, "aggregation": "sum"}, "^aggregation: 'sum' is unknown; write one of"),
-    ],
-)
-def test_a_gate_that_is_wrong_is_refused_in_one_line(parameters, message):
-    with pytest.raises(StudyError, match=message):
-        run("gate", parameters, *made_up())
-
-
 # --- product and minimum
-
-
-def test_product_and_minimum_of_binary_scores_are_their_and():
-    scores, groups = one_group([1, 1], [1, 0], [0, 1], [0, 0])
-    for method in ("product", "minimum"):
-        found = run(method, {}, scores, groups, [1.0, 1.0])
-        np.testing.assert_allclose(found.advantages.sum(axis=1), grpo([1, 0, 0, 0]), atol=1e-12)
 
 
 def test_product_takes_weights_as_exponents_and_ranges_of_the_config():
@@ -192,24 +165,6 @@ def test_a_schedule_starts_a_component_that_has_no_weight_and_may_change_its_sig
     np.testing.assert_array_equal(found.advantages, positive.advantages)
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({}, "^schedule: no component has a schedule"),
-        ({"d": {0: 1}}, "^d: unknown component"),
-        ({"b": {}}, r"^b: \{\} is not a mapping with entries"),
-        ({"b": {"soon": 1}}, "^b: 'soon' is not a step"),
-        ({"b": {"nan": 1}}, "^b: nan is not a number of at least 0|^b: 'nan' is not a step"),
-        ({"b": {-1: 1}}, "^b: -1 is not a"),
-        ({"b": {1: "x"}}, "^b.1: 'x' is not a finite number"),
-        ({"b": {"1": 1, "1.0": 2}}, "^b: step 1.0 is written twice"),
-    ],
-)
-def test_a_schedule_that_is_wrong_is_refused_in_one_line(parameters, message):
-    with pytest.raises(StudyError, match=message):
-        run("schedule", parameters, *made_up(), step=0)
-
-
 # --- adaptive weights
 
 
@@ -260,21 +215,6 @@ def test_dvao_is_the_weighted_sum_over_the_sum_of_deviations():
     np.testing.assert_allclose(run("dvao", {}, scores, groups, WEIGHTS).weights, effective.mean(0))
 
 
-def test_dvao_of_one_component_and_of_components_that_agree_is_grpo():
-    scores, groups = made_up()
-    one = np.array([2.0])
-    np.testing.assert_allclose(
-        run("dvao", {}, scores[:, :1], groups, one).advantages,
-        run("weighted_sum", {}, scores[:, :1], groups, one).advantages,
-    )
-    same = np.c_[scores[:, 1], 3 * scores[:, 1] + 1]
-    np.testing.assert_allclose(
-        run("dvao", {}, same, groups, [1.0, 0.2]).advantages,
-        run("weighted_sum", {}, same, groups, [1.0, 0.2]).advantages,
-        atol=1e-9,
-    )
-
-
 def test_gd2po_leaves_out_what_is_in_conflict():
     # one group of four: the third is better in a, worse in b; the fourth the other way round
     scores, groups = one_group([0, 0], [1, 1], [1, 0], [0, 1])
@@ -292,12 +232,6 @@ def test_gd2po_keeps_what_one_component_clearly_decides():
     dropped = run("gd2po", {"threshold": 0.51}, scores, groups, [3.0, 1.0])
     assert (dropped.advantages[2:] == 0).all()
     assert kept.conflicts == dropped.conflicts == 0.5
-
-
-def test_gd2po_at_zero_keeps_components_that_cancel_each_other():
-    scores, groups = one_group([0, 0], [1, 1], [1, 0], [0, 1])
-    kept = run("gd2po", {"threshold": 0.0}, scores, groups, [1.0, 1.0])
-    np.testing.assert_array_equal(kept.advantages, run("gdpo", {}, scores, groups, [1.0, 1.0]).advantages)
 
 
 def test_gd2po_weighs_groups_by_what_was_kept_before_it_standardises():
@@ -391,21 +325,9 @@ def test_a_constrained_component_without_scores_keeps_its_multiplier():
     assert found.state == {"multipliers": {"b": 0.25}}
 
 
-@pytest.mark.parametrize(
-    ("parameters", "weights", "message"),
-    [
-        ({}, WEIGHTS, "^at_least: None is not a mapping with entries"),
-        ({"at_least": {"d": 1}}, WEIGHTS, "^at_least: unknown component 'd'"),
-        ({"at_least": {"b": 1.5}}, WEIGHTS, "^at_least.b: 1.5 is above the highest score, 1; write less$"),
-        ({"at_least": {"b": "x"}}, WEIGHTS, "^at_least.b: 'x' is not a finite number"),
-        ({"at_least": {"b": 0.5}}, [1.0, -1.0, 1.0], "^at_least.b: the component has a negative weight"),
-        ({"at_least": {"b": 0.5}}, [0.0, 1.0, 0.0], "^at_least: no component with a weight is left"),
-        ({"at_least": {"b": 0.5}, "most": -1}, WEIGHTS, "^most: -1 is not a number of at least 0"),
-    ],
-)
-def test_a_constraint_that_is_wrong_is_refused_in_one_line(parameters, weights, message):
-    with pytest.raises(StudyError, match=message):
-        run("lagrangian", parameters, *made_up(), weights)
+def test_a_constraint_leaves_a_component_with_a_weight():
+    with pytest.raises(StudyError, match=r"^at_least: no component with a weight is left"):
+        run("lagrangian", {"at_least": {"b": 0.5}}, *made_up(), [0.0, 1.0, 0.0])
 
 
 def test_laconic_by_hand():
@@ -435,22 +357,41 @@ def test_the_penalty_of_laconic_is_divided_by_the_weights():
 
 
 @pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"budget": 0}, "^budget: 0 is not above 0"),
-        ({"step_size": -1}, "^step_size: -1 is not"),
-        ({"lowest": 2, "highest": 1}, "^lowest: 2 is above highest, 1"),
-        ({"cap": None}, "^cap: None is not"),
-    ],
-)
-def test_parameters_of_laconic_are_checked(parameters, message):
-    with pytest.raises(StudyError, match=message):
-        run("laconic", parameters, *made_up(), tokens=TOKENS)
-
-
-@pytest.mark.parametrize(
     ("method", "parameters", "message"),
     [
+        ("gate", {}, r"^gate: no component is gated; write length: \{needs: correctness, at_least: 1\}$"),
+        ("gate", {"d": {"needs": "a", "at_least": 1}}, "^d: unknown component 'd'; components here: a, b, c$"),
+        ("gate", {"b": {"needs": "d", "at_least": 1}}, "^b.needs: unknown component 'd'; components here: a, b, c$"),
+        ("gate", {"b": {"needs": ["a"], "at_least": 1}}, r"^b.needs: unknown component \['a'\]"),
+        ("gate", {"b": {"needs": "a"}}, "^b.at_least: missing"),
+        ("gate", {"b": {"needs": "a", "at_least": True}}, "^b.at_least: True is not a finite number"),
+        ("gate", {"b": {"needs": "a", "at_least": 10**400}}, "^b.at_least: 10+ is not a finite number"),
+        ("gate", {"b": {"needs": "a", "at_last": 1}}, "^b.at_last: unknown key; keys here: needs, at_least, other"),
+        ("gate", {"b": "a"}, "^b: 'a' is not a mapping"),
+        ("gate", {"b": {"needs": "a", "at_least": 1}, "aggregation": "sum"}, "^aggregation: 'sum' is unknown; write"),
+        ("schedule", {}, "^schedule: no component has a schedule"),
+        ("schedule", {"d": {0: 1}}, "^d: unknown component"),
+        ("schedule", {"b": {}}, r"^b: \{\} is not a mapping with entries"),
+        ("schedule", {"b": {"soon": 1}}, "^b: 'soon' is not a step"),
+        ("schedule", {"b": {"nan": 1}}, "^b: nan is not a number of at least 0|^b: 'nan' is not a step"),
+        ("schedule", {"b": {-1: 1}}, "^b: -1 is not a"),
+        ("schedule", {"b": {1: "x"}}, "^b.1: 'x' is not a finite number"),
+        ("schedule", {"b": {"1": 1, "1.0": 2}}, "^b: step 1.0 is written twice"),
+        ("lagrangian", {}, "^at_least: None is not a mapping with entries"),
+        ("lagrangian", {"at_least": {"d": 1}}, "^at_least: unknown component 'd'"),
+        ("lagrangian", {"at_least": {"b": 1.5}}, "^at_least.b: 1.5 is above the highest score, 1; write less$"),
+        ("lagrangian", {"at_least": {"b": "x"}}, "^at_least.b: 'x' is not a finite number"),
+        ("lagrangian", {"at_least": {"c": 0.5}}, "^at_least.c: the component has a negative weight"),
+        ("lagrangian", {"at_least": {"b": 0.5}, "most": -1}, "^most: -1 is not a number of at least 0"),
+        ("laconic", {"budget": 0}, "^budget: 0 is not above 0"),
+        ("laconic", {"step_size": -1}, "^step_size: -1 is not"),
+        ("laconic", {"lowest": 2, "highest": 1}, "^lowest: 2 is above highest, 1"),
+        ("laconic", {"cap": None}, "^cap: None is not"),
+        ("drw", {"mu": 0}, "^mu: 0 is not above 0"),
+        ("drw", {"most": -1}, "^most: -1 is not"),
+        ("cagrad", {"c": -0.1}, "^c: -0.1 is not a number of at least 0"),
+        ("cagrad", {"c": float("nan")}, "^c: nan is not a number of at least 0"),
+        ("upgrad", {"rescale": "no"}, "^rescale: 'no' is neither true nor false"),
         ("sa_mrpo", {"gamma": -1}, "^gamma: -1 is not a number of at least 0"),
         ("saw", {"delta": 0}, "^delta: 0 is not above 0"),
         ("saw", {"aggregation": 1}, "^aggregation: 1 is unknown"),
@@ -462,6 +403,9 @@ def test_parameters_of_laconic_are_checked(parameters, message):
         ("weighted_sum", {"scale_rewards": "all"}, "^scale_rewards: 'all' is unknown; write one of group, batch, none"),
     ],
 )
-def test_parameters_out_of_range_are_refused_in_one_line(method, parameters, message):
-    with pytest.raises(StudyError, match=message):
-        run(method, parameters, *made_up())
+def test_wrong_parameters_are_refused_in_one_line(method, parameters, message):
+    more = {"tokens": TOKENS, "step": 0, "gram": np.eye(3), "learning_rate": 1e-6}
+    weights = [1.0, 0.0, -1.0] if method == "lagrangian" else WEIGHTS
+    with pytest.raises(StudyError, match=message) as caught:
+        run(method, parameters, *made_up(), weights, **more)
+    assert "\n" not in str(caught.value)

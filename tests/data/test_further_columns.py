@@ -6,8 +6,6 @@ import csv
 import io
 import json
 import math
-import subprocess
-import sys
 from decimal import Decimal
 
 import pyarrow as pa
@@ -47,13 +45,6 @@ def as_csv(rows) -> bytes:
         cells = {key: json.dumps(value) if isinstance(value, list | dict) else value for key, value in row.items()}
         writer.writerow(cells)
     return text.getvalue().encode()
-
-
-def as_parquet(rows) -> bytes:
-    buffer = io.BytesIO()
-    types = {"about": pa.string(), "weight": pa.float64()}
-    pq.write_table(pa.table({name: pa.array([row[name] for row in rows], types.get(name)) for name in rows[0]}), buffer)
-    return buffer.getvalue()
 
 
 def prepared(tmp_path, content: bytes, ending: str, columns, **switches):
@@ -167,9 +158,9 @@ def test_a_column_may_have_two_names_and_the_answer_of_a_csv_file_stays_as_writt
     assert values_of(output, "gold") == ["0072", "72"]
 
 
-def test_cells_of_ten_megabytes(tmp_path):
-    text = "assert f(1) == 1\n" * 600_000
-    assert len(text) > 10_000_000
+def test_cells_beyond_the_usual_limit_of_csv_readers(tmp_path):
+    text = "assert f(1) == 1\n" * 20_000
+    assert len(text) > 131_072  # the limit of Python's reader, where nobody raises it
     for ending, content in ((".json", json.dumps), (".csv", as_csv)):
         rows = [{"question": "x?", "answer": "1", "text": text, "list": [text]}]
         raw = content(rows)
@@ -236,13 +227,10 @@ def test_decimals_are_numbers(tmp_path, values, numbers):
     ("columns", "message"),
     [
         ({"split": "x"}, "'split' is a column of the workflow; give the further column another name"),
-        ({"prompts": "x"}, "'prompts' is a column of the workflow"),
         ({"my column": "x"}, "'my column' is no name of a column: letters, digits and _"),
         ({"__class__": "x"}, "'__class__' is no name of a column"),
-        ({"a\nb": "x"}, r"'a\\nb' is no name of a column"),
         ({"a" * 81: "x"}, "is no name of a column"),
         ({"": "x"}, "'' is no name of a column"),
-        ({3: "x"}, "'3' is no name of a column"),
         ({"mine": None}, "mine: name the file's column; only answer can be null"),
         ({"question": None}, "question: name the file's column"),
         ({"mine": "a\nb"}, "more than one line"),
@@ -251,11 +239,6 @@ def test_decimals_are_numbers(tmp_path, values, numbers):
 def test_names_that_cannot_be_columns(columns, message):
     with pytest.raises(ValueError, match=message):
         FileData(source="file", path="mine.csv", columns=columns)
-
-
-def test_a_further_column_must_be_in_the_file(tmp_path):
-    with pytest.raises(StudyError, match=r"columns\.mine: no column 'x'; columns here: question, answer"):
-        of_lines(tmp_path, [{"question": "x?", "answer": "1"}], {"mine": "x"})
 
 
 def test_further_columns_are_known_before_the_file_is_read():
@@ -279,12 +262,9 @@ def test_without_golds_answers_are_kept_and_not_checked(tmp_path):
     assert values_of(output, "answer") == [None, None, None]
 
 
-def test_the_command_gives_the_same_bytes_as_another_process(tmp_path):
-    output = of_lines(tmp_path, ROWS, columns_of())
-    source = {"source": "file", "path": str(tmp_path / "mine.jsonl"), "columns": columns_of(reversed(NAMES))}
-    command = [sys.executable, "-m", "reward_ablation.data", "--spec", json.dumps({"source": source}), "--name", "mine"]
-    subprocess.run([*command, "--output", tmp_path / "other.parquet"], check=True)
-    assert (tmp_path / "other.parquet").read_bytes() == output.read_bytes()
+def test_the_order_of_the_names_changes_no_byte(tmp_path):
+    first = of_lines(tmp_path, ROWS, columns_of()).read_bytes()
+    assert of_lines(tmp_path, ROWS, columns_of(reversed(NAMES))).read_bytes() == first
 
 
 @pytest.mark.parametrize("content", [None, b"PAR1", b""])

@@ -13,16 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from hub import Hub
+from reward_ablation.config.sections.data import FURTHER_COLUMNS, REVISIONS, SPLITS, HubData
+from reward_ablation.data.prepared import read_prepared
+from reward_ablation.data.sources import REPOSITORIES, humaneval, ifeval, mbpp
+from reward_ablation.rewards.columns import json_columns
+from reward_ablation.rewards.components.instructions import instructions
+from reward_ablation.system.errors import StudyError
 
 NO_COMMIT = "1" * 40
-GSM8K_CARD = b"""---
-configs:
-- config_name: main
-  data_files:
-  - {split: train, path: main/train-*}
-  - {split: test, path: main/test-*}
----
-"""
 
 
 def parquet(rows: list[dict]) -> bytes:
@@ -31,8 +29,14 @@ def parquet(rows: list[dict]) -> bytes:
     return buffer.getvalue()
 
 
+def card(config: str, files: dict[str, str]) -> bytes:
+    """The head of a data set's card, which tells `datasets` the files of each split."""
+    lines = [f"  - {{split: {split}, path: {path}}}" for split, path in files.items()]
+    return "\n".join(["---", "configs:", f"- config_name: {config}", "  data_files:", *lines, "---", ""]).encode()
+
+
 GSM8K = {
-    "README.md": GSM8K_CARD,
+    "README.md": card("main", {"train": "main/train-*", "test": "main/test-*"}),
     "main/train-00000-of-00001.parquet": parquet([{"question": "?", "answer": "#### 1"}]),
     "main/test-00000-of-00001.parquet": parquet(
         [{"question": f"What is {n} + 1,000?", "answer": f"#### {n + 1000:,}"} for n in range(1319)]
@@ -81,13 +85,6 @@ def test_gsm8k_at_a_pinned_commit_and_only_at_that_one(hub, tmp_path):
     assert "the hub cannot be reached and the cache holds another commit" in result.stderr
 
 
-def test_math500(hub, tmp_path):
-    commit = hub.add("datasets", "HuggingFaceH4/MATH-500", MATH500)
-    result = prepare_from(hub, tmp_path, {"source": "math500", "split": "test", "revision": commit})
-    assert result.returncode == 0, result.stderr
-    assert pq.read_table(tmp_path / "set.parquet").num_rows == 500
-
-
 @pytest.mark.parametrize(
     ("source", "faults", "message"),
     [
@@ -103,3 +100,128 @@ def test_a_bad_download_is_refused_in_one_line(hub, tmp_path, source, faults, me
     assert message in result.stderr.splitlines()[-1]
     assert "Traceback" not in result.stderr
     assert not list(tmp_path.glob("*set*"))
+
+
+def mbpp_row(number: int) -> dict:
+    return {
+        "task_id": number,
+        "text": f"Write a function to add {number}.",
+        "code": f"def add(x):\r\n  return x + {number}",
+        "test_list": [f"assert add({x}) == {x + number}" for x in range(3)],
+        "test_setup_code": "import math" if number % 7 == 0 else "",
+        "challenge_test_list": ["assert add(-1) == 0"],
+    }
+
+
+def humaneval_row(number: int) -> dict:
+    return {
+        "task_id": f"HumanEval/{number}",
+        "prompt": f'def add_{number}(x):\n    """Add {number}."""\n',
+        "canonical_solution": f"    return x + {number}\n",
+        "test": f"def check(candidate):\n    assert candidate(1) == {number + 1}\n",
+        "entry_point": f"add_{number}",
+    }
+
+
+def ifeval_row(number: int) -> dict:
+    """A row as in the file on the hub; `datasets` adds the keywords of all rows to it."""
+    return {
+        "key": 1000 + number,
+        "prompt": f"Write {number} words without a comma.",
+        "instruction_id_list": ["punctuation:no_comma", "length_constraints:number_words"],
+        "kwargs": [{}, {"relation": "at least", "num_words": number}],
+    }
+
+
+MBPP_FILES = {split: f"full/{split}-00000-of-00001.parquet" for split in SPLITS["mbpp"]}
+HUMANEVAL_FILE = "openai_humaneval/test-00000-of-00001.parquet"
+REPOSITORY_FILES = {
+    "math500": MATH500,
+    "mbpp": {"README.md": card("full", MBPP_FILES)}
+    | {path: parquet([mbpp_row(n) for n in range(REPOSITORIES["mbpp"].rows[s])]) for s, path in MBPP_FILES.items()},
+    "humaneval": {
+        "README.md": card("openai_humaneval", {"test": HUMANEVAL_FILE}),
+        HUMANEVAL_FILE: parquet([humaneval_row(n) for n in range(164)]),
+    },
+    "ifeval": {"ifeval_input_data.jsonl": "\n".join(json.dumps(ifeval_row(n)) for n in range(541)).encode()},
+}
+
+
+@pytest.fixture(scope="module")
+def prepared(hub, tmp_path_factory):
+    """Folder with sets of four sources, made by one process, which imports `datasets` once."""
+    folder = tmp_path_factory.mktemp("prepared")
+    commands = []
+    for source, files in REPOSITORY_FILES.items():
+        commit = hub.add("datasets", REPOSITORIES[source].name, files)
+        split = "train" if "train" in SPLITS[source] else "test"
+        spec = {"source": {"source": source, "split": split, "revision": commit}, "golds": source == "math500"}
+        commands.append(["--spec", json.dumps(spec), "--name", "set", "--output", f"{folder}/{source}.parquet"])
+    code = f"from reward_ablation.data.__main__ import main\nfor command in {commands!r}: main(command)"
+    subprocess.run([sys.executable, "-c", code], env=hub.environment(folder / "home"), check=True)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("source", "split", "rows", "of_json"),
+    [
+        ("math500", "test", 500, ()),
+        ("mbpp", "train", 374, ("unit_tests",)),
+        ("humaneval", "test", 164, ()),
+        ("ifeval", "train", 541, ("instructions",)),
+    ],
+)
+def test_a_data_set_at_a_commit(prepared, source, split, rows, of_json):
+    path = prepared / f"{source}.parquet"
+    assert json.loads(path.with_suffix(".json").read_text())["rows"] == rows
+    assert json_columns(pq.read_schema(path)) == of_json
+    frame = read_prepared(path)
+    assert frame["answer"].isna().all() == (source != "math500")
+    row = frame.iloc[7].to_dict()
+    if source == "math500":
+        assert (row["id"], row["question"], row["answer"]) == ("math500/test/7", "x = 7?", "7")
+    elif source == "mbpp":
+        tests = mbpp_row(7)["test_list"]
+        assert row["id"] == f"mbpp/{split}/7"
+        assert row["question"] == f"Write a function to add 7.\n\nYour code should pass this test:\n\n{tests[0]}"
+        assert row["unit_tests"] == ["import math", *tests]
+        assert frame["unit_tests"][8] == mbpp_row(8)["test_list"]
+        assert row["solution"] == mbpp_row(7)["code"]
+    elif source == "humaneval":
+        assert row["id"] == "humaneval/test/7"
+        assert row["code_before"] == humaneval_row(7)["prompt"]
+        assert row["question"] == row["code_before"].strip()
+        exec(row["code_before"] + row["solution"] + row["unit_tests"])  # the tests call the function of the row
+        with pytest.raises(AssertionError):
+            exec(row["code_before"] + "    return 0\n" + row["unit_tests"])
+    else:
+        assert row["id"] == "ifeval/train/1007"
+        assert row["instructions"] == [
+            {"id": "punctuation:no_comma", "kwargs": {}},
+            {"id": "length_constraints:number_words", "kwargs": {"relation": "at least", "num_words": 7}},
+        ]
+        text = "one two three four five six seven"
+        assert instructions([text, "few"], instructions=[row["instructions"]] * 2) == [1.0, 0.0]
+
+
+@pytest.mark.parametrize("source", sorted(FURTHER_COLUMNS))
+def test_each_known_source_has_a_commit_and_splits_of_known_sizes(source):
+    assert HubData(source=source, split=SPLITS[source][0]).revision == REVISIONS[source]
+    assert tuple(REPOSITORIES[source].rows) == SPLITS[source]
+
+
+@pytest.mark.parametrize(
+    ("problems", "row", "message"),
+    [
+        (mbpp, {"task_id": 1, "text": "x", "test_list": []}, "mbpp row 0: test_list must be a list of at least one"),
+        (mbpp, {"task_id": 1, "text": "x", "test_list": "assert 1"}, "mbpp row 0: test_list must be a list"),
+        (mbpp, {"text": "x", "test_list": ["assert 1"]}, "mbpp row 0: no column 'task_id'"),
+        (humaneval, {"prompt": "def f():"}, "humaneval row 0: no column 'test'"),
+        (ifeval, ifeval_row(1) | {"kwargs": [{}]}, "ifeval row 0: kwargs must hold one object for each of the 2 inst"),
+        (ifeval, ifeval_row(1) | {"kwargs": ["", ""]}, "ifeval row 0: kwargs must hold one object for each"),
+        (ifeval, ifeval_row(1) | {"kwargs": None}, "ifeval row 0: kwargs must be a list"),
+    ],
+)
+def test_rows_of_another_data_set_are_refused(problems, row, message):
+    with pytest.raises(StudyError, match=message):
+        problems([row], "train")

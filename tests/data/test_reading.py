@@ -84,13 +84,12 @@ def test_a_parquet_column_twice_is_named(tmp_path, table, name):
         read_file(tmp_path / "a.parquet")
 
 
-@pytest.mark.parametrize("name", ["absent.jsonl", "absent.parquet"])
-def test_missing_files(tmp_path, name):
-    with pytest.raises(StudyError, match="no such file"):
-        read_file(tmp_path / name)
-
-
-def test_a_folder_is_no_file(tmp_path):
+def test_what_is_no_file_is_told(tmp_path):
     (tmp_path / "a.csv").mkdir()
-    with pytest.raises(StudyError, match="cannot be read: Is a directory"):
-        read_file(tmp_path / "a.csv")
+    for name, message in (
+        ("absent.jsonl", "no such file"),
+        ("absent.parquet", "no such file"),
+        ("a.csv", "cannot be read: Is a directory"),
+    ):
+        with pytest.raises(StudyError, match=message):
+            read_file(tmp_path / name)

@@ -7,6 +7,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from reward_ablation.system.files import sha256, write_json
+
 CHARACTERS = "0123456789+-= #abcdefghijklmnopqrstuvwxyz\n"
 CHAT_TEMPLATE = (
     "{% for message in messages %}{{ message['role'] + '=' + message['content'] + '\n' }}{% endfor %}"
@@ -54,11 +56,17 @@ def tokenizer(model_folder):
     return load_tokenizer(model_folder)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def model(model_folder):
     from reward_ablation.models.load import load_model
 
     return load_model(model_folder)
+
+
+def record_run(folder: Path, **more) -> None:
+    """Write the record of a run, with the digests of its models."""
+    files = {str(path.relative_to(folder)): sha256(path) for path in folder.rglob("*/*") if path.is_file()}
+    write_json({"files": files, **more}, folder / "run.json")
 
 
 @pytest.fixture(scope="session")

@@ -21,14 +21,15 @@ EVALUATION = Evaluation(answer_format="hash", samples=3, max_new_tokens=24, batc
 CHAT, PLAIN = Prompt(chat=True, system="think"), Prompt(chat=False, template="{question}\n")
 
 
-@pytest.fixture(params=[CHAT, PLAIN], ids=["chat", "plain"])
-def prompts(request, problems, tokenizer):
-    return tokenize_prompts(
-        [render_prompt(question, request.param) for question in problems["question"]], tokenizer, DATE
-    )
+@pytest.fixture(scope="module")
+def prompts(problems, tokenizer):
+    """Chats and plain texts in turn."""
+    chats = tokenize_prompts([render_prompt(text, CHAT) for text in problems["question"]], tokenizer, DATE)
+    plain = tokenize_prompts([render_prompt(text, PLAIN) for text in problems["question"]], tokenizer, DATE)
+    return [pair[number % 2] for number, pair in enumerate(zip(chats, plain, strict=True))]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def generate(model, tokenizer, problems):
     def run(prompts, problem_ids=None, **changes):
         evaluation = EVALUATION.model_copy(update=changes)
@@ -39,6 +40,12 @@ def generate(model, tokenizer, problems):
         return requests, completions
 
     return run
+
+
+@pytest.fixture(scope="module")
+def everything(generate, prompts):
+    """All requests and their completions."""
+    return generate(prompts)
 
 
 def answers(requests, completions):
@@ -121,8 +128,8 @@ def test_samples_are_those_of_a_plain_loop(model, prompts, tokenizer, generate):
 
 
 @pytest.mark.parametrize("batch_size", [1, 3, 28])
-def test_batch_size_changes_no_answer(prompts, generate, batch_size):
-    assert generate(prompts, batch_size=batch_size) == generate(prompts)
+def test_batch_size_changes_no_answer(prompts, generate, everything, batch_size):
+    assert generate(prompts, batch_size=batch_size) == everything
 
 
 def test_waiting_requests_take_the_places_of_those_that_have_ended(model, prompts, generate):
@@ -174,32 +181,26 @@ def test_a_windowed_cache_takes_the_next_batch_when_the_last_request_has_ended(b
     assert len({len(completion.ids) for completion in together}) > 2
 
 
-def test_other_questions_and_more_samples_change_no_answer(prompts, problems, generate):
-    everything = answers(*generate(prompts))
+def test_other_questions_and_more_samples_change_no_answer(prompts, problems, generate, everything):
     some = answers(*generate(prompts[2:5], problem_ids=problems["id"][2:5], samples=2))
-    assert some.items() <= everything.items()
+    assert some.items() <= answers(*everything).items()
 
 
-def test_samples_differ_from_each_other_and_with_the_seed(prompts, generate):
-    first, second = answers(*generate(prompts)), answers(*generate(prompts, seed=1))
+def test_samples_differ_from_each_other_and_with_the_seed(prompts, generate, everything):
+    first, second = answers(*everything), answers(*generate(prompts, seed=1))
     sampled = [key for key in first if key[1] == "sampled"]
     assert len({tuple(first[key]) for key in sampled}) == len(sampled)
     assert not any(first[key] == second[key] for key in sampled)
     assert all(first[key] == second[key] for key in first if key[1] == "greedy")
 
 
-def test_some_completions_end_and_some_are_truncated(prompts, tokenizer, generate):
+def test_some_completions_end_and_some_are_truncated(tokenizer, everything):
     """Guards the other tests: both cases are among what they compare."""
-    _, completions = generate(prompts)
+    completions = everything[1]
     for completion in completions:
         assert completion.truncated == (tokenizer.eos_token_id not in completion.ids)
         assert len(completion.ids) == 24 if completion.truncated else completion.ids[-1] == tokenizer.eos_token_id
     assert {completion.truncated for completion in completions} == {True, False}
-
-
-def test_progress_is_printed(prompts, generate, capsys):
-    generate(prompts, batch_size=28)
-    assert "28/28 completions" in capsys.readouterr().out
 
 
 # ---------------------------------------------------------------------------- end tokens, backend

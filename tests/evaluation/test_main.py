@@ -22,6 +22,8 @@ from reward_ablation.system.locks import take
 from stand_in_gpus import Machine
 from storage import fill, small_disk
 
+from .conftest import record_run
+
 EVALUATION = Evaluation(answer_format="hash", samples=2, max_new_tokens=16, batch_size=4).model_dump()
 PROMPT = {"system": None, "template": "{question}\n", "chat": False}
 SPEC = {"evaluation": EVALUATION, "prompt": PROMPT, "device": "cpu"}
@@ -80,11 +82,6 @@ def test_an_adapter_answers_as_its_merged_model(evaluate, adapter, model_folder)
     assert (with_base["completion"] != base["completion"]).all()
     # A whole model does not read --base: the workflow names it for every run.
     pd.testing.assert_frame_equal(base, pd.read_parquet(evaluate("unused", base=folder)))
-
-
-def test_an_adapter_needs_its_base(evaluate, adapter):
-    with pytest.raises(StudyError, match=r"holds a LoRA adapter; name its base model too \(--base FOLDER\)"):
-        evaluate(model=adapter[0])
 
 
 @pytest.mark.parametrize(
@@ -159,8 +156,7 @@ def test_a_folder_without_a_model_leaves_no_answers(evaluate, tmp_path):
 def as_run(model, folder):
     """Folder of a run that has this model, with its digests recorded."""
     shutil.copytree(model, folder / "model")
-    files = {str(path.relative_to(folder)): sha256(path) for path in folder.rglob("*") if path.is_file()}
-    write_json({"files": files}, folder / "run.json")
+    record_run(folder)
     return folder / "model"
 
 
@@ -259,8 +255,16 @@ def evaluate_run(problems_file, tmp_path):
     return evaluate
 
 
-def test_kept_models_answer_as_each_of_them_alone(evaluate, evaluate_run, keeping, model_folder, adapter):
+def test_kept_models_answer_as_each_of_them_alone(evaluate, evaluate_run, keeping, model_folder, adapter, capsys):
     folder = evaluate_run(keeping)
+    out = capsys.readouterr().out
+    models = (
+        "final model on problems: 1 of 3",
+        "model of step 5 on problems: 2 of 3",
+        "model of step 10 on problems: 3",
+    )
+    for line in (*models, "21/21 completions, ", "graded 21 completions in"):
+        assert line in out
     rows = pd.read_parquet(folder / "problems.steps.parquet")
     assert rows["step"].drop_duplicates().tolist() == [5, 10]
     for step, model in ((5, model_folder), (10, adapter[1])):
@@ -269,19 +273,6 @@ def test_kept_models_answer_as_each_of_them_alone(evaluate, evaluate_run, keepin
     assert pq.read_schema(folder / "problems.steps.parquet").names == ["step", *SCHEMA.names]
     final = pd.read_parquet(folder / "problems.parquet")
     pd.testing.assert_frame_equal(final, pd.read_parquet(evaluate("final", model=adapter[1])))
-
-
-def test_models_are_told_in_the_log(keeping, evaluate_run, capsys):
-    evaluate_run(keeping)
-    out = capsys.readouterr().out
-    for line in (
-        "final model on problems: 1 of 3",
-        "model of step 5 on problems: 2 of 3",
-        "model of step 10 on problems: 3 of 3",
-        "21/21 completions, ",
-        "graded 21 completions in",
-    ):
-        assert line in out
 
 
 @pytest.mark.parametrize("damage", ["changed", "missing"])

@@ -14,7 +14,9 @@ from reward_ablation.evaluation import evaluate as module
 from reward_ablation.evaluation import stored
 from reward_ablation.study.answers_record import FORM, NAMING
 from reward_ablation.system.errors import StudyError
-from reward_ablation.system.files import sha256, write_json
+from reward_ablation.system.files import write_json
+
+from .conftest import record_run
 
 SPEC = {
     "evaluation": Evaluation(answer_format="hash", samples=1, max_new_tokens=8, batch_size=8).model_dump(),
@@ -33,13 +35,8 @@ def run(model_folder, tmp_path):
     folder = tmp_path / "runs" / "arm" / "seed0"
     for name in ("model", "model-step1", "model-step2"):
         shutil.copytree(model_folder, folder / name)
-    record(folder)
+    record_run(folder)
     return folder
-
-
-def record(folder, **more):
-    files = {str(path.relative_to(folder)): sha256(path) for path in folder.rglob("*/*") if path.is_file()}
-    write_json({"files": files, **more}, folder / "run.json")
 
 
 @pytest.fixture
@@ -116,7 +113,7 @@ def test_only_missing_answers_are_made(evaluate, sets, tmp_path):
     assert {name: after[name] for name in before} == before
 
 
-@pytest.mark.parametrize("done", [1, 3, 5])
+@pytest.mark.parametrize("done", [3, 5])
 def test_an_interrupted_evaluation_makes_nothing_twice(evaluate, sets, tmp_path, done):
     """The outputs of a failed job are gone: Snakemake removes them, and older ones too if it has no backup."""
     first = evaluate(*sets, interrupted_after=done)
@@ -151,7 +148,7 @@ def test_answers_of_other_models_problems_or_code_and_damaged_ones_are_made_agai
     evaluate(first)
     answers = tmp_path / "answers" / "first-1.parquet"
     if change == "run":
-        record(run, wall_hours=2)
+        record_run(run, wall_hours=2)
     elif change == "problems":
         pd.read_parquet(first)[:2].to_parquet(first)
     elif change == "answers":
@@ -180,7 +177,7 @@ def test_answers_of_an_older_version_stay_until_the_run_is_trained_by_this_one(e
     later = (tmp_path / "answers" / "first-1.parquet").stat().st_mtime + 10
     os.utime(run / "run.json", (later, later))
     assert evaluate(first, options=()) == []
-    record(run, **{FORM: NAMING})
+    record_run(run, **{FORM: NAMING})
     assert evaluate(first, options=()) == [("model", "first-1")]
     assert evaluate(first, options=()) == []
 

@@ -1,6 +1,8 @@
 """Similarities from Gram matrices against plain loops over explicit gradients, and on hand-worked values."""
 
-from dataclasses import replace
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
 from time import perf_counter
 
 import numpy as np
@@ -10,11 +12,85 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import t as student
 
-from gram.made_up_rows import Rows, made_up_rows
 from reward_ablation.gram.similarity import PARTS, SCHEMA, Block, gradient_rows, inverse_norms
 
 THREE = [("alone", "a"), ("alone", "b"), ("alone", "c")]
 LAYERS = ["embed_tokens", "layers.0"]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Row gradients of one step, whole.
+
+    gradients : (L, R, P); coefficients : (V, R); completions, prompts, blocks : (R,) int.
+    """
+
+    gradients: np.ndarray
+    coefficients: np.ndarray
+    completions: np.ndarray
+    prompts: np.ndarray
+    blocks: np.ndarray
+
+    def vectors(self, rows=slice(None)) -> np.ndarray:
+        """(L, V, P) gradients of the vectors, from some of the rows."""
+        return np.einsum("vr,lrp->lvp", self.coefficients[:, rows], self.gradients[:, rows])
+
+    def known(self) -> list[Block]:
+        """The blocks as a run has them: with inner products inside blocks only."""
+        return [
+            Block(
+                np.einsum("lrp,lsp->lrs", self.gradients[:, here], self.gradients[:, here]),
+                self.coefficients[:, here],
+                self.completions[here],
+                self.prompts[here],
+            )
+            for here in (self.blocks == block for block in np.unique(self.blocks))
+        ]
+
+    def across(self) -> np.ndarray:
+        """(L, V, V) products over the pairs of different blocks: products of the sums minus products inside blocks."""
+        whole = self.vectors()
+        inside = [self.vectors(self.blocks == block) for block in np.unique(self.blocks)]
+        return whole @ whole.swapaxes(1, 2) - sum(part @ part.swapaxes(1, 2) for part in inside)
+
+    def part(self, layer: int, a: int, b: int) -> dict[str, float]:
+        """Each part of the inner product of two vectors, pair by pair."""
+        sums = dict.fromkeys(("self", "same_prompt", "cross_prompt", "across_blocks"), 0.0)
+        for r in range(len(self.prompts)):
+            for s in range(len(self.prompts)):
+                term = self.coefficients[a, r] * self.coefficients[b, s]
+                term *= float(self.gradients[layer, r] @ self.gradients[layer, s])
+                if self.blocks[r] != self.blocks[s]:
+                    sums["across_blocks"] += term
+                elif self.completions[r] == self.completions[s]:
+                    sums["self"] += term
+                elif self.prompts[r] == self.prompts[s]:
+                    sums["same_prompt"] += term
+                else:
+                    sums["cross_prompt"] += term
+        return sums
+
+
+def made_up_rows(
+    seed: int = 0,
+    layers: int = 2,
+    prompts: int = 4,
+    group: int = 3,
+    vectors: int = 3,
+    families: int = 1,
+    blocks: int = 1,
+) -> Rows:
+    """Random row gradients with a common part. A group may span several blocks, a family lies within one block."""
+    rng = np.random.default_rng(seed)
+    completions = np.repeat(np.arange(prompts * group), families)
+    shape = layers, len(completions), 7
+    return Rows(
+        gradients=rng.normal(size=shape) + 0.5 * rng.normal(size=(layers, 1, 7)),
+        coefficients=rng.normal(size=(vectors, len(completions))),
+        completions=completions,
+        prompts=completions // group + 10,
+        blocks=completions % blocks,
+    )
 
 
 def table_of(rows: Rows, vectors=THREE, step: int = 3) -> pd.DataFrame:
@@ -63,17 +139,6 @@ def test_every_number_is_that_of_the_explicit_gradients(families, blocks):
             for name in parts[0]:
                 expected = sum(part[name] for part in parts) / norms[0] / norms[1]
                 assert row[name] == pytest.approx(expected, abs=1e-6), name
-
-
-@pytest.mark.parametrize("blocks", [1, 3])
-def test_dots_are_right_to_the_last_digits(blocks):
-    rows = made_up_rows(seed=5, blocks=blocks, group=5)
-    gradients = rows.vectors()
-    expected = np.stack([vectors @ vectors.T for vectors in gradients])
-    stored = table_of(rows).set_index(["layer", "component_a", "component_b"])["dot"]
-    for place, layer in enumerate(LAYERS):
-        for a, b in [(0, 0), (0, 1), (1, 2)]:
-            assert stored[layer, "abc"[a], "abc"[b]] == pytest.approx(expected[place, a, b], rel=1e-12)
 
 
 def test_a_row_per_layer_definition_and_pair_in_order():
@@ -217,16 +282,15 @@ def test_intervals_cover_the_truth():
     assert 0.9 <= covered / 300 <= 0.985
 
 
-@pytest.mark.parametrize(("vectors", "seconds"), [(6, 0.1), (60, 1.0)])
-def test_a_step_of_64_completions_costs_little(vectors, seconds):
-    """Some 4 and 55 ms here; the bounds leave room for a busy machine."""
+def test_a_step_of_64_completions_and_60_vectors_costs_little():
+    """Some 55 ms here; the bound leaves room for a busy machine."""
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(31, 64, 80))
-    block = Block(rows @ rows.swapaxes(1, 2), rng.normal(size=(vectors, 64)), np.arange(64), np.arange(64) // 8)
-    names = [("alone" if n % 2 else "share", f"c{n}") for n in range(vectors)]
+    block = Block(rows @ rows.swapaxes(1, 2), rng.normal(size=(60, 64)), np.arange(64), np.arange(64) // 8)
+    names = [("alone" if n % 2 else "share", f"c{n}") for n in range(60)]
     took = []
     for _ in range(3):
         start = perf_counter()
         gradient_rows(1, [f"layers.{n}" for n in range(31)], names, [block])
         took.append(perf_counter() - start)
-    assert min(took) < seconds
+    assert min(took) < 1.0

@@ -16,7 +16,7 @@ from reward_ablation.models.load import load_model
 from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.system.files import sha256
 
-SHORT = DemoModel(samples=600, steps=20)
+SHORT = DemoModel(samples=200, steps=4)
 
 
 @pytest.fixture(scope="module")

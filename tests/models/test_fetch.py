@@ -23,6 +23,8 @@ from reward_ablation.system.errors import StudyError
 from reward_ablation.system.exit_status import GOES_ON
 from storage import fill, small_disk
 
+from .commands import Commands, Result
+
 NO_COMMIT = "0" * 40
 
 
@@ -32,28 +34,22 @@ def files(tiny_model) -> dict[str, bytes]:
 
 
 @pytest.fixture(scope="module")
-def hub():
+def hub(tmp_path_factory):
+    """A hub, and `hub.commands` that know it."""
     with Hub() as hub:
+        hub.commands = Commands(hub, tmp_path_factory.mktemp("commands"))
         yield hub
+        hub.commands.close()
 
 
-def fetch_from(hub: Hub, name: str, commit: str, root: Path, *options: str) -> subprocess.CompletedProcess[str]:
+def fetch_from(hub: Hub, name: str, commit: str, root: Path, *options: str, **others) -> Result:
     """Run the stage as the workflow does, into root/model."""
     spec = json.dumps({"source": "hub", "id": name, "revision": commit})
-    command = [sys.executable, "-m", "reward_ablation.models", "--spec", spec, "--output", root / "model/model.json"]
-    command += options
-    return subprocess.run(command, env=hub.environment(root / "home"), capture_output=True, text=True)
-
-
-def model_of(source: str, hub: Hub, files: dict[str, bytes], folder: Path) -> dict[str, str]:
-    """The section `model` of a config, for the tiny model on the hub or in its folder."""
-    if source == "local":
-        return {"source": "local", "path": str(folder)}
-    return {"source": "hub", "id": "some/model", "revision": hub.add("models", "some/model", files)}
+    output = root / "model/model.json"
+    return hub.commands.run("--spec", spec, "--output", output, *options, **others)
 
 
 def left_in(root: Path) -> list[str]:
-    """Everything beside the client's own cache."""
     return sorted(path.name for path in root.iterdir() if path.name != "home")
 
 
@@ -63,9 +59,13 @@ def fetched(hub, files, tmp_path_factory) -> Path:
     root = tmp_path_factory.mktemp("fetched")
     unwanted = {"README.md": b"read me", "pytorch_model.bin": b"pickle", "onnx/model.safetensors": b"another"}
     commit = hub.add("models", "some/model", files | unwanted)
-    result = fetch_from(hub, "some/model", commit, root)
+    result = fetch_from(hub, "some/model", commit, root, umask=0o027)
     assert result.returncode == 0, result.stderr
     return root
+
+
+def modes_in(folder: Path) -> set[str]:
+    return {oct(path.stat().st_mode & 0o777) for path in folder.iterdir()}
 
 
 def test_a_model_comes_whole_and_with_its_record(hub, files, fetched):
@@ -76,6 +76,7 @@ def test_a_model_comes_whole_and_with_its_record(hub, files, fetched):
     assert {name: entry["size"] for name, entry in record["files"].items()} == {k: len(v) for k, v in files.items()}
     assert sorted(path.name for path in (fetched / "model").iterdir()) == sorted([*files, "model.json"])
     assert left_in(fetched) == ["model"]
+    assert modes_in(fetched / "model") == {"0o640"}  # as new files have
 
 
 @pytest.mark.parametrize(
@@ -146,7 +147,17 @@ def test_what_cannot_be_fetched_is_said_in_one_line(hub, files, tmp_path, name, 
 def test_no_network_is_said_in_one_line(tmp_path):
     with Hub() as hub:
         pass  # its port is closed again
-    result = fetch_from(hub, "some/model", NO_COMMIT, tmp_path)
+    spec = json.dumps({"source": "hub", "id": "some/model", "revision": NO_COMMIT})
+    command = [
+        sys.executable,
+        "-m",
+        "reward_ablation.models",
+        "--spec",
+        spec,
+        "--output",
+        tmp_path / "model/model.json",
+    ]
+    result = subprocess.run(command, env=hub.environment(tmp_path / "home"), capture_output=True, text=True)
     assert result.returncode == GOES_ON
     assert "error: some/model: the hub cannot be reached" in result.stderr
     assert left_in(tmp_path) == []
@@ -154,10 +165,15 @@ def test_no_network_is_said_in_one_line(tmp_path):
 
 def test_a_local_model_is_copied_without_what_is_no_model(model_copy, tmp_path):
     (model_copy / "optimizer.pt").write_bytes(b"state")
+    for path in model_copy.iterdir():
+        path.chmod(0o600)
     fetch(LocalModel(path=str(model_copy)), tmp_path / "base/model.json")
     record = json.loads((tmp_path / "base/model.json").read_text())
     assert record["source"] == "local"
     assert "optimizer.pt" not in record["files"]
+    umask = os.umask(0o022)
+    os.umask(umask)
+    assert modes_in(tmp_path / "base") == {oct(0o666 & ~umask)}  # as new files have
     # Saving into the user's folder again must not reach the copy.
     weights = (tmp_path / "base/model.safetensors").read_bytes()
     (model_copy / "model.safetensors").write_bytes(b"other")
@@ -261,16 +277,6 @@ def test_a_model_that_changes_while_it_is_copied_is_refused(model_copy, tmp_path
             process.kill()
 
 
-@pytest.mark.parametrize(("source", "umask"), [("local", 0o022), ("hub", 0o027)])
-def test_files_of_a_model_have_the_mode_of_new_files(hub, files, tiny_model, tmp_path, source, umask):
-    model = model_of(source, hub, files, tiny_model)
-    command = [sys.executable, "-m", "reward_ablation.models", "--spec", json.dumps(model)]
-    command += ["--output", str(tmp_path / "base/model.json")]
-    subprocess.run(command, env=hub.environment(tmp_path / "home"), check=True, umask=umask, capture_output=True)
-    modes = {path.name: oct(path.stat().st_mode & 0o777) for path in (tmp_path / "base").iterdir()}
-    assert modes == dict.fromkeys(modes, oct(0o666 & ~umask))
-
-
 def test_a_missing_folder_is_named(tmp_path):
     with pytest.raises(StudyError, match="no such folder"):
         fetch(LocalModel(path=str(tmp_path / "nowhere")), tmp_path / "base/model.json")
@@ -320,13 +326,13 @@ def test_specs_that_are_no_model(spec, message):
 
 @pytest.mark.parametrize("source", ["local", "hub"])
 def test_a_full_disk_is_one_line_and_with_space_the_same_command_ends_well(hub, files, tiny_model, tmp_path, source):
-    model = model_of(source, hub, files, tiny_model)
+    model = {"source": "local", "path": str(tiny_model)}
+    if source == "hub":
+        model = {"source": "hub", "id": "some/model", "revision": hub.add("models", "some/model", files)}
     with small_disk(tmp_path / "disk", "4m") as disk:
         filler = fill(disk, leave=8192)
-        command = [sys.executable, "-m", "reward_ablation.models", "--spec", json.dumps(model)]
-        command += ["--output", str(disk / "base" / "model.json")]
-        environment = hub.environment(tmp_path)
-        result = subprocess.run(command, env=environment, capture_output=True, text=True)
+        command = ("--spec", json.dumps(model), "--output", disk / "base" / "model.json")
+        result = hub.commands.run(*command)
         errors = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
         assert result.returncode == 1, result.stderr
         assert len(errors) == 1, result.stderr
@@ -335,7 +341,7 @@ def test_a_full_disk_is_one_line_and_with_space_the_same_command_ends_well(hub, 
         assert "Traceback" not in result.stderr
         assert [path.name for path in disk.rglob("*")] == [filler.name]
         filler.unlink()
-        assert subprocess.run(command, env=environment, capture_output=True).returncode == 0
+        assert hub.commands.run(*command).returncode == 0
         verify_model(disk / "base")
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ import trl
 from tokenizers.processors import TemplateProcessing
 
 from reward_ablation.config.sections.data import Prompt
+from reward_ablation.models.__main__ import main
 from reward_ablation.models.check import check_sequence_classifier
 from reward_ablation.models.prompt import check_prompt, tell_end_tokens
 from reward_ablation.sampling.tokenizer import load_tokenizer
@@ -113,20 +113,18 @@ def test_a_tokenizer_that_appends_its_end_token_is_told_at_fetch(model_copy, cap
     assert capsys.readouterr().out == "copy: the tokenizer appends '<end>' to a text; prompts are used without it\n"
 
 
-def test_fetch_checks_the_study_s_prompt(model_copy, tmp_path):
+def test_fetch_checks_the_study_s_prompt(model_copy, tmp_path, capsys):
     """It also warns of a chat that ends in the end token."""
     (model_copy / "chat_template.jinja").write_text(USERS + "<end>")
-    for system, line in ((None, None), ("be brief", f"error: {model_copy}: the chat template drops the system text")):
+    spec = json.dumps({"source": "local", "path": str(model_copy)})
+    for system, refused in ((None, False), ("be brief", True)):
         prompt = json.dumps({**Prompt(system=system).model_dump(), "chat_template_kwargs": {}})
-        spec = json.dumps({"source": "local", "path": str(model_copy)})
         output = tmp_path / f"{system}" / "model.json"
-        command = [sys.executable, "-m", "reward_ablation.models", "--spec", spec, "--prompt", prompt]
-        result = subprocess.run([*command, "--output", output], capture_output=True, text=True)
-        assert output.exists() == (line is None), result.stderr
-        assert result.stderr.startswith(line or "")
-        assert line is None or len(result.stderr.splitlines()) == 1
-        warned = f"warning: {model_copy}: the chat template ends the prompt with the end token" in result.stdout
-        assert warned == (line is None)
+        with pytest.raises(StudyError, match="the chat template drops the system text") if refused else nullcontext():
+            main(["--spec", spec, "--prompt", prompt, "--output", str(output)])
+        assert output.exists() != refused
+        warning = f"warning: {model_copy}: the chat template ends the prompt with the end token"
+        assert (warning in capsys.readouterr().out) != refused
 
 
 def test_the_template_of_a_reward_model_keeps_question_and_completion(tmp_path):

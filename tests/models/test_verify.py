@@ -1,24 +1,34 @@
-"""Models against the digests of their record: messages for a flipped bit, a short file and a missing file."""
+"""Models that are not what was written, by the digests of their record, or whose values are not finite."""
 
 from __future__ import annotations
 
+import math
 import shutil
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
 from reward_ablation.config.sections.model import LocalModel
+from reward_ablation.models.check import check_model
 from reward_ablation.models.fetch import fetch
-from reward_ablation.models.verify import verify_model
-from reward_ablation.system.errors import StudyError
+from reward_ablation.models.verify import check_trained, first_not_finite, verify_model
+from reward_ablation.system.errors import NotFinite, StudyError
 from reward_ablation.system.files import sha256, write_json
 
 
+@pytest.fixture(scope="module")
+def fetched(tiny_model, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("models") / "base"
+    fetch(LocalModel(path=str(tiny_model)), folder / "model.json")
+    return folder
+
+
 @pytest.fixture
-def base(tiny_model, tmp_path) -> Path:
+def base(fetched, tmp_path) -> Path:
     """A base model as the workflow fetches it."""
-    fetch(LocalModel(path=str(tiny_model)), tmp_path / "models" / "base" / "model.json")
-    return tmp_path / "models" / "base"
+    return Path(shutil.copytree(fetched, tmp_path / "models" / "base"))
 
 
 @pytest.fixture
@@ -72,3 +82,28 @@ def test_a_damaged_record_is_refused(trained, record):
     (trained.parent / "run.json").write_text(record)
     with pytest.raises(StudyError, match="which trains it again"):
         verify_model(trained)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16, torch.float16])
+def test_the_first_tensor_that_is_not_finite_is_named(tmp_path, kind, value):
+    spoilt = torch.tensor([0.0, value, 1.0]).to(kind)
+    save_file({"a": torch.ones(3, dtype=kind), "b": spoilt, "c": spoilt.clone()}, tmp_path / "model.safetensors")
+    assert first_not_finite(tmp_path) == "b"
+    with pytest.raises(NotFinite, match="the tensor b has values that are NaN or infinite"):
+        check_trained(tmp_path)
+
+
+def test_other_numbers_and_empty_tensors_are_no_reason(tmp_path):
+    tensors = {"count": torch.tensor([1]), "none": torch.empty(0), "eight": torch.ones(2).to(torch.float8_e4m3fn)}
+    save_file({**tensors, "largest": torch.tensor([torch.finfo(torch.float32).max])}, tmp_path / "model.safetensors")
+    assert first_not_finite(tmp_path) is None
+
+
+def test_such_a_base_model_is_refused_at_fetch(model_copy):
+    weights = load_file(model_copy / "model.safetensors")
+    name = sorted(weights)[1]
+    weights[name].view(-1)[-1] = math.nan
+    save_file(weights, model_copy / "model.safetensors", {"format": "pt"})
+    with pytest.raises(StudyError, match=f"^copy: the tensor {name} has values that are NaN or infinite"):
+        check_model(model_copy, "copy")

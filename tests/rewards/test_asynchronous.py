@@ -71,13 +71,6 @@ def test_a_batch_is_awaited(component):
     assert component("together", bonus=0.5)(["a", "", "abc"]) == [1.5, 0.5, 3.5]
 
 
-def test_parameters_are_checked_as_those_of_other_functions(component):
-    with pytest.raises(StudyError, match=r"unknown parameter 'bonsu'; parameters of own\.py:together: bonus"):
-        component("together", bonsu=1)
-    with pytest.raises(StudyError, match="bonus: Input should be a valid number"):
-        component("together", bonus="1")
-
-
 def test_all_calls_share_one_loop(component):
     """A connection that is kept between calls belongs to the loop that it was opened in."""
     function = component("same_loop")

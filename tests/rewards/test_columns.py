@@ -36,10 +36,6 @@ def test_an_asynchronous_function_stays_one():
     assert asyncio.run(function(completions=["x"], tests=["[1, 2]"])) == [2.0]
 
 
-def test_without_json_columns_a_function_is_as_it_is():
-    assert with_values(len, ()) is len
-
-
 def test_names_that_the_config_knows_are_those_of_the_trainer_and_of_problems():
     assert {*OF_TRAINER} <= {*data.TAKEN_COLUMNS}
     assert {*OF_PROBLEMS} <= {*data.TAKEN_COLUMNS, *data.OF_FILES}

@@ -1,6 +1,7 @@
 """Stored answers to a small evaluation set, and the command that scores them."""
 
 import json
+import shutil
 
 import pandas as pd
 import pytest
@@ -15,8 +16,6 @@ class Stored:
 
     def __init__(self, folder):
         self.folder = folder
-        source = {"source": "word_problems", "count": 4, "split": "test"}
-        prepare(PrepareSpec.model_validate({"source": source, "duplicates": "refuse"}), "test", folder / "test.parquet")
         self.problems = pd.read_parquet(folder / "test.parquet")
         self.completions = [str(number) for number in range(4)]
         answers = {"problem_id": self.problems["id"], "mode": "greedy", "sample": 0, "completion": self.completions}
@@ -31,16 +30,21 @@ class Stored:
         }
         others = {name: parts.others for name, parts in divided.items()}
         arguments = ["--spec", json.dumps({"metrics": spec, "device": device}), "--parameters", json.dumps(others)]
-        arguments += [
-            "--answers",
-            str(self.folder / "answers.parquet"),
-            "--problems",
-            str(self.folder / "test.parquet"),
-        ]
+        arguments += ["--answers", str(self.folder / "answers.parquet")]
+        arguments += ["--problems", str(self.folder / "test.parquet")]
         main([*arguments, *options, "--output", str(self.folder / output)])
         return pd.read_parquet(self.folder / output)
 
 
+@pytest.fixture(scope="session")
+def problems(tmp_path_factory):
+    path = tmp_path_factory.mktemp("problems") / "test.parquet"
+    source = {"source": "word_problems", "count": 4, "split": "test"}
+    prepare(PrepareSpec.model_validate({"source": source, "duplicates": "refuse"}), "test", path)
+    return path
+
+
 @pytest.fixture
-def stored(tmp_path):
+def stored(problems, tmp_path):
+    shutil.copyfile(problems, tmp_path / "test.parquet")
     return Stored(tmp_path)

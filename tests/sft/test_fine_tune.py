@@ -124,7 +124,8 @@ def test_a_generation_config_that_transformers_refuses_to_save_ends_no_start(sta
 
 
 def test_another_seed_is_another_start(start):
-    assert bytes_of(start("one", seed=0)) != bytes_of(start("two", seed=1))
+    short = {"max_steps": 1}
+    assert bytes_of(start("one", training=short, seed=0)) != bytes_of(start("two", training=short, seed=1))
 
 
 def test_adapters_are_merged(start, demo_model, problems):
@@ -147,13 +148,13 @@ def test_what_trl_refuses_is_one_line(tmp_path):
 
 def test_the_command_leaves_the_model_alone_in_its_place(demo_model, problems, tmp_path, capsys):
     """Stopped by a signal it exits with 75 and goes on; what it needed on the way is gone in the end."""
-    spec = {**SPEC, "training": {**SPEC["training"], "max_steps": 80}}
+    spec = {**SPEC, "training": {**SPEC["training"], "max_steps": 40}}
     output = tmp_path / "models" / "base-01234567" / "model.json"
     command = [sys.executable, "-m", "reward_ablation.sft", "--spec", json.dumps(spec), "--model", str(demo_model)]
     command += ["--problems", str(problems), "--output", str(output)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     for line in process.stdout:
-        if line.startswith("step 3/80"):
+        if line.startswith("step 3/40"):
             process.send_signal(signal.SIGTERM)
             break
     rest = process.stdout.read()

@@ -11,6 +11,7 @@ from urllib.error import HTTPError, URLError
 import httpx
 import pytest
 import requests
+import torch
 
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.exit_status import GOES_ON, is_permanent, may_pass
@@ -59,7 +60,6 @@ def test_errors_that_may_pass(error, passes):
 
 
 def test_errors_of_torch():
-    torch = pytest.importorskip("torch")
     assert may_pass(torch.AcceleratorError("CUDA error: uncorrectable ECC error encountered", 214))
     assert may_pass(torch.distributed.DistBackendError("NCCL error: remote process exited"))
     assert not may_pass(torch.AcceleratorError("CUDA error: device-side assert triggered", 710))

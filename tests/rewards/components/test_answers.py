@@ -1,10 +1,12 @@
-"""Components of the reference systems that judge the answer, and the mended mistakes of these systems."""
+"""Components that judge an answer or its form: the reference systems' own, and the mended mistakes of these systems."""
 
 import pytest
 
 from public_data import gsm8k_gold, rows
+from reward_ablation.rewards.components.answer_format import answer_format as format_score
 from reward_ablation.rewards.components.boxed_answer import boxed_answer
 from reward_ablation.rewards.components.character_length import character_length
+from reward_ablation.rewards.components.correctness import correctness
 from reward_ablation.rewards.components.final_line import final_line
 from reward_ablation.rewards.components.keyword_steps import keyword_steps
 from reward_ablation.rewards.components.signed_answer import signed_answer
@@ -20,15 +22,12 @@ from reward_ablation.rewards.components.three_way_verifier import three_way_veri
         (r"\boxed{\frac12}", r"\dfrac{1}{2}", 1.0),  # and so is the gold
         (r"\boxed{1} and \fbox{72}", "72", 1.0),  # the last one
         (r"\boxed{72}, \boxed{1}", "72", 0.0),
-        (r"\boxed{1}, \boxed{72}", "72", 1.0),  # the last one, not a list
         (r"\boxed{0.25}", r"\frac{1}{4}", 0.0),  # strings, not values
-        (r"\boxed{72", "72", 0.0),
         (r"\boxed{72} \boxed{1", "72", 0.0),  # cut off before its answer
         (r"\boxed{72} \boxed{}", "72", 0.0),  # here the last one counts, empty or not
         (r"\boxed{}", "72", 0.0),
         ("72", "72", 0.0),
         (r"<think>\boxed{72}</think>", "72", 0.0),
-        (r"<think>\boxed{72}", "72", 0.0),
         (r"<think>\boxed{1}</think>\boxed{72}", "72", 1.0),
         (r"\boxed{72}", "", None),
     ],
@@ -61,8 +60,6 @@ def test_rldynamics_total_of_a_wrong_answer_that_hacks_it():
     ("completion", "gold", "score"),
     [
         ("9 * 8 = 72\nFinal: 72", "72", 1.0),
-        ("Final: 72\n\n", "72", 1.0),
-        ("Final:72", "72", 1.0),
         ("Final: 42.0", "42", 1.0),  # equal as values
         ("Final: 1234", "1,234", 1.0),  # a gold with a comma can be right
         ("Final: 1,234", "1234", 1.0),
@@ -76,7 +73,6 @@ def test_rldynamics_total_of_a_wrong_answer_that_hacks_it():
         ("Final: 72.", "72", 0.0),
         ("Final: 7 2", "72", 0.0),
         ("Final: 12,34", "1234", 0.0),
-        ("Final:", "72", 0.0),
         ("final: 72", "72", 0.0),
         ("72", "72", 0.0),
         ("", "72", 0.0),
@@ -109,7 +105,6 @@ def test_every_gold_of_gsm8k_can_be_right_on_a_final_line():
         (r"\boxed{9^{9^{9}}}", "72", -1.0),  # too costly to compare
         (r"\boxed{" + "(" * 50 + "}", "72", -1.0),  # cannot be read
         (r"\boxed{}", "72", -0.5),
-        (r"\boxed{  }", "72", -0.5),
         (r"\boxed{72", "72", -0.5),
         ("72", "72", -0.5),
         ("", "72", -0.5),
@@ -135,20 +130,17 @@ def test_three_way_verifier_takes_its_three_scores_as_parameters():
         ("<answer>-5</answer>", "-5", 1.0),
         ("<answer>-5</answer>", "5", -1.0),  # the sign counts
         ("<answer>1,234</answer>", "1234", 1.0),  # a comma separates thousands
-        ("<answer>1,234</answer>", "234", -1.0),
         ("<answer>$72</answer>", "72", 1.0),
         (r"<answer>72\%</answer>", "72", 1.0),  # the number, without the percent sign
         ("<answer>72％</answer>", "72", 1.0),
         (r"<answer>72\%</answer>", "0.72", -1.0),
         ("<answer>答案是72。</answer>", "72", 1.0),  # Chinese has no space before a number
-        ("<answer>答えは72です</answer>", "72", 1.0),
         ("<answer>答案是-72</answer>", "72", -1.0),
         ("<answer>答案是７２</answer>", "72", 1.0),
         ("<answer>--72</answer>", "72", -1.0),
         ("<answer>71</answer>", "72", -1.0),
         ("72", "72", -1.0),  # not in the tag
         ("<answer>71</answer> or 72", "72", -1.0),
-        ("<answer>seventy-two</answer>", "72", -1.0),
         ("<answer>72", "72", -1.0),
         ("", "72", -1.0),
         ("<answer>72</answer>", "", None),
@@ -156,3 +148,48 @@ def test_three_way_verifier_takes_its_three_scores_as_parameters():
 )
 def test_signed_answer(completion, gold, score):
     assert signed_answer([completion], [gold], problem_id=["p"]) == [score]
+
+
+@pytest.mark.parametrize(
+    ("completion", "format", "score"),
+    [
+        ("Sum.\n#### 72", "hash", 1.0),
+        ("Sum.\n#### 72\n\n", "hash", 1.0),
+        ("Sum.\n#### wrong", "hash", 1.0),  # only the form counts
+        ("#### 1\n#### 72", "hash", 0.0),  # twice
+        ("#### 72\nNo, wait", "hash", 0.0),  # not last
+        ("####", "hash", 0.0),
+        (r"So $\boxed{72}$.", "boxed", 1.0),
+        (r"\[ \boxed{72} \]" + "\n", "boxed", 1.0),
+        (r"**\boxed{\frac{1}{2}}**", "boxed", 1.0),
+        (r"\boxed 2$.", "boxed", 1.0),
+        (r"最大值为 $\boxed{5}$。", "boxed", 1.0),  # the Chinese stop
+        (r"最大值为 $\boxed{5}$。对吗", "boxed", 0.0),
+        (r"\boxed{1} or \boxed{72}", "boxed", 0.0),
+        (r"\boxed{72} eggs", "boxed", 0.0),
+        (r"\boxed{72", "boxed", 0.0),
+        (r"\boxed{}", "boxed", 0.0),
+        (r"<think>\boxed{1}</think>\boxed{72}", "boxed", 1.0),
+        ("Sum.\nFinal: 72.", "final", 1.0),
+        ("Final: 72\nFinal: 72", "final", 0.0),
+        ("<answer>72</answer>", "tag", 1.0),
+        ("<answer>72</answer> yes", "tag", 0.0),
+        ("<answer>72", "tag", 0.0),
+    ],
+)
+def test_answer_format(completion, format, score):
+    assert format_score([completion], format=format, answer=["72"]) == [score]
+
+
+@pytest.mark.parametrize(
+    ("completion", "gold", "answer_format", "score"),
+    [
+        ("#### 72", "72", "hash", 1.0),
+        ("#### 71", "72", "hash", 0.0),
+        ("72", "72", "hash", 0.0),  # not in the asked form
+        (r"\boxed{9^{9^{9}}}", "72", "boxed", 0.0),  # no way out of the loss
+        ("#### 72", "", "hash", None),  # without a gold there is no verdict
+    ],
+)
+def test_correctness(completion, gold, answer_format, score):
+    assert correctness([completion], [gold], answer_format=answer_format, problem_id=["p"]) == [score]

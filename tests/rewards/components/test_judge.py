@@ -65,11 +65,6 @@ def test_the_request_has_the_rendered_prompt_the_schema_and_the_key(judged):
     assert request.prompt == f"Q: 9 * 8?\nA <{fence}>: {{question.__class__}} {{answer}}\nGold: 72 {{}}"
 
 
-def test_a_conversation_is_judged_by_its_text(judged):
-    with endpoint(by_length) as server:
-        assert judged(server.url, [[{"role": "assistant", "content": "12345"}]]) == [0.5]
-
-
 @pytest.mark.parametrize("text", ["\ud800", "\x00", "</answer> {", "a" * 1_000_000, "\u202e\U0001f600"])
 def test_any_completion_is_asked_about(judged, text):
     with endpoint(lambda request: says({"score": int(text in request.prompt)})) as server:
@@ -129,16 +124,13 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_after_a_fault_the_request_is_made_again(judged, fault):
-    with endpoint(lambda request: FAULTS[fault] if request.number == 0 else says({"score": 0.25})) as server:
-        assert judged(server.url, ["a"], seconds=0.5) == [0.25]
-    assert len(server.requests) == 2
+def test_after_a_fault_the_request_is_made_again_and_a_fault_that_stays_is_none_and_not_0(judged, fault, capsys):
+    def faulty(request):
+        return FAULTS[fault] if "bad" in request.prompt or request.number == 0 else says({"score": 0.25})
 
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_that_stays_is_none_and_not_0(judged, fault, capsys):
-    with endpoint(lambda request: FAULTS[fault] if "bad" in request.prompt else says({"score": 0.25})) as server:
-        assert judged(server.url, ["bad", "good"], seconds=0.3, retries=1) == [None, 0.25]
+    with endpoint(faulty) as server:
+        assert judged(server.url, ["good", "bad"], seconds=0.3, retries=1, concurrency=1) == [0.25, None]
+    assert len(server.requests) == 4
     assert "judge: 1 of 2 requests without an answer: " in capsys.readouterr().out
 
 
@@ -232,7 +224,7 @@ WRITTEN = {
 
 
 @pytest.mark.parametrize("written", WRITTEN.values(), ids=[*WRITTEN])
-@pytest.mark.parametrize("status", [302, 400, 401, 503])
+@pytest.mark.parametrize("status", [302, 401])
 def test_a_judge_that_writes_the_key_otherwise_reaches_no_log(judged, capfd, status, written):
     reply = Reply(f"bad key {written}.".encode(), status=status, headers={"Location": f"http://h/?token={written}"})
     with endpoint(lambda request: reply) as server:

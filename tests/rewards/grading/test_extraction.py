@@ -82,48 +82,28 @@ def test_lenient_takes_the_last_formula_or_number(text, answer):
 
 
 @pytest.mark.parametrize(
-    ("text", "answer"),
+    ("answer_format", "text", "answer"),
     [
-        ("48 + 24 = 72\n#### 72", "72"),
-        ("#### 1\n#### 72", "72"),  # the last marker counts
-        ("####72", "72"),
-        ("#### 72 eggs\nDone.", "72 eggs"),  # to the end of the line
-        ("####\n72", None),  # nothing on the line
-        ("##### 72", None),  # five are a heading
-        ("### 72", None),
+        ("hash", "48 + 24 = 72\n#### 72", "72"),
+        ("hash", "#### 1\n#### 72", "72"),  # the last marker counts
+        ("hash", "####72", "72"),
+        ("hash", "#### 72 eggs\nDone.", "72 eggs"),  # to the end of the line
+        ("hash", "####\n72", None),  # nothing on the line
+        ("hash", "##### 72", None),  # five are a heading
+        ("hash", "### 72", None),
+        ("final", "Final: 1\nFinal: 72\n", "72"),
+        ("final", "  Final:72", "72"),
+        ("final", "The Final: 72", None),  # not at the start of a line
+        ("final", "final: 72", None),
+        ("final", "Final:", None),
+        ("tag", "<answer>1</answer><answer>\n72\n</answer>", "72"),
+        ("tag", "<answer>1</answer><answer>72", None),  # the last one was cut off
+        ("tag", "72</answer>", None),
+        ("tag", "<answer></answer>", None),
     ],
 )
-def test_hash(text, answer):
-    assert extract(text, "hash") == answer
-
-
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [
-        ("Sum.\nFinal: 72", "72"),
-        ("Final: 1\nFinal: 72\n", "72"),
-        ("  Final:72", "72"),
-        ("The Final: 72", None),  # not at the start of a line
-        ("final: 72", None),
-        ("Final:", None),
-    ],
-)
-def test_final(text, answer):
-    assert extract(text, "final") == answer
-
-
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [
-        ("<answer>72</answer>", "72"),
-        ("<answer>1</answer><answer>\n72\n</answer>", "72"),
-        ("<answer>1</answer><answer>72", None),  # the last one was cut off
-        ("72</answer>", None),
-        ("<answer></answer>", None),
-    ],
-)
-def test_tag(text, answer):
-    assert extract(text, "tag") == answer
+def test_hash_final_and_tag(answer_format, text, answer):
+    assert extract(text, answer_format) == answer
 
 
 @pytest.mark.parametrize(

@@ -93,26 +93,7 @@ def test_every_gold_is_itself(file, gold):
         assert equivalent(text, text)
 
 
-@pytest.mark.parametrize(
-    "unit",
-    [
-        "9",
-        " ",
-        "{",
-        "\\",
-        r"\frac",
-        r"\frac1",
-        r"\sqrt",
-        r"\sqrt3",
-        r"\text{ m}",
-        "/",
-        "=",
-        "1=",
-        "dtfrac",
-        "\x00",
-        "\udc80",
-    ],
-)
+@pytest.mark.parametrize("unit", ["9", " ", "{", r"\frac1", r"\sqrt", r"\text{ m}", "/", "1=", "\x00", "\udc80"])
 def test_a_megabyte_is_compared_as_it_stands(unit):
     text = unit * (2**20 // len(unit))
     assert normalise(text) is None

@@ -1,5 +1,7 @@
 """The canonical form of an answer, and exact values."""
 
+from itertools import product
+
 import pytest
 
 from public_data import rows
@@ -30,13 +32,11 @@ def test_normalising_twice_changes_no_answer_of_math(name):
     assert [normalise(text) for text in once] == once
 
 
-@pytest.mark.parametrize("sign", ["", "-", "+"])
-@pytest.mark.parametrize("number", ["72", "1,234", "1,234.50", "0.5", "12345678", "1,2"])
-@pytest.mark.parametrize("dollar", ["", "$", r"\$"])
-@pytest.mark.parametrize("end", ["", ".", "%", r"\%", r"\%."])
-def test_the_short_cut_for_plain_numbers_is_what_the_rules_give(sign, number, dollar, end):
-    text = dollar + sign + number + end
-    assert normalise(text) == normalise(f" {text} ")  # a space is no plain number
+def test_the_short_cut_for_plain_numbers_is_what_the_rules_give():
+    numbers = ["72", "1,234", "1,234.50", "0.5", "12345678", "1,2"]
+    for parts in product(["", "$", r"\$"], ["", "-", "+"], numbers, ["", ".", "%", r"\%", r"\%."]):
+        text = "".join(parts)
+        assert normalise(text) == normalise(f" {text} "), text  # a space is no plain number
 
 
 @pytest.mark.parametrize(

@@ -11,29 +11,14 @@ from reward_ablation.rewards import extract, extract_lenient, grade, grade_batch
 from reward_ablation.rewards.grading.exact import exact_value
 from reward_ablation.rewards.grading.normalisation import comparison_key, is_prose, normalise
 
-from .hostile_answers import marked, notations
+from .spellings import FORMATS, marked, notations
 
 #: The same examples in every run; a busy machine is no failure.
-fixed = settings(derandomize=True, deadline=None)
-
-FORMATS = ["boxed", "hash", "final", "tag"]
+fixed = settings(derandomize=True, deadline=None, max_examples=50)
 
 characters = st.characters(exclude_categories=())  # with lone surrogates
-pieces = st.sampled_from(
-    [
-        *r"\{}$#<>/ ,.-%1a",
-        "\n",
-        "\\boxed",
-        "\\fbox{",
-        "\\boxed{7}",
-        "####",
-        "Final:",
-        "<answer>",
-        "</answer>",
-        "and",
-        "or",
-    ]
-)
+marks = ["\\boxed", "\\fbox{", "\\boxed{7}", "####", "Final:", "<answer>", "</answer>", "and", "or"]
+pieces = st.sampled_from([*r"\{}$#<>/ ,.-%1a", "\n", *marks])
 texts = st.lists(st.one_of(pieces, st.sampled_from(["<think>", "</think>"]), characters), max_size=40).map("".join)
 #: Text that may stand before an answer: anything but a thought that does not end.
 before = texts.map(lambda text: text.replace("<think>", "<thin>"))
@@ -66,7 +51,7 @@ def test_any_text_has_a_stripped_answer_from_it_or_none(answer_format, text):
 @given(text=texts)
 def test_lenient_finds_what_any_format_finds(text):
     found = [extract(text, name) for name in (*FORMATS, "last_number")]
-    assert (extract_lenient(text) is None) == (found == [None] * 5)
+    assert extract_lenient(text) is not None or found == [None] * 5  # it takes a last formula, too
 
 
 @fixed

@@ -6,13 +6,301 @@ the number on its standard input. None of the programs computes one, so that non
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from .attacks import CANARY_PATH, alone
-from .hostile_forgeries import FORGERIES
-from .hostile_harms import HARMS
+#: Stands in programs for the path of a file in the home folder, whose text is a secret.
+CANARY_PATH = "CANARY_PATH"
+WRONG = "def cube(x):\n    return -1\n"
 
+Family = Callable[[Random], str]
+
+
+def body(rng: Random, attack: str, after: str = WRONG) -> str:
+    """The attack at the top level, in the function, or when the interpreter ends; errors hidden or not."""
+    lines = attack.strip().splitlines()
+    if rng.random() < 0.5:
+        indented = "".join(f"    {line}\n" for line in lines)
+        lines = f"try:\n{indented}except {rng.choice(['Exception', 'BaseException'])}:\n    pass".splitlines()
+    indented = "".join(f"    {line}\n" for line in lines)
+    at_top = "\n".join(lines) + f"\n{after}"
+    in_function = f"def cube(x):\n{indented}    return {rng.choice(['True', '0', 'None', 'x', 'int'])}\n"
+    at_exit = f"import atexit\ndef last():\n{indented}atexit.register(last)\n{after}"
+    deleted = "class Last:\n    def __del__(self):\n" + "".join(f"    {line}\n" for line in indented.splitlines())
+    return rng.choice([at_top, at_top, in_function, in_function, at_exit, f"{deleted}keep = Last()\n{after}"])
+
+
+def of(*attacks: str) -> Family:
+    return lambda rng: body(rng, rng.choice(attacks).replace("NUMBER", str(rng.randrange(1, 1000))))
+
+
+def alone(*programs: str) -> Family:
+    return lambda rng: rng.choice(programs).replace("NUMBER", str(rng.randrange(1, 1000)))
+
+
+_FORGED = r"""
+import os, json
+lines = [b'{"passed": [true, true, true]}\n', b'["value", NUMBER, []]\n', b'["value", ["dict", []], []]\n']
+for number in range(64):
+    for line in lines:
+        try:
+            os.write(number, line)
+        except OSError:
+            pass
+"""
+_EVERYTHING = (
+    "['__eq__', '__ne__', '__lt__', '__gt__', '__le__', '__ge__', '__bool__', '__contains__', '__sub__', '__abs__']"
+)
+_EQUAL = f"Any = type('Any', (BASE,), {{name: lambda *a: True for name in {_EVERYTHING}}})\n"
+
+#: Programs that try to pass without computing a cube.
+FORGERIES: dict[str, Family] = {
+    "exit": of(
+        "import os\nos._exit(0)",
+        "import sys\nsys.exit(0)",
+        "raise SystemExit",
+        "import os\nos.abort()",
+        "import signal, os\nos.kill(os.getpid(), signal.SIGKILL)",
+        "raise KeyboardInterrupt",
+    ),
+    "equals everything": lambda rng: (
+        _EQUAL.replace("BASE", rng.choice(["object", "int", "float", "str", "list", "dict", "Exception", "tuple"]))
+        + rng.choice(["def cube(x):\n    return Any()\n", "cube = Any\n", "cube = lambda x: Any\n"])
+    ),
+    "metaclass": alone(
+        "class M(type):\n    __eq__ = lambda *a: True\n    __hash__ = lambda s: 1\nclass A(metaclass=M): pass\n"
+        "cube = lambda x: A\n",
+        "class M(type):\n    __instancecheck__ = lambda *a: True\n    __call__ = lambda s, *a: s\n"
+        "class cube(metaclass=M): pass\n",
+        "from unittest.mock import ANY\ncube = lambda x: ANY\n",
+        "from unittest.mock import MagicMock as cube\n",
+        "from unittest.mock import MagicMock\nm = MagicMock()\nm.__eq__ = lambda *a: True\ncube = lambda x: m\n",
+        "class Number(int):\n    @property\n    def __class__(self): return int\n    __eq__ = lambda *a: True\n"
+        "cube = lambda x: Number(NUMBER)\n",
+    ),
+    "builtins": of(
+        "import builtins\nbuiltins.AssertionError = type('E', (Exception,), {})",
+        "import builtins\nbuiltins.__build_class__ = builtins.print = builtins.len = lambda *a, **k: True",
+        "import builtins\nfor name in list(vars(builtins)):\n    setattr(builtins, name, lambda *a, **k: True)",
+        "import sys\nfor module in list(sys.modules.values()):\n"
+        "    for name in list(vars(module)):\n        setattr(module, name, lambda *a, **k: True)",
+        "import ast, sys\nast.Assert = ast.Pass\nsys.flags = None",
+    ),
+    "names of tests": alone(
+        *(
+            f"{names} = lambda *a, **k: True\n{WRONG}"
+            for names in (
+                "check = candidate",
+                "abs = round",
+                "math = __builtins__",
+                "sorted = range = NUMBER_",
+                "print",
+            )
+        ),
+        "__builtins__ = {'abs': lambda x: 0, 'AssertionError': type('E', (Exception,), {})}\n" + WRONG,
+        "cube = eval\n",
+        "import sys\ncube = sys.exit\n",
+        "cube = property(lambda s: 1)\n",
+    ),
+    "frames": of(
+        "import sys\nframe = sys._getframe()\nwhile frame:\n    for key in list(frame.f_locals):\n"
+        "        value = frame.f_locals[key]\n        if isinstance(value, list):\n"
+        "            value[:] = [True] * len(value)\n        if isinstance(value, dict):\n"
+        "            value['passed'] = [True] * 3\n    frame = frame.f_back",
+        "import inspect\nfor frame in inspect.stack():\n    frame.frame.f_globals.update(passed=[True] * 3)",
+        "import sys\nsys.excepthook = sys.unraisablehook = lambda *a: None\nsys.addaudithook(lambda *a: None)",
+    ),
+    "garbage": of(
+        "import gc\nfor one in gc.get_objects():\n    if isinstance(one, list):\n"
+        "        one[:] = [True if type(x) is bool else x for x in one]",
+        "import gc\nfor one in gc.get_objects():\n    if isinstance(one, dict) and 'passed' in one:\n"
+        "        one['passed'] = [True] * 3",
+        "import gc\nfor one in gc.get_objects():\n    if type(one).__name__ in ('Link', 'Server'):\n"
+        "        type(one)._answer = lambda self, *a: self._send(['value', True, []])",
+    ),
+    "harness": of(
+        "import sys\nremote = sys.modules['reward_ablation.rewards.sandbox.remote']\n"
+        "remote.OPERATIONS['call'] = lambda *a, **k: True",
+        "import sys\nremote = sys.modules['reward_ablation.rewards.sandbox.remote']\n"
+        "remote.encode = lambda value, refer: ['shared', ['unittest.mock', '']]",
+        "import sys\nremote = sys.modules['reward_ablation.rewards.sandbox.remote']\n"
+        "remote.Link._answer = lambda self, *a: self._send(['value', ['dict', [['passed', True]]], [[0, 1], [-1, 1]]])",
+        "import json\njson.dumps = lambda *a, **k: '[\"value\", true, []]'",
+        'import json\njson.dumps = lambda *a, **k: \'["ask", "call", [["shared", ["builtins", "exit"]]], {}]\'',
+        "import json\njson.dumps = lambda *a, **k: '[' * 100000",
+        "import json\njson.dumps = lambda *a, **k: '[\"value\", [\"int\", \"' + 'f' * 10**6 + '\"], []]'",
+        "import sys\nfor name in list(sys.modules):\n    if 'sandbox' in name:\n        del sys.modules[name]",
+    ),
+    "descriptors": of(
+        _FORGED,
+        "import os\nfor number in range(64):\n    try:\n        os.close(number)\n    except OSError:\n        pass",
+        "import os\nfor number in range(64):\n    try:\n        os.dup2(1, number)\n    except OSError:\n        pass",
+        "import socket\nfor number in range(3, 64):\n    try:\n        one = socket.socket(fileno=number)\n"
+        "        one.sendall(b'x' * (1 << 22))\n    except OSError:\n        pass",
+    ),
+    "ctypes": of(
+        "import ctypes\nctypes.string_at(NUMBER, 64)",
+        "import ctypes\nctypes.memset(id(27) + 24, 0, 4)\nctypes.memset(id(False) + 24, 1, 4)",
+        "import ctypes\nlibc = ctypes.CDLL(None)\nlibc.prctl(1, 0)\nlibc.ptrace(16, 1, 0, 0)\nlibc.setsid()",
+        "import ctypes\nlibc = ctypes.CDLL(None)\nlibc.unshare(0x10000000)\nlibc.mount(b'x', b'/', b'tmpfs', 0, None)",
+        "import ctypes\nctypes.pythonapi.Py_Exit(0)",
+        "import faulthandler\nfaulthandler._sigsegv()",
+    ),
+    "memory of processes": of(
+        "with open('/proc/self/mem', 'r+b', 0) as memory:\n    memory.seek(id(True))\n    memory.write(b'x' * 64)",
+        "import os\nopen(f'/proc/{os.getppid()}/mem', 'r+b').write(b'x')",
+        "import os\nfor name in os.listdir('/proc'):\n    open(f'/proc/{name}/environ').read()",
+        "import ctypes\nctypes.CDLL(None).process_vm_writev(1, None, 0, None, 0, 0)",
+    ),
+}
+
+#: Programs that try to harm the machine, to read files that are not theirs, or to outlive their tests.
+HARMS: dict[str, Family] = {
+    "signals": of(
+        "import os\nos.kill(os.getppid(), 9)",
+        "import os\nos.kill(-1, 9)",
+        "import os\nos.kill(1, 9)",
+        "import os\nfor number in range(2, 4000):\n    try:\n        os.kill(number, 9)\n"
+        "    except OSError:\n        pass",
+        "import signal\nfor number in range(1, 65):\n    try:\n        signal.signal(number, signal.SIG_IGN)\n"
+        "    except (OSError, ValueError):\n        pass\nwhile True:\n    pass",
+        "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))\nwhile True:\n    pass",
+    ),
+    "fork bomb": of(
+        "import os\nwhile True:\n    os.fork()",
+        "import subprocess\nwhile True:\n    subprocess.Popen(['/bin/sh', '-c', 'sleep 1000'])",
+        "import os\nos.posix_spawn('/bin/sleep', ['sleep', '1000'], {})",
+        "import os\nos.execv('/bin/sh', ['sh', '-c', ':(){ :|:& };:'])",
+        "import ctypes\nwhile ctypes.CDLL(None).fork() >= 0:\n    pass",
+    ),
+    "daemon": of(
+        "import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        time.sleep(1000)",
+        "import threading, time\nfor _ in range(9):\n    threading.Thread(target=time.sleep, args=(1000,)).start()",
+        "import _thread, time\nwhile True:\n    _thread.start_new_thread(time.sleep, (1000,))",
+        "import subprocess\nsubprocess.Popen(['sleep', '1000'], start_new_session=True)",
+    ),
+    "output": of(
+        "while True:\n    print('x' * 10000)",
+        "import sys\nwhile True:\n    sys.stderr.write('x' * 10000)",
+        "print('x' * 10**8)",
+    ),
+    "home": lambda rng: rng.choice(
+        [
+            f"def cube(x):\n    return open({CANARY_PATH!r}).read()\n",
+            f"import os\ndef cube(x):\n    os.symlink({CANARY_PATH!r}, 'link')\n    return open('link').read()\n",
+            f"import os\ndef cube(x):\n    os.link({CANARY_PATH!r}, 'link')\n    return open('link').read()\n",
+            f"import os\nos.remove({CANARY_PATH!r})\n{WRONG}",
+            f"import os\nos.chmod({CANARY_PATH!r}, 0)\n{WRONG}",
+            f"open({CANARY_PATH!r}, 'w').write('x')\n{WRONG}",
+            f"import shutil, os\nshutil.rmtree(os.path.dirname({CANARY_PATH!r}))\n{WRONG}",
+            "import os\ndef cube(x):\n    return os.environ.get('CANARY_SECRET')\n",
+        ]
+    ),
+    "files": of(
+        "open('/etc/shadow').read()",
+        "import os\nfor folder, _, names in os.walk('/'):\n    for name in names[:9]:\n        try:\n"
+        "            open(os.path.join(folder, name), 'ab')\n        except OSError:\n            pass",
+        "import os\nfor number in range(10**6):\n    open(f'f{number}', 'w').write('x' * 1000)",
+        "while True:\n    open('large', 'ab').write(b'x' * (1 << 20))",
+        "import os\nos.mknod('device', 0o60666, 2049)\nopen('device', 'rb').read(1)",
+        "import os\nos.symlink('.', 'loop')\nos.symlink('/', 'root')\nos.listdir('root')",
+        "import os\nopen(os.__file__, 'w').write('')",
+        "import tempfile, os\nfor folder in ('/tmp', '/var/tmp', '/dev/shm', '/run'):\n"
+        "    tempfile.NamedTemporaryFile(dir=folder, delete=False)",
+    ),
+    "sockets": of(
+        "import socket\nsocket.create_connection(('127.0.0.1', 22), 1)",
+        "import socket\none = socket.socket()\none.bind(('0.0.0.0', 0))\none.listen()\none.settimeout(1)\none.accept()",
+        "import socket\none = socket.socket(socket.AF_UNIX)\none.bind('\\0name')\none.listen()",
+        "import urllib.request\nurllib.request.urlopen('http://169.254.169.254/latest/meta-data', timeout=1)",
+        "import socket\nsocket.socket(socket.AF_PACKET, socket.SOCK_RAW)",
+    ),
+    "memory": of(
+        "kept = b'x' * (NUMBER << 30)",
+        "kept = []\nwhile True:\n    kept.append('x' * 10**7)",
+        "import mmap\nkept = [mmap.mmap(-1, 1 << 28) for _ in range(NUMBER)]",
+        "import os\nkept = [os.memfd_create('m') for _ in range(64)]\nfor one in kept:\n    os.truncate(one, 1 << 40)",
+        "import ctypes\nlibc = ctypes.CDLL(None)\nfor _ in range(NUMBER):\n    libc.shmget(0, 1 << 30, 0o1666)",
+    ),
+    "huge numbers": of(
+        "10 ** 10 ** 10",
+        "1 << (1 << 40)",
+        "import math\nmath.factorial(10**8)",
+    ),
+    "huge results": lambda rng: (
+        "def cube(x):\n    "
+        + rng.choice(
+            [
+                "return 1 << 10**8",
+                "return 'x' * 10**8",
+                "return [[]] * 10**7",
+                "return range(10**18)",
+                "return iter(int, 1)",
+                "a = []\n    a.append(a)\n    return a",
+                "yield from iter(int, 1)",
+                "a = []\n    for _ in range(10**5):\n        a = [a]\n    return a",
+                "raise ValueError('x' * 10**8)",
+                "return '\\ud800'",
+                "return lambda: cube",
+                "raise type('AssertionError', (BaseException,), {})",
+                "return NotImplemented",
+            ]
+        )
+        + "\n"
+    ),
+    "recursion": of(
+        "f = lambda: f()\nf()",
+        "import sys\nsys.setrecursionlimit(10**9)\ndef f():\n    return f()\nf()",
+        "class A:\n    __repr__ = lambda s: repr(s)\nrepr(A())",
+        "a = []\nfor _ in range(10**6):\n    a = [a]\nrepr(a)",
+        "exec('(' * 100 + ')' * 100)",
+    ),
+    "time": of(
+        "while True:\n    pass",
+        "while True:\n    try:\n        pass\n    except BaseException:\n        pass",
+        "import re\nre.match('(a+)+$', 'a' * 50 + 'b')",
+        "import resource\nresource.setrlimit(resource.RLIMIT_CPU, (10**6, 10**6))\nwhile True:\n    pass",
+        "import os\nos.nice(-20)\nos.sched_setaffinity(0, {0})\nwhile True:\n    pass",
+    ),
+    "waiting": of(
+        "import time\ntime.sleep(NUMBER + 100)",
+        "import signal\nsignal.pause()",
+        "input()",
+        "import os\nos.mkfifo('pipe')\nopen('pipe')",
+        "import threading\nthreading.Lock().acquire() or threading.Event().wait()",
+    ),
+    "source": lambda rng: (
+        rng.choice(
+            [
+                "(" * 10**5,
+                "x = " + "-" * 10**5 + "1",
+                "\0",
+                "\ud800",
+                "# coding: rot13\nqrs phor(k): erghea 1",
+                "def cube(x):",
+                "if True:\n" * 200,
+                "x = 1\n" * 10**5,
+                "from __future__ import braces",
+                "assert False",
+                "",
+                "x = " + "9" * 10**5,
+                "x = " + "+".join(["1"] * 10**4),
+            ]
+        )
+        + "\n"
+    ),
+    "arguments": alone(
+        "def cube(x):\n    x.clear()\n    return x\n",
+        "import operator\ncube = operator.attrgetter('__class__')\n",
+        "def cube(x=[]):\n    x += [1]\n    return x\n",
+        "def cube(*a, **k):\n    return a\n",
+        "async def cube(x):\n    return x ** 3\n",
+        "def cube(x):\n    yield x ** 3\n",
+        "cube = lambda x: str(x ** 3)\n",
+        "cube = lambda x: [x ** 3]\n",
+    ),
+}
 FAMILIES = FORGERIES | HARMS
 
 

@@ -20,27 +20,13 @@ COMPOSITIONS: dict[str, tuple[str, str]] = {
         'code = lambda: \'__import__("sys").modules["tests"].cube(3)\'\ncube = abs',
         "assert eval(code()) == 3",
     ),
-    "static method": (
-        'class Codec:\n    deserialize = eval\n    def serialize(self, x):\n        return \'__import__("sys").modules["tests"] and \' + repr(x)',
-        "codec = Codec()\nassert codec.deserialize(codec.serialize([1])) == [1]",
-    ),
     "import": ("load = __import__\nname = lambda: 'tests'", "assert load(name()).load"),
     "getattr": ("get = getattr\nimport sys as module", "assert get(module, 'modules')['tests']"),
-    "partial": (f"from functools import partial\nrun = partial(exec)\ncode = lambda: '{_PATCH}'", _WON),
     "callback": (
         f"def each(f, x):\n    f(x)\nrun = exec\ncode = lambda: '{_PATCH}'",
         "each(run, code())\nassert 'WON' in globals()",
     ),
     "key of sorted": (f"run = exec\ncode = lambda: '{_PATCH}'", "sorted([code()], key=run)\nassert 'WON' in globals()"),
-    "map": (f"run = exec\ncode = lambda: '{_PATCH}'", "list(map(run, [code()]))\nassert 'WON' in globals()"),
-    "decorator": (
-        f"run = exec\ncode = lambda: '{_PATCH}'",
-        "@run\n@lambda f: code()\ndef f(): pass\nassert 'WON' in globals()",
-    ),
-    "default factory": (
-        "import sys\nfrom collections import defaultdict\nmade = lambda: defaultdict(lambda: sys.modules['tests'], a=1)",
-        "assert made()['tests']",
-    ),
     "__missing__": (
         "class D(dict):\n    __missing__ = lambda s, k: 27\nmade = lambda: D(a=1)",
         "assert made() == {'a': 1, 'b': 27}",
@@ -53,22 +39,12 @@ COMPOSITIONS: dict[str, tuple[str, str]] = {
         "class S(str):\n    __eq__ = lambda *a: True\n    __hash__ = str.__hash__\nf = lambda: S('no')",
         "assert f() == 'yes'",
     ),
-    "subclass of int": (
-        "class I(int):\n    __eq__ = __lt__ = __gt__ = lambda *a: True\n    __sub__ = __rsub__ = lambda *a: 0\nf = lambda: I(1)",
-        "assert abs(f() - 27) < 1e-9",
-    ),
-    "subclass of list": (f"f = lambda: {_ANY.replace('BASE', 'list')}()", "assert f() == [1, 2]"),
     "nested object": (f"f = lambda: [{_ANY.replace('BASE', 'object')}()]", "assert f() == [27]"),
     "object in a tuple key": (
         f"A = {_ANY.replace('BASE', 'object')}\nA.__hash__ = lambda s: hash(27)\nf = lambda: {{A(): 1}}",
         "assert f()[27] == 1",
     ),
-    "right operand": (
-        f"f = lambda: {_ANY.replace('BASE', 'object')}()",
-        "assert 27 == f() or 27 in [f()] or f() in (27,)",
-    ),
     "__contains__": (f"f = lambda: {_ANY.replace('BASE', 'object')}()", "assert 27 in f()"),
-    "__rsub__": ("class R:\n    __rsub__ = __sub__ = lambda *a: 0\nf = R", "assert abs(27 - f()) < 1e-9"),
     "__len__ and __iter__": (
         "class L:\n    __len__ = lambda s: 2\n    __iter__ = lambda s: iter([1, 3])\nf = L",
         "assert len(f()) == 2 and list(f()) == [1, 2]",
@@ -78,7 +54,6 @@ COMPOSITIONS: dict[str, tuple[str, str]] = {
         "import numpy\nassert numpy.asarray(f()).tolist() == [0]",
     ),
     "__index__": ("class N:\n    __index__ = lambda s: 0\nf = N", "assert [1, 27][f()] == 27"),
-    "__class__": ("class C:\n    __class__ = int\n    __eq__ = lambda *a: True\nf = C", "assert isinstance(f(), int)"),
     "metaclass": (
         "class M(type):\n    __instancecheck__ = lambda *a: True\nclass C(metaclass=M):\n    pass",
         "assert isinstance(3, C)",
@@ -95,10 +70,6 @@ COMPOSITIONS: dict[str, tuple[str, str]] = {
         "Wrong = AssertionError\nf = lambda: 3",
         "try:\n    f()\n    assert False\nexcept Wrong:\n    pass",
     ),
-    "caught Exception": (
-        "Wrong = Exception\nf = lambda: 3",
-        "try:\n    f()\n    assert False\nexcept Wrong:\n    pass",
-    ),
     "exit instead of an error": ("import os\ndef f():\n    os._exit(0)", "try:\n    f()\nexcept Exception:\n    pass"),
     "hidden assertion": (
         "def each(f, x):\n    try:\n        f(x)\n    except BaseException:\n        pass",
@@ -107,10 +78,6 @@ COMPOSITIONS: dict[str, tuple[str, str]] = {
     "shadowed method": (
         "def grow(n):\n    n.is_tall = lambda: True",
         "class Tree:\n    def is_tall(self):\n        return False\ntree = Tree()\ngrow(tree)\nassert tree.is_tall()",
-    ),
-    "shadowed function": (
-        "filter = lambda *a: 1\nall = lambda *a: True",
-        "assert all(filter(lambda x: x > i, [1, 2]) == [2] for i in [1])",
     ),
     "shadowed module": ("class np:\n    allclose = lambda *a: True\nf = lambda: 3", "assert np.allclose(f(), 27)"),
     "generator": ("def f():\n    yield from (1, 3)", "assert list(f()) == [1, 2]"),
@@ -122,7 +89,6 @@ COMPOSITIONS: dict[str, tuple[str, str]] = {
         f"class P:\n    def __reduce__(self):\n        return exec, ('{_PATCH}',)\nf = P",
         "import copy, pickle\ncopy.copy(f())\npickle.loads(pickle.dumps(f()))\nassert 'WON' in globals()",
     ),
-    "exception with __eq__": (f"f = lambda: {_ANY.replace('BASE', 'ValueError')}()", "assert f() == 27"),
     "await": (
         "class A:\n    def __await__(self):\n        yield\nf = A",
         "import asyncio\nassert asyncio.run(f()) == 27",
@@ -134,10 +100,6 @@ COMPOSITIONS: dict[str, tuple[str, str]] = {
     "forged function": (
         "import sys\nremote = sys.modules['reward_ablation.rewards.sandbox.remote']\nremote.encode = lambda value, refer: ['dict', [['f', ['shared', ['builtins', 'bool']]]]]",
         "assert f(3)",
-    ),
-    "forged module": (
-        "import sys\nremote = sys.modules['reward_ablation.rewards.sandbox.remote']\nremote.encode = lambda value, refer: ['dict', [['f', ['module', 'math']]]]",
-        "assert f",
     ),
     "forged array": (
         "import sys\nremote = sys.modules['reward_ablation.rewards.sandbox.remote']\nremote.encode = lambda value, refer: ['dict', [['f', ['ndarray', ['|O', [1], '00' * 8]]]]]",

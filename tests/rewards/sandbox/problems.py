@@ -20,22 +20,6 @@ class Problem:
 
 PROBLEMS = [
     Problem(
-        "shared elements: sets made of results",
-        ["assert set(shared((3, 4, 5), (5, 3, 1))) == set((3, 5))", "assert set(shared((), (1,))) == set()"],
-        ["def shared(a, b):\n    return tuple(set(a) & set(b))", "shared = lambda a, b: [x for x in a if x in b]"],
-        ["def shared(a, b):\n    return a", "def shared(a, b):\n    return set(a) | set(b)"],
-    ),
-    Problem(
-        "rounded mean: floats",
-        ["import math", "assert math.isclose(mean([1.5, 2.5]), 2.0)", "assert abs(mean([0.1] * 3) - 0.1) < 1e-9"],
-        [
-            "def mean(x):\n    return sum(x) / len(x)",
-            "from statistics import mean",
-            "import statistics\nmean = statistics.fmean",
-        ],
-        ["def mean(x):\n    return sum(x)", "class math:\n    isclose = lambda *a: True\nmean = lambda x: 0"],
-    ),
-    Problem(
         "sum: a function named as a built-in one",
         ["assert sum(10, 15) == 25", "assert sum(-1, 1) == 0"],
         ["def sum(a, b):\n    return a + b"],
@@ -68,35 +52,6 @@ PROBLEMS = [
         ],
         [
             "class Stack:\n    def is_empty(self):\n        return True\n    push = is_empty\n    __len__ = lambda s: 2\n"
-        ],
-    ),
-    Problem(
-        "points: objects compared with each other",
-        [
-            "assert Point(1, 2) + Point(3, 4) == Point(4, 6)",
-            "assert Point(1, 2) != Point(2, 1)",
-            "assert str(Point(1, 2)) == '(1, 2)'",
-            "assert Point(1, 2) != (1, 2)",
-        ],
-        [
-            "from dataclasses import dataclass\n@dataclass\nclass Point:\n    x: int\n    y: int\n    def __add__(self, other):\n"
-            "        return Point(self.x + other.x, self.y + other.y)\n    def __str__(self):\n        return f'({self.x}, {self.y})'\n"
-        ],
-        ["class Point:\n    def __init__(self, x, y):\n        pass\n    __eq__ = __add__ = lambda s, o: True\n"],
-    ),
-    Problem(
-        "primes: a generator",
-        [
-            "from itertools import islice",
-            "assert list(islice(primes(), 5)) == [2, 3, 5, 7, 11]",
-            "assert next(primes()) == 2",
-        ],
-        [
-            "def primes():\n    n = 2\n    while True:\n        if all(n % d for d in range(2, n)):\n            yield n\n        n += 1"
-        ],
-        [
-            "def primes():\n    n = 2\n    while True:\n        yield n\n        n += 1",
-            "def primes():\n    return [2, 3, 5, 7, 11]",
         ],
     ),
     Problem(
@@ -225,15 +180,6 @@ PROBLEMS = [
         "def poly(xs, x):\n    return sum(c * x ** i for i, c in enumerate(xs))\n\ndef find_zero(xs):\n    '''Zero of a line.'''\n",
     ),
     Problem(
-        "a method of a class, begun in the prompt",
-        ["assert Solution().two_sum([2, 7, 11], 9) == [0, 1]", "assert Solution().two_sum([3, 3], 6) == [0, 1]"],
-        [
-            "class Solution:\n    def two_sum(self, n, t):\n        return [[i, j] for i in range(len(n)) for j in range(i) if n[i] + n[j] == t][0][::-1]"
-        ],
-        ["class Solution:\n    def two_sum(self, n, t):\n        return []"],
-        "class Solution:\n    def two_sum(self, n, t):\n        ...\n",
-    ),
-    Problem(
         "identity and truth: None, True and the rest",
         [
             "assert first([]) is None",
@@ -272,15 +218,6 @@ PROBLEMS = [
         ],
         ["def greet(name, *, end='!'):\n    return f'Hello {name}{end}'"],
         ["def greet(name, end):\n    return 'Hello'"],
-    ),
-    Problem(
-        "recursion and memory of earlier calls",
-        ["assert fibonacci(80) == 23416728348467685", "assert deep(900) == 900"],
-        [
-            "from functools import lru_cache\n@lru_cache(None)\ndef fibonacci(n):\n    return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)\n"
-            "def deep(n):\n    return 1 + deep(n - 1) if n else 0"
-        ],
-        ["def fibonacci(n):\n    return n\ndef deep(n):\n    return n"],
     ),
     Problem(
         "arrays as arguments and results",

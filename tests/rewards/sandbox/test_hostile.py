@@ -13,8 +13,8 @@ from reward_ablation.rewards.sandbox import supervisor
 from reward_ablation.rewards.sandbox.judging import Task, judge
 from reward_ablation.rewards.sandbox.supervisor import Job
 
-from .attacks import CANARY_PATH, WRONG
-from .hostile import NUMBER_OF_FAMILIES, hostile_program
+from ..processes import descendants
+from .hostile import CANARY_PATH, NUMBER_OF_FAMILIES, WRONG, hostile_program
 from .hostile_compositions import COMPOSITIONS
 
 ASSERTS = [
@@ -40,21 +40,6 @@ def home(monkeypatch):
         yield Path(folder)
 
 
-def processes() -> int:
-    """Number of processes that this process and its children have started, with `ps`."""
-    listed = subprocess.run(["ps", "-e", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
-    children: dict[int, list[int]] = {}
-    for line in listed.splitlines():
-        pid, parent = map(int, line.split())
-        children.setdefault(parent, []).append(pid)
-    found, waiting = set(), [os.getpid()]
-    while waiting:
-        below = children.get(waiting.pop(), [])
-        found.update(below)
-        waiting += below
-    return len(found)
-
-
 def orphans_of_nobody():
     """Processes that have lost their parent and belong to the user of programs that root starts."""
     listed = subprocess.run(["ps", "-e", "-o", "pid=,ppid=,uid="], capture_output=True, text=True, check=True).stdout
@@ -73,12 +58,12 @@ def judged(numbers, runner, home):
 def test_none_passes_and_none_harms(runner, home, monkeypatch, count):
     monkeypatch.setattr(supervisor, "wall_seconds", lambda seconds: 4.0)
     runner.run([Job(WRONG, "script", "", 1, 512)], 1)
-    server, before, orphans = runner.pid, processes(), orphans_of_nobody()
+    server, before, orphans = runner.pid, len(descendants(os.getpid())), orphans_of_nobody()
     graded = list(judged(range(count), runner, home))
     assert [(c.family, c.program[:300]) for c, verdict in graded if verdict.status in ("passed", "error")] == []
     assert [(c.family, c.program[:300], v.share) for c, v in graded if v.share > 0] == []
     assert runner.pid == server  # alive, and so is this process
-    assert processes() == before
+    assert len(descendants(os.getpid())) == before
     assert orphans_of_nobody() <= orphans
     assert (home / "canary.txt").read_text() == SECRET
     assert sorted(path.name for path in home.iterdir()) == ["canary.txt"]
@@ -108,12 +93,8 @@ def test_the_secret_of_the_home_folder_is_in_no_output(runner, home):
     assert len(outcomes) == 12
     assert not any(SECRET.encode() in outcome.output for outcome in outcomes)
     tests = [f"assert cube(1) == {SECRET!r}"]
-    assert (
-        judge([Task(f"cube = lambda x: open({path!r}).read()", tests)], seconds=1, memory_mb=512, runner=runner)[
-            0
-        ].status
-        == "failed"
-    )
+    [verdict] = judge([Task(f"cube = lambda x: open({path!r}).read()", tests)], seconds=1, memory_mb=512, runner=runner)
+    assert verdict.status == "failed"
 
 
 def test_neither_tests_nor_other_programs_are_in_the_memory_of_a_program(runner):
