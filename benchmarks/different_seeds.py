@@ -18,8 +18,14 @@ import numpy as np
 from coverage_of_studies import BATCH, CONFIDENCE, QUESTIONS, RESAMPLES, Scenario, simulated
 
 from reward_ablation.analysis.evaluation.answers import Answered, difference, distribution_of, moderated_seed_variance
-from reward_ablation.analysis.statistics.different_seeds import Sample, distribution_of_unpaired_difference, shorter
-from reward_ablation.analysis.statistics.estimates import Distribution, intervals, resampled_seeds
+from reward_ablation.analysis.statistics.estimates import (
+    Distribution,
+    Sample,
+    distribution_of_unpaired_difference,
+    intervals,
+    resampled_seeds,
+    shorter,
+)
 from reward_ablation.analysis.statistics.intervals import generator
 from reward_ablation.analysis.statistics.limits import SHARE
 from reward_ablation.analysis.statistics.seed_variance import SeedMeans

@@ -28,8 +28,7 @@ from reward_ablation.analysis.statistics.estimates import (
 from reward_ablation.analysis.statistics.intervals import generator
 from reward_ablation.analysis.statistics.limits import SHARE
 from reward_ablation.analysis.statistics.seed_variance import SeedMeans
-from reward_ablation.design.group_sequential import SPENDING
-from reward_ablation.design.looks import Plan, corrected
+from reward_ablation.design.looks import SPENDING, Plan, corrected
 
 LOOKS, LEVEL = (2, 3, 5, 8), 0.05
 

@@ -35,7 +35,7 @@ STAGES = {
     "Snakemake with this workflow's Snakefile": "import snakemake.cli, reward_ablation.start.reruns",
     "training": "import reward_ablation.training.__main__, reward_ablation.training.around.run",
     "evaluation": "import reward_ablation.evaluation.__main__, reward_ablation.evaluation.generate",
-    "tables of training": "import reward_ablation.analysis.training.tables",
+    "tables of training": "import reward_ablation.analysis.training",
     "tables of evaluation": "import reward_ablation.analysis.evaluation.tables",
     "summary": "import reward_ablation.report.__main__",
     "a figure": "import reward_ablation.figures.__main__, reward_ablation.figures.training",

@@ -26,6 +26,7 @@ BEGIN, END = "<!-- packages -->\n", "<!-- /packages -->"
 #: Column of each package's box. A column is one box wide. No arrow runs through a box.
 COLUMNS = {
     "start": 3.5,
+    "watch": 4,
     "figures": 3,
     "exports": 0,
     "imported": 1,

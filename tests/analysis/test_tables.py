@@ -1,6 +1,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -172,40 +173,38 @@ def test_a_run_of_another_study_is_refused(tmp_path, values, told):
     assert "\n" not in str(error.value)
 
 
+ANSWERS = "evaluation/first-00000000/seed0/gsm8k_test.parquet"
+BASE = "evaluation/base/gsm8k_test.parquet"
+
+
+def rows(chosen) -> Callable[[Path], None]:
+    """Leaves only some rows in a file of answers."""
+    return lambda path: pq.write_table(chosen(pq.read_table(path)), path)
+
+
+def without(mode: str) -> Callable[[Path], None]:
+    return rows(lambda answers: answers.filter(pc.not_equal(answers["mode"].cast("string"), mode)))
+
+
 @pytest.mark.parametrize(
-    ("missing", "told"),
+    ("file", "damage", "told"),
     [
-        ("runs/first-00000000/seed1/run.json", "not finished"),
-        ("runs/first-00000000/seed1/rollouts.parquet", "no such file"),
-        ("evaluation/first-00000000/seed1/gsm8k_test.parquet", "no such file"),
-        ("evaluation/base/gsm8k_test.parquet", "no such file"),
+        ("runs/first-00000000/seed1/run.json", Path.unlink, "not finished"),
+        ("runs/first-00000000/seed1/rollouts.parquet", Path.unlink, "no such file"),
+        (ANSWERS, Path.unlink, "no such file"),
+        (BASE, Path.unlink, "no such file"),
+        (ANSWERS, without("greedy"), "answers other questions than the base model did"),
+        (ANSWERS, without("sampled"), "answers other questions than the base model did"),
+        (ANSWERS, rows(lambda answers: answers.slice(1)), "answers other questions"),
+        (BASE, rows(lambda answers: answers.slice(0, len(answers) - 1)), "has 1 sampled answers to some questions and"),
     ],
 )
-def test_a_missing_file_is_named(tmp_path, missing, told):
+def test_a_file_that_is_missing_or_lacks_rows_is_named(tmp_path, file, damage, told):
     MadeUpStudy(arms={"first": {"a": 1.0}}).write(tmp_path)
-    (tmp_path / missing).unlink()
+    damage(tmp_path / file)
     with pytest.raises(StudyError, match=told) as error:
         made_tables(tmp_path)
-    assert str(error.value).startswith(str(tmp_path / missing))
-
-
-@pytest.mark.parametrize("mode", ["greedy", "sampled"])
-def test_answers_without_a_mode_of_the_base_models_are_refused(tmp_path, mode):
-    MadeUpStudy(arms={"first": {"a": 1.0}}).write(tmp_path)
-    path = tmp_path / "evaluation/first-00000000/seed0/gsm8k_test.parquet"
-    answers = pq.read_table(path)
-    pq.write_table(answers.filter(pc.not_equal(answers["mode"].cast("string"), mode)), path)
-    with pytest.raises(StudyError, match="answers other questions than the base model did"):
-        made_tables(tmp_path)
-
-
-def test_other_questions_than_the_base_models_are_refused(tmp_path):
-    study = MadeUpStudy(arms={"first": {"a": 1.0}})
-    study.write(tmp_path)
-    path = tmp_path / "evaluation/first-00000000/seed0/gsm8k_test.parquet"
-    pq.write_table(pq.read_table(path).slice(1), path)
-    with pytest.raises(StudyError, match="answers other questions"):
-        made_tables(tmp_path)
+    assert str(error.value).startswith(str(tmp_path / file))
 
 
 def test_answers_to_another_version_of_the_problems_are_refused(tmp_path):
@@ -219,16 +218,6 @@ def test_answers_to_another_version_of_the_problems_are_refused(tmp_path):
     record.write_text(json.dumps({"inputs": {"problems": "other"}}))
     with pytest.raises(StudyError, match=r"gsm8k_test.parquet: answers to another version .* run the same command"):
         made_tables(tmp_path, "evaluation")
-
-
-def test_samples_of_some_questions_that_are_missing_are_told(tmp_path):
-    study = MadeUpStudy(arms={"first": {"a": 1.0}})
-    study.write(tmp_path)
-    path = tmp_path / "evaluation/base/gsm8k_test.parquet"
-    answers = pq.read_table(path)
-    pq.write_table(answers.slice(0, len(answers) - 1), path)
-    with pytest.raises(StudyError, match="has 1 sampled answers to some questions and 2 to others"):
-        made_tables(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def decided_by(module: str) -> set[str]:
     ("module", "stages"),
     [
         ("analysis.gradients.tables", {"tables_gradients"}),
-        ("analysis.training.component_correlations", {"tables_training"}),
+        ("analysis.training", {"tables_training"}),
         ("analysis.evaluation.tables", {"tables_evaluation"}),
         ("analysis.evaluation.answers", {"tables_evaluation", "tables_claims"}),
         ("analysis.claims", {"tables_claims"}),
@@ -49,7 +49,7 @@ def decided_by(module: str) -> set[str]:
         ("figures.catalogue", {"figures", "all_figures"}),
         ("figures.book", {"all_figures"}),
         ("figures.training", {"figures"}),
-        ("figures.forest", {"figures"}),
+        ("figures.findings", {"figures"}),
         ("figures.style", {"figures", "all_figures"}),
         ("report.summary", {"summary"}),
         ("analysis.tables", {*(f"tables_{rule}" for rule in RULES), "figures", "all_figures", "summary"}),

@@ -15,7 +15,7 @@ from matplotlib.transforms import Bbox
 
 from reward_ablation.figures.__main__ import draw as draw_from
 from reward_ablation.figures.book import title_page
-from reward_ablation.figures.catalogue import FIGURES
+from reward_ablation.figures.catalogue import FIGURES, PAGES
 from reward_ablation.figures.curves import MOST_POINTS, thinned
 from reward_ablation.figures.evaluation import arms, evaluation, primary
 from reward_ablation.figures.gradients import similarity_parts, similarity_steps
@@ -330,6 +330,11 @@ def test_the_title_of_the_primary_figure_says_what_was_found(made_up):
     figure = primary(table, given.tables["evaluation_by_arm"], given.study)
     assert figure.get_suptitle() == f"1 of 2 significant; clearest: {clearest}"
     assert primary(table.loc[[second]], given.tables["evaluation_by_arm"], given.study).get_suptitle() == clearest
+
+
+@pytest.mark.parametrize("figure", [*PAGES, "cost"])
+def test_the_title_of_a_page_says_what_was_found(made_up, figure):
+    assert len(draw(made_up, "a control", figure).get_suptitle()) > len(FIGURES[figure].title) + 10
 
 
 def of_arm(made_up, arm: str, **labels) -> pd.DataFrame:

@@ -6,8 +6,8 @@ import pytest
 from matplotlib.colors import to_rgba
 from matplotlib.text import Text
 
+from reward_ablation.figures.estimates import limits
 from reward_ablation.figures.evaluation import differences, effects
-from reward_ablation.figures.forest import limits
 from reward_ablation.figures.style import arm_looks
 
 NUMBERS = {"estimate": 0.2, "low": 0.1, "high": 0.4, "seeds": 2, "questions": 40, "p": 0.01, "p_holm": 0.03}

@@ -13,7 +13,7 @@ from reward_ablation.analysis.runs import Attempt, RunRecord
 from reward_ablation.analysis.study_file import StudyRun, read_study
 from reward_ablation.report.cost.accounting import Accounting, Allocation
 from reward_ablation.report.cost.columns import COUNTS, TIMES, sentence
-from reward_ablation.report.cost.tables import cost_by_arm, cost_of_run, lost_seconds, lost_steps, runs_table
+from reward_ablation.report.cost.tables import cost_by_arm, cost_of_run, lost, runs_table
 from specs import arm_spec
 
 RUN = StudyRun(arm="a", key="00000000", seed=0, folder="runs/a-00000000/seed0", spec=arm_spec())
@@ -60,8 +60,8 @@ def cost(*attempts: Attempt, accounting: Accounting | None = None) -> dict[str, 
     ids=["whole", "stopped", "killed", "no checkpoint", "no step", "damaged", "old record"],
 )
 def test_what_is_lost_is_what_a_later_attempt_trained_again(attempts, steps, seconds):
-    assert lost_steps(attempts) == steps
-    assert lost_seconds(attempts) == pytest.approx(seconds)
+    assert [of_attempt[0] for of_attempt in lost(attempts)] == steps
+    assert [of_attempt[1] for of_attempt in lost(attempts)] == pytest.approx(seconds)
 
 
 def test_a_run_without_slurm_has_its_own_clock_alone():

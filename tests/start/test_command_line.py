@@ -16,7 +16,7 @@ from reward_ablation.start.command_line import app
 from reward_ablation.start.overrides import HANDED, decoded
 from reward_ablation.system.errors import StudyError
 
-COMMANDS = ("plan", "run", "status", "report", "preview", "import", "power", "budget", "verify", "prune")
+COMMANDS = ("plan", "run", "status", "watch", "report", "preview", "import", "power", "budget", "verify", "prune")
 
 
 @pytest.fixture
@@ -92,6 +92,7 @@ def test_further_files_and_values_change_the_study(folder, monkeypatch):
         (["run", "nowhere.yaml"], "nowhere.yaml: no such file"),
         (["run", "/dev/null"], "/dev/null: is not a mapping"),
         (["plan", "study.yaml", "more.txt"], "more.txt: is not a config file; let its name end in .yaml"),
+        (["watch", "study.yaml", "--export", "study.yaml"], "--export study.yaml: is no page; name a file such as"),
         (["budget", "study.yaml"], "budget: no limit is stated; add --gpu-hours 40"),
         (["power", "study.yaml"], "power: no arm has two finished seeds"),
     ],

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from reward_ablation.analysis.training.tables import rewards_by_step
+from reward_ablation.analysis.training import rewards_by_step
 from reward_ablation.rewards.arguments import OF_PROBLEMS, OF_TRAINER
 from reward_ablation.study.reward_files import file_digest
 from reward_ablation.system.errors import StudyError

@@ -49,9 +49,14 @@ class Browser:
             self.driver.terminate()
             self.driver.communicate(timeout=PATIENCE)
 
-    def open(self, page: Path) -> None:
-        """Load a page from a file and wait for it."""
-        self._ask("POST", "/url", {"url": page.as_uri()})
+    def open(self, page: Path | str) -> None:
+        """Load a page from a file or an address and wait for it."""
+        self._ask("POST", "/url", {"url": page if isinstance(page, str) else page.as_uri()})
+
+    def press(self, *keys: str) -> None:
+        """Press and release keys one after the other, as WebDriver names them."""
+        strokes = [{"type": kind, "value": key} for key in keys for kind in ("keyDown", "keyUp")]
+        self._ask("POST", "/actions", {"actions": [{"type": "key", "id": "keyboard", "actions": strokes}]})
 
     def run(self, script: str, *arguments: Any) -> Any:
         """What a script in the page returns; its arguments are `arguments`."""

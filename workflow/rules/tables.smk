@@ -62,7 +62,7 @@ rule tables_training:
         "<benchmarks>/tables/training.tsv"
     localrule: True
     params:
-        code=study.code_of("analysis", "analysis.training.tables"),
+        code=study.code_of("analysis", "analysis.training"),
     message:
         "make the tables of training"
     shell:
@@ -186,7 +186,7 @@ rule tables_combination:
         "<benchmarks>/tables/combination.tsv"
     localrule: True
     params:
-        code=study.code_of("analysis", "analysis.combination.tables"),
+        code=study.code_of("analysis", "analysis.combination"),
     message:
         "make the tables of methods of combination"
     shell:

@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from reward_ablation.analysis.statistics.contrasts import effects
+from reward_ablation.analysis.evaluation.effects import effects
 from reward_ablation.analysis.statistics.estimates import distribution, intervals, p_values, resampled_seeds
 
 STUDIES, AT_ONCE = 2000, 200

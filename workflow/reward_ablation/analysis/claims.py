@@ -23,11 +23,10 @@ from reward_ablation.analysis.evaluation.stored_answers import means_reader
 from reward_ablation.analysis.provenance import difference_in_provenance
 from reward_ablation.analysis.reading import read_table
 from reward_ablation.analysis.runs import read_runs
-from reward_ablation.analysis.statistics.contrasts import BASE
 from reward_ablation.analysis.statistics.estimates import Distribution, holm, p_values
 from reward_ablation.analysis.statistics.intervals import level_of
 from reward_ablation.analysis.statistics.seed_variance import SeedMeans
-from reward_ablation.analysis.study_file import StudyFile, as_its_runs_say
+from reward_ablation.analysis.study_file import BASE, StudyFile, as_its_runs_say
 from reward_ablation.analysis.tables import COUNT, ESTIMATE, NUMBER, TEXT, columns, joined, write_tables
 from reward_ablation.study.claims import Claim, DeclaredClaim
 from reward_ablation.study.provenance import quantities
@@ -60,11 +59,9 @@ def write(study: StudyFile, options: Namespace) -> None:
 
 
 def claims_table(study: StudyFile, root: Path, by_run: pd.DataFrame) -> pd.DataFrame:
-    """All claims of a study, in its order; Holm's correction is over all of them.
+    """All claims of a study, in its order, with the differences of `paired_differences`; Holm's correction is over all.
 
-    Differences, intervals and variances are those of `paired_differences`: arms are paired by question, and by
-    seed where they have the same seeds. `root` is the study's folder. `by_run` is the table evaluation_by_run, which
-    gives the seed means.
+    `by_run` is the table evaluation_by_run, which gives the seed means.
     """
     answers = answers_reader(study, means_reader(study, root))
     records = read_runs(study, root)
@@ -86,8 +83,7 @@ def claim_row(
 ) -> pd.DataFrame:
     """One claim with its difference and its test, still without Holm's p-value and the verdict.
 
-    `own` has the answers of the claim's arm, and `other` those of the arm that it is compared with. `means` are of all
-    arms, in the claim's data set and mode.
+    `other` has the answers of the arm that the claim's arm is compared with; `means` are of all arms.
     """
     difference, flags = distribution_of_difference(own, other, claim.arm, claim.against, claim.dataset, means)
     row = own.metrics.index(claim.metric)
@@ -121,8 +117,7 @@ def verdict(claim: Claim, low: float, high: float, p_holm: float, confidence: fl
     """The verdict on a claim, from the interval of its difference and the test.
 
     A claim is decided where the interval lies wholly inside or wholly outside of what is claimed. This must also hold
-    after Holm's correction for the number of claims: `p_holm`, Holm's p-value of `p_of_ends`, must be below one minus
-    the confidence. `low` and `high` are in the metric's units.
+    after Holm's correction for the number of claims: `p_holm` of `p_of_ends` must be below one minus the confidence.
     """
     if not p_holm < level_of(confidence):
         return "undecided"
@@ -149,7 +144,6 @@ def p_of_ends(claim: Claim, difference: Distribution, metric: int) -> float:
     This is the two-sided p-value of the hypothesis that the difference is at that end. Of two ends the larger p-value
     counts, which belongs to the nearer end. For a difference between the ends this is twice the p-value of two
     one-sided tests (Schuirmann 1987): here the interval at the full confidence must lie inside, there the shorter
-    interval at twice the level. `difference` is of all metrics, and `metric` is the place of the claim's metric among
-    them.
+    interval at twice the level. `metric` is the place of the claim's metric in `difference`.
     """
     return max(float(p_values(difference, end)[metric]) for end in claimed(claim) if math.isfinite(end))

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study, name_of
 from reward_ablation.analysis.statistics.intervals import level_of
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.analysis.words import counted, number, p_value
+from reward_ablation.analysis.words import counted, p_value, with_interval
 from reward_ablation.study.standing import when_sentence
 from reward_ablation.system.files import atomic_path
 from reward_ablation.system.html_page import page, section, table, text
@@ -37,13 +37,12 @@ def claimed_difference(row: Any) -> str:
 def measured_difference(row: Any, study: StudyFile) -> str:
     """The estimate with its interval, Holm's p-value, and the numbers of seeds and questions."""
     limits = metrics_of_study(study).limits(row.metric)
-    estimate, low, high = (number(value, limits) for value in (row.estimate, row.low, row.high))
     seeds = counted(row.seeds, "seed")
     own, other = (len(study.runs_of(arm)) for arm in (row.arm, row.against))
     if own != other and min(own, other) > 1:
         seeds = f"{own} seeds against {other}"
     over = f"{seeds}, {counted(row.questions, 'question')}"
-    return f"{estimate} [{low}, {high}], Holm p {p_value(row.p_holm)} ({over})"
+    return f"{with_interval(row._asdict(), limits)}, Holm p {p_value(row.p_holm)} ({over})"
 
 
 def since(row: Any) -> str:

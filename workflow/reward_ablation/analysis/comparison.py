@@ -20,9 +20,9 @@ from reward_ablation.analysis.evaluation.stored_answers import Reader, means_rea
 from reward_ablation.analysis.evaluation.tables import runs_of_dataset
 from reward_ablation.analysis.reading import read_parquet
 from reward_ablation.analysis.results import Results
-from reward_ablation.analysis.statistics.contrasts import BASE
 from reward_ablation.analysis.statistics.estimates import holm
 from reward_ablation.analysis.statistics.seed_variance import SeedMeans
+from reward_ablation.analysis.study_file import BASE
 from reward_ablation.system.errors import StudyError
 
 #: Columns of `compare`, in their order.

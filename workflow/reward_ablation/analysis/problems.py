@@ -14,8 +14,7 @@ from reward_ablation.analysis.evaluation.question_means import SAMPLED
 from reward_ablation.analysis.evaluation.stored_answers import answers_by_step, read_answers
 from reward_ablation.analysis.reading import read_parquet
 from reward_ablation.analysis.runs import read_rollouts, read_runs
-from reward_ablation.analysis.statistics.contrasts import BASE
-from reward_ablation.analysis.study_file import StudyFile, correctness_component
+from reward_ablation.analysis.study_file import BASE, StudyFile, correctness_component
 from reward_ablation.analysis.tables import COUNT, ESTIMATE, TEXT, columns, write_tables
 from reward_ablation.system.files import sha256
 
@@ -46,11 +45,10 @@ def problem_curves(
     Evaluation: answers that are strictly right, or that pass by the study's first own metric; sampled answers where
     there are some. The models are the base model (step 0), the kept models and the final one.
 
-    Low and high are Wilson's interval over the answers of all seeds: it says how well the share of these models
-    is known, and nothing about other seeds. Prints which problems neither the runs nor the evaluations met.
+    Low and high are Wilson's interval over the answers of all seeds: it says how well the share of these models is
+    known, and nothing about other seeds. Prints which problems neither the runs nor the evaluations met.
 
-    `last_steps` has the last step of each run, by folder; `training_set` is the digest of the runs' training set.
-    Questions are null where the file with this digest is gone.
+    Questions are null where the file of `training_set`, the digest of the runs' training set, is gone.
     """
     parts = [_of_training(study, root, training_set)]
     parts += [_of_evaluation(study, dataset, root, last_steps) for dataset in study.datasets]
@@ -61,10 +59,7 @@ def problem_curves(
 
 
 def counted(answers: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """Numbers of right answers, of answers and of seeds (at least 1), by the columns `by`.
-
-    `answers` has one row per answer, with columns `by`, seed (null for the base model) and right.
-    """
+    """Numbers of right answers, of answers and of seeds (at least 1; the base model has none), by the columns `by`."""
     grouped = answers.groupby(by, sort=False, dropna=False)
     table = grouped["right"].agg(right="sum", answers="size").reset_index()
     return table.assign(seeds=grouped["seed"].nunique().clip(lower=1).to_numpy())

@@ -42,11 +42,10 @@ def write(study: StudyFile, options: Namespace) -> None:
 
 
 def provenance(study: StudyFile, values: dict[str, Quantities]) -> pd.DataFrame:
-    """One row per quantity and value, in the order of the runs.
+    """One row per quantity and value, in the order of the runs. `values` has the `quantities` of each run's folder.
 
-    `values` has the `quantities` of each run, by its folder. Of the columns, `mixed` says whether the study has several
-    values of this quantity, and `runs` counts the runs with this value. `split_runs` counts those among them that have
-    a second value, because an interruption moved them.
+    `mixed` says whether the study has several values of this quantity. `split_runs` counts the runs that have a second
+    value, because an interruption moved them.
     """
     names = list(dict.fromkeys(quantity for of_run in values.values() for quantity in of_run))
     rows = []
@@ -109,10 +108,7 @@ def difference_in_provenance(arm: list[StudyRun], baseline: list[StudyRun], valu
 
 
 def write_digests(folders: Iterable[str], root: Path, path: Path) -> None:
-    """Write the digest of each run's record for `sha256sum --check`; the file is in a folder of the results folder.
-
-    `folders` are those of the runs, below the results folder `root`.
-    """
+    """Write the digest of each run's record for `sha256sum --check`, into a folder of the results folder `root`."""
     lines = [f"{sha256(root / folder / RECORD)}  ../{folder}/{RECORD}" for folder in sorted(folders)]
     with atomic_path(path) as temporary:
         temporary.write_text("\n".join(lines) + "\n")

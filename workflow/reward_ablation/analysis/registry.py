@@ -23,7 +23,7 @@ class TableRule(NamedTuple):
 #: is above this one.
 RULES = {
     "provenance": TableRule("analysis.provenance", ("provenance",)),
-    "training": TableRule("analysis.training.tables", ("rewards_by_step", "signals_by_step", "component_correlations")),
+    "training": TableRule("analysis.training", ("rewards_by_step", "signals_by_step", "component_correlations")),
     "gradients": TableRule("analysis.gradients.tables", ("similarity_by_step", "similarity_by_arm", "alignment")),
     "evaluation": TableRule(
         "analysis.evaluation.tables",
@@ -39,7 +39,7 @@ RULES = {
     ),
     "problems": TableRule("analysis.problems", ("problem_curves",)),
     "reward_hacking": TableRule("analysis.reward_hacking", ("reward_hacking",)),
-    "combination": TableRule("analysis.combination.tables", ("method_weights", "advantage_size", "methods_offline")),
+    "combination": TableRule("analysis.combination", ("method_weights", "advantage_size", "methods_offline")),
     "claims": TableRule("analysis.claims", ("claims",)),
     "cost": TableRule("report.cost", ("runs", "cost")),
 }

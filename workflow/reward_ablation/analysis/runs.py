@@ -68,10 +68,7 @@ class Requests(Section):
 
 
 class RunRecord(Section):
-    """`run.json`, as far as the analysis reads it; times are sums over all attempts.
-
-    Records of older versions lack the fields that have a default here.
-    """
+    """`run.json`, as far as the analysis reads it; times are over all attempts. Old records lack what has a default."""
 
     code: str
     modules: dict[str, str] = Field(default_factory=dict)
@@ -127,8 +124,7 @@ def rerun_of(folder: Path) -> str:
 def read_run(run: StudyRun, root: Path, inputs: dict[str, str]) -> RunRecord:
     """Read a run's `run.json`; refuse a run whose spec, seed, model or data are not those of the study.
 
-    `inputs` has the digests that the run's inputs must have had. Equal specs do not ensure this, because new code may
-    prepare other rows from the same source.
+    Equal specs do not ensure equal `inputs`, because new code may prepare other rows from the same source.
     """
     folder = root / run.folder
     rerun = rerun_of(folder)
@@ -153,10 +149,7 @@ def read_run(run: StudyRun, root: Path, inputs: dict[str, str]) -> RunRecord:
 
 
 def read_runs(study: StudyFile, root: Path, files: Iterable[str] = ()) -> dict[str, RunRecord]:
-    """Records of all runs by folder, each checked against the study.
-
-    `files` are those of each run that the caller reads. Their content must be what the run's record lists.
-    """
+    """Records of all runs by folder, checked against the study; `files` of each run must be what the record lists."""
     inputs = present_inputs(study, root)
     records = {}
     for run in study.runs:

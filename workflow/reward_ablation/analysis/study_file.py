@@ -21,8 +21,8 @@ from reward_ablation.study.standing import as_runs_say, standing_at_begin
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.strict_text import load_json
 
-#: Name of all arms together in tables; no arm's name has a blank.
-ALL_ARMS = "all arms"
+#: Names of the base model and of all arms together in tables; no arm has such a name.
+BASE, ALL_ARMS = "base", "all arms"
 
 #: Score of a right answer, by function that scores the answer alone; `three_way_verifier` has it as a parameter.
 RIGHT_ANSWER = {
@@ -217,6 +217,16 @@ class StudyFile(Section):
         return "1 seed" if most == 1 else f"{most} seeds"
 
     @property
+    def is_sequential(self) -> bool:
+        """Whether the primary differences are from the looks of a sequential study."""
+        return self.sequential is not None and self.sequential.in_force
+
+    def weights_text(self, arm: StudyArm) -> list[str]:
+        """Weights of an arm in the components' order; a dash for a component that does not score its runs."""
+        scored = self.scored_by_arm.get(arm.name, [])
+        return [f"{arm.weights[name]:g}" if name in scored else "–" for name in self.components]
+
+    @property
     def metrics(self) -> dict[str, OwnMetric]:
         """The study's own metrics by name, in their order."""
         return {metric.name: metric for metric in self.own_metrics}
@@ -319,10 +329,9 @@ def first_mistake(error: ValidationError) -> str:
 
 
 def correctness_component(study: StudyFile) -> tuple[str, float] | None:
-    """Name of the first component that scores the answer alone, and the score of a right answer.
+    """Name of the first component that scores the answer alone, by `RIGHT_ANSWER`, and the score of a right answer.
 
-    The functions are looked for in the order of `RIGHT_ANSWER`. A component that mixes correctness with something
-    else, such as `cosine_length` or `final_line`, does not count. None where the study has no such component.
+    A component that mixes correctness with something else, such as `cosine_length`, does not count.
     """
     components = {name: component for run in study.runs for name, component in run.spec.components.items()}
     for function, right in RIGHT_ANSWER.items():

@@ -10,7 +10,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.csv as pa_csv
@@ -90,10 +89,7 @@ class TableFiles:
 
 
 def write_tables(parts: Parts, schemas: Mapping[str, pa.Schema], folder: Path, csv_only: Collection[str] = ()) -> None:
-    """Write each table of `schemas` as `NAME.parquet` and `NAME.csv`; a table without parts has no rows.
-
-    The Parquet files do not have the columns in `csv_only`.
-    """
+    """Write each table of `schemas`, also one without rows, as `NAME.csv` and, without `csv_only`, `NAME.parquet`."""
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         files = {name: TableFiles(name, folder, schema, csv_only, stack) for name, schema in schemas.items()}
@@ -127,28 +123,8 @@ def _no_formula(text: str) -> str:
     return f"'{text}" if FORMULA.match(text) else text
 
 
-def signal_rows(signals: pd.DataFrame) -> pd.DataFrame:
-    """Signals of a run as rows (step, quantity, component, value); component is null for a signal of all components.
-
-    `signals` has a row per step and columns (quantity, component), where component is "" for all components.
-    """
-    rows, width = signals.shape
-    quantities, components = (np.array(level, dtype=object) for level in zip(*signals.columns, strict=True))
-    return pd.DataFrame(
-        {
-            "step": np.repeat(signals.index.to_numpy(), width),
-            "quantity": np.tile(quantities, rows),
-            "component": np.tile([name or None for name in components], rows),
-            "value": signals.to_numpy().ravel(),
-        }
-    )
-
-
 def write_table_page(table: pd.DataFrame, heading: str, sentence: str, path: Path, **layout: Any) -> None:
-    """Write a table as a page of the report.
-
-    `sentence` has no full stop. `layout` has further arguments of `DataFrame.to_html`.
-    """
+    """Write a table as a page of the report, with a sentence; `layout` has arguments of `DataFrame.to_html`."""
     shown = table.to_html(index=False, border=0, justify="left", **layout)
     with atomic_path(path) as temporary:
         temporary.write_text(page(heading, sentence, Markup(shown)), encoding="utf-8")

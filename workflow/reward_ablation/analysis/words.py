@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from reward_ablation.analysis.statistics.limits import COUNT, Limits
 
@@ -12,6 +13,12 @@ def number(value: float, limits: Limits) -> str:
     if not math.isfinite(value):
         return "not known"
     return f"{value:.{1 if limits == COUNT else 3}f}".replace("-", "−")
+
+
+def with_interval(row: Any, limits: Limits) -> str:
+    """An estimate with its interval, such as `0.250 [0.200, 0.300]`."""
+    estimate, low, high = (number(row[name], limits) for name in ("estimate", "low", "high"))
+    return f"{estimate} [{low}, {high}]"
 
 
 def p_value(p: float) -> str:

@@ -1,7 +1,7 @@
 """Seeds of each arm, such that the intervals of the primary contrasts are as short as a limit of hours allows.
 
 The squared margin of a difference is that of its seeds plus that of the questions, which both arms answer. That of the
-seeds is the smaller of two, as in `analysis.statistics.different_seeds`: of the seeds that both arms have, paired, or
+seeds is the smaller of two, as in `analysis.statistics.estimates`: of the seeds that both arms have, paired, or
 of all seeds of each arm. Each is a squared quantile of Student's t times a variance. An integer program with these
 coefficients chooses the arms and seeds (optimal allocation, as in Cochran, "Sampling Techniques", 1977, section 5.5,
 for intervals instead of variances). It has a binary variable for each arm and number of seeds, and shares of each
@@ -61,10 +61,7 @@ class TooFewHours(StudyError):
 
 @dataclass(frozen=True)
 class Precision:
-    """Variances behind the intervals of primary contrasts, for one size of the evaluation.
-
-    They are in squared units of the metric.
-    """
+    """Variances behind the intervals of primary contrasts for one size of the evaluation, in squared metric units."""
 
     variances: Mapping[str, float]  # between the seeds of each arm, without what a seed does to all arms
     common: Mapping[str, float]  # of each arm, from what a seed does to all arms
@@ -145,10 +142,7 @@ def precision_of(components: Components, questions: int, samples: int, confidenc
 
 @dataclass(frozen=True)
 class Problem:
-    """The problem of choosing seeds.
-
-    The choice minimises the sum of squared margins with `weights`, or the largest squared margin if there are none.
-    """
+    """The problem of choosing seeds: the least sum of squared margins with `weights`, or else the least largest one."""
 
     precision: Precision
     hours: Mapping[str, float]  # of one more run of each arm, with its evaluations
@@ -176,10 +170,7 @@ class Problem:
         return {arm for pair in self.pairs for arm in pair}
 
     def options(self, arm: str) -> list[int]:
-        """Numbers of seeds that an arm may have. 0 leaves the arm out.
-
-        An arm in no contrast keeps its finished seeds, or gets the fewest seeds if it is needed.
-        """
+        """Numbers of seeds that an arm may have; 0 leaves it out. An arm in no contrast keeps its finished seeds."""
         finished = self.finished.get(arm, 0)
         if arm not in self.contrasted:
             return [max(finished, FEWEST) if arm in self.needed else finished]
@@ -238,10 +229,7 @@ def choose(problem: Problem, limit: float) -> Chosen:
 
 
 def equal_seeds(problem: Problem, limit: float) -> dict[str, int] | None:
-    """The best choice with the same number of seeds for all arms of the contrasts, unless an arm has more finished.
-
-    None if the limit is too low for two seeds.
-    """
+    """The best choice with equal seeds of all contrasted arms, unless more are finished; None if there is none."""
     chosen = None
     for number in range(FEWEST, problem.most + 1):
         seeds = {

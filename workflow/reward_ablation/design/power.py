@@ -85,11 +85,10 @@ class Simulated:
         return self._critical[tests]
 
     def found(self, effects: Sequence[float] | np.ndarray) -> np.ndarray:
-        """(contrasts, studies) array of bool: contrasts that are significant after Holm's correction.
+        """(contrasts, studies) array of bool: contrasts of true `effects` that are significant after Holm's correction.
 
-        `effects` are the true values of the contrasts. Holm's procedure rejects p-values in ascending order, each at
-        alpha over the number of contrasts not yet rejected. An estimate beyond its margin at a level has a p-value
-        below this level.
+        Holm's procedure rejects p-values in ascending order, each at alpha over the number of contrasts not yet
+        rejected. An estimate beyond its margin at a level has a p-value below this level.
         """
         estimates = np.abs(self.errors + np.asarray(effects)[:, None])
         contrasts, studies = estimates.shape
@@ -149,10 +148,7 @@ def simulate(
 
 
 def seed_means(components: Components, design: Design, variances: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Draw the means of arms by seed, (studies, arms, seeds) in units of the metric.
-
-    `variances`, (studies, arms), are between seeds on the comparable scale.
-    """
+    """Draw (studies, arms, seeds) means; `variances`, (studies, arms), are between seeds on the comparable scale."""
     arms = list(components.means)
     size = (len(variances), len(arms), design.seeds)
     slopes = np.array([components.slope(arm) for arm in arms])[:, None]
@@ -236,10 +232,7 @@ class Plan:
 
 
 def _drawn(components: Components, variance: Variance, studies: int, rng: np.random.Generator) -> np.ndarray:
-    """(studies, arms) array: variances between seeds on the comparable scale.
-
-    In each study, all arms that are not flagged have the same variance.
-    """
+    """(studies, arms) variances between seeds on the comparable scale; arms that are not flagged have the same one."""
     if variance is Variance.PROBABLE:
         of_all = components.seed.drawn(studies, rng)
         flagged = {arm: components.by_arm[arm].drawn(studies, rng) for arm in components.flagged}

@@ -1,5 +1,7 @@
 """Variance components of a study's primary metric: between seeds, between questions, and of single answers.
 
+They come from a pilot, which is the answers of finished runs, of the same study or of another, or are stated.
+
 The mean of an arm's seed over Q questions with n samples each varies by
 
     slope² (common + seed) + (interaction + sample / n) / Q
@@ -14,14 +16,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from scipy.special import chdtri
 
+from reward_ablation.analysis.evaluation.metrics import metrics_of_study
+from reward_ablation.analysis.evaluation.question_means import is_of_samples, measured, question_means
+from reward_ablation.analysis.evaluation.stored_answers import read_answers
 from reward_ablation.analysis.statistics.estimates import mean_squares
 from reward_ablation.analysis.statistics.limits import Limits
 from reward_ablation.analysis.statistics.seed_variance import SeedMeans
+from reward_ablation.analysis.study_file import StudyFile, StudyRun, read_study
+from reward_ablation.study.primary import Question
+from reward_ablation.study.run_folder import RECORD
 from reward_ablation.system.errors import StudyError
 
 #: Confidence of the interval of the variance between seeds. Browne ("On the use of a pilot sample for sample size
@@ -122,6 +132,79 @@ class Components:
         )
 
 
+def finished_runs(study: StudyFile, root: Path, dataset: str) -> list[StudyRun]:
+    """Runs of a study that have a record, answers to a data set, and scores of these answers if any are needed."""
+    finished = []
+    for run in study.runs:
+        files = [f"{run.folder}/{RECORD}", study.answers_file(dataset, run.name), study.scores_file(dataset, run.name)]
+        if all((root / file).is_file() for file in files if file):
+            finished.append(run)
+    return finished
+
+
+def pilot_of(study: StudyFile, root: Path, question: Question, source: str) -> Components:
+    """Variance components of a metric, from the finished runs in a study's folder.
+
+    `study` and `root` are the pilot's, and `question` is that of the study to plan. Raises StudyError if the pilot
+    lacks the data set or the metric, if no arm has two finished seeds, or if runs answered different questions.
+    """
+    runs = finished_runs(study, root, question.dataset) if question.dataset in study.datasets else []
+    if question.dataset not in study.datasets:
+        raise StudyError(f"{source}: has no data set {question.dataset}; its data sets: {', '.join(study.datasets)}")
+    values: dict[str, dict[int, np.ndarray]] = {}
+    noise: dict[str, list[float]] = {}
+    questions, samples = None, 1
+    for run in runs:
+        answers = _answers_of(study, root, question, run, source)
+        questions = answers.questions if questions is None else questions
+        if answers.questions != questions:
+            raise StudyError(f"{source}: its runs answered different questions; run the workflow there again")
+        values.setdefault(run.arm, {})[run.seed] = answers.values
+        noise.setdefault(run.arm, []).append(answers.sample)
+        samples = answers.samples
+    sample = {arm: float(np.mean(of_arm)) for arm, of_arm in noise.items()}
+    limits = metrics_of_study(study).limits(question.metric)
+    return estimate_components(values, samples, sample, limits, _pairs(study, question, values), source)
+
+
+def read_pilot(folder: Path, question: Question, source: str) -> Components:
+    """Variance components from the folder of another study. Raises StudyError if it is none, or as `pilot_of`."""
+    if not (folder / "study.json").is_file():
+        raise StudyError(f"pilot: {source}: not a study's results folder, because it has no study.json; name another")
+    return pilot_of(read_study(folder / "study.json"), folder, question, source)
+
+
+def _pairs(study: StudyFile, question: Question, arms: Iterable[str]) -> list[Pair]:
+    """Pairs of the question whose arms the pilot has; if there are none, the pilot's own primary pairs."""
+    known = set(arms)
+    planned = [(contrast.arm, contrast.against) for contrast in question.contrasts]
+    own = [(contrast.arm, contrast.against) for contrast in study.primary.contrasts]
+    return [pair for pair in planned if known.issuperset(pair)] or [pair for pair in own if known.issuperset(pair)]
+
+
+class _RunAnswers(NamedTuple):
+    """Means of a run's answers by question, and the mean variance of a single sample about them."""
+
+    questions: list[str]
+    values: np.ndarray
+    sample: float
+    samples: int
+
+
+def _answers_of(study: StudyFile, root: Path, question: Question, run: StudyRun, source: str) -> _RunAnswers:
+    metrics = metrics_of_study(study)
+    answers = read_answers(study, root, question.dataset, run.name, metrics.columns)
+    answers = answers[answers["mode"] == question.mode]
+    of_mode = question_means(answers, metrics).get(question.mode)
+    if of_mode is None or question.metric not in of_mode.metrics:
+        raise StudyError(f"{source}: has no metric {question.metric} in mode {question.mode}; name another pilot")
+    samples, sample = int(of_mode.answers[0]), 0.0
+    if samples > 1 and not is_of_samples(question.metric):
+        values = pd.Series(measured(answers, metrics)[question.metric], answers.index)
+        sample = float(values.groupby(answers["problem_id"]).var().mean())
+    return _RunAnswers(of_mode.problems.tolist(), of_mode.of(question.metric), sample, samples)
+
+
 def estimate_components(
     values: Mapping[str, Mapping[int, np.ndarray]],
     samples: int,
@@ -132,10 +215,9 @@ def estimate_components(
 ) -> Components:
     """Estimate variance components from the answers of a pilot.
 
-    `values` has question means by arm and seed, each (questions,) with the questions in the same order. `samples` is
-    the number of answers to each question. `sample` is the variance of a single answer about its question's mean, by
-    arm, and 0 for greedy answers. `pairs` are the differences of two arms whose variance between questions is
-    estimated. `source` says in words where the answers are from. Raises StudyError if no arm has two seeds.
+    `values` has question means by arm and seed, with the questions in the same order. `samples` is the number of
+    answers to each question, and `sample` the variance of one about its question's mean, by arm, 0 for greedy answers.
+    `source` says in words where the answers are from. Raises StudyError if no arm has two seeds.
     """
     several = {arm: np.stack([*of_seeds.values()]) for arm, of_seeds in values.items() if len(of_seeds) > 1}
     if not several:
@@ -166,10 +248,7 @@ def estimate_components(
 
 
 def noise_of(means: SeedMeans, residual: Mapping[str, float]) -> dict[str, float]:
-    """Variance of each arm's seed means from the finite number of questions and samples, on the comparable scale.
-
-    `residual` is the mean square of seeds by questions, for each arm with two or more seeds.
-    """
+    """Variance of each arm's seed means from the finite number of questions and samples, on the comparable scale."""
     slopes = dict(zip(means.arms, means.slope[0], strict=True))
     return {arm: float(square / (means.questions * slopes[arm] ** 2)) for arm, square in residual.items()}
 
@@ -178,9 +257,9 @@ def pooled_seed_variance(means: SeedMeans, noise: Mapping[str, float]) -> SeedPa
     """Variance between seeds, estimated from all arms that are not flagged.
 
     The means of these arms at the seeds that all of them have are a two-way table of arms by seeds. Its interaction is
-    what a seed does to one arm, and its mean over arms shows what a seed does to all arms. If the arms share fewer than
-    two seeds, their own variances are averaged by degrees of freedom, and the common part is unknown and taken as 0.
-    `means` are of one metric, and `noise` is from `noise_of`.
+    what a seed does to one arm, and its mean over arms shows what a seed does to all arms. If the arms share fewer
+    than two seeds, their own variances are averaged by degrees of freedom, and the common part is unknown and taken as
+    0.
     """
     first = np.unique(means.kind, return_index=True)[1]
     chosen = [arm for arm in sorted(first) if means.degrees[arm] and not means.flagged[0, arm]]

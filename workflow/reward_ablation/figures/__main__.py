@@ -112,16 +112,12 @@ def reader_of(figure: str, table: str) -> Callable[[Path], pd.DataFrame]:
 
 @rc_context(STYLE)
 def draw(name: str, tables: Sequence[pd.DataFrame], study: StudyFile) -> Figure:
-    """Draw a figure of the catalogue from its tables, in the style of all figures.
-
-    The function that draws the figure has the figure's name. Its parameters are the tables in the catalogue's order,
-    and last the study.
-    """
+    """Draw a figure of the catalogue from its tables, in their order there, in the style of all figures."""
     function: Callable[..., Figure] = getattr(_module(name), name)
     figure = function(*tables, study)
     # A figure may have what it found as its title.
     words = ": ".join(filter(None, [FIGURES[name].title, figure.get_suptitle()]))
-    words = textwrap.fill(words, TITLE_CHARACTERS)
+    words = textwrap.fill(words, int(TITLE_CHARACTERS * figure.get_figwidth()))
     figure.set_figheight(figure.get_figheight() + TITLE_LINE * words.count("\n"))
     title(figure, words)
     return figure

@@ -21,8 +21,8 @@ from reward_ablation.figures.few_arms import (
     reduced_to_ends,
     with_others,
 )
-from reward_ablation.figures.style import ONE_COLUMN, arm_looks, legend_below, round_ticks
-from reward_ablation.report.cost.columns import check_complete
+from reward_ablation.figures.style import ONE_COLUMN, arm_looks, legend_below, round_ticks, title
+from reward_ablation.report.cost.columns import check_complete, hours_text
 
 #: Clocks beside the runs' own: the end of their columns' names, the marker, and the legend entry.
 OTHER_CLOCKS = {"_of_jobs": ("|", "clocks of the Slurm jobs"), "_accounted": ("d", "Slurm's accounting")}
@@ -79,4 +79,9 @@ def cost(cost: pd.DataFrame, study: StudyFile) -> Figure:
     note = f"Sums over the runs of an arm, {runs} runs in all: measured, not estimated. Evaluations are not counted."
     by = f"most expensive and the {FROM_EACH_END} cheapest"
     legend_below(figure, handles, note + others_note(study, by))
+    every_hour = every[f"{unit}_hours"]
+    total, (least, most) = cost[f"{unit}_hours"].iloc[-1], (str(every_hour.idxmin()), str(every_hour.idxmax()))
+    ends = [f"{arm} ({hours_text(every_hour[arm])})" for arm in (least, most)]
+    found = f"{hours_text(total)} {UNITS[unit]}" + (f", from {ends[0]} to {ends[1]}" if least != most else "")
+    title(figure, found)
     return figure

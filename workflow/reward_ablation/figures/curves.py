@@ -54,11 +54,10 @@ def numbers_of(arms: list[str], study: StudyFile) -> str:
 def curve_panels(
     study: StudyFile, titles: list[str], labels: str | list[str], height: float
 ) -> tuple[Figure, list[Row]]:
-    """Make a figure with panels for each quantity: one panel for each group of arms.
+    """Make a figure with panels for each quantity, one for each group of arms; `height` is that of a row in inches.
 
-    `titles` are the names of the quantities. `labels` of the y axes are one for all quantities, or one each. `height`
-    is that of a row in inches. Returns the figure, and the panels of each quantity. With several groups there is a row
-    per quantity, whose panels share their y axis. With one group there are at most three quantities in a row.
+    `labels` of the y axes are one for all quantities, or one each. With several groups there is a row per quantity,
+    whose panels share their y axis. With one group there are at most three quantities in a row.
     """
     groups, quantities = arm_groups(study), len(titles)
     if len(groups) > 1:
@@ -96,7 +95,7 @@ def steps_per_point(steps: pd.Series, most_points: int) -> int:
 def thinned(table: pd.DataFrame, value: str, most_points: int = MOST_POINTS) -> pd.DataFrame:
     """Average neighbouring steps of each arm and seed, so that no curve has more than `most_points` points.
 
-    The result has the columns arm, seed, step and `value`. The step of a point is the mean of its averaged steps.
+    The step of a point is the mean of its averaged steps.
     """
     steps = np.sort(table["step"].unique())
     width = steps_per_point(table["step"], most_points)
@@ -116,8 +115,8 @@ def draw_steps(
 ) -> None:
     """Draw curves over steps: a line for the mean over seeds, and a thin line for each seed.
 
-    `row` has panels, each with the arms that it shows. `table` has the columns arm, seed, step and `value`. The line
-    has a gap where `value` is null in every seed. `steps` are all steps of the study, the range of the x axis.
+    The line has a gap where `value` is null in every seed. `steps` are all steps of the study, the range of the x
+    axis.
     """
     of_seeds = thinned(table, value, most_points).rename(columns={"step": "x", value: "mean"})
     curves = of_seeds.groupby(["arm", "x"])["mean"].mean().reset_index()
@@ -130,10 +129,7 @@ def draw_steps(
 
 
 def draw_curves(axes: Axes, curves: pd.DataFrame, study: StudyFile, arms: list[str]) -> None:
-    """Draw a line for each of `arms`. A line has about ten markers, which are shifted from arm to arm.
-
-    `curves` has the columns arm, x and mean. An arm without rows has no curve.
-    """
+    """Draw a line of the columns x and mean for each of `arms`, with about ten markers, shifted from arm to arm."""
     look = arm_looks(study)
     few = len(arms) <= 4
     draw_band_of_others(axes, rows_of_others(curves, study))

@@ -1,8 +1,9 @@
-"""Estimates with intervals: arms as points from top to bottom, the base model as a line with a band."""
+"""Estimates with intervals: arms as points from top to bottom beside the base model, and forest plots of effects."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study
+from reward_ablation.analysis.evaluation.metrics import panels as metric_panels
+from reward_ablation.analysis.statistics.intervals import level_of
 from reward_ablation.analysis.statistics.limits import SHARE
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.few_arms import (
@@ -23,11 +26,14 @@ from reward_ablation.figures.few_arms import (
 )
 from reward_ablation.figures.style import (
     BASE_COLOUR,
+    WIDTH,
+    Look,
     arm_looks,
     draw_points,
     legend_below,
     round_ticks,
     wrapped,
+    zero_line,
 )
 
 #: Most characters in a line of an arm's name beside its row.
@@ -41,6 +47,15 @@ FLAG_NOTE = " †: the seeds of an arm differ more than those of the other arms.
 
 #: Width of the points of all arms at one position of the x axis; positions are 1 apart.
 SPREAD = 0.7
+
+#: Longest interval that an axis makes room for, in lengths of the usual interval. Longer ones end in an arrow.
+MOST_LENGTHS = 10
+
+#: What the arrows mean.
+ARROWS = " Arrows: the interval goes on."
+
+#: Columns of an effect that are drawn.
+NUMBERS = ["estimate", "low", "high"]
 
 
 def select(evaluation_by_arm: pd.DataFrame, dataset: str, mode: str, metric: str) -> pd.DataFrame:
@@ -88,10 +103,7 @@ def flag_note(table: pd.DataFrame) -> str:
 def draw_side_by_side(
     axes: Axes, table: pd.DataFrame, study: StudyFile, arms: list[str], by: str, kinds: list[str]
 ) -> None:
-    """Draw a position on the x axis for each of `kinds`, with the points of the arms side by side.
-
-    The column `by` of the table has the kind of each estimate.
-    """
+    """Draw a position on the x axis for each of `kinds` in the column `by`, the points of the arms side by side."""
     look = arm_looks(study)
     size = 3.5 if len(arms) <= 4 else 2.8
     hidden = rows_of_others(table, study)
@@ -110,10 +122,7 @@ def draw_side_by_side(
 
 
 def share_axis(axes: Axes, study: StudyFile, metric: str) -> None:
-    """Give an x axis of shares a range of at least 0.1, and outside 0 to 1 only the room that a point needs.
-
-    The axis of a metric that is not a share stays as it is.
-    """
+    """Give an x axis of shares a range of at least 0.1, and outside 0 to 1 only the room that a point needs."""
     if metrics_of_study(study).limits(metric) != SHARE:
         return
     low, high = axes.get_xlim()
@@ -189,3 +198,120 @@ def interval_note(
 def base_note(study: StudyFile) -> str:
     """Say what points and bars are over, in a figure that also shows the base model."""
     return interval_note(study, detail="; base model: over questions" * study.has_base)
+
+
+class Row(NamedTuple):
+    """A row of a forest plot.
+
+    A row with a look is one effect. A row without a look is a heading, or the distribution of the effects in `others`.
+    """
+
+    label: str
+    look: Look | None = None
+    key: str = ""
+    """Key of the row's effect."""
+    others: tuple[str, ...] = ()
+    """Keys of the effects whose distribution the row shows."""
+
+
+def forest_panels(
+    table: pd.DataFrame,
+    study: StudyFile,
+    rows: Sequence[Row],
+    label: str,
+    family: str,
+    before: str = "",
+    primary: tuple[str, str, str] | None = None,
+) -> Figure:
+    """Make a figure with a row of panels per data set and mode, and a column of panels per metric.
+
+    `table` has the columns dataset, mode, metric, key, questions, flagged_arms, p_holm and the `NUMBERS` of each.
+    `rows` are those of each panel, from top to bottom. `label` precedes the metric's name in the label of an x axis,
+    such as `effect on`. `family` says in words which tests Holm's correction is over, and `before` begins the legend's
+    note. `primary` has the data set, mode and metric of the primary question, whose panel is named primary.
+    """
+    names = [row.label for row in rows]
+    of_kinds = datasets_and_modes(table, study)
+    figure = Figure(figsize=(WIDTH, len(of_kinds) * (row_height(names) * len(rows) + 0.75) + 0.4))
+    metrics = metric_panels(study)
+    grid = figure.subplots(len(of_kinds), len(metrics), squeeze=False, sharey="row", sharex="col")
+    level = level_of(study.confidence)
+    for panels, (dataset, mode, questions) in zip(grid, of_kinds, strict=True):
+        of_kind = table[(table["dataset"] == dataset) & (table["mode"] == mode)]
+        for panel, (metric, name) in zip(panels, metrics.items(), strict=True):
+            panel.set_xlim(limits(table[table["metric"] == metric]))
+            effects = of_kind[of_kind["metric"] == metric].set_index("key")
+            forest(panel, rows, effects, effects["p_holm"] < level)
+            panel.set_xlabel(f"{label}\n{name}" + (" (primary)" if primary == (dataset, mode, metric) else ""))
+            panel.tick_params(axis="x", labelbottom=True)
+            panel.tick_params(axis="y", length=0)
+        name_forest(panels[0], rows)
+        panels[0].set_title(f"{dataset}, {mode}: {questions:,} questions", loc="left")
+    forest_legend(figure, table, study, family, before)
+    return figure
+
+
+def name_forest(axes: Axes, rows: Sequence[Row]) -> None:
+    """Write the labels beside the rows, headings in bold."""
+    name_rows(axes, [row.label for row in rows])
+    for text, row in zip(axes.get_yticklabels(), rows, strict=True):
+        text.set_fontweight("bold" if row.look is None and not row.others else "normal")
+
+
+def forest_legend(
+    figure: Figure, table: pd.DataFrame, study: StudyFile, family: str, before: str = "", after: str = ""
+) -> None:
+    """Put below a forest plot what points, bars and marks mean. `after` follows the words on points and bars."""
+    handles = dot_handles(f"Holm p < {level_of(study.confidence):g}", "not significant, or no test")
+    points = interval_note(study, of_all=" and all questions", detail=", uncorrected")
+    marks = arrow_note(figure) + flag_note(table) + others_note(study)
+    legend_below(figure, handles, f"{before}{points}{after} Holm's correction: over {family}.{marks}")
+
+
+def arrow_note(figure: Figure) -> str:
+    """Say what the arrows of a forest plot mean; empty where there is none."""
+    return ARROWS * any(line.get_marker() in ("<", ">") for panel in figure.axes for line in panel.get_lines())
+
+
+def limits(effects: pd.DataFrame) -> tuple[float, float]:
+    """Ends of an axis that shows zero, all estimates, and all intervals but those much longer than the others."""
+    estimates, *intervals = effects[["estimate", "low", "high"]].to_numpy(float).T
+    length = intervals[1] - intervals[0]
+    usual = np.nanmedian(length) if np.isfinite(length).any() else 0.0
+    shown = ~(length > MOST_LENGTHS * usual)
+    ends = np.concatenate([estimates, intervals[0][shown], intervals[1][shown], [0.0]])
+    low, high = np.nanmin(ends), np.nanmax(ends)
+    room = 0.06 * (high - low) or 0.1
+    return float(low - room), float(high + room)
+
+
+def forest(axes: Axes, rows: Sequence[Row], effects: pd.DataFrame, filled: pd.Series) -> None:
+    """Draw one effect per row, with a filled point where `filled` says so, and otherwise with a hollow one.
+
+    The axis has its limits before. `effects` and `filled` are indexed by the rows' keys. A row without an estimate says
+    so.
+    """
+    zero_line(axes, vertical=True)
+    flagged = set(effects.index[effects["flagged_arms"].notna()])
+    numbers = dict(zip(effects.index, effects[NUMBERS].to_numpy(float), strict=True))
+    for row_number, row in enumerate(rows):
+        if row.others:
+            draw_others_in_row(axes, effects["estimate"].reindex(row.others), row_number)
+        if row.look is None:
+            continue
+        estimate, low, high = numbers.get(row.key, [np.nan] * len(NUMBERS))
+        if np.isnan(estimate):
+            beside: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": 7, "color": "#808080"}
+            axes.annotate("no estimate", (0, row_number), (4, 0), **beside)
+            continue
+        ends = None if np.isnan([low, high]).any() else tuple(np.clip((low, high), *axes.get_xlim()))
+        for end, inside, arrow in zip((low, high), ends or (), "<>", strict=False):
+            if end != inside:  # the interval goes on beyond the axis
+                axes.plot(inside, row_number, arrow, color=row.look.colour, markersize=4, clip_on=False)
+        draw_points(
+            axes, row.look, estimate, row_number, across=ends, hollow=not filled[row.key], label=row.label, **POINT
+        )
+        if row.key in flagged:
+            draw_flag(axes, estimate, row_number)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    round_ticks(axes.xaxis, 5)

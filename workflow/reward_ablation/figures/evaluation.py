@@ -15,20 +15,27 @@ from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.words import number
 from reward_ablation.figures.curves import arm_groups, draw_curves, draw_steps, numbers_of, seeds_note, step_axis
 from reward_ablation.figures.estimates import (
+    Row,
+    arrow_note,
     base_legend,
     base_note,
     datasets_and_modes,
     dot_handles,
     draw_rows,
     flag_note,
+    forest,
+    forest_legend,
+    forest_panels,
     interval_note,
+    limits,
+    name_forest,
     name_rows,
     row_height,
     select,
     share_axis,
 )
 from reward_ablation.figures.few_arms import others_note, reduced_to_shown_arms, rows_of_others, with_others
-from reward_ablation.figures.forest import Row, arrow_note, forest, forest_legend, forest_panels, limits, name_forest
+from reward_ablation.figures.findings import clearest, lowest_and_highest
 from reward_ablation.figures.style import (
     WIDTH,
     Look,
@@ -115,7 +122,17 @@ def arms(evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
         draw_table(figure, evaluation_by_arm, few)
     before = f"Best arm first, by {name_of(study.main_metric)} in the first panel. "
     base_legend(figure, evaluation_by_arm, few, before)
+    where, rows_of_first = first_kind(evaluation_by_arm, study)
+    found = lowest_and_highest(rows_of_first.set_index("arm"), metrics_of_study(study).limits(study.main_metric))
+    title(figure, f"in {where}, {found}" if found else "")
     return figure
+
+
+def first_kind(table: pd.DataFrame, study: StudyFile) -> tuple[str, pd.DataFrame]:
+    """The main metric in the first data set and mode, in words, and its rows of a table."""
+    dataset, mode, _ = datasets_and_modes(table, study)[0]
+    rows = table[(table["dataset"] == dataset) & (table["mode"] == mode) & (table["metric"] == study.main_metric)]
+    return f"{name_of(study.main_metric)} on {dataset} ({mode})", rows
 
 
 def draw_table(figure: Figure | SubFigure, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> None:
@@ -179,25 +196,9 @@ def primary(paired_differences: pd.DataFrame, evaluation_by_arm: pd.DataFrame, s
     panel.set_xlabel(f"difference in {name_of(question.metric)}")
     shown = f" Shown: the first {len(rows)} of {count} contrasts." if count > len(rows) else ""
     forest_legend(figure, table, study, "the declared comparisons", after=shown)
-    title(figure, finding(effects, count, study))
+    found = clearest(effects, count, metrics_of_study(study).limits(question.metric), level_of(study.confidence))
+    title(figure, found)
     return figure
-
-
-def finding(effects: pd.DataFrame, count: int, study: StudyFile) -> str:
-    """What the primary differences show, in one line: the clearest one with its interval, and how many are significant.
-
-    The clearest difference has the smallest corrected p-value, and of equal ones it is furthest from 0 in standard
-    errors. `count` is the number of all primary contrasts.
-    """
-    limits = metrics_of_study(study).limits(study.primary.metric)
-    size = effects["estimate"].abs() / (effects["high"] - effects["low"])
-    first = effects.assign(size=-size).sort_values(["p_holm", "size"], kind="stable").iloc[0]
-    estimate, low, high = (number(first[end], limits) for end in ("estimate", "low", "high"))
-    clearest = f"{first.name}: {estimate} [{low}, {high}]"
-    if count == 1:
-        return clearest
-    significant = int((effects["p_holm"] < level_of(study.confidence)).sum())
-    return f"{significant} of {count} significant; clearest: {clearest}"
 
 
 def seeds_and_decision(study: StudyFile, arm: str, against: str) -> str:
@@ -210,8 +211,7 @@ def seeds_and_decision(study: StudyFile, arm: str, against: str) -> str:
 def differences(paired_differences: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
     """Draw the differences between arms: a row of panels per data set and mode, and a panel per metric of `panels`.
 
-    Arms are listed below the arm with which they are compared: the baseline, the control, or another arm that the
-    study declared.
+    Arms are listed below the arm with which they are compared.
     """
     table = paired_differences[paired_differences["metric"].isin(panels(study))]
     if table.empty:
@@ -248,7 +248,13 @@ def effects(component_effects: pd.DataFrame, study: StudyFile) -> Figure:
     method, names = table["method"].iloc[0], set(table["component"])
     components = [component for component in study.components if component in names]
     rows = [Row(METHODS.get(method, method)), *(Row(name, COMPONENT_LOOK, name) for name in components)]
-    return forest_panels(table.assign(key=table["component"]), study, rows, "effect on", "the components in a panel")
+    table = table.assign(key=table["component"])
+    figure = forest_panels(table, study, rows, "effect on", "the components in a panel")
+    where, of_first = first_kind(table, study)
+    limits = metrics_of_study(study).limits(study.main_metric)
+    found = clearest(of_first.set_index("key"), len(of_first), limits, level_of(study.confidence))
+    title(figure, f"for {where}, {found}" if found else "")
+    return figure
 
 
 def by_level(table: pd.DataFrame, study: StudyFile) -> Figure:
@@ -317,7 +323,20 @@ def learning_curves(table: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study:
         panel.set_xlabel("")
     note = f"{seeds_note(study, table['step'])} Step 0: the base model; last step: the final model."
     legend_below(figure, arm_handles(study), note + others_note(study), most_columns=max(6, len(groups)))
+    title(figure, after_training(table, study))
     return figure
+
+
+def after_training(table: pd.DataFrame, study: StudyFile) -> str:
+    """The main metric before and after training: of the base model, and of the lowest and the highest arm."""
+    where, rows = first_kind(table, study)
+    limits = metrics_of_study(study).limits(study.main_metric)
+    final = rows[rows["step"] == rows.groupby(["arm", "seed"])["step"].transform("max")]
+    of_arms = pd.DataFrame(final.groupby("arm")["value"].agg(estimate="mean", low="min", high="max"))
+    base = number(rows.loc[rows["step"] == 0, "value"].mean(), limits)
+    found = lowest_and_highest(of_arms, limits, "ranges of seeds")
+    one = ", with one seed" if study.seed_counts[1] == 1 else ""
+    return f"{where} was {base} before training; after it{one}, {found}"
 
 
 def problem_curves(table: pd.DataFrame, study: StudyFile) -> Figure:

@@ -87,12 +87,10 @@ def others_note(study: StudyFile, by: str | None = None) -> str:
 def draw_others_in_row(axes: Axes, values: pd.Series, row: float) -> None:
     """Draw the distribution of the other arms' estimates across the row at y = `row`."""
     known = values.dropna()
-    if known.empty:
-        return
-    lowest, low, middle, high, highest = np.quantile(known.to_numpy(dtype=float), QUANTILES)
-    axes.barh(row, highest - lowest, 0.6, lowest, color=LIGHT, zorder=0.7)
-    axes.barh(row, high - low, 0.6, low, color=DARK, zorder=0.8)
-    axes.plot([middle, middle], [row - 0.3, row + 0.3], color=MEDIAN, linewidth=1.2, zorder=0.9)
+    if len(known):
+        lowest, low, middle, high, highest = np.quantile(known.to_numpy(dtype=float), QUANTILES)
+        axes.barh([row] * 2, [highest - lowest, high - low], 0.6, [lowest, low], color=[LIGHT, DARK], zorder=0.7)
+        axes.plot([middle, middle], [row - 0.3, row + 0.3], color=MEDIAN, linewidth=1.2, zorder=0.9)
 
 
 def draw_others_at(axes: Axes, values: list[np.ndarray], width: float) -> None:
@@ -101,8 +99,7 @@ def draw_others_at(axes: Axes, values: list[np.ndarray], width: float) -> None:
         known = estimates[~np.isnan(estimates)]
         if len(known):
             lowest, low, middle, high, highest = np.quantile(known, QUANTILES)
-            axes.bar(x, highest - lowest, width, lowest, color=LIGHT, zorder=0.4)
-            axes.bar(x, high - low, width, low, color=DARK, zorder=0.5)
+            axes.bar([x] * 2, [highest - lowest, high - low], width, [lowest, low], color=[LIGHT, DARK], zorder=0.4)
             axes.plot([x - width / 2, x + width / 2], [middle, middle], color=MEDIAN, linewidth=1, zorder=0.6)
 
 

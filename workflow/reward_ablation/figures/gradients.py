@@ -18,9 +18,19 @@ from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.words import counted
 from reward_ablation.config.sections.training import BY_TRL
 from reward_ablation.figures.curves import Row, add_arm_legend, curve_panels, draw_steps, seeds_note, thinned
-from reward_ablation.figures.estimates import POINT, draw_side_by_side, interval, name_rows, over_words, row_height
-from reward_ablation.figures.few_arms import MOST_ARMS, draw_others_in_row, others_note, reduced_to_shown_arms
-from reward_ablation.figures.forest import limits
+from reward_ablation.figures.estimates import Row as ForestRow
+from reward_ablation.figures.estimates import (
+    arrow_note,
+    draw_side_by_side,
+    forest,
+    interval,
+    limits,
+    name_rows,
+    over_words,
+    row_height,
+)
+from reward_ablation.figures.few_arms import MOST_ARMS, others_note, reduced_to_shown_arms
+from reward_ablation.figures.findings import signs
 from reward_ablation.figures.style import (
     WIDTH,
     arm_looks,
@@ -29,6 +39,7 @@ from reward_ablation.figures.style import (
     page_of_words,
     panel_grid,
     round_ticks,
+    title,
     wrapped,
     zero_line,
 )
@@ -248,6 +259,10 @@ def similarity_parts(similarity_by_arm: pd.DataFrame, evaluation_by_arm: pd.Data
         f"{exactness_note(study, estimates['folding_error'])}"
     )
     add_arm_legend(figure, study, note)
+    across = estimates[estimates["part"] == PART]
+    pairs = across["component_a"].astype(str) + " · " + across["component_b"].astype(str)
+    found = signs(across, pairs)
+    title(figure, f"across prompts, {found}" if found else "")
     return figure
 
 
@@ -264,30 +279,23 @@ def alignment(table: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: Study
             or "the stored Gram matrices do not say what single completions contribute: rewards are on some tokens "
             "only,\nrollouts are clipped, or no two prompts share a micro-batch"
         )
-    look, names = arm_looks(study), [*study.arm_names]
-    hidden = [arm for arm in table["arm"].unique() if arm not in look]
-    columns = min(3, len(study.components))
-    rows = ceil(len(study.components) / columns)
-    labels = names + ["other arms"] * bool(hidden)
-    figure = Figure(figsize=(WIDTH, rows * (row_height(labels) * len(labels) + 0.75) + 0.3))
+    look = arm_looks(study)
+    hidden = tuple(arm for arm in table["arm"].unique() if arm not in look)
+    rows = [*(ForestRow(arm, of_arm, arm) for arm, of_arm in look.items())]
+    rows += [ForestRow("other arms", others=hidden)] * bool(hidden)
+    labels, columns = [row.label for row in rows], min(3, len(study.components))
+    height = row_height(labels) * len(labels) + 0.75
+    figure = Figure(figsize=(WIDTH, ceil(len(study.components) / columns) * height + 0.3))
     for number, (panel, component) in enumerate(
         zip(panel_grid(figure, len(study.components), columns), study.components, strict=True)
     ):
         effects = table[table["component"] == component].dropna(subset="estimate").set_index("arm")
-        zero_line(panel, vertical=True)
-        for row, arm in enumerate(names):
-            if arm in effects.index:
-                weight, estimate, *ends = effects.loc[arm, ["weight", "estimate", "low", "high"]].to_numpy(float)
-                known = not np.isnan(ends).any()
-                hollow = not known or bool(ends[0] <= 0 <= ends[1])
-                across = ends if known else None
-                draw_points(panel, look[arm], estimate, row, across=across, hollow=hollow, label=arm, **POINT)
-                if not weight:
-                    panel.annotate("tracked", (1, row), (0, 3), ("axes fraction", "data"), "offset points", **TRACKED)
-        if hidden:
-            draw_others_in_row(panel, effects["estimate"].reindex(hidden).dropna(), len(names))
         panel.set_xlim(limits(effects))
-        panel.set_ylim(len(labels) - 0.5, -0.5)
+        filled = (effects["low"] > 0) | (effects["high"] < 0)
+        forest(panel, rows, effects.assign(flagged_arms=None), filled)
+        for row, arm in enumerate(look):
+            if arm in effects.index and not effects.loc[arm, "weight"]:
+                panel.annotate("tracked", (1, row), (0, 3), ("axes fraction", "data"), "offset points", **TRACKED)
         panel.set_title(wrapped(component, 24), loc="left")
         panel.set_xlabel("score per unit\nof the step's length")
         name_rows(panel, labels if number % columns == 0 else [""] * len(labels))
@@ -296,9 +304,10 @@ def alignment(table: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: Study
         "Filled: the interval leaves out 0. Tracked: the arm does not train on the component. Right of 0, a small step "
         "in the direction that the arm trained raises the component's expected score on prompts that the step did not "
         f"see; left of 0 it lowers it. Points: mean over {table['steps'].max()} measured steps or fewer. "
-        f"Bars: {100 * study.confidence:g}\u00a0% intervals by {over_words(table['interval'])}.{others_note(study)}"
+        f"Bars: {100 * study.confidence:g}\u00a0% intervals by {over_words(table['interval'])}.{arrow_note(figure)}"
     )
-    legend_below(figure, [], note)
+    legend_below(figure, [], note + others_note(study))
+    title(figure, signs(table, table["component"]))
     return figure
 
 
@@ -338,14 +347,14 @@ def methods_offline(methods_offline: pd.DataFrame, evaluation_by_arm: pd.DataFra
     lines = max(wrapped(arm, METHOD_WIDTH).count("\n") + 1 for arm in arms)
     height = 0.75 + (0.04 + 0.13 * lines) * len(arms)
     figure = Figure(figsize=(WIDTH, ceil(len(panels) / columns) * height + 0.4))
-    for number, (axes, (quantity, component, title, value_of_trained)) in enumerate(
+    for number, (axes, (quantity, component, heading, value_of_trained)) in enumerate(
         zip(panel_grid(figure, len(panels), columns), panels, strict=True)
     ):
         rows = methods_offline[methods_offline["quantity"] == quantity]
         rows = rows[rows["component"].isna() if component is None else rows["component"] == component]
         axes.axvline(value_of_trained, color="black", linewidth=0.8, zorder=1)
         draw_methods(axes, rows, study, arms)
-        axes.set_title(wrapped(title, 30), loc="left")
+        axes.set_title(wrapped(heading, 30), loc="left")
         if number % columns:
             axes.set_yticklabels([])
     table, level = methods_offline, f"{100 * study.confidence:g}\u00a0%"

@@ -35,8 +35,8 @@ NAME_CHARACTER, TEXT_CHARACTER, SAMPLE = 0.062, 0.053, 0.65
 #: Height of a line of a legend, in inches.
 LEGEND_LINE = 0.16
 
-#: Most characters in a line of a figure's title, and the height of a line in inches.
-TITLE_CHARACTERS, TITLE_LINE = 72, 0.17
+#: Most characters in an inch of a figure's title, and the height of a line in inches.
+TITLE_CHARACTERS, TITLE_LINE = 10.5, 0.17
 
 #: Settings of every figure. Font type 42 embeds fonts as TrueType, so that text stays text. The salt makes the names
 #: inside the files the same each time.
@@ -91,12 +91,17 @@ class Look(NamedTuple):
     marker: str
 
 
+def looks_of(names: list[str]) -> dict[str, Look]:
+    """Looks of lines, in the order of their names."""
+    return {
+        name: Look(COLOURS[n % len(COLOURS)], DASHES[n % len(DASHES)], MARKERS[n % len(MARKERS)])
+        for n, name in enumerate(names)
+    }
+
+
 def arm_looks(study: StudyFile) -> dict[str, Look]:
     """The look of each arm. Looks are assigned in the study's order, so each arm has the same look in all figures."""
-    return {
-        arm: Look(COLOURS[n % len(COLOURS)], DASHES[n % len(DASHES)], MARKERS[n % len(MARKERS)])
-        for n, arm in enumerate(study.arm_names)
-    }
+    return looks_of(study.arm_names)
 
 
 def wrapped(name: str, width: int) -> str:
@@ -127,10 +132,7 @@ def replace_undrawable(text: str, family: str = STYLE["font.family"]) -> str:
 def draw_points(
     axes: Axes, look: Look, x: Any, y: Any, *, across: Any = None, along: Any = None, hollow: bool = False, **style: Any
 ) -> None:
-    """Draw one or several points in a look.
-
-    `across` and `along` are the ends of their intervals in x and in y.
-    """
+    """Draw points in a look; `across` and `along` are the ends of their intervals in x and in y."""
 
     def lengths(value: Any, ends: Any) -> np.ndarray | None:
         # A mean may lie outside its percentile interval by a rounding error.
@@ -194,10 +196,7 @@ def legend_below(figure: Figure, handles: list[Artist], note: str, most_columns:
 
 
 def take_caption(figure: Figure) -> str:
-    """Take the title and the notes out of a figure, and return them as the text of its caption.
-
-    What is left is for a paper, which has captions of its own.
-    """
+    """Take the title and the notes out of a figure for a paper, and return them as the text of its caption."""
     parts, heading = [], figure.get_suptitle()
     if heading:
         parts.append(f"{' '.join(heading.split())}.")

@@ -25,15 +25,15 @@ from reward_ablation.figures.curves import (
     steps_per_point,
 )
 from reward_ablation.figures.few_arms import reduced_to_shown_arms
+from reward_ablation.figures.findings import MOST_NAMES, rises
 from reward_ablation.figures.style import (
     BASE_COLOUR,
-    COLOURS,
-    DASHES,
-    MARKERS,
     WIDTH,
     legend_below,
+    looks_of,
     page_of_words,
     panel_grid,
+    title,
     wrapped,
     zero_line,
 )
@@ -88,6 +88,7 @@ def rewards(rewards_by_step: pd.DataFrame, evaluation_by_arm: pd.DataFrame, stud
     if study.arms_with_methods:
         note += f" Arms that are not trained on the total: {', '.join(study.arms_with_methods)}."
     add_arm_legend(figure, study, note)
+    title(figure, rises(rewards_by_step, [*study.components[: MOST_NAMES - 1], "tokens"]))
     return figure
 
 
@@ -153,12 +154,8 @@ def method_weights(method_weights: pd.DataFrame, study: StudyFile) -> Figure:
     shown, columns = panels[:MOST_PANELS], min(len(panels), 3)
     figure = Figure(figsize=(WIDTH, ceil(len(shown) / columns) * 1.9 + 0.4))
     looks: dict[str, dict[str, Any]] = {
-        name: {
-            "color": COLOURS[number % len(COLOURS)],
-            "linestyle": DASHES[number % len(DASHES)],
-            "marker": MARKERS[number % len(MARKERS)],
-        }
-        for number, name in enumerate(study.components)
+        name: {"color": look.colour, "linestyle": look.dashes, "marker": look.marker}
+        for name, look in looks_of(study.components).items()
     }
     for axes, (arm, quantity) in zip(panel_grid(figure, len(shown), columns), shown, strict=True):
         of_arm = table[table["arm"] == arm]

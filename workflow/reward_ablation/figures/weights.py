@@ -30,10 +30,7 @@ MANY_POINTS = 100
 
 
 def positions(weights: np.ndarray) -> np.ndarray:
-    """Positions of arms in the triangle: (arms, 2), x and y.
-
-    `weights`, (arms, 3), are at least 0. Only their shares matter.
-    """
+    """(arms, 2) positions in the triangle of (arms, 3) weights of at least 0. Only their shares matter."""
     return weights / weights.sum(axis=1, keepdims=True) @ CORNERS
 
 
@@ -54,10 +51,9 @@ def draw_triangle(axes: Axes, components: list[str]) -> None:
 
 
 def simplex_map(axes: Axes, rows: pd.DataFrame, study: StudyFile) -> PathCollection:
-    """Draw the estimate of each arm, from its row of `rows`, as a colour at the arm's weights.
+    """Draw the estimate of each arm as a colour at the arm's weights; returns the points, for a colour bar.
 
-    The control and arms with a method of combination have no position in the triangle. Returns the points, for a
-    colour bar.
+    The control and arms with a method of combination have no position in the triangle.
     """
     draw_triangle(axes, study.factors)
     arms = [arm for arm in study.arms if arm.name != study.control and arm.has_fixed_weights]
@@ -89,10 +85,10 @@ def simplex_map(axes: Axes, rows: pd.DataFrame, study: StudyFile) -> PathCollect
 
 
 def weight_matrix(axes: Axes, study: StudyFile, arms: list[str]) -> None:
-    """Draw the weights of `arms`, from top to bottom. Larger weights are darker, and a weight of 0 is white.
+    """Draw the weights of `arms`, from top to bottom; a dash stands for a component that does not score the arm.
 
-    A dash stands for a component that does not score the arm. Shades are relative to the study's largest weight,
-    because each study has weights of its own size. Only the number shows the sign of a weight.
+    Shades are relative to the study's largest weight, because each study has weights of its own size. Only the number
+    shows the sign of a weight.
     """
     weights = {arm.name: arm.weights for arm in study.arms}
     no_weights = dict.fromkeys(study.components, 0.0)  # the row of the other arms

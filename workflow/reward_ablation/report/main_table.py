@@ -14,7 +14,7 @@ from reward_ablation.analysis.evaluation.metrics import metrics_of_study, name_o
 from reward_ablation.analysis.statistics.limits import UNLIMITED
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.training_rewards import end_of_training
-from reward_ablation.analysis.words import counted, number, p_value
+from reward_ablation.analysis.words import counted, number, p_value, with_interval
 from reward_ablation.report.summary import interval_of, markdown, plain
 from reward_ablation.system.plain_values import printable
 
@@ -49,10 +49,10 @@ class MainTable(NamedTuple):
 
 
 def main_table(study: StudyFile, evaluation: pd.DataFrame, differences: pd.DataFrame) -> MainTable:
-    """Make the main table, with a row for the base model and a row for each arm.
+    """Make the main table from the tables `evaluation_by_arm` and `paired_differences`.
 
-    Columns are weights, seeds, metrics with intervals, difference to the baseline, and Holm's p-value. `evaluation` is
-    the table `evaluation_by_arm`, and `differences` the table `paired_differences`.
+    A row for the base model and a row for each arm have the weights, seeds, metrics with intervals, difference to the
+    baseline, and Holm's p-value.
     """
     metrics = list(dict.fromkeys([study.primary.metric, *panels(study)]))
     of_arm = {(row["arm"], row["metric"]): row for row in _primary_rows(study, evaluation)}
@@ -61,14 +61,10 @@ def main_table(study: StudyFile, evaluation: pd.DataFrame, differences: pd.DataF
         for row in _primary_rows(study, differences)
         if row["metric"] == study.primary.metric and row["baseline"] == study.baseline
     }
-    scored = study.scored_by_arm
     rows = []
     for arm in [*([None] if study.has_base else []), *study.arms]:
         name = arm.name if arm else "base"
-        weights = [
-            f"{arm.weights[component]:g}" if arm and component in scored[name] else "–"
-            for component in study.components
-        ]
+        weights = study.weights_text(arm) if arm else ["–"] * len(study.components)
         seeds = str(len(study.runs_of(name))) if arm else "–"
         values = [interval(study, of_arm.get((name, metric)), metric) for metric in metrics]
         rows.append([name, *weights, seeds, *values, *difference(study, against.get(name))])
@@ -111,10 +107,8 @@ def interval(study: StudyFile, row: pd.Series | None, metric: str) -> str:
     """An estimate with its interval, such as `0.250 [0.200, 0.300]`, and a dagger if an arm of the row is flagged."""
     if row is None:
         return "–"
-    estimate, low, high = (
-        number(row[name], metrics_of_study(study).limits(metric)) for name in ("estimate", "low", "high")
-    )
-    return f"{estimate} [{low}, {high}]{FLAGGED if pd.notna(row['flagged_arms']) else ''}"
+    flag = FLAGGED if pd.notna(row["flagged_arms"]) else ""
+    return with_interval(row, metrics_of_study(study).limits(metric)) + flag
 
 
 def difference(study: StudyFile, row: pd.Series | None) -> list[str]:
@@ -131,7 +125,6 @@ def caption(study: StudyFile, of_arm: dict[tuple[str, str], pd.Series], against:
     shown = [*of_arm.values(), *against.values()]
     questions = counted(max((int(row["questions"]) for row in of_arm.values()), default=0), "question")
     over = "questions only: nothing is known of other seeds" if most == 1 else "seeds and questions"
-    sequential = study.sequential is not None and study.sequential.in_force
     others = [str(contrast) for contrast in primary.contrasts if contrast.against != study.baseline]
     words = [
         f"Study {study.name}: {printable(study.model)}, trained {'' if study.imported else 'with GRPO '}"
@@ -144,7 +137,7 @@ def caption(study: StudyFile, of_arm: dict[tuple[str, str], pd.Series], against:
         + ".",
         f"Differences in {name_of(primary.metric)} are paired by seed and question.",
         "Holm p: corrected over the declared comparisons.",
-        "Declared contrasts: repeated confidence intervals of each contrast's last look." * sequential,
+        "Declared contrasts: repeated confidence intervals of each contrast's last look." * study.is_sequential,
         f"Declared comparisons with other arms are in the table paired_differences: {', '.join(others)}."
         * bool(others),
         "Some arms have one seed: their intervals are over questions only." * (study.seed_counts[0] == 1 < most),
@@ -173,8 +166,5 @@ def as_latex(table: MainTable) -> str:
 
 
 def latex(words: str) -> str:
-    """Escape a text, so that LaTeX sets it as it is, in one line.
-
-    A character that is neither ASCII nor in `LATEX` becomes a question mark.
-    """
+    """Escape a text for LaTeX, in one line; a character neither in ASCII nor in `LATEX` becomes a question mark."""
     return "".join(LATEX.get(character, character if character.isascii() else "?") for character in printable(words))

@@ -94,11 +94,7 @@ PAGE = TEMPLATES.from_string("""\
 
 
 def overview(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFrame, picture: bytes) -> str:
-    """The page as HTML.
-
-    `tables` has `evaluation_by_arm`, `evaluation_by_run`, `paired_differences` and `provenance`. `picture` is the
-    figure of the primary contrasts as PNG.
-    """
+    """The page as HTML; `picture` is the figure of the primary contrasts, or of the training rewards, as PNG."""
     if study.datasets:
         asked, shown = question(study), "primary comparison"
         result, details = primary_result(study, tables["paired_differences"], tables["evaluation_by_arm"])
@@ -238,7 +234,7 @@ def missing(study: StudyFile, tables: dict[str, pd.DataFrame]) -> list[str]:
     if preview is not None:
         lines += [f"Preview of {preview.runs} of {preview.planned} runs. {preview.caution}", *preview.missing]
     lines += study.left_out
-    if looks is not None and looks.in_force and looks.next_look is not None:
+    if study.is_sequential and looks is not None and looks.next_look is not None:
         lines.append("The sequential study is not finished: the next start runs the next look.")
     if single:
         lines.append(f"Arms with one seed, so that nothing is known of other seeds: {', '.join(single)}.")

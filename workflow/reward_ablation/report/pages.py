@@ -109,10 +109,7 @@ def config_page(config: Mapping[str, Any], study: Study) -> str:
 
 
 def arms_page(study: Study, declaration: str = "") -> str:
-    """The resolved study: weights, own settings and runs of each arm, the primary question, and the components.
-
-    `declaration` has lines on when the primary question was declared.
-    """
+    """The resolved study; `declaration` has lines on when the primary question was declared."""
     config = study.config
     arms = [
         [

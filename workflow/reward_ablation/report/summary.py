@@ -78,11 +78,7 @@ NOTHING_KNOWN = 0.95
 
 
 def summary(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFrame) -> str:
-    """The summary as Markdown.
-
-    `tables` has `TABLES` by name, and `CLAIMS` and `SIZES` if the study has them. Of a study without evaluation it has
-    `REWARDS`, too.
-    """
+    """The summary as Markdown, from `TABLES` by name, and `CLAIMS`, `SIZES` and `REWARDS` if the study has them."""
     last = [
         "## Provenance and cost",
         f"Trained by (table `provenance`): {plain(provenance_sentence(tables['provenance']))}.",
@@ -255,7 +251,7 @@ def primary_question(study: StudyFile, table: pd.DataFrame) -> list[str]:
     name = name_of(primary.metric)
     result = significant(rows, "arm", study.confidence)
     # The test of equivalence does not hold for several looks, so a sequential study shows its decisions instead.
-    margin, more = (None, ["seeds", "decision"]) if is_sequential(study) else (study.equivalence_margin, [])
+    margin, more = (None, ["seeds", "decision"]) if study.is_sequential else (study.equivalence_margin, [])
     return [
         "## Primary question",
         declared_sentence(primary),
@@ -275,7 +271,7 @@ def pooled(study: StudyFile, rows: pd.DataFrame) -> list[str]:
         f"{arm} against {baseline} [{low}, {high}]"
         for arm, baseline, low, high in zip(known["arm"], known["baseline"], *ends, strict=True)
     ]
-    if not intervals or is_sequential(study):
+    if not intervals or study.is_sequential:
         return []
     return [
         f"A check, and not the answer: if the seeds of all arms differed alike, the intervals would be "
@@ -291,11 +287,6 @@ def declared_sentence(primary: Primary) -> str:
     others = len(primary.earlier) - len(primary.replaced)
     between = f" In between, {others} other question{' was' if others == 1 else 's were'} declared." if others else ""
     return when_sentence(primary.runs_then, "Changed" if primary.replaced else "Declared") + between
-
-
-def is_sequential(study: StudyFile) -> bool:
-    """Whether the primary differences are from the looks of a sequential study."""
-    return study.sequential is not None and study.sequential.in_force
 
 
 def sequential(study: StudyFile) -> list[str]:
@@ -339,18 +330,9 @@ def claim_card(row: Any, study: StudyFile) -> str:
 
 def weights(study: StudyFile) -> str:
     """Table of the weights of the arms. A component that does not score an arm's runs has a dash."""
-    scored = study.scored_by_arm
-    rows = [
-        [arm.name, *(f"{arm.weights[name]:g}" if name in scored[arm.name] else "–" for name in study.components)]
-        for arm in study.arms
-    ]
-    if not any(arm.combine for arm in study.arms):
-        return markdown(["arm", *study.components], rows)
-    methods = [arm.combine or "" for arm in study.arms]
-    return markdown(
-        ["arm", "combination", *study.components],
-        [[name, method, *own] for (name, *own), method in zip(rows, methods, strict=True)],
-    )
+    has_methods = any(arm.combine for arm in study.arms)
+    rows = [[arm.name, *[arm.combine or ""] * has_methods, *study.weights_text(arm)] for arm in study.arms]
+    return markdown(["arm", *["combination"] * has_methods, *study.components], rows)
 
 
 def advantage_sizes(study: StudyFile, table: pd.DataFrame | None) -> list[str]:
@@ -393,8 +375,8 @@ def known_interval(row: pd.Series, estimate: str, low: str, high: str) -> list[s
 def datasets_and_modes(study: StudyFile, table: pd.DataFrame) -> list[tuple[str, str, pd.DataFrame]]:
     """Rows of each data set and mode, in the study's order."""
     every = [(dataset, mode) for dataset in study.datasets for mode in ("greedy", "sampled")]
-    rows_of = {kind: table[(table["dataset"] == kind[0]) & (table["mode"] == kind[1])] for kind in every}
-    return [(*kind, rows) for kind, rows in rows_of.items() if len(rows)]
+    rows_of = dict(iter(table.groupby(["dataset", "mode"], sort=False)))
+    return [(*kind, rows_of[kind]) for kind in every if kind in rows_of]
 
 
 def evaluation(study: StudyFile, table: pd.DataFrame, by_run: pd.DataFrame) -> list[str]:
@@ -422,12 +404,9 @@ def of_seeds(study: StudyFile, by_run: pd.DataFrame, row: pd.Series) -> str:
     same = [by_run[name] == row[name] for name in ("arm", "dataset", "mode", "metric")]
     limits = metrics_of_study(study).limits(row["metric"])
     values = by_run[np.logical_and.reduce(same)].dropna(subset="seed").sort_values("seed")["value"]
-    shown = [number(value, limits) for value in values]
-    return (
-        ", ".join(shown) or "–"
-        if len(shown) < FEW_SEEDS
-        else f"{number(values.min(), limits)} to {number(values.max(), limits)}"
-    )
+    if len(values) >= FEW_SEEDS:
+        return f"{number(values.min(), limits)} to {number(values.max(), limits)}"
+    return ", ".join(number(value, limits) for value in values) or "–"
 
 
 def differences(study: StudyFile, table: pd.DataFrame) -> list[str]:
@@ -487,31 +466,19 @@ def compared(
     margin: float | None = None,
     more: Sequence[str] = (),
 ) -> str:
-    """Markdown table of estimates with their intervals and tests.
+    """Markdown table of numbered rows of estimates with their intervals and tests.
 
-    `rows` are numbered rows of a table of estimates, and `labels` the columns that name a row. `kind` is the heading of
-    the estimate's column, and `more` are further columns. With the study's margin of equivalence, the table has the
-    p-value of the test of equivalence.
+    `labels` are the columns that name a row, `kind` is the heading of the estimate's column, and `more` are further
+    columns. With a `margin`, the table has the p-value of the test of equivalence.
     """
-    cells, limits = [], metrics_of_study(study)
-    for _, row in rows.iterrows():
-        equivalent = [] if margin is None else [p_value(row["p_equivalent"])]
-        cells.append(
-            [
-                *row[labels],
-                *estimate(row, limits.limits(row["metric"])),
-                p_value(row["p_holm"]),
-                *equivalent,
-                *row[list(more)],
-                row["row"],
-            ]
-        )
-    equivalence = [] if margin is None else [f"p of ±{margin:g} or more"]
-    return markdown(
-        ["against" if label == "baseline" else label for label in labels]
-        + [kind, "interval", "Holm p", *equivalence, *more, "row"],
-        cells,
-    )
+    limits = metrics_of_study(study)
+    tests = {"p_holm": "Holm p"} | ({} if margin is None else {"p_equivalent": f"p of ±{margin:g} or more"})
+    cells = [
+        [*row[labels], *estimate(row, limits.limits(row["metric"])), *map(p_value, row[[*tests]]), *row[[*more, "row"]]]
+        for _, row in rows.iterrows()
+    ]
+    named = ["against" if label == "baseline" else label for label in labels]
+    return markdown([*named, kind, "interval", *tests.values(), *more, "row"], cells)
 
 
 def significant(rows: pd.DataFrame, label: str, confidence: float) -> str:

@@ -15,8 +15,7 @@ from reward_ablation.analysis.evaluation.question_means import is_of_samples
 from reward_ablation.analysis.statistics.seed_variance import USUAL_SEED_SD
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.design.budget import TIME_LIMIT, Precision, Problem, TooFewHours, choose, precision_of
-from reward_ablation.design.pilot import finished_runs
-from reward_ablation.design.variances import Components, Pair
+from reward_ablation.design.variances import Components, Pair, finished_runs
 from reward_ablation.start.estimates import BASE, FINAL, KEPT, Evaluation, Pace, estimate_evaluations
 from reward_ablation.start.history import read_history
 from reward_ablation.start.plan import seeds as seeds_in_words

@@ -172,6 +172,38 @@ def status(files: Files = None, config: Changes = None, any_code: AnyCode = Fals
 
 
 @app.command()
+def watch(
+    files: Files = None,
+    config: Changes = None,
+    any_code: AnyCode = False,
+    port: Annotated[
+        int, typer.Option(metavar="NUMBER", min=1, max=65535, help="Port of the page, or the next one that is free.")
+    ] = 8765,
+    export: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.html", help="Write the page into a file for others instead, with some completions."),
+    ] = None,
+) -> None:
+    """Show runs, curves and completions in the browser.
+
+    The page works while the study trains, and after it. It shows what each run does, the rewards by step, and what the
+    models wrote. Open the address that is printed, in a browser on this machine. From another machine, first type
+    `ssh -L 8765:127.0.0.1:8765 HOST` there. Ctrl-C ends the page and nothing else.
+    """
+    from reward_ablation.start.watched import watched
+    from reward_ablation.watch.page import write_page
+    from reward_ablation.watch.server import serve
+
+    if export is not None and (export.suffix != ".html" or export.is_dir()):
+        raise StudyError(f"--export {export}: is no page; name a file such as study.html")
+    study = watched(opened(files, config), not any_code)
+    if export is None:
+        serve(study, port, partial(print, flush=True))
+    else:
+        print(f"{export}: {write_page(study, export)}")
+
+
+@app.command()
 def report(files: Files = None, config: Changes = None) -> None:
     """Write the report of a finished study, one HTML file."""
     study = opened(files, config)

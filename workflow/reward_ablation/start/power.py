@@ -17,7 +17,6 @@ from reward_ablation.analysis.evaluation.question_means import is_of_samples
 from reward_ablation.analysis.statistics.limits import Limits
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.tables import write_csv
-from reward_ablation.design.pilot import finished_runs, pilot_of, read_pilot
 from reward_ablation.design.power import SEEDS, STUDIES, TARGET, Analysis, Design, Plan, Variance
 from reward_ablation.design.variances import (
     CONFIDENCE,
@@ -25,7 +24,10 @@ from reward_ablation.design.variances import (
     Pair,
     Stated,
     components_from_stated,
+    finished_runs,
     override_components,
+    pilot_of,
+    read_pilot,
 )
 from reward_ablation.figures.power import power as power_figure
 from reward_ablation.figures.style import save_pdf, save_png

@@ -353,7 +353,7 @@ def status_text(status: Status, slurm_silent: str = "") -> str:
 
     `slurm_silent` says why the jobs at Slurm are not known; empty where they are known.
     """
-    lines = [f"study {status.study.config.name}, {plural(len(status.runs), 'run')}: {_counts(status.runs)}", ""]
+    lines = [f"study {status.study.config.name}, {plural(len(status.runs), 'run')}: {counted_states(status.runs)}", ""]
     if status.looks:
         lines += [*textwrap.wrap(status.looks, WIDTH, subsequent_indent="    "), ""]
     many = len(status.runs) > ROWS
@@ -375,18 +375,21 @@ def status_text(status: Status, slurm_silent: str = "") -> str:
 
 def _row(each: RunStatus, status: Status, name: int) -> list[str]:
     """The line of a run, and below it the error of a failed run. `name` is the width of the column of names."""
-    head = f"{each.run.name:{name}}  {each.state:11}  {', '.join(_facts(each, status))}".rstrip()
+    head = f"{each.run.name:{name}}  {each.state:11}  {', '.join(facts_of(each, status))}".rstrip()
     lines = textwrap.wrap(head, WIDTH, subsequent_indent="    ", break_on_hyphens=False, break_long_words=False)
     if each.state is State.FAILED:
-        last = each.signs.last_line
-        without_error = f"the run ended without an error message{_after_step(each)}; "
-        without_error += f"last line of its log: {last}" if last else "its log has no text"
-        log = f"{status.study.config.root}/logs/train/{each.run.name}.log"
-        lines += _error(each.signs.error or without_error, log)
+        lines += _error(failure_of(each), f"{status.study.config.root}/logs/train/{each.run.name}.log")
     return lines
 
 
-def _facts(each: RunStatus, status: Status) -> list[str]:
+def failure_of(each: RunStatus) -> str:
+    """The error of a failed run."""
+    last = each.signs.last_line
+    known = f"last line of its log: {last}" if last else "its log has no text"
+    return each.signs.error or f"the run ended without an error message{_after_step(each)}; {known}"
+
+
+def facts_of(each: RunStatus, status: Status) -> list[str]:
     """What is known of a run, for its line."""
     if each.state in (State.DONE, State.DIVERGED):
         when = [_when(each.finished)] if each.finished else []
@@ -421,7 +424,7 @@ def _progress(each: RunStatus, now: float) -> list[str]:
         return [STARTING]
     facts = [] if beat.doing == TRAINING else [printable(beat.doing, 60)]
     if beat.step is not None:
-        facts.append(_step(beat))
+        facts.append(step_text(beat))
     if beat.reward is not None:
         facts.append(f"reward {beat.reward:.3f}")
     silent = now - signs.at
@@ -438,7 +441,7 @@ def _interrupted(each: RunStatus, now: float) -> str:
     """Where a run was when it was stopped, or when it last gave a sign."""
     beat = each.signs.beat
     if beat is not None and beat.stopped:
-        step = "" if beat.step is None else f" at {_step(beat)}"
+        step = "" if beat.step is None else f" at {step_text(beat)}"
         return f"stopped{step}: {printable(beat.why, 200)}"
     if not each.signs.at:
         return "not finished, and without a log"
@@ -448,10 +451,10 @@ def _interrupted(each: RunStatus, now: float) -> str:
 def _after_step(each: RunStatus) -> str:
     """` after step 3 of 40`; empty before the first step."""
     beat = each.signs.beat
-    return "" if beat is None or beat.step is None else f" after {_step(beat)}"
+    return "" if beat is None or beat.step is None else f" after {step_text(beat)}"
 
 
-def _step(beat: Heartbeat) -> str:
+def step_text(beat: Heartbeat) -> str:
     """`step 3 of 40`; `step 3` where an older version did not write the number of steps."""
     return f"step {beat.step}" if beat.steps is None else f"step {beat.step} of {beat.steps}"
 
@@ -480,11 +483,11 @@ def _by_arm(runs: list[RunStatus], status: Status) -> list[str]:
     for (arm, key), of_arm in arms.items():
         total = hours_text(sum(each.hours for each in of_arm), status.on_gpus)
         hours = f", {total}" if any(each.state is State.DONE for each in of_arm) else ""
-        lines.append(f"arm {arm:{name}}  key {key}  {_counts(of_arm)}{hours}")
+        lines.append(f"arm {arm:{name}}  key {key}  {counted_states(of_arm)}{hours}")
     return first_lines(lines, ROWS, "more arms")
 
 
-def _counts(runs: list[RunStatus]) -> str:
+def counted_states(runs: list[RunStatus]) -> str:
     """`2 running, 1 failed`, in the order of `State`."""
     counts = Counter(each.state for each in runs)
     return ", ".join(f"{counts[state]} {state}" for state in State if counts[state])

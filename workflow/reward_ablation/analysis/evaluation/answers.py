@@ -12,15 +12,17 @@ import pandas as pd
 from reward_ablation.analysis.evaluation.metrics import Metrics, metrics_of_study
 from reward_ablation.analysis.evaluation.question_means import DEFAULT, QuestionMeans
 from reward_ablation.analysis.evaluation.stored_answers import Reader
-from reward_ablation.analysis.statistics.different_seeds import Sample, distribution_of_unpaired_difference, shorter
 from reward_ablation.analysis.statistics.estimates import (
     Distribution,
+    Sample,
     distribution,
+    distribution_of_unpaired_difference,
     intervals,
     moderated,
     p_equivalent,
     p_values,
     resampled_seeds,
+    shorter,
 )
 from reward_ablation.analysis.statistics.limits import SHARE, Limits
 from reward_ablation.analysis.statistics.seed_variance import SeedMeans, SeedVariance
@@ -80,8 +82,7 @@ def paired_by_seed(arm: Answered, baseline: Answered) -> bool:
 def difference(arm: Answered, baseline: Answered) -> Answered:
     """Arm minus baseline for the seeds that both have.
 
-    With the same seed both arms train on the same data in the same order, and both answer the same questions. Effects
-    that the arms share cancel, and the interval is that of the difference alone.
+    With the same seed both arms train on the same data in the same order, so that effects which the arms share cancel.
     """
     seeds = [seed for seed in arm.seeds if seed in baseline.seeds]
     own, other = ([answers.seeds.index(seed) for seed in seeds] for answers in (arm, baseline))
@@ -167,10 +168,7 @@ def difference_rows(
     study: StudyFile,
     means: Mapping[str, SeedMeans],
 ) -> pd.DataFrame:
-    """One arm minus another for each mode and metric, with tests against 0.
-
-    `answers` has the answers of both arms, by arm and mode; `means` has the seed means of all arms, by mode.
-    """
+    """One arm minus another for each mode and metric, with tests against 0."""
     parts = []
     for mode, of_arm in answers[arm].items():
         other = answers[against][mode]
@@ -215,7 +213,7 @@ def distribution_of_difference(
     """Distribution of each metric's mean of one arm minus another, and the flagged arms by metric.
 
     Arms with the same seeds are paired by seed. Otherwise, for each metric the shorter interval counts, of the seeds
-    that both arms have, paired, and of all seeds of each arm. `means` has the seed means of all arms in this mode.
+    that both arms have, paired, and of all seeds of each arm.
     """
     shared = [seed for seed in own.seeds if seed in other.seeds]
     by_pairs: Distribution | None = None

@@ -32,6 +32,10 @@ GROUPED_BY = ("level", "subject")
 FEWEST, MOST_CONTRASTS = 10, 40
 
 
+#: Values of an arm in the primary metric by seed, each (questions,).
+Values = dict[int | None, np.ndarray]
+
+
 class Group(NamedTuple):
     """Questions of one level or subject."""
 
@@ -44,9 +48,9 @@ class Group(NamedTuple):
 def differences_by_level(study: StudyFile, root: Path, read: Reader) -> list[pd.DataFrame]:
     """Parts of table differences_by_level, one for each primary contrast and column of `GROUPED_BY`.
 
-    A group's own difference comes with an interval. Whether the difference depends on the level is tested by a group's
-    difference minus that of all other questions, with Holm's p-values over the groups. There are no rows where the
-    problems name fewer than two groups, nor without contrasts. Groups of few questions count among the others only.
+    Whether the difference depends on the level is tested by a group's difference minus that of all other questions,
+    with Holm's p-values over the groups. Groups of few questions count among the others only. There are no rows where
+    the problems name fewer than two groups.
     """
     primary = study.primary
     if primary.dataset not in study.datasets or not primary.contrasts:
@@ -57,7 +61,7 @@ def differences_by_level(study: StudyFile, root: Path, read: Reader) -> list[pd.
     groups = {by: groups_of(by, by_id[by].reindex(problems)) for by in GROUPED_BY}
     if not any(groups.values()):
         return []
-    arms: dict[str, dict[int | None, np.ndarray]] = {
+    arms: dict[str, Values] = {
         arm: {seed: means[primary.mode].of(primary.metric) for seed, means in read(primary.dataset, arm).items()}
         for arm in study.arm_names
     }
@@ -85,29 +89,27 @@ def groups_of(by: str, values: pd.Series) -> list[Group]:
 
 
 def of_group(
-    group: Group, contrasts: Sequence[Contrast], arms: dict[str, dict[int | None, np.ndarray]], study: StudyFile
+    group: Group, contrasts: Sequence[Contrast], arms: dict[str, Values], study: StudyFile
 ) -> list[pd.DataFrame]:
-    """The row of each contrast at one group's questions; `arms` has each arm's values by seed and question."""
-    primary = study.primary
+    """The row of each contrast at one group's questions."""
+    primary, inside = study.primary, group.inside
     limits = metrics_of_study(study).limits(primary.metric)
     of_contrast = Limits(limits.low - limits.high, limits.high - limits.low) if limits.finite else UNLIMITED
-    inside = {name: {seed: of[group.inside] for seed, of in seeds.items()} for name, seeds in arms.items()}
-    apart = {name: minus_rest(seeds, group.inside) for name, seeds in arms.items()}
-    lends = study.seed_variance == "moderated"
-    lent = SeedMeans.of_questions(inside, limits, lends), SeedMeans.of_questions(apart, of_contrast, lends)
+    own = {arm: {seed: of[inside] for seed, of in seeds.items()} for arm, seeds in arms.items()}
+    apart = {arm: minus_rest(seeds, inside) for arm, seeds in arms.items()}
     label, rows = f"{primary.dataset}, {group.by} {group.name}", []
-    for contrast in contrasts:
-        own = difference(inside, contrast, label, limits, lent[0], study)
-        rest = difference(apart, contrast, primary.dataset, of_contrast, lent[1], study)
+    here = differences(own, contrasts, label, limits, study)
+    from_rest = differences(apart, contrasts, primary.dataset, of_contrast, study)
+    for contrast, of_group, rest in zip(contrasts, here, from_rest, strict=True):
         low, high = intervals(rest, study.confidence)
         of_rest = {"from_rest": rest.estimate, "from_rest_low": low, "from_rest_high": high, "p": p_values(rest)}
         labels = {"arm": contrast.arm, "baseline": contrast.against, "by": group.by, "group": group.name}
-        columns: Columns = estimate_columns(own, [primary.metric], study.confidence) | of_rest | labels
+        columns: Columns = estimate_columns(of_group, [primary.metric], study.confidence) | of_rest | labels
         rows.append(rows_of_parts([columns], dataset=primary.dataset, mode=primary.mode))
     return rows
 
 
-def minus_rest(seeds: Mapping[int | None, np.ndarray], inside: np.ndarray) -> dict[int | None, np.ndarray]:
+def minus_rest(seeds: Values, inside: np.ndarray) -> Values:
     """Values whose mean over questions is a group's mean minus that of all other questions, in each seed.
 
     Each question deviates from the mean of its own part, over all seeds, by its share in this difference. So their
@@ -120,20 +122,15 @@ def minus_rest(seeds: Mapping[int | None, np.ndarray], inside: np.ndarray) -> di
     return dict(zip(seeds, change + share * (values - middle), strict=True))
 
 
-def difference(
-    arms: dict[str, dict[int | None, np.ndarray]],
-    contrast: Contrast,
-    label: str,
-    limits: Limits,
-    lent: SeedMeans,
-    study: StudyFile,
-) -> Distribution:
-    """Distribution of the difference of two arms; `label` names the questions, which all arms' resamples share."""
-
-    def answered(arm: str) -> Answered:
+def differences(
+    arms: Mapping[str, Values], contrasts: Sequence[Contrast], label: str, limits: Limits, study: StudyFile
+) -> list[Distribution]:
+    """Distributions of the contrasts; `label` names the questions, which all arms' resamples share."""
+    lent = SeedMeans.of_questions(arms, limits, study.seed_variance == "moderated")
+    answers = {}
+    for arm in {name for contrast in contrasts for name in (contrast.arm, contrast.against)}:
         values = np.stack([*arms[arm].values()])[None]
         by_seed = resampled_seeds(values, label, study.bootstrap)
-        return Answered([study.primary.metric], [*arms[arm]], values, by_seed, [limits])
-
-    own, other = answered(contrast.arm), answered(contrast.against)
-    return distribution_of_difference(own, other, contrast.arm, contrast.against, label, lent)[0]
+        answers[arm] = Answered([study.primary.metric], [*arms[arm]], values, by_seed, [limits])
+    pairs = [(contrast.arm, contrast.against) for contrast in contrasts]
+    return [distribution_of_difference(answers[a], answers[b], a, b, label, lent)[0] for a, b in pairs]

@@ -18,8 +18,7 @@ from markupsafe import Markup
 from reward_ablation.analysis.evaluation.metrics import name_of
 from reward_ablation.analysis.evaluation.stored_answers import read_answers
 from reward_ablation.analysis.reading import read_parquet
-from reward_ablation.analysis.statistics.contrasts import BASE
-from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.analysis.study_file import BASE, StudyFile
 from reward_ablation.system.files import atomic_path
 from reward_ablation.system.html_page import page, section, table, text
 
@@ -48,10 +47,7 @@ PAGE_CHARACTERS = 2000
 
 
 def examples(study: StudyFile, root: Path) -> list[pd.DataFrame]:
-    """Rows of table examples: greedy answers of the base model and of each arm's first seed to a few problems.
-
-    Where there are no greedy answers, the first sampled ones. The problems of each data set are chosen by `choose`.
-    """
+    """Rows of table examples: greedy answers, or first samples, of the base model and of each arm's first seed."""
     rows = []
     for dataset in study.datasets:
         problems = read_parquet(root / study.questions[dataset], ["id", "question", "answer"])
@@ -96,10 +92,7 @@ def scores_text(study: StudyFile, answer: dict[str, Any]) -> str | None:
 
 
 def choose(problem_ids: list[str], base: pd.Series, baseline: pd.Series) -> dict[str, str]:
-    """Problems that are shown, in the data set's order, and why: first, gained or lost.
-
-    `base` and `baseline` are the `judgement` of the base model's answers and of the baseline arm's first seed.
-    """
+    """Problems that are shown, in the data set's order, and why: first, gained or lost by their `judgement`."""
     first = problem_ids[:FIRST]
     gained = [name for name in problem_ids if baseline[name] > base[name]]
     lost = [name for name in problem_ids if base[name] > baseline[name]]

@@ -45,8 +45,8 @@ def measured(answers: pd.DataFrame, metrics: Metrics = DEFAULT) -> dict[str, np.
     """Verdicts and scores as numbers, by metric, and whether the two graders of the strict answer differ.
 
     All answers count, also those without an extracted answer, to which both graders say no. So the rates say by how
-    much an accuracy would change with the other grader, and their parts add up: accuracy_strict - accuracy_math_paper =
-    correct_only_strict - correct_only_math_paper.
+    much an accuracy would change with the other grader, and their parts add up: accuracy_strict - accuracy_math_paper
+    = correct_only_strict - correct_only_math_paper.
     """
     columns = {name: answers[name].to_numpy() for name in metrics.sources.values() if name in answers}
     if metrics.mathematics:
@@ -94,9 +94,7 @@ def same_questions(one: QuestionMeans, other: QuestionMeans) -> bool:
 def of_samples(right: np.ndarray, written: np.ndarray | None, question: np.ndarray) -> dict[str, np.ndarray]:
     """pass@k and maj@n of each question; in mathematics by the strict grader, whose extracted answers the files have.
 
-    `right` says which answers pass. `written` is as in `majority_right`, or None without maj@n; `question` has the
-    number of each answer's question. Questions with different numbers of samples are refused by `read_question_means`;
-    here n is the smallest.
+    Questions with different numbers of samples are refused by `read_question_means`; here n is the smallest.
     """
     samples = int(np.bincount(question).min())
     rights = np.minimum(np.bincount(question, weights=right).astype(int), samples)
@@ -112,10 +110,9 @@ def is_of_samples(metric: str) -> bool:
 
 
 def pass_at(right: np.ndarray, samples: int, size: int) -> np.ndarray:
-    """Chance that at least one of k samples is right, from n samples with c right: 1 - C(n - c, k) / C(n, k).
+    """Chance that at least one of k = `size` samples is right, from n with c right: 1 - C(n - c, k) / C(n, k).
 
     Unbiased (Chen et al., "Evaluating Large Language Models Trained on Code", 2021, arXiv 2107.03374, equation 1).
-    `right` has c for each question, `samples` is n, and `size` is k.
     """
     wrong = samples - np.arange(samples + 1)
     # Logarithms: the coefficients themselves overflow from about a thousand samples on.
@@ -132,13 +129,10 @@ def _log_comb(total: np.ndarray | int, chosen: int) -> np.ndarray:
 def majority_right(question: np.ndarray, written: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Whether the answer that most samples of a question gave is right (self-consistency; Wang et al. 2022).
 
-    All right answers count as the same answer, however they are written; wrong answers count as the same where they are
-    written the same. A sample without an answer has no vote. Where answers tie, each has an equal share of the
-    question. So the result is a (questions,) array in [0, 1], with 0 where no sample has an answer.
-
-    `question` has the number of each sample's question, from 0. `written` numbers the extracted answers, with equal
-    numbers for answers that are written the same, and -1 where there was none. `right` says whether each sample is
-    right.
+    All right answers count as the same answer, however they are written; wrong answers count as the same where they
+    are written the same, and have the same number in `written`. A sample without an answer, -1, has no vote. Where
+    answers tie, each has an equal share of the question. So the result is in [0, 1], with 0 where no sample has an
+    answer.
     """
     questions = int(question.max()) + 1
     kind = np.where(right, 0, written + 1)
@@ -155,10 +149,7 @@ def majority_right(question: np.ndarray, written: np.ndarray, right: np.ndarray)
 
 
 def runs_means(runs: Iterable[tuple[str, int | None, int | None, QuestionMeans]], dataset: str) -> pd.DataFrame:
-    """Means over questions: one row for each run, mode and metric, with the run's arm, seed and step.
-
-    The base model has no seed.
-    """
+    """Means over questions: one row for each run, mode and metric. The base model has no seed."""
     rows = [
         (arm, seed, step, dataset, mode, metric, float(value), len(of_mode.problems), int(of_mode.answers.sum()))
         for arm, seed, step, means in runs
@@ -170,11 +161,7 @@ def runs_means(runs: Iterable[tuple[str, int | None, int | None, QuestionMeans]]
 
 
 def seed_means(rows: pd.DataFrame, study: StudyFile) -> SeedMeansByMode:
-    """Seed means of all arms by mode.
-
-    `rows` are those of `runs_means` for the final models on one data set. Rows
-    without a seed, which are those of the base model, are left out.
-    """
+    """Seed means of all arms by mode, from rows of `runs_means` for the final models on one data set."""
     trained = rows[rows["seed"].notna()]
     return {str(mode): _of_mode(of_mode, study) for mode, of_mode in trained.groupby("mode", sort=False)}
 

@@ -12,8 +12,7 @@ import pandas as pd
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study
 from reward_ablation.analysis.evaluation.question_means import SAMPLED, QuestionMeans, question_means, same_questions
 from reward_ablation.analysis.reading import read_parquet
-from reward_ablation.analysis.statistics.contrasts import BASE
-from reward_ablation.analysis.study_file import StudyFile, StudyRun
+from reward_ablation.analysis.study_file import BASE, StudyFile, StudyRun
 from reward_ablation.study.run_folder import RECORD
 from reward_ablation.system.digests import digest_where_present, read_object
 from reward_ablation.system.errors import StudyError

@@ -24,10 +24,9 @@ from reward_ablation.analysis.evaluation.stored_answers import (
 )
 from reward_ablation.analysis.provenance import difference_in_provenance
 from reward_ablation.analysis.runs import read_runs
-from reward_ablation.analysis.statistics.contrasts import BASE
 from reward_ablation.analysis.statistics.estimates import holm
 from reward_ablation.analysis.statistics.seed_variance import SeedMeans
-from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.analysis.study_file import BASE, StudyFile
 from reward_ablation.analysis.tables import COUNT, ESTIMATE, FLAG, NUMBER, TEXT, Parts, columns, write_tables
 from reward_ablation.study.provenance import Quantities, quantities
 
@@ -117,10 +116,7 @@ def evaluation_tables(study: StudyFile, root: Path) -> Parts:
 
 
 def final_model_tables(study: StudyFile, root: Path, values: dict[str, Quantities], read: Reader) -> Parts:
-    """Parts of the tables of the final models: by run and by arm, differences, and effects of components.
-
-    `values` has the provenance of each run, by folder; `read` gives the question means of an arm's runs.
-    """
+    """Parts of the tables of the final models: by run and by arm, differences, and effects of components."""
     answers, allowed = answers_reader(study, read), effects_of(study)
     for dataset in study.datasets:
         by_run = runs_of_dataset(study, dataset, read)
@@ -182,8 +178,7 @@ def paired_differences(
 def with_decisions(table: pd.DataFrame, study: StudyFile) -> pd.DataFrame:
     """Differences of one data set; the primary ones get repeated intervals and p-values that are corrected for looks.
 
-    Other rows, and all rows of a study with a list of seeds, have no decision. The test of equivalence does not hold
-    for several looks: a sequential study has its decision instead.
+    The test of equivalence does not hold for several looks: a sequential study has its decision instead.
     """
     table = table.assign(decision=pd.Series(None, index=table.index, dtype=object))
     record = study.sequential
@@ -204,8 +199,7 @@ def with_decisions(table: pd.DataFrame, study: StudyFile) -> pd.DataFrame:
 def learning_curves(study: StudyFile, root: Path, last_steps: dict[str, int]) -> list[pd.DataFrame]:
     """Parts of table learning_curves: as evaluation_by_run, for each step that has a model; none without kept models.
 
-    Step 0 is the base model in every run, so that each run's rows are a whole curve. `last_steps` has the last step of
-    each run, by folder.
+    Step 0 is the base model in every run, so that each run's rows are a whole curve.
     """
 
     def models(dataset: str) -> Iterable[tuple[str, int, int, QuestionMeans]]:

@@ -59,12 +59,11 @@ class Distribution(NamedTuple):
     questions: int  # number that the means are over
 
     def margin(self, factor: Callable[[np.ndarray | float], np.ndarray]) -> np.ndarray:
-        """Distance from the mean to an end of its interval.
+        """Distance from the mean to an end of its interval; `factor` is that over the standard error, by degrees.
 
-        The choice of seeds and the choice of questions each have a margin with their own degrees of freedom; margins of
-        independent terms add up by their squares (MOVER; Zou and Donner, "Construction of confidence limits about
-        effect measures", Statistics in Medicine 2008). So few seeds widen the far tails as far as they must.
-        `factor` gives the ratio of margin to standard error by degrees of freedom.
+        Margins of independent terms, here of seeds and of questions, add up by their squares (MOVER; Zou and Donner,
+        "Construction of confidence limits about effect measures", Statistics in Medicine 2008). So few seeds widen the
+        far tails as far as they must.
         """
         seeds, questions = factor(self.spread.degrees), factor(self.spread.question_degrees)
         of_seeds = np.hypot.reduce(np.atleast_2d(self.spread.of_seeds * seeds), axis=0)
@@ -80,8 +79,7 @@ def spread(values: np.ndarray) -> Spread:
         variance = (MS_seed + MS_question - MS_residual) / (S Q)
 
     (Searle, Casella and McCulloch, "Variance Components", 1992, chapter 4), where MS_question - MS_residual is never
-    taken below 0. With one seed it is the variance between questions, which says nothing about other seeds. `values` is
-    a (metrics, seeds, questions) array of questions' means over their samples.
+    taken below 0. With one seed it is the variance between questions. `values` are (metrics, seeds, questions).
     """
     _, seeds, questions = values.shape
     centred = _centred(values)
@@ -174,9 +172,8 @@ def _shares(resamples: int, size: int, *labels: str) -> np.ndarray:
 def resampled_seeds(values: np.ndarray, label: str, resamples: int) -> np.ndarray:
     """(resamples, metrics, seeds) means of each seed over resampled questions, which are the same for all seeds.
 
-    `values`, (metrics, seeds, questions), are means of questions over their samples. `label` names the set of
-    questions, which decides the random numbers. So all arms have the same resamples, and the resampled means of a
-    difference are the difference of the arms' resampled means.
+    `label` names the set of questions, which decides the random numbers. So all arms have the same resamples, and the
+    resampled means of a difference are the difference of the arms' resampled means.
     """
     metrics, seeds, questions = values.shape
     flat = values.reshape(metrics * seeds, questions).astype(np.float32)
@@ -184,10 +181,7 @@ def resampled_seeds(values: np.ndarray, label: str, resamples: int) -> np.ndarra
 
 
 def resampled_means(by_seed: np.ndarray, *labels: str) -> np.ndarray:
-    """(resamples, metrics) means of `resampled_seeds` over seeds that are drawn with replacement.
-
-    `labels` decide the random numbers.
-    """
+    """(resamples, metrics) means of `resampled_seeds` over seeds drawn with replacement, as `labels` decide."""
     drawn = _shares(len(by_seed), by_seed.shape[2], "seeds", *labels)
     return np.einsum("bms,bs->bm", by_seed, drawn).astype(float)
 
@@ -201,9 +195,8 @@ def distribution(
 ) -> Distribution:
     """How the means of metrics over seeds and questions are distributed.
 
-    `values`, (metrics, seeds, questions), are means of questions over their samples. `by_seed` has the
-    `resampled_seeds` of the values, with the same label. `limits` are the lowest and the highest value, (metrics,)
-    each, that the metrics can have. Without a `seed_variance`, the variance between seeds is that of the values alone.
+    `by_seed` has the `resampled_seeds` of the (metrics, seeds, questions) values, with the same label. `limits` are
+    the lowest and the highest value that each metric can have. Without `seed_variance` it is that of the values alone.
     """
     _, seeds, questions = values.shape
     means = resampled_means(by_seed, label)
@@ -212,6 +205,76 @@ def distribution(
     if seed_variance is not None:
         of_mean = moderated(of_mean, seeds, seed_variance)
     return Distribution(estimate, of_mean, standardised(means), *limits, seeds, questions)
+
+
+class Sample(NamedTuple):
+    """Answers of one of two arms that were trained with different seeds.
+
+    The seeds that both arms have can be paired, so that what a seed does to both arms cancels; further seeds are then
+    not used. Or each arm has the mean over all of its seeds. The seeds of the two arms are then two samples, each with
+    a variance and degrees of freedom of its own, and their margins add up by their squares (MOVER). Questions stay
+    paired. The shorter of the two intervals is taken, so that a seed that is missing or added makes no interval longer
+    than that of the shared seeds. `benchmarks/different_seeds.py` measures what this choice costs in coverage.
+    """
+
+    values: np.ndarray  # (metrics, seeds, questions), means over samples
+    by_seed: np.ndarray  # (resamples, metrics, seeds), `resampled_seeds` of the values, with the label of the questions
+    seed_variance: SeedVariance | None = None  # between the arm's seeds; None for the variance of the values alone
+
+
+def distribution_of_unpaired_difference(
+    own: Sample, other: Sample, label: str, limits: tuple[np.ndarray, np.ndarray]
+) -> Distribution:
+    """Distribution of the means of one arm minus those of another, each over all of its seeds.
+
+    `label` names the questions, which both arms answered, and by which both were resampled. `seeds` of the result is
+    the smaller of the two numbers of seeds.
+    """
+    estimate = own.values.mean(axis=(1, 2)) - other.values.mean(axis=(1, 2))
+    means = resampled_means(own.by_seed, label) - resampled_means(other.by_seed, label, "other arm")
+    seeds, questions = min(own.values.shape[1], other.values.shape[1]), own.values.shape[2]
+    of_mean = doubt_of_equal_values(spread_of_two(own, other), estimate, limits, questions)
+    return Distribution(estimate, of_mean, standardised(means), *limits, seeds, questions)
+
+
+def shorter(one: Distribution, other: Distribution) -> Distribution:
+    """For each metric the distribution with the shorter 95 % interval, of a paired and of an unpaired difference."""
+    margins = [mean.margin(lambda degrees: stdtrit(degrees, 0.975)) for mean in (one, other)]
+    first = margins[0] <= margins[1]
+    nothing = np.zeros_like(one.spread.of_seeds)
+    paired = one.spread._replace(
+        of_seeds=np.stack([one.spread.of_seeds, nothing]), degrees=np.stack([one.spread.degrees, nothing + 1])
+    )
+    spread = Spread(*(np.where(first, *parts) for parts in zip(paired, other.spread, strict=True)))
+    return other._replace(
+        estimate=np.where(first, one.estimate, other.estimate),
+        deviations=np.where(first, one.deviations, other.deviations),
+        spread=spread,
+    )
+
+
+def spread_of_two(own: Sample, other: Sample) -> Spread:
+    """Standard errors of the difference: `of_seeds` and `degrees` are (2, metrics) arrays, a row an arm.
+
+    With Q questions, S and T seeds and the residual mean squares of both arms, the variance that comes from questions
+    is (variance between questions of the difference - residual / S - residual / T) / Q, never below 0. With S = T and
+    independent seeds this is what `spread` has for the paired difference.
+    """
+    samples, questions = (own, other), own.values.shape[2]
+    alone = [spread(sample.values) for sample in samples]
+    residual = np.sum([mean_squares(of_arm.values).residual / of_arm.values.shape[1] for of_arm in samples], axis=0)
+    by_question = own.values.mean(axis=1) - other.values.mean(axis=1)
+    third = ((by_question - by_question.mean(axis=1, keepdims=True)) ** 3).mean(axis=1) / questions**2
+    from_seeds = np.sum([of_arm.of_seeds**2 for of_arm in alone], axis=0)
+    squares = MeanSquares(questions * from_seeds, mean_squares(by_question[:, None]).question, residual)
+    of_seeds = [
+        of_arm if sample.seed_variance is None else moderated(of_arm, sample.values.shape[1], sample.seed_variance)
+        for of_arm, sample in zip(alone, samples, strict=True)
+    ]
+    return spread_of(squares, 1, questions, third)._replace(
+        of_seeds=np.stack([of_arm.of_seeds for of_arm in of_seeds]),
+        degrees=np.stack([of_arm.degrees for of_arm in of_seeds]),
+    )
 
 
 def standardised(resampled: np.ndarray) -> np.ndarray:
@@ -266,10 +329,7 @@ def p_values(mean: Distribution, null: float = 0.0) -> np.ndarray:
 
 
 def p_equivalent(mean: Distribution, margin: float) -> np.ndarray:
-    """p-values of means lying outside of (-margin, margin), by two one-sided tests (Schuirmann 1987).
-
-    A small p-value says that there is no difference as large as the margin.
-    """
+    """p-values of means lying outside of (-margin, margin), by two one-sided tests (Schuirmann 1987)."""
     sides = []
     for end in (-margin, margin):
         inside = (mean.estimate - end) * np.sign(end) < 0
@@ -293,8 +353,7 @@ def _scores_at(mean: Distribution, values: np.ndarray) -> np.ndarray:
 def holm(p: np.ndarray) -> np.ndarray:
     """p-values that hold for all tests together (Holm 1979).
 
-    Equal to statsmodels' `multipletests`, which is slower: it collects garbage at each call, for a tenth of a second or
-    more.
+    Equal to statsmodels' `multipletests`, which collects garbage at each call, for a tenth of a second or more.
     """
     order = np.argsort(p)
     adjusted = np.empty(len(p))

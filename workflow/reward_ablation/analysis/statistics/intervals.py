@@ -23,20 +23,14 @@ def level_of(confidence: float) -> float:
 
 
 def resampling_shares(resamples: int, size: int, rng: np.random.Generator) -> np.ndarray:
-    """Share of each of `size` units in samples of `size` drawn with replacement.
-
-    A (resamples, size) array in [0, 1]; each row adds up to 1.
-    """
+    """(resamples, size) shares of `size` units in samples of `size` drawn with replacement; each row adds up to 1."""
     picks = rng.integers(size, size=(resamples, size)) + size * np.arange(resamples)[:, None]
     counts = np.bincount(picks.ravel(), minlength=resamples * size)
     return counts.reshape(resamples, size) / size
 
 
 def percentile_interval(means: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray]:
-    """Ends of the central interval that holds `confidence` of the resampled means, for each column.
-
-    Means that are NaN are left out; both ends are NaN where all are.
-    """
+    """Ends of the central interval that holds `confidence` of the resampled means that are not NaN, for each column."""
     levels = [(1 - confidence) / 2, (1 + confidence) / 2]
     gaps = np.isnan(means).any(axis=0)
     low, high = np.quantile(means, levels, axis=0)
@@ -53,11 +47,10 @@ def block_length(steps: int, at_least: int = 1) -> int:
 
 
 def block_shares(resamples: int, steps: int, length: int, rng: np.random.Generator) -> np.ndarray:
-    """Share of each step in samples made of blocks of neighbouring steps, which are alike, drawn with replacement.
+    """(resamples, steps) shares of each step in samples of blocks of neighbouring steps, which are alike.
 
     The circular block bootstrap (Politis and Romano, "A circular block-resampling procedure for stationary data",
-    1992): the first step follows the last, so that every step is drawn as often as any other. A (resamples, steps)
-    array in [0, 1]; each row adds up to 1.
+    1992): the first step follows the last, so that every step is drawn as often as any other.
     """
     starts = rng.integers(steps, size=(resamples, ceil(steps / length)))
     picks = (starts[..., None] + np.arange(length)).reshape(resamples, -1)[:, :steps] % steps

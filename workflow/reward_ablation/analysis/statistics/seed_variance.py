@@ -93,11 +93,7 @@ class SeedMeans:
 
     @cached_property
     def slope(self) -> np.ndarray:
-        """(metrics, arms) array: units of the metric per unit of the scale of comparison, at each arm's mean.
-
-        At means of 0 and 1 the slope of a share would be 0, so it is taken half an answer inside. NaN for an arm
-        without seeds.
-        """
+        """(metrics, arms) array: units of the metric per unit of the scale of comparison, at each arm's mean."""
         means = mean_of_known(self.values, -1)[..., 0]
         return np.array([slope_at(of, mean, self.questions) for of, mean in zip(self.limits, means, strict=True)])
 
@@ -128,8 +124,8 @@ class SeedMeans:
         """(metrics, arms) array: one-sided p-value that an arm's seeds differ no more than those of the other arms.
 
         The ratio of an arm's variance between seeds to that of all other arms, on the scale of comparison, has an F
-        distribution where all are alike. What a seed does to all arms alike makes the test more cautious. 1 where
-        there is no test.
+        distribution where all are alike. What a seed does to all arms alike makes the test more cautious. 1 without a
+        test.
         """
         degrees = np.maximum(self.degrees, 1)
         degrees_of_others = np.maximum(self.degrees.sum() - self.degrees, 1)
@@ -197,7 +193,10 @@ def _scaled(limits: Limits, values: np.ndarray) -> np.ndarray:
 
 
 def slope_at(limits: Limits, means: np.ndarray, questions: int) -> np.ndarray:
-    """Units of the metric per unit of the scale of comparison, at means over so many questions."""
+    """Units of the metric per unit of the scale of comparison, at means over so many questions; NaN stays.
+
+    At means of 0 and 1 the slope of a share would be 0, so it is taken half an answer inside.
+    """
     if limits.finite:
         width = limits.high - limits.low
         inside = (questions * np.clip((means - limits.low) / width, 0.0, 1.0) + 0.5) / (questions + 1)
@@ -206,17 +205,17 @@ def slope_at(limits: Limits, means: np.ndarray, questions: int) -> np.ndarray:
 
 
 def _prior(centred: np.ndarray, weights: np.ndarray, lending: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Variance of a contrast, estimated from the other contrasts of the arms, and its degrees of freedom.
+    """(metrics,) variance of a contrast, estimated from the other contrasts of the arms, and its degrees of freedom.
 
-    A seed adds u to all arms and e to each, with variances U and E, so that a contrast with weights w of squared length
-    1 and sum t has variance E + t² U. E is the mean square of the contrasts that are orthogonal to w and to the mean of
-    the arms, and U follows from the part of that mean which is orthogonal to w. Degrees of freedom are Satterthwaite's
-    (Biometrics Bulletin 1946), less the part that u gives to both the contrast and this mean, which is not new.
+    A seed adds u to all arms and e to each, with variances U and E, so that a contrast with weights w of squared
+    length 1 and sum t has variance E + t² U. E is the mean square of the contrasts that are orthogonal to w and to the
+    mean of the arms, and U follows from the part of that mean which is orthogonal to w. Degrees of freedom are
+    Satterthwaite's (Biometrics Bulletin 1946), less the part that u gives to both the contrast and this mean, which is
+    not new; 0 where there is nothing to borrow from.
 
     `centred`, (metrics, arms, seeds), are deviations from each arm's mean on the scale of comparison, with 0 for arms
-    that do not lend. `weights`, (metrics, arms), are the contrast's coefficients on that scale, in units of the metric.
-    `lending`, (metrics, arms), marks the arms that lend, and the contrast's own. Both results are (metrics,): the
-    variance is in squared units of the metric, and the degrees of freedom are 0 where there is nothing to borrow from.
+    that do not lend. `weights`, (metrics, arms), are the contrast's coefficients on that scale, in units of the
+    metric. `lending`, (metrics, arms), marks the arms that lend, and the contrast's own.
     """
     seeds = centred.shape[2]
     length = np.sqrt((weights**2).sum(axis=1))

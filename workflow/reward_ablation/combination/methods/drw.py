@@ -34,7 +34,7 @@ def drw(
     components back.
 
     The right `mu` depends on the lengths of the gradients, and so on the model. To choose it, look at `largest_step` in
-    the state, which only checkpoints of an unfinished run have: the largest ``|learning_rate I_k / mu|`` before the cap.
+    the state, which checkpoints of unfinished runs alone have: the largest ``|learning_rate I_k / mu|`` before the cap.
 
     Parameters
     ----------

@@ -53,10 +53,10 @@ Accounting = dict[tuple[str | None, str, str], list[Allocation]]
 
 
 def allocations(jobs: Iterable[str], cluster: str | None = None, timeout: float = 30.0) -> list[Allocation]:
-    """Query Slurm's accounting for all allocations of jobs, which are given by their ids.
+    """Query Slurm's accounting for all allocations of jobs, given by their ids; `timeout` is that of `AT_ONCE` jobs.
 
-    `cluster` is needed if it may differ from this machine's. `timeout` is in seconds, for the answer to a query of
-    `AT_ONCE` jobs. Raises SlurmError if `sacct` is missing, accounting is disabled, or its database does not answer.
+    `cluster` is needed if it may differ from this machine's. Raises SlurmError if `sacct` is missing, accounting is
+    disabled, or its database does not answer.
     """
     ids = sorted(set(jobs))
     of_cluster = [f"--clusters={cluster}"] if cluster else []
@@ -97,10 +97,9 @@ def own_jobs(run: StudyRun, record: RunRecord) -> list[SlurmJob]:
 
 
 def hours_accounted(jobs: list[SlurmJob], attempts: list[Attempt], accounting: Accounting) -> Hours:
-    """Hours of a run's jobs by Slurm's accounting; unknown if the accounting lacks a job.
+    """Hours of a run's jobs, of which each attempt has one, by Slurm's accounting; unknown if it lacks a job.
 
-    If a job went on with the evaluation of the run, only the time until the end of the training counts. `jobs` has the
-    job of each attempt of the run, and `accounting` the allocations of all jobs of the study.
+    If a job went on with the evaluation of the run, only the time until the end of the training counts.
     """
     by_key = {_key(job): job for job in jobs}
     if not by_key or any(key not in accounting for key in by_key):
@@ -127,10 +126,7 @@ def _seconds(allocation: Allocation, job: SlurmJob, last: Attempt | None) -> flo
 
 
 def ask_accounting(study: StudyFile, records: dict[str, RunRecord]) -> Accounting:
-    """Query the accounting of all runs' jobs. Print a line if a cluster does not answer or does not know all jobs.
-
-    Only runs in Slurm jobs of their own are queried.
-    """
+    """Query the accounting of all runs in Slurm jobs of their own; print what a cluster does not answer or know."""
     jobs = {_key(job): job for run in study.runs for job in own_jobs(run, records[run.folder])}
     accounting: Accounting = {}
     for cluster in dict.fromkeys(job.cluster for job in jobs.values()):

@@ -54,10 +54,7 @@ def check_complete(table: pd.DataFrame, path: Path) -> pd.DataFrame:
 
 
 def sentence(total: pd.Series) -> str:
-    """Cost of all runs in words, in GPU hours if the runs used GPUs, else in CPU hours.
-
-    `total` is the last row of the table `cost`.
-    """
+    """Cost of all runs in words, from the last row of the table `cost`; GPU hours if GPUs were used, else CPU hours."""
     unit = "gpu" if total["gpu_hours"] > 0 else "cpu"
     hours = {clock: total[f"{unit}_hours{ending}"] for ending, clock in CLOCKS.items()}
     by_clock = ", ".join(f"{hours_text(value)} by {clock}" for clock, value in hours.items() if value >= 0)

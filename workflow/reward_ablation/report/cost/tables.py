@@ -27,7 +27,7 @@ from reward_ablation.system.strict_text import load_json
 def runs_table(study: StudyFile, root: Path) -> pd.DataFrame:
     """Table `runs`: the code, hardware and packages that trained each run, and the cost of the run and its evaluations.
 
-    Hardware and packages are from the last attempt, as JSON text. `root` is the study's folder.
+    Hardware and packages are from the last attempt, as JSON text.
     """
     records = read_runs(study, root)
     accounting = ask_accounting(study, records)
@@ -49,15 +49,15 @@ def runs_table(study: StudyFile, root: Path) -> pd.DataFrame:
 def cost_of_run(run: StudyRun, record: RunRecord, accounting: Accounting) -> dict[str, int | float]:
     """Columns of the table `runs` on the cost of a run's training."""
     attempts = record.attempts
-    seconds_lost = lost_seconds(attempts)
-    gpus = [len(attempt.hardware.gpus) for attempt in attempts]
-    gpu_seconds_lost = sum(seconds * number for seconds, number in zip(seconds_lost, gpus, strict=True))
+    of_attempts = list(lost(attempts))  # none of an imported run
+    steps_lost, seconds_lost = ([each[place] for each in of_attempts] for place in (0, 1))
+    gpu_seconds_lost = sum(s * len(attempt.hardware.gpus) for s, attempt in zip(seconds_lost, attempts, strict=True))
     jobs = own_jobs(run, record)
     of_jobs, accounted = hours_of_jobs(jobs, attempts), hours_accounted(jobs, attempts, accounting)
     return {
         "attempts": len(attempts),
         "interrupted": sum(attempt.ended != "done" for attempt in attempts),
-        "steps_lost": sum(lost_steps(attempts)),
+        "steps_lost": sum(steps_lost),
         **request_sums("judge", record.requests.values()),
         "wall_seconds": record.wall_seconds,
         "seconds_lost": round(sum(seconds_lost), 1),
@@ -72,10 +72,7 @@ def cost_of_run(run: StudyRun, record: RunRecord, accounting: Accounting) -> dic
 
 
 def cost_by_arm(runs: pd.DataFrame, arms: Iterable[str]) -> pd.DataFrame:
-    """Table `cost` from the table `runs`: a row per arm, and a last row for all runs.
-
-    The last row counts runs once that two arms share.
-    """
+    """Table `cost` from the table `runs`: a row per arm, and a last row, which counts shared runs once."""
     rows = [_summed(runs[runs["arm"] == arm], arm) for arm in arms]
     return pd.DataFrame([*rows, _summed(runs.drop_duplicates(["key", "seed"]), ALL_ARMS)])
 
@@ -105,36 +102,23 @@ def _is_empty(name: str, column: pd.Series) -> bool:
     return bool(column.isna().all() or (zero_is_empty and not column.any()))
 
 
-def lasting_steps(attempts: list[Attempt]) -> list[int]:
-    """Last step of each attempt that is part of the final model. A later attempt may have started from there."""
-    return [
-        min((later.from_step for later in attempts[number + 1 :]), default=attempt.to_step)
-        for number, attempt in enumerate(attempts)
-    ]
+def lost(attempts: list[Attempt]) -> list[tuple[int, float]]:
+    """Steps and wall seconds of each attempt after its last checkpoint, which a later attempt trained again.
 
-
-def lost_steps(attempts: list[Attempt]) -> list[int]:
-    """Steps of each attempt after its last checkpoint, which a later attempt trained again."""
-    return [
-        max(0, attempt.to_step - max(attempt.from_step, lasting))
-        for attempt, lasting in zip(attempts, lasting_steps(attempts), strict=True)
-    ]
-
-
-def lost_seconds(attempts: list[Attempt]) -> list[float]:
-    """Wall time of each attempt's lost steps, if all steps took equally long.
-
-    An attempt from which no step is in the final model lost all of its time.
+    Seconds are as if all steps took equally long. An attempt from which no step is in the final model lost all of its
+    time.
     """
-    seconds = []
-    for attempt, lost, lasting in zip(attempts, lost_steps(attempts), lasting_steps(attempts), strict=True):
-        if attempt is not attempts[-1] and lasting <= attempt.from_step:
-            seconds.append(attempt.wall_seconds)
-        else:
-            # The record of a killed attempt may be older than its last checkpoint, hence the maximum.
-            steps = max(attempt.to_step, lasting) - attempt.from_step
-            seconds.append((attempt.wall_seconds - attempt.start_seconds) * lost / max(1, steps))
-    return seconds
+    found = []
+    for number, attempt in enumerate(attempts, start=1):
+        # The last step that is part of the final model: a later attempt may have started from there.
+        lasting = min((later.from_step for later in attempts[number:]), default=attempt.to_step)
+        steps = max(0, attempt.to_step - max(attempt.from_step, lasting))
+        # The record of a killed attempt may be older than its last checkpoint, hence the maximum.
+        trained = max(attempt.to_step, lasting) - attempt.from_step
+        seconds = (attempt.wall_seconds - attempt.start_seconds) * steps / max(1, trained)
+        nothing_lasts = number < len(attempts) and lasting <= attempt.from_step
+        found.append((steps, attempt.wall_seconds if nothing_lasts else seconds))
+    return found
 
 
 def hours_of_jobs(jobs: list[SlurmJob], attempts: list[Attempt]) -> Hours:
@@ -203,19 +187,13 @@ class _Record(Section):
 
 
 def request_sums(whose: str, asked: Iterable[Requests]) -> dict[str, int]:
-    """Sum requests over all models that were asked, as columns of the table `runs` by name.
-
-    The names begin with `whose`, such as judge or metric.
-    """
+    """Sum requests over all models that were asked; the columns' names begin with `whose`: judge or metric."""
     models = list(asked)
     return {f"{whose}_{name}": sum(getattr(model, name) for model in models) for name in Requests.model_fields}
 
 
 def requests_of_metrics(study: StudyFile, run: StudyRun, root: Path) -> dict[str, int]:
-    """Requests of the study's own metrics about the answers of a run's models, from the records beside the scores.
-
-    A metric that asks no endpoint has no record.
-    """
+    """Requests of the study's own metrics, from the records beside the scores, which not every metric has."""
     files = (of(dataset, run.name) for dataset in study.datasets for of in (study.scores_file, study.kept_scores_file))
     return request_sums("metric", [requests for file in files if file for requests in _requests(root / file)])
 

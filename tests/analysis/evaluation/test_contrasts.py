@@ -5,7 +5,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from reward_ablation.analysis.statistics.contrasts import BASE, LACK_OF_FIT, MOST_CONTRASTS, Effect, effects, reach
+from reward_ablation.analysis.evaluation.effects import LACK_OF_FIT, MOST_CONTRASTS, Effect, effects, reach
+from reward_ablation.analysis.study_file import BASE
 
 
 def factorial(names: str, weight: float = 1.0) -> dict[str, dict[str, float]]:

@@ -1,11 +1,20 @@
-"""Tables of methods of combination of a study."""
+"""Tables of methods of combination: of a made-up study, and sizes of advantages and weights by hand."""
+
+import math
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from analysis.made_up import MadeUpStudy, made_tables, run_rule
-from reward_ablation.analysis.combination.method_weights import lag_cosine
+from reward_ablation.analysis.combination import (
+    MOST_STEPS,
+    RANGE,
+    advantage_size,
+    lag_cosine,
+    mean_squares,
+    method_weights,
+)
 from reward_ablation.analysis.gradients.replay import read_history
 from reward_ablation.analysis.study_file import read_study
 from reward_ablation.combination.methods.upgrad import upgrad
@@ -120,3 +129,93 @@ def test_steps_of_arms_with_a_method_are_aligned_by_their_own_advantages(root):
     aligned = made_tables(root, "gradients")["alignment"]
     assert set(aligned["arm"]) == set(ARMS)
     assert aligned["estimate"].notna().all()
+
+
+#: Student's t of one degree of freedom at 97.5 %.
+T_OF_TWO_SEEDS = 12.706204736
+
+
+def squares(*values: float) -> pd.Series:
+    return pd.Series(values, index=pd.RangeIndex(1, len(values) + 1))
+
+
+def test_squares_are_means_over_all_completions_of_a_step():
+    rollouts = pd.DataFrame({"seed": [7, 7, 7, 7, 0], "step": [1, 1, 2, 2, 2], "advantage": [1.0, -1.0, 3.0, 0.0, 2.0]})
+    found = {seed: of_seed.to_dict() for seed, of_seed in mean_squares(rollouts).items()}
+    assert found == {7: {1: 1.0, 2: 4.5}, 0: {2: 4.0}}
+
+
+def test_a_size_is_the_mean_of_the_seeds_with_an_interval_over_them():
+    # sizes 1 and 3 in the arm, 1 and 1 in the baseline
+    table = advantage_size(
+        {"base": {0: squares(1, 1), 1: squares(1, 1)}, "arm": {0: squares(1, 1), 1: squares(9, 9)}}, "base", 0.95
+    ).set_index("arm")
+    arm = table.loc["arm"]
+    assert arm["estimate"] == pytest.approx(2.0)
+    assert arm["high"] == pytest.approx(2 + T_OF_TWO_SEEDS)  # the standard error is 1
+    assert arm["low"] == 0.0  # a size is not below 0
+    assert arm["ratio"] == pytest.approx(math.sqrt(3))  # geometric mean of 1 and 3
+    assert math.log(arm["ratio_high"]) == pytest.approx(math.log(3) / 2 * (1 + T_OF_TWO_SEEDS))
+    assert (arm["seeds"], arm["steps"], arm["interval"]) == (2, 2, "seeds")
+    assert table.loc["base", ["ratio", "ratio_low", "ratio_high"]].tolist() == [1.0, 1.0, 1.0]
+
+
+def test_one_seed_has_an_interval_over_its_steps():
+    one = advantage_size({"arm": {0: squares(*[1.0, 1.2] * 50)}}, "arm", 0.95).loc[0]
+    assert one["interval"] == "steps"
+    assert one["estimate"] == pytest.approx(math.sqrt(1.1))
+    assert one["low"] < one["estimate"] < one["high"]
+    assert one["high"] - one["low"] < 0.05
+
+
+def test_an_arm_without_advantages_has_a_size_and_no_ratio():
+    table = advantage_size({"base": {0: squares(1, 1)}, "arm": {0: squares(0, 0)}}, "base", 0.95).set_index("arm")
+    assert table.loc["arm", "estimate"] == 0.0
+    assert np.isnan(table.loc["arm", "ratio"])
+
+
+def log(weights: list[float], conflicts: float = np.nan) -> pd.DataFrame:
+    """A run's log of one component."""
+    steps = range(1, len(weights) + 1)
+    columns = {
+        "step": steps,
+        "component": "a",
+        "weight": weights,
+        "conflicts": conflicts,
+        "dead": 0.25,
+        "lag_cosine": 0.5,
+    }
+    return pd.DataFrame(columns).assign(advantage_rms=0.5, lag_cosine=0.5)
+
+
+def test_steps_have_the_range_of_the_seeds_and_the_run_an_interval():
+    table = method_weights({0: log([1.0, 2.0]), 1: log([3.0, 4.0])}, "arm", 0.95)
+    weights = table[["step", "weight", "weight_low", "weight_high", "interval"]]
+    assert weights.iloc[:2].to_numpy().tolist() == [[1, 2.0, 1.0, 3.0, RANGE], [2, 3.0, 2.0, 4.0, RANGE]]
+    whole = table.iloc[2]
+    assert pd.isna(whole["step"])
+    assert whole["interval"] == "seeds"
+    # means over steps 1.5 and 3.5, standard error 1, Student's t of one degree of freedom 12.706
+    assert [whole["weight"], whole["weight_low"], whole["weight_high"]] == pytest.approx(
+        [2.5, -10.206, 15.206], abs=1e-3
+    )
+    assert table["dead"].tolist() == [0.25] * 3
+    assert table["conflicts"].isna().all()
+
+
+def test_one_seed_has_no_range():
+    table = method_weights({0: log([1.0, 2.0])}, "arm", 0.95)
+    assert table["weight"].tolist() == [1.0, 2.0, 1.5]
+    assert table[["weight_low", "weight_high"]].isna().all(axis=None)
+
+
+def test_a_seed_without_conflicts_leaves_those_of_the_other():
+    table = method_weights({0: log([1.0]), 1: log([1.0], conflicts=0.5)}, "arm", 0.95)
+    assert table["conflicts"].tolist() == [0.5, 0.5]
+
+
+def test_many_steps_are_averaged():
+    table = method_weights({0: log([*range(1, 2 * MOST_STEPS + 1)])}, "arm", 0.95)
+    assert len(table) == MOST_STEPS + 1
+    assert table["weight"].iloc[0] == 1.5
+    assert table["step"].iloc[0] == 2

@@ -1,0 +1,112 @@
+"""The page as one file for others: small, with nothing of this machine, and with no text that acts."""
+
+import base64
+import getpass
+import hashlib
+import json
+import re
+import socket
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from analysis.made_up import MadeUpStudy
+from reward_ablation.watch.page import page, write_page
+
+from .made_up_watch import HOSTILE, watch_of, with_completions
+
+ROOT = Path(__file__).parents[2]
+
+#: 60 runs.
+MANY = MadeUpStudy(
+    arms={f"arm_{n}": {"correctness": 1.0, "format": n / 20, "length": 0.1} for n in range(20)},
+    seeds=(0, 1, 2),
+    steps=130,
+    rollouts=16,
+    gradients_every=0,
+    unmeasured=tuple(f"arm_{n}" for n in range(20)),
+)
+
+
+def data_of(written: str):
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', written, re.DOTALL)[1])
+
+
+@pytest.mark.parametrize("text", ["<数" * 2500, "a word " * 50])
+def test_sixty_runs_are_below_two_megabytes(sixty, text):
+    with_completions(sixty, text)
+    path = sixty.problems.parent / "file.html"
+    sentences = write_page(sixty, path)
+    assert 300_000 < path.stat().st_size < 2_000_000
+    data = data_of(path.read_text())
+    assert {*data["texts"]} == {str(run) for run in range(60)}  # each run has some
+    kept = [len(of_step["rows"]) for of_run in data["texts"].values() for of_step in of_run.values()]
+    assert sentences.startswith(f"This file has {sum(kept):,} of 124,800 completions")
+    assert f"at most {max(kept)} of a step" in sentences
+    assert data["width"] == 3
+    assert {"1", "130"} <= {*data["texts"]["7"]}
+    assert all(row[2].endswith("]") or len(text) < 1200 for row in data["texts"]["7"]["130"]["rows"])
+
+
+@pytest.fixture(scope="module")
+def sixty(tmp_path_factory):
+    return watch_of(MANY, tmp_path_factory.mktemp("sixty"))
+
+
+def test_curves_of_a_file_are_means_of_steps(sixty):
+    path = sixty.problems.parent / "file.html"
+    write_page(sixty, path)
+    data = data_of(path.read_text())
+    of_run = [point for point in data["points"] if point[0] == 5]
+    assert [point[1] for point in of_run] == list(range(1, 131, 3))
+    means = sixty.rollouts[5].means
+    assert of_run[1][2] == pytest.approx((means[4][0] + means[5][0] + means[6][0]) / 3, rel=1e-3)
+    assert of_run[-1][2] == pytest.approx(means[130][0], rel=1e-3)
+
+
+def test_a_file_names_no_place_user_or_machine(tmp_path):
+    watch = watch_of(MadeUpStudy(seeds=(0,)), tmp_path)
+    write_page(watch, tmp_path / "file.html")
+    written = (tmp_path / "file.html").read_text()
+    for name in (str(tmp_path), tmp_path.name, "/tmp", "node17", socket.gethostname(), getpass.getuser()):
+        assert name not in written.replace("root {", ""), name
+    assert data_of(written)["states"][0] == ["done", 0.5, "step 3 of 6"]
+
+
+def test_a_study_without_rows_has_a_page(tmp_path):
+    watch = watch_of(MadeUpStudy(seeds=(0,)), tmp_path)
+    for rollouts in watch.rollouts:
+        rollouts.result.unlink()
+    assert write_page(watch, tmp_path / "file.html").startswith("This file has 0 of 0 completions")
+
+
+def test_no_text_ends_the_script_or_changes_the_page():
+    written = page("name", {"texts": HOSTILE.replace("\ud800", ""), "</script>": "<!--<script>"}, "<b>")
+    assert written.lower().count("</script") == 2  # the data's and the page's own
+    assert data_of(written)["</script>"] == "<!--<script>"
+    assert "&lt;b&gt;" in written
+
+
+def test_an_installed_package_has_the_page():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
+    parts = [path for path in (ROOT / "workflow/reward_ablation/watch").iterdir() if path.name.startswith("page.")]
+    assert {path.suffix for path in parts} == {".css", ".j2", ".js", ".py"}
+    packed = [path for path in parts for pattern in settings["reward_ablation"] if path.match(pattern)]
+    assert {path.suffix for path in packed} == {".css", ".j2", ".js"}
+
+
+@pytest.mark.parametrize("data", [None, {}])
+def test_only_the_own_script_and_style_run(data):
+    written = page("name", data)
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="(.*?)"', written)[1].replace("&#39;", "'")
+    script, style = (
+        re.search(r"<script>(.*)</script>", written, re.DOTALL)[1],
+        re.search(r"<style>(.*)</style>", written, re.DOTALL)[1],
+    )
+    for text, directive in ((script, "script-src"), (style, "style-src")):
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{directive} 'sha256-{digest}';" in policy
+    assert policy.startswith("default-src 'none';")
+    assert ("connect-src 'self'" in policy) == (data is None)
+    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", written)

@@ -1,0 +1,268 @@
+"""Tables of methods of combination: what they did in their arms, and what they would have done elsewhere."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from reward_ablation.analysis.gradients.methods_offline import OfflineComparison, methods_offline
+from reward_ablation.analysis.gradients.replay import SAME, method_of_arm, read_history, replay
+from reward_ablation.analysis.gradients.seed_intervals import (
+    mean_of_last_axis,
+    means_over_steps_and_seeds,
+    over_seeds,
+)
+from reward_ablation.analysis.reading import read_parquet
+from reward_ablation.analysis.runs import read_rollouts, read_runs, rerun_of
+from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.analysis.tables import COUNT, NUMBER, TEXT, Parts, columns, write_tables
+from reward_ablation.spec.run import ArmSpec
+from reward_ablation.study.run_folder import RECORD
+from reward_ablation.system.digests import check_files
+from reward_ablation.system.errors import StudyError
+
+#: Quantities of the table method_weights: columns of `weights.parquet` (`combination.of_run.SCHEMA`), and `lag_cosine`;
+#: and the ranges that the intervals of some of them stay in.
+QUANTITIES = ("weight", "conflicts", "dead", "advantage_rms", "lag_cosine")
+RANGES = {"conflicts": (0.0, 1.0), "dead": (0.0, 1.0), "advantage_rms": (0.0, np.inf), "lag_cosine": (-1.0, 1.0)}
+
+SCHEMAS = {
+    # step: null in rows of the whole run; interval: what low and high are, the range of the seeds or an interval.
+    "method_weights": columns(
+        (TEXT, "arm"),
+        (COUNT, "step"),
+        (TEXT, "component"),
+        *((NUMBER, f"{name} {name}_low {name}_high") for name in QUANTITIES),
+        (COUNT, "seeds"),
+        (TEXT, "interval"),
+    ),
+    # ratio: of the estimate to that of the study's baseline.
+    "advantage_size": columns(
+        (TEXT, "arm"),
+        (NUMBER, "estimate low high ratio ratio_low ratio_high"),
+        (COUNT, "seeds steps"),
+        (TEXT, "interval"),
+    ),
+    # arm: whose completions are combined; method: the arm whose combination is applied to them; by_weights: what the
+    # weights alone say of a gain, the component's share of the method's weights less its share of the arm's own.
+    "methods_offline": columns(
+        (TEXT, "arm method quantity component"),
+        (NUMBER, "estimate low high by_weights"),
+        (COUNT, "seeds steps"),
+        (TEXT, "interval"),
+    ),
+}
+
+#: What low and high are in rows of one step.
+RANGE = "range of seeds"
+
+#: Most points along the steps of a run; in longer runs neighbouring steps are averaged.
+MOST_STEPS = 500
+
+#: Combinations that are compared at the baseline's completions: most arms, and most measured steps of a run.
+MOST_ARMS, MOST_MEASURED = 100, 40
+
+
+def write(study: StudyFile, options: Namespace) -> None:
+    """Write the tables of methods of combination, from the weights, rollouts and gradients of all runs."""
+    write_tables(combination_tables(study, options.study.parent), SCHEMAS, options.output)
+
+
+def combination_tables(study: StudyFile, root: Path) -> Parts:
+    """Parts of the tables of `SCHEMAS`. The runs' records and the files that are read are checked first."""
+    records = read_runs(study, root, ["rollouts.parquet", "gradients.parquet"])
+    squares: dict[str, dict[int, pd.Series]] = {}
+    for arm in study.arm_names:
+        runs, logs = study.runs_of(arm), {}
+        if runs:
+            squares[arm] = mean_squares(read_rollouts(runs, root, ["step", "advantage"]))
+        for run in runs if runs and runs[0].spec.combine else []:
+            folder = root / run.folder
+            check_files(folder, records[run.folder].files, ["weights.parquet"], RECORD, rerun_of(folder))
+            log = read_parquet(folder / "weights.parquet")
+            logs[run.seed] = log.assign(lag_cosine=lag_cosine(folder, run.trained_spec, log))
+        if logs:
+            yield "method_weights", method_weights(logs, arm, study.confidence)
+    yield "advantage_size", advantage_size(squares, study.baseline, study.confidence)
+    answers = offline(study, root)
+    if answers is not None:
+        estimates = answers.estimates
+        yield "methods_offline", estimates.assign(arm=study.baseline, by_weights=by_weights(estimates, study))
+
+
+def method_weights(weights: Mapping[int, pd.DataFrame], arm: str, confidence: float) -> pd.DataFrame:
+    """Means over seeds of `QUANTITIES`: rows of single steps, then of the whole run (step null), by component.
+
+    In rows of one step low and high are the lowest and the highest seed, null with one seed. In rows of the whole run
+    they are an interval of the mean over steps, by Student's t over seeds, or over the steps of a single seed.
+    `weights` has the runs' logs by seed, with their `lag_cosine`.
+    """
+    logs = [weights[seed] for seed in sorted(weights)]
+    components = list(dict.fromkeys(name for log in logs for name in log["component"]))
+    steps = np.unique(np.concatenate([log["step"].to_numpy() for log in logs]))
+    values = np.full((len(QUANTITIES), len(components), len(logs), len(steps)), np.nan)
+    for number, log in enumerate(logs):
+        rows = log["component"].map(components.index).to_numpy(), np.searchsorted(steps, log["step"])
+        values[:, rows[0], number, rows[1]] = log[[*QUANTITIES]].to_numpy(dtype=float).T
+    of_steps = _by_step(values, steps, components)
+    return pd.concat([of_steps, _whole_run(values, components, confidence)]).assign(arm=arm, seeds=len(logs))
+
+
+def _by_step(values: np.ndarray, steps: np.ndarray, components: list[str]) -> pd.DataFrame:
+    width = -(-len(steps) // MOST_STEPS)
+    edges = range(0, len(steps), width)
+    points = np.stack([mean_of_last_axis(values[..., edge : edge + width]) for edge in edges], axis=1)  # (Q, T, K, S)
+    last = [steps[min(edge + width, len(steps)) - 1] for edge in edges]
+    unknown = np.isnan(points)
+    ranged = (~unknown).sum(axis=-1) > 1
+    columns = {"step": np.repeat(last, len(components)), "component": np.tile(components, len(last))}
+    low, high = np.where(unknown, np.inf, points).min(axis=-1), np.where(unknown, -np.inf, points).max(axis=-1)
+    for ending, of_all in (
+        ("", mean_of_last_axis(points)),
+        ("_low", np.where(ranged, low, np.nan)),
+        ("_high", np.where(ranged, high, np.nan)),
+    ):
+        columns |= {f"{name}{ending}": of_one.ravel() for name, of_one in zip(QUANTITIES, of_all, strict=True)}
+    return pd.DataFrame(columns).assign(interval=RANGE if values.shape[2] > 1 else None).astype({"step": "Int64"})
+
+
+def _whole_run(values: np.ndarray, components: list[str], confidence: float) -> pd.DataFrame:
+    columns: dict[str, object] = {"component": components}
+    for name, of_quantity in zip(QUANTITIES, values, strict=True):
+        means = means_over_steps_and_seeds(of_quantity, confidence).clipped(*RANGES.get(name, (-np.inf, np.inf)))
+        columns |= {name: means.estimate, f"{name}_low": means.low, f"{name}_high": means.high}
+    return pd.DataFrame(columns).assign(step=pd.array([None] * len(components), dtype="Int64"), interval=means.interval)
+
+
+def lag_cosine(folder: Path, spec: ArmSpec, log: pd.DataFrame) -> pd.Series:
+    """Cosine between a run's weights and those that the Gram matrix of the same step would have given, by row of `log`.
+
+    The lag makes no difference where the cosine is 1. The step's own matrix has the noise of that step: a low cosine
+    may be noise rather than change. NaN where no weights are logged, the step was not measured, or the method's Gram
+    matrix does not lag; also for runs with several generations a step, which cannot be replayed. `folder` is that of a
+    finished run, and `log` its `weights.parquet`.
+    """
+    unknown = pd.Series(np.nan, log.index)
+    method = method_of_arm(spec)
+    if method.gram is None or method.gram == SAME:
+        return unknown
+    try:
+        history = read_history(folder)
+    except StudyError:
+        return unknown
+    present = replay(history, replace(method, gram=SAME)).weights
+    columns = [history.components.index(name) for name in method.weights]
+    weights = log["weight"].to_numpy(dtype=float)
+    cosines = {
+        step: _cosine(weights[(log["step"] == step).to_numpy()], present[step][columns])
+        for step in sorted(present.keys() & history.gradients.keys())
+    }
+    return log["step"].map(cosines).astype(float)
+
+
+def _cosine(one: np.ndarray, other: np.ndarray) -> float:
+    lengths = float(np.linalg.norm(one) * np.linalg.norm(other))
+    return float(np.clip(one @ other / lengths, -1.0, 1.0)) if lengths > 0 else np.nan
+
+
+def mean_squares(rollouts: pd.DataFrame) -> dict[int, pd.Series]:
+    """Mean square of the advantages of all completions of a step, by seed and step."""
+    squares = rollouts["advantage"].astype(float).pow(2)
+    means = squares.groupby([rollouts["seed"], rollouts["step"]], sort=True).mean()
+    return {seed: means.loc[seed] for seed in rollouts["seed"].unique().tolist()}
+
+
+def advantage_size(squares: Mapping[str, Mapping[int, pd.Series]], baseline: str, confidence: float) -> pd.DataFrame:
+    """Root mean square of each arm's advantages, mean over seeds, and its ratio to that of the baseline.
+
+    Arms whose advantages differ in size take steps of different size. Intervals are by Student's t over seeds, or over
+    the steps of a single seed. The ratio is the geometric mean over the seeds that both arms have; its interval is
+    computed for the logarithm. Completions without an advantage count as 0. `squares` has the `mean_squares` of each
+    arm.
+    """
+    rows = []
+    for arm, by_seed in squares.items():
+        values, influence = _sizes(by_seed, sorted(by_seed))
+        size = over_seeds(values[None], (values[:, None] * (1 + influence))[None], confidence).clipped(0, np.inf)
+        rows.append(
+            {
+                "arm": arm,
+                **{name: column[0] for name, column in size._asdict().items()},
+                **_ratio(by_seed, squares.get(baseline, {}), confidence),
+                "seeds": len(by_seed),
+                "steps": max(len(of_seed) for of_seed in by_seed.values()),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _sizes(by_seed: Mapping[int, pd.Series], seeds: list[int]) -> tuple[np.ndarray, np.ndarray]:
+    """(S,) sizes, and (S, T) relative influences of the steps on them (the delta method); NaN for unknown steps."""
+    table = pd.DataFrame({seed: by_seed[seed] for seed in seeds}).to_numpy(dtype=float).T
+    means = np.nanmean(table, axis=1) if table.size else np.full(len(seeds), np.nan)
+    relative = np.divide(table, means[:, None], out=np.ones(table.shape), where=means[:, None] > 0)
+    return np.sqrt(means), (relative - 1) / 2
+
+
+def _ratio(own: Mapping[int, pd.Series], other: Mapping[int, pd.Series], confidence: float) -> dict[str, float]:
+    """Ratio of sizes with its interval; NaN where the arms share no seed, or a size is 0."""
+    names = ("ratio", "ratio_low", "ratio_high")
+    seeds = [seed for seed in sorted(own) if seed in other]
+    (values, own_influence), (others, other_influence) = _sizes(own, seeds), _sizes(other, seeds)
+    if not seeds or not (values > 0).all() or not (others > 0).all():
+        return dict.fromkeys(names, np.nan)
+    logarithms = np.log(values / others)
+    same = own_influence.shape == other_influence.shape
+    influence = logarithms[:, None] + (own_influence - other_influence if same else np.full((len(seeds), 1), np.nan))
+    ratio = over_seeds(logarithms[None], influence[None], confidence)
+    return {name: float(np.exp(column[0])) for name, column in zip(names, ratio[:3], strict=True)}
+
+
+def by_weights(estimates: pd.DataFrame, study: StudyFile) -> list[float]:
+    """The column `by_weights` of rows of `methods_offline`; NaN where the quantity is no gain."""
+    shares = {}
+    for arm in {*estimates["method"], study.baseline}:
+        weights = study.runs_of(arm)[0].spec.weights
+        size = sum(map(abs, weights.values()))
+        shares[arm] = {name: weight / size for name, weight in weights.items()} if size else {}
+    own = shares[study.baseline]
+    rows = zip(estimates["method"], estimates["quantity"], estimates["component"], strict=True)
+    return [
+        shares[method].get(name, 0.0) - own.get(name, 0.0) if quantity == "gain" else np.nan
+        for method, quantity, name in rows
+    ]
+
+
+def offline(study: StudyFile, root: Path) -> OfflineComparison | None:
+    """What the arms' combinations would have done at the baseline's completions; None where that is not known.
+
+    An arm is left out if one of its components does not score the baseline's runs; the log names such arms.
+    """
+    methods = {}
+    runs = study.runs_of(study.baseline)
+    scored = set(runs[0].spec.components) if runs else set()
+    for arm in study.arm_names:
+        of_arm = study.runs_of(arm)
+        method = method_of_arm(of_arm[0].trained_spec) if of_arm else None
+        if method is None or not method.weights or not scored.issuperset(method.weights):
+            print(f"methods_offline: {arm} left out: it has components that do not score the runs of {study.baseline}")
+        else:
+            methods[arm] = method
+    if len(methods) > MOST_ARMS:
+        first = sorted(methods, key=lambda arm: arm not in study.arms_with_methods)[:MOST_ARMS]
+        methods = {arm: method for arm, method in methods.items() if arm in first}
+        print(f"methods_offline: only {MOST_ARMS} arms are compared; arms with a method come first")
+    folders = [root / run.folder for run in runs]
+    try:
+        answers = methods_offline(folders, methods, confidence=study.confidence, most=MOST_MEASURED)
+    except StudyError as error:
+        print(f"methods_offline: empty, since no combination can be compared: {error}")
+        return None
+    for reason, steps in answers.left_out.items():
+        print(f"methods_offline: {steps} measured steps left out: {reason}")
+    return answers if answers.steps else None

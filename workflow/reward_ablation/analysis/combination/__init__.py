@@ -1,1 +1,0 @@
-"""What methods of combination did in their arms, and what they would have done elsewhere."""

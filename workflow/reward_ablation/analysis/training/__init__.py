@@ -1,1 +1,0 @@
-"""What happened to rewards and lengths in training."""

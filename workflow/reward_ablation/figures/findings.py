@@ -1,0 +1,81 @@
+"""What a figure shows, in a line for its title: made of the drawn numbers, and claiming no more than they do."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from reward_ablation.analysis.statistics.limits import Limits
+from reward_ablation.analysis.words import number, with_interval
+
+#: Most components, or pairs of them, that a line names.
+MOST_NAMES = 3
+
+
+def clearest(effects: pd.DataFrame, count: int, limits: Limits, level: float) -> str:
+    """The clearest difference with its interval, and how many are significant.
+
+    The clearest difference has the smallest corrected p-value, and of equal ones it is furthest from 0 in standard
+    errors. `effects` are indexed by their names. `count` is their number, also of those that are not shown.
+    """
+    known = effects.dropna(subset="estimate")
+    if known.empty:
+        return ""
+    size = known["estimate"].abs() / (known["high"] - known["low"])
+    first = known.assign(size=-size).sort_values(["p_holm", "size"], kind="stable").iloc[0]
+    words = f"{first.name}: {with_interval(first, limits)}"
+    significant = int((known["p_holm"] < level).sum())
+    return words if count == 1 else f"{significant} of {count} significant; clearest: {words}"
+
+
+def lowest_and_highest(rows: pd.DataFrame, limits: Limits, ends: str = "intervals") -> str:
+    """The lowest and the highest of the arms, and whether all their `ends` overlap, so that no arm stands out.
+
+    `rows` have an estimate with low and high by arm. Only intervals are written out.
+    """
+    known = rows.dropna(subset="estimate").drop(index="base", errors="ignore")
+    if known.empty:
+        return ""
+    lowest, highest = (known.iloc[place] for place in (known["estimate"].argmin(), known["estimate"].argmax()))
+    written = with_interval if ends == "intervals" else lambda row, limits: number(row["estimate"], limits)
+    low, high = (f"{of_arm.name} ({written(of_arm, limits)})" for of_arm in (lowest, highest))
+    if len(known) == 1:
+        return low
+    if lowest["estimate"] == highest["estimate"]:
+        return f"all arms have {number(lowest['estimate'], limits)}"
+    if known["low"].max() <= known["high"].min():
+        return f"all {ends} overlap, from {low} to {high}"
+    return f"{low} is lowest, {high} highest"
+
+
+def signs(rows: pd.DataFrame, names: pd.Series) -> str:
+    """In how many arms the intervals of each name lie above 0, and in how many below 0.
+
+    `rows` have low and high, a row for each arm and name.
+    """
+    known = rows[["low", "high"]].notna().all(axis=1)
+    arms, parts = known.groupby(names, sort=False).sum(), []
+    for side, beyond in (("above", rows["low"] > 0), ("below", rows["high"] < 0)):
+        counts = beyond.groupby(names, sort=False).sum()
+        of_names = [f"{name} in {count} of {arms[str(name)]} arms" for name, count in counts.items() if count]
+        parts += [f"intervals {side} 0: {listed(of_names)}"] * bool(of_names)
+    return "; ".join(parts) or ("no interval leaves out 0" if known.any() else "")
+
+
+def rises(rewards_by_step: pd.DataFrame, quantities: list[str]) -> str:
+    """In how many runs each quantity was higher over the last tenth of the steps than over the first."""
+    keys, parts = ["arm", "seed"], []
+    for quantity in quantities:
+        rows = rewards_by_step[rewards_by_step["quantity"] == quantity].dropna(subset="mean")
+        steps = rows.groupby(keys, observed=True)["step"]
+        first, last = steps.transform("min"), steps.transform("max")
+        place = (rows["step"] - first) / (last - first)
+        ends = (rows[inside].groupby(keys, observed=True)["mean"].mean() for inside in (place <= 0.1, place >= 0.9))
+        change = (-next(ends) + next(ends)).dropna()
+        parts += [f"{quantity} in {(change > 0).sum()} of {len(change)} runs"] * bool(len(change))
+    return f"higher in the last tenth of the steps than in the first: {listed(parts)}" if parts else ""
+
+
+def listed(parts: list[str]) -> str:
+    """At most `MOST_NAMES` parts, and how many more there are."""
+    more = len(parts) - MOST_NAMES
+    return ", ".join(parts if more <= 0 else [*parts[:MOST_NAMES], f"and {more} more"])

@@ -1,0 +1,124 @@
+"""The page: its template with script and style, as served and as a file for others."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from itertools import groupby
+from math import isnan, nan
+from pathlib import Path
+from random import Random
+from statistics import fmean
+from time import strftime
+from typing import Any
+
+from markupsafe import Markup
+
+from reward_ablation.system.files import atomic_path
+from reward_ablation.system.html_page import TEMPLATES
+from reward_ablation.watch.study_data import Watch, rounded
+
+#: Bytes of a file for others that curves and completions may take. The page itself takes 25 kB, and all is below 2 MB.
+MOST_BYTES = 1_700_000
+#: What such a file has at most: steps of a run, completions of a step, characters of a text; points of a curve, and
+#: numbers of all points, of about seven bytes each.
+STEPS, ROWS, CHARACTERS, POINTS, NUMBERS = 4, 12, 1200, 60, 100_000
+
+
+def policy(connects: bool) -> str:
+    """What a browser does for the page: it runs the page's own script, and asks the page's own server if any."""
+    script, style = (sha256(_part(name).encode()).digest() for name in ("page.js", "page.css"))
+    own = "'self'" if connects else "'none'"
+    return (
+        f"default-src 'none'; script-src 'sha256-{b64encode(script).decode()}'; "
+        f"style-src 'sha256-{b64encode(style).decode()}'; img-src data:; "
+        f"connect-src {own}; base-uri 'none'; form-action 'none'"
+    )
+
+
+@cache
+def _part(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def page(name: str, data: dict[str, Any] | None = None, sampled: str = "") -> str:
+    """The page of the study `name`. With `data` it asks no server; `sampled` then says what it has."""
+    return TEMPLATES.from_string(_part("page.html.j2")).render(
+        name=name,
+        policy=policy(connects=data is None),
+        style=Markup(_part("page.css")),
+        script=Markup(_part("page.js")),
+        data=None if data is None else Markup(_json(data)),
+        sampled=sampled,
+    )
+
+
+def _json(value: Any) -> str:
+    """JSON for a script element, which would end at `</script>` within a text, too."""
+    return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def write_page(watch: Watch, path: Path) -> str:
+    """Write the page into one file, with a sample of the completions. Return the sentences on what was sampled."""
+    while watch.look():
+        pass
+    states = watch.states()
+    last = max((step for rollouts in watch.rollouts for step in rollouts.means), default=1)
+    width = -(-last // max(1, min(POINTS, NUMBERS // (len(watch.rollouts) * len(watch.columns)))))
+    points = _thinned(watch, width)
+    texts = _sample(watch, MOST_BYTES - len(_json(points)))
+    data = {
+        "about": watch.about,
+        "counts": states.counts,
+        "now": strftime("%Y-%m-%d %H:%M"),
+        "lines": [],  # like the facts, they name machines and files
+        "states": [[run.state, run.done, run.step] for run in states.runs],
+        "points": points,
+        "width": width,
+        "last": last,
+        "texts": texts,
+    }
+    kept = [len(of_step["rows"]) for of_run in texts.values() for of_step in of_run.values()]
+    everything = sum(rollouts.count for rollouts in watch.rollouts)
+    sampled = (
+        f"This file has {sum(kept):,} of {everything:,} completions, chosen at random: at most {max(kept, default=0)} "
+        f"of a step, and at most {STEPS} steps of a run, from its first to its last. Texts are cut after "
+        f"{CHARACTERS:,} characters."
+    )
+    with atomic_path(path) as temporary:
+        temporary.write_text(page(watch.name, data, sampled), encoding="utf-8")
+    return sampled
+
+
+def _thinned(watch: Watch, width: int) -> list[list[Any]]:
+    """Points of all curves, each the mean of `width` steps."""
+    points: list[list[Any]] = []
+    for number, rollouts in enumerate(watch.rollouts):
+        for first, steps in groupby(sorted(rollouts.means), lambda step: (step - 1) // width * width + 1):
+            series = zip(*(rollouts.means[step] for step in steps), strict=True)
+            known = ([value for value in values if not isnan(value)] for values in series)
+            points.append([number, first, *rounded(fmean(values) if values else nan for values in known)])
+    return points
+
+
+def _sample(watch: Watch, most_bytes: int) -> dict[int, dict[int, dict[str, Any]]]:
+    """Random completions of evenly spaced steps, by run and step. Each run gets its first one before any its second."""
+    texts: dict[int, dict[int, dict[str, Any]]] = {}
+    candidates = []
+    for run, rollouts in enumerate(watch.rollouts):
+        steps = sorted(rollouts.means)
+        chosen = {steps[place * (len(steps) - 1) // (STEPS - 1)] for place in range(STEPS)} if steps else set()
+        for turn, step in enumerate(sorted(chosen, reverse=True)):
+            of_step = watch.rows(run, step, characters=CHARACTERS)
+            rows = Random(step).sample(of_step["rows"], min(ROWS, len(of_step["rows"])))
+            candidates += [((again, turn, run), step, of_step["all"], row) for again, row in enumerate(rows)]
+    for (_, _, run), step, everything, row in sorted(candidates, key=lambda each: each[0]):
+        most_bytes -= len(_json(row).encode()) + 40  # and the row's share of what is around it
+        if most_bytes < 0:
+            break
+        of_run = texts.setdefault(run, {})
+        of_run.setdefault(step, {"all": everything, "rows": []})["rows"].append(row)
+    return texts
