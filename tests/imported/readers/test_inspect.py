@@ -69,6 +69,7 @@ def test_answers_that_were_not_scored_are_left_out():
         ({"scores": {"s": {"value": {"a": "C", "b": "word"}}}}, {"correct": True}),  # a word is no number
         ({"input": [{"role": "user", "content": [{"text": "q"}, {"type": "image"}]}]}, {"question": "q\n\n[image]"}),
         ({"output": {"choices": [{"stop_reason": "max_tokens"}], "usage": None}}, {"truncated": 1, "completion": None}),
+        ({"output": {}}, {"completion": None}),
         ({"id": 7, "target": ["a", "b"]}, {"problem_id": "7", "gold": "a; b"}),
     ],
 )
@@ -104,6 +105,7 @@ def test_mode(plan, mode, tmp_path):
         ({}, {"epoch": "1"}, "epoch is '1', not a whole number"),
         ({}, {"scores": {"match": 1}}, "match is a int, not an object"),
         ({}, {"scores": {}}, "0 metrics"),
+        ({}, {"invalidation": {"author": "me"}}, "0 metrics"),
         ({}, {"output": []}, "output is a list"),
     ],
 )

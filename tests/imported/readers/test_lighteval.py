@@ -32,6 +32,7 @@ def test_details_that_lighteval_wrote():
     assert table["completion"] == ["5", "No idea"]
     assert table["correct"] == [True, False]
     assert table["f1"] == [1.0, 0.0]
+    assert table["sample"] == [0, 0]
     assert answers.missing == ["The files do not say how answers were drawn; they count as greedy (option mode)."]
 
 

@@ -24,6 +24,7 @@ def test_generated_answers():
     assert table["completion"] == ["lol"] * 3
     assert table["correct"] == [False, True, False]
     assert table["mode"] == ["greedy"] * 3
+    assert table["sample"] == [0] * 3
     assert answers.missing == answers.metrics == []
 
 

@@ -49,6 +49,7 @@ def test_rollouts_that_prime_rl_wrote():
     assert table["total"] == [1 + 0.5 / 3, 0.25, 1.5, 0.5] * 2
     assert all(label.startswith("sums/") for label in table["problem_id"])  # the environment, and the task's key
     assert rollouts.components == ["correct", "brief"]
+    assert rollouts.missing == ["prime-rl's effective rollouts lack those that failed, or that a filter took out."]
     assert rollouts.metrics.to_pydict() == {"step": [1, 2], "learning_rate": [1e-6] * 2, "grad_norm": [0.5] * 2}
 
 
@@ -57,6 +58,8 @@ def test_components_by_option():
     rollouts = read_rollouts(FILES / "prime_rl", options)
     assert rollouts.components == ["correctness", "length"]
     assert rollouts.table["score_length"].to_pylist() == [3, 2, 1, 1] * 2
+    total = read_rollouts(FILES / "prime_rl", {"scores": {"total": "reward"}}).table
+    assert total["score_total"].to_pylist() == total["total"].to_pylist()
 
 
 @pytest.mark.parametrize(
@@ -101,6 +104,7 @@ def test_layouts_of_all_versions(line, row, tmp_path):
         ({"traces": [trace(agent={"name": "a"})]}, {"agent": "b"}, "no agent 'b'"),
         (trace(version=2), {}, "version 2; only 1 is read"),
         (trace(nodes=7), {}, "nodes is a int, not a list"),
+        (trace(nodes=[{}]), {}, "nodes 1: no message"),
         (trace(nodes=[{"message": {}, "mask": [[True]]}]), {}, "mask is .*not a finite number"),
         (trace(rewards={"r": [1]}), {}, "rewards: r is a list, not an object"),
         (trace(rewards={"r": {"score": "1"}}), {}, "score is '1', not a finite number"),
@@ -110,6 +114,18 @@ def test_layouts_of_all_versions(line, row, tmp_path):
 def test_refused(line, options, message, tmp_path):
     with pytest.raises(StudyError, match=f"traces.jsonl: line 1.*{message}"):
         read_rollouts(written(tmp_path, TRACES, [line]), options)
+
+
+def test_text_of_messages(tmp_path):
+    """Parts that are no text leave their type, and content that is nested very deep is no text."""
+    deep = [{"text": "q"}, {"type": "image_url"}]
+    for _ in range(300):
+        deep = [{"text": "q", "content": deep}]
+    nodes = [
+        {"message": {"role": "user", "content": content}} for content in (deep, [{"text": "r"}, {"type": "image_url"}])
+    ]
+    row = read_rollouts(written(tmp_path, TRACES, [trace(nodes=nodes)]), {}).table.to_pylist()[0]
+    assert (row["prompt"], row["completion"]) == ("q\n\nr\n\n[image_url]", "")
 
 
 def test_an_episode_without_traces_is_told(tmp_path):
@@ -124,6 +140,37 @@ def test_a_file_needs_its_step(tmp_path):
         read_rollouts(tmp_path / "traces.jsonl", {})
 
 
+@pytest.mark.parametrize(
+    ("name", "line", "sentences"),
+    [
+        (TRACES, trace(rewards={"r": 1}), ["effective", "no advantage", "times their weights"]),
+        (
+            "rollouts/step_1/train_rollouts.jsonl",
+            {
+                "example_id": 7,
+                "prompt": "q",
+                "completion": "a",
+                "reward": 1,
+                "is_truncated": False,
+                "metrics": {"r": None},
+                "advantage": 0.5,
+            },
+            ["do not tell rewards from metrics", "1 of 1 completions have no score r"],
+        ),
+    ],
+)
+def test_what_is_missing(name, line, sentences, tmp_path):
+    missing = sorted(read_rollouts(written(tmp_path, name, [line]), {}).missing)
+    assert len(missing) == len(sentences)
+    assert all(any(sentence in one for one in missing) for sentence in sentences)
+
+
+def test_an_agent_that_is_not_trained_can_be_named(tmp_path):
+    judge = trace(agent={"name": "judge", "trainable": False}, rewards={"fair": {"score": 1}})
+    rollouts = read_rollouts(written(tmp_path, TRACES, [{"traces": [judge, trace()]}]), {"agent": "judge"})
+    assert rollouts.components == ["fair"]
+
+
 @pytest.mark.parametrize("path", ["verifiers", f"prime_rl/{TRACES}"])
 def test_answers(path):
     answers = read_answers(FILES / path, {"metric": "correct"})
@@ -132,6 +179,7 @@ def test_answers(path):
     assert table["sample"] == [0, 1, 0, 1]
     assert table["mode"] == ["sampled"] * 4
     assert table["completion"] == REPLIES
+    assert [label.startswith("sums/") for label in table["problem_id"]] == [path != "verifiers"] * 4
     assert table["brief"] == BRIEF
     assert table["reward"] == [1 + 0.5 / 3, 0.25, 1.5, 0.5]
 

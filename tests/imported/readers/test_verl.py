@@ -86,9 +86,16 @@ def test_what_a_trainer_leaves_out(extra, scores, sentence, tmp_path):
     assert rollouts.table["gold"].to_pylist() == [None, '["5", 6]']
 
 
+def test_metrics_before_training_are_left_out(tmp_path):
+    write_generations(["q"], ["a"], ["5"], [1.0], {"acc": [1.0]}, tmp_path, 1)
+    lines = [{"step": step, "data": {"actor/entropy": 0.5, "other": "text"}} for step in (0, 1)]
+    (tmp_path / "log").write_text("\n".join(map(json.dumps, lines)))
+    assert read_rollouts(tmp_path, {"metrics": "log"}).metrics.to_pydict() == {"step": [1], "entropy": [0.5]}
+
+
 def test_components_by_option():
     assert read_rollouts(FILES / "rollouts", {"scores": {"correctness": "acc"}}).components == ["correctness"]
-    with pytest.raises(StudyError, match="no score 'pred'; write the option score with one of: acc, format"):
+    with pytest.raises(StudyError, match="no score 'pred'; scores here: acc, format"):
         read_rollouts(FILES / "rollouts", {"scores": {"correctness": "pred"}})
 
 

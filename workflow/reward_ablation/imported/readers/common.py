@@ -17,7 +17,7 @@ from pydantic import Field
 from reward_ablation.config.base import Line, Name, Section
 from reward_ablation.imported.files import found, json_lines, number, text
 from reward_ablation.imported.rows import ANSWERS, ROLLOUTS, SCORE, Answers, Rollouts, numbered
-from reward_ablation.system.errors import StudyError
+from reward_ablation.system.errors import StudyError, first_line
 
 Row = dict[str, Any]
 
@@ -155,20 +155,21 @@ def prompt_id(prompt: str) -> str:
     return hashlib.sha256(prompt.encode(errors="replace")).hexdigest()[:16]
 
 
-def count(value: float) -> int | None:
-    """A number of tokens that a file has as a double; null where it has none."""
-    return int(value) if 0 <= value < WHOLE else None
+def plain_text(messages: Any) -> str:
+    """A text, or the text of messages, with their roles if they have several."""
+    if isinstance(messages, str):
+        return messages
+    listed = [message for message in messages if isinstance(message, dict)] if isinstance(messages, list) else []
+    several = len({str(message.get("role")) for message in listed}) > 1
+    return "\n\n".join((f"{message.get('role')}: " if several else "") + _content(message) for message in listed)
 
 
-def plain_text(content: Any) -> str:
-    """The text of messages, of a message, or of its content; what is no text leaves its type only."""
-    if isinstance(content, list):
-        parts = [part for part in content if isinstance(part, dict)]
-        several = len({str(part.get("role")) for part in parts}) > 1
-        return "\n\n".join((f"{part.get('role')}: " if several else "") + plain_text(part) for part in parts)
-    if isinstance(content, dict):
-        return plain_text(content.get("content", content.get("text", f"[{content.get('type')}]")))
-    return content if isinstance(content, str) else ""
+def _content(message: Row) -> str:
+    """The text of a message; of a part that is no text, its type."""
+    content = message.get("content")
+    parts = content if isinstance(content, list) else []
+    texts = [part.get("text") or f"[{part.get('type')}]" for part in parts if isinstance(part, dict)]
+    return content if isinstance(content, str) else "\n\n".join(map(str, texts))
 
 
 def rollouts(
@@ -180,12 +181,15 @@ def rollouts(
     """
     here = _names(rows, "scores")
     fields = dict(zip(here, here, strict=True)) if options.scores is None else options.scores
-    for of in fields.values():
-        the_one(path, "score", [*here, *_names(rows, "further")], of)
+    all_here = [*here, *_names(rows, "further")]
+    if unknown := [of for of in fields.values() if of not in all_here]:
+        raise StudyError(f"{path}: no score {unknown[0]!r}; scores here: {', '.join(all_here) or 'none'}")
     table = []
     for row in numbered(rows):
         numbers = {**row["further"], **row["scores"]}
-        table.append({**row, **{SCORE + name: numbers.get(of, math.nan) for name, of in fields.items()}})
+        known = {name: row[name] for name in ("total", "advantage") if not math.isnan(row.get(name, math.nan))}
+        scores = {SCORE + name: numbers.get(of, math.nan) for name, of in fields.items()}
+        table.append({**row, "total": None, "advantage": None, **known, **scores})
     for name in fields:
         if absent := sum(math.isnan(row[SCORE + name]) for row in table):
             missing.append(f"{absent} of {len(rows)} completions have no score {name}.")
@@ -245,3 +249,5 @@ def table_of(path: object, rows: list[Row], types: dict[str, pa.DataType]) -> pa
     except UnicodeEncodeError as error:
         half = ascii(error.object[error.start])
         raise StudyError(f"{path}: a text has half a character (a surrogate), {half}; take it out") from None
+    except (pa.ArrowException, OverflowError, TypeError) as error:
+        raise StudyError(f"{path}: {first_line(error)}; correct this value") from None

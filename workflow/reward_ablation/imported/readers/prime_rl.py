@@ -2,7 +2,7 @@
 
 prime-rl writes `rollouts/step_N/train/effective/traces.jsonl`, whose lines are episodes with traces, or traces before
 version 0.8.1; before 0.7 it wrote `train_rollouts.jsonl` in the form of verifiers' `results.jsonl`. verifiers writes
-evaluations as `traces.jsonl`, and as `results.jsonl` before version 0.3.
+evaluations as `traces.jsonl`, and until version 0.3 also as `results.jsonl`.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def read_rollouts(path: Path, options: Row) -> Rollouts:
         if file.name == "traces.jsonl":
             missing.append("prime-rl's effective rollouts lack those that failed, or that a filter took out.")
         rows += [{**row, "step": int(step[1])} for row in _rows(file, chosen.agent, missing)]
-    if any(row.get("advantage") is None for row in rows):
+    if any(math.isnan(row["advantage"]) for row in rows):
         missing.append("Some rollouts have no advantage, or several.")
     log = path / "metrics.jsonl"
     lines = [(line, line) for line in common.records(log)] if log.is_file() else []
@@ -88,11 +88,7 @@ def read_answers(path: Path, options: Row) -> Answers:
     mode = common.mode_of(None, chosen, missing, several=len({row["problem_id"] for row in rows}) < len(rows))
     for row in rows:
         row |= {"question": row["prompt"], "mode": mode}
-        row["scores"] = {
-            **row["further"],
-            **row["scores"],
-            "reward": math.nan if row["total"] is None else row["total"],
-        }
+        row["scores"] = {**row["further"], **row["scores"]}
     return common.answers(file, rows, chosen.metric, missing)
 
 
@@ -112,18 +108,17 @@ def _rows(file: Path, agent: str | None, missing: list[str]) -> Iterator[Row]:
 def _output(line: Record) -> Row:
     """A line of `results.jsonl` or `train_rollouts.jsonl`."""
     environment = line.label("env_name") or line.label("task")
-    tokens = line.inner("token_usage")
     return {
         "problem_id": f"{environment}/{line.label('example_id')}" if environment else line.label("example_id"),
         "prompt": common.plain_text(line["prompt"]),
         "completion": common.plain_text(line["completion"]),
         "gold": line.label("answer"),
-        "tokens": common.count(tokens.score("output_tokens")) if tokens.value else None,
+        "tokens": line.inner("token_usage").value.get("output_tokens"),
         "truncated": bool(line.score("is_truncated")),
         "total": line.score("reward"),
-        "advantage": line.score("advantage") if "advantage" in line.value else None,
+        "advantage": line.score("advantage") if "advantage" in line.value else math.nan,
         "scores": line.inner("metrics").scores(),
-        "further": {},
+        "further": {"reward": line.score("reward")},
     }
 
 
@@ -149,23 +144,25 @@ def _trace(trace: Record, line: Record, missing: list[str]) -> Row:
     scores, total = _rewards(rewards)
     if any(isinstance(reward, int | float) for reward in rewards.value.values()):
         missing.append("prime-rl 0.7 wrote rewards times their weights; a reward of weight 0 has the score 0.")
-    ends = [call.value.get("finish_reason") for call in trace.each("calls") if not call.value.get("error")]
+    calls = [call for call in trace.each("calls") if not call.value.get("error")]
+    trained_on = sum(value == 1 for node in nodes for value in node.numbers("mask"))
     advantages = {value for node in nodes for value in node.numbers("advantages")}
     return {
         "problem_id": f"{environment}/{problem}" if environment else problem,
         "prompt": prompt,
         "completion": common.plain_text([node["message"] for node in nodes[first:]]),
         "gold": task.inner("data").label("answer"),
-        "tokens": sum(value == 1 for node in nodes for value in node.numbers("mask")) or None,
-        "truncated": trace.value.get("stop_condition") in LIMITS or ends[-1:] == ["length"],
+        "tokens": trained_on or None,
+        "truncated": trace.label("stop_condition") in LIMITS
+        or any(call.value.get("finish_reason") == "length" for call in calls[-1:]),
         "total": total,
-        "advantage": advantages.pop() if len(advantages) == 1 else None,
+        "advantage": advantages.pop() if len(advantages) == 1 else math.nan,
         "scores": scores,
-        "further": trace.inner("metrics").scores(),
+        "further": {**trace.inner("metrics").scores(), "reward": total},
     }
 
 
-def _rewards(rewards: Record) -> tuple[dict[str, float], float | None]:
+def _rewards(rewards: Record) -> tuple[dict[str, float], float]:
     """Scores and their weighted sum, without those that were not given."""
     scores = rewards.scores()
     given = [score for score in scores.values() if not math.isnan(score)]
@@ -173,4 +170,4 @@ def _rewards(rewards: Record) -> tuple[dict[str, float], float | None]:
         reward = rewards.inner(name)
         scores[name] = reward.score("score")
         given.append(scores[name] * (reward.score("weight") if "weight" in reward.value else 1.0))
-    return {name: scores[name] for name in rewards.value}, sum(given) if given else None
+    return {name: scores[name] for name in rewards.value}, sum(given) if given else math.nan

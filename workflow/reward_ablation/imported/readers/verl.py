@@ -68,7 +68,7 @@ def read_answers(path: Path, options: Row) -> Answers:
     chosen = validate_spec(ValidationOptions, options, "evaluation")
     steps = {file.stem: file for file in found(path, "*.jsonl") if file.stem.isdecimal() or path.is_file()}
     last = max(steps, key=lambda stem: (len(stem), stem), default=None)
-    step = common.the_one(path, "step", steps, str(last if chosen.step is None else chosen.step))
+    step = common.the_one(path, "step", steps, last if chosen.step is None else str(chosen.step))
     sessions: dict[str, Row] = {}
     for line in common.records(steps[step]):
         session = line.label("uid")  # PROMPT_SESSION_OUTPUT; verl repeats the last output's score for all of a session
