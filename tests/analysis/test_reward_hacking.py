@@ -7,7 +7,7 @@ import pytest
 from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.reward_hacking import points, reward_hacking, short
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.analysis.training_rewards import Pair, around, changes
+from reward_ablation.analysis.training_rewards import around, changes
 
 ARMS = {
     "form_only": {"right": 0.0, "form": 1.0},
@@ -114,18 +114,18 @@ def test_one_seed_has_no_interval_and_no_sign_and_says_so():
 
 def test_seeds_that_do_not_differ_have_no_interval_either():
     index = pd.MultiIndex.from_product([["x"], [0, 1]], names=["arm", "seed"])
-    found = changes(Pair(pd.Series(0.5, index), pd.Series(0.1, index)), 0.95)["x"]
-    assert (found.change, found.seeds) == (pytest.approx(-0.4), 2)
-    assert np.isnan([found.low, found.high]).all()
+    found = changes(pd.Series(0.5, index), pd.Series(0.1, index), 0.95)["x"]
+    assert (found["change"], found["seeds"]) == (pytest.approx(-0.4), 2)
+    assert np.isnan([found["low"], found["high"]]).all()
 
 
 def test_intervals_borrow_one_degree_of_freedom():
     index = pd.MultiIndex.from_product([["x", "y"], [0, 1]], names=["arm", "seed"])
     after = pd.Series([0.1, 0.3, 0.0, 0.4], index)
-    found = changes(Pair(pd.Series(0.0, index), after), 0.95)
+    high = {arm: found["high"] for arm, found in changes(pd.Series(0.0, index), after, 0.95).items()}
     # variances .02 and .08 are averaged; Student's t of two degrees of freedom is 4.303
-    assert found["x"].high - 0.2 == pytest.approx(4.3027 * (0.05 / 2) ** 0.5, rel=1e-4)
-    assert found["y"].high - 0.2 == pytest.approx(found["x"].high - 0.2)
+    assert high["x"] - 0.2 == pytest.approx(4.3027 * (0.05 / 2) ** 0.5, rel=1e-4)
+    assert high["y"] == pytest.approx(high["x"])
 
 
 def test_points_are_the_base_model_and_the_kept_model_nearest_the_middle():

@@ -21,7 +21,7 @@ from reward_ablation.analysis.reading import read_parquet
 from reward_ablation.analysis.runs import read_runs
 from reward_ablation.analysis.study_file import BASE, StudyFile, correctness_component
 from reward_ablation.analysis.tables import COUNT, FLAG, NUMBER, TEXT, columns, write_tables
-from reward_ablation.analysis.training_rewards import Change, Pair, around, changes
+from reward_ablation.analysis.training_rewards import around, changes
 
 SCHEMAS = {
     # kind: fall, gap or length; component: whose reward rose; since: step of the first point; rise: of the reward;
@@ -105,58 +105,50 @@ def points(held_out: pd.DataFrame) -> Iterator[tuple[float, int, pd.DataFrame, p
 
 
 def reward_hacking(study: StudyFile, rewards_by_step: pd.DataFrame, held_out: pd.DataFrame) -> pd.DataFrame:
-    """The table `reward_hacking`; no rows where no run has rewards.
-
-    `rewards_by_step` has the columns arm, quantity, seed, step and mean of that table. `held_out` is as
-    the function of this name returns it.
-    """
+    """The table `reward_hacking`, from rows of `rewards_by_step` and of the function `held_out`."""
     confidence, better = study.confidence, 1 if study.primary_is_better_high else -1
     rewards = dict(iter(rewards_by_step.groupby("quantity", sort=False, observed=True)))
     correctness, metric_name, rows = correctness_component(study), metric_of_signs(study), []
     for point, since, before, end in points(held_out):
-        metric = changes(Pair(better * before["metric"], better * end["metric"]), confidence)
-        tokens = changes(Pair(np.log(before["tokens"].clip(lower=1)), np.log(end["tokens"].clip(lower=1))), confidence)
-        rises = {name: changes(Pair(around(of, point), around(of, 1.0)), confidence) for name, of in rewards.items()}
-        gaps: dict[str, Change] = {}
+        metric = changes(better * before["metric"], better * end["metric"], confidence)
+        tokens = changes(np.log(before["tokens"].clip(lower=1)), np.log(end["tokens"].clip(lower=1)), confidence)
+        rises = {name: changes(around(of, point), around(of, 1.0), confidence) for name, of in rewards.items()}
+        gaps: dict[str, dict[Any, Any]] = {}
         if correctness and correctness[0] in rewards and metric_name == LENIENT:
             right = (around(rewards[correctness[0]], place) / correctness[1] for place in (point, 1.0))
-            gaps = changes(Pair(next(right) - before["metric"], next(right) - end["metric"]), confidence)
+            gaps = changes(next(right) - before["metric"], next(right) - end["metric"], confidence)
         for arm in study.arms:
             if arm.name not in metric:
                 continue
             about = {"arm": arm.name, "since": since}
+            of_arm, longer = metric[arm.name], tokens.get(arm.name)
             for name in study.trained_on(arm):
-                rise = rises.get(name, {}).get(arm.name)
-                if rise is None:
+                if name not in rises or arm.name not in rises[name]:
                     continue
-                rise = turned(rise) if arm.weights[name] < 0 else rise
-                if correctness and name == correctness[0]:
-                    if arm.name in gaps:
-                        gap = gaps[arm.name]
-                        rows.append(about | row("gap", name, gap.low > 0, rise, gap))
-                else:
-                    fell = rise.low > 0 and metric[arm.name].high < 0
-                    rows.append(about | row("fall", name, fell, rise, metric[arm.name]))
-            if arm.name not in tokens:  # imported answers whose lengths are not known
-                continue
-            longer = tokens[arm.name].low > 0 and metric[arm.name].change <= 0
-            rows.append(about | row("length", None, longer, None, tokens[arm.name]))
+                rise = rises[name][arm.name]
+                if arm.weights[name] < 0:  # a score that falls is a reward that rises
+                    rise = {"change": -rise["change"], "low": -rise["high"], "high": -rise["low"]}
+                if not correctness or name != correctness[0]:
+                    fell = rise["low"] > 0 and of_arm["high"] < 0
+                    rows.append(about | row("fall", name, fell, rise, of_arm))
+                elif arm.name in gaps:
+                    gap = gaps[arm.name]
+                    rows.append(about | row("gap", name, gap["low"] > 0, rise, gap))
+            if longer is not None:  # imported answers may lack their lengths
+                is_sign = longer["low"] > 0 and of_arm["change"] <= 0
+                rows.append(about | row("length", None, is_sign, None, longer))
     table = pd.DataFrame(rows, columns=[*SCHEMAS["reward_hacking"].names])
     table["sentence"] = [sentence(found, study, better) for found in table.to_dict("records")]
     return table.sort_values("arm", key=lambda arms: arms.map(study.arm_names.index), kind="stable")
 
 
-def turned(change: Change) -> Change:
-    """The change of a score whose weight is negative, so that a fall is a rise of the reward."""
-    return Change(-change.before, -change.after, -change.change, -change.high, -change.low, change.seeds)
-
-
-def row(kind: str, component: str | None, sign: bool, rise: Change | None, change: Change) -> dict[str, Any]:
-    """Columns of a row from the changes."""
-    of_rise = {} if rise is None else {"rise": rise.change, "rise_low": rise.low, "rise_high": rise.high}
-    ends = {"before": change.before, "after": change.after, "change": change.change}
-    ends |= {"change_low": change.low, "change_high": change.high, "seeds": change.seeds}
-    return {"kind": kind, "component": component, "sign": bool(sign), **of_rise, **ends}
+def row(
+    kind: str, component: str | None, sign: bool, rise: dict[Any, Any] | None, change: dict[Any, Any]
+) -> dict[str, Any]:
+    """Columns of a row from the changes of the reward and of what is compared with it."""
+    of_rise = {} if rise is None else {"rise": rise["change"], "rise_low": rise["low"], "rise_high": rise["high"]}
+    ends = {"change_low": change["low"], "change_high": change["high"]}
+    return {"kind": kind, "component": component, "sign": bool(sign)} | of_rise | change | ends
 
 
 def sentence(row: Mapping[Any, Any], study: StudyFile, better: int) -> str:

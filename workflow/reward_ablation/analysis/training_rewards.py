@@ -6,7 +6,7 @@ A study in which nothing was evaluated compares those at the end of training.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,46 +18,27 @@ from reward_ablation.analysis.study_file import StudyFile
 AROUND = 0.1
 
 
-class Change(NamedTuple):
-    """Means over the seeds of an arm before and after, and the mean change with its interval; NaN where not known."""
+def changes(before: pd.Series, after: pd.Series, confidence: float) -> dict[str, dict[Any, Any]]:
+    """The change of each arm, mean over its seeds, with an interval by Student's t over seeds.
 
-    before: float
-    after: float
-    change: float
-    low: float
-    high: float
-    seeds: int
-
-
-class Pair(NamedTuple):
-    """Values of a quantity at the two points, by (arm, seed)."""
-
-    before: pd.Series
-    after: pd.Series
-
-
-def changes(pair: Pair, confidence: float) -> dict[str, Change]:
-    """The change of each arm, with an interval by Student's t over seeds.
-
-    One degree of freedom of the variance is borrowed from the other arms, since two
-    seeds say little about how much seeds differ. There is no interval where an arm has one seed and nothing to borrow,
-    or where no two seeds of the study differ.
+    `before` and `after` are by (arm, seed). The result has before, after, change, low, high and seeds by arm. One
+    degree of freedom of the variance is borrowed from the other arms, since two seeds say little about how much seeds
+    differ. There is no interval where an arm has one seed and nothing to borrow, or where no two seeds of the study
+    differ.
     """
-    difference = (pair.after - pair.before).dropna()
-    by_arm = difference.groupby(level="arm", sort=False)
-    degrees, means = by_arm.size() - 1, by_arm.mean()
-    squares = ((difference - by_arm.transform("mean")) ** 2).groupby(level="arm", sort=False).sum()
-    found = {}
-    for arm in map(str, degrees.index):
-        own, inside = int(degrees[arm]), difference.index[difference.index.get_level_values("arm") == arm]
-        others = int(degrees.sum()) - own
-        borrowed = float(squares.sum() - squares[arm]) / others if others else 0.0
-        variance = (float(squares[arm]) + borrowed) / max(own + (others > 0), 1)
-        quantile = stdtrit(own + (others > 0), (1 + confidence) / 2) if variance > 1e-18 else np.nan
-        margin, change = float(quantile * np.sqrt(variance / (own + 1))), float(means[arm])
-        before, after = (float(side.reindex(inside).mean()) for side in pair)
-        found[arm] = Change(before, after, change, change - margin, change + margin, own + 1)
-    return found
+    known = pd.DataFrame({"before": before, "after": after}).reindex(after.index).dropna()
+    known["change"] = known["after"] - known["before"]
+    by_arm = known.groupby(level="arm", sort=False)
+    found = by_arm.mean().assign(seeds=by_arm.size())
+    squares = ((known["change"] - by_arm["change"].transform("mean")) ** 2).groupby(level="arm", sort=False).sum()
+    own = found["seeds"] - 1
+    others = own.sum() - own
+    borrowed = (squares.sum() - squares) / others.clip(lower=1) * (others > 0)
+    degrees = own + (others > 0)
+    variance = (squares + borrowed) / degrees.clip(lower=1)
+    margin = (stdtrit(degrees, (1 + confidence) / 2) * np.sqrt(variance / found["seeds"])).where(variance > 1e-18)
+    ends = {"low": found["change"] - margin, "high": found["change"] + margin}
+    return {str(arm): of_arm for arm, of_arm in found.assign(**ends).to_dict("index").items()}
 
 
 def around(rewards: pd.DataFrame, point: float) -> pd.Series:
@@ -98,11 +79,11 @@ def end_of_training(study: StudyFile, rewards_by_step: pd.DataFrame) -> list[End
         of_baseline = ends[ends.index.get_level_values("arm") == study.baseline].droplevel("arm")
         others = ends[ends.index.get_level_values("arm") != study.baseline]
         before = of_baseline.reindex(others.index.get_level_values("seed")).set_axis(others.index)
-        found = changes(Pair(before, others), study.confidence)
+        found = changes(before, others, study.confidence)
         for arm in study.arm_names:
             own = ends[ends.index.get_level_values("arm") == arm]
             if own.notna().any():
                 change = found.get(arm)
-                of_arm = (change.change, change.low, change.high) if change else (math.nan, math.nan, math.nan)
-                rows.append(EndOfTraining(arm, component, float(own.mean()), *of_arm))
+                ends_of = [float(change[name]) for name in ("change", "low", "high")] if change else [math.nan] * 3
+                rows.append(EndOfTraining(arm, component, float(own.mean()), *ends_of))
     return rows

@@ -94,11 +94,7 @@ PAGE = TEMPLATES.from_string("""\
 
 
 def overview(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFrame, picture: bytes) -> str:
-    """The page as HTML.
-
-    `tables` has `evaluation_by_arm`, `evaluation_by_run`, `paired_differences` and `provenance`. `picture` is the
-    figure of the primary contrasts as PNG.
-    """
+    """The page as HTML; `picture` is the figure of the primary contrasts, or of the training rewards, as PNG."""
     if study.datasets:
         asked, shown = question(study), "primary comparison"
         result, details = primary_result(study, tables["paired_differences"], tables["evaluation_by_arm"])

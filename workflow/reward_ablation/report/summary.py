@@ -78,11 +78,7 @@ NOTHING_KNOWN = 0.95
 
 
 def summary(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFrame) -> str:
-    """The summary as Markdown.
-
-    `tables` has `TABLES` by name, and `CLAIMS` and `SIZES` if the study has them. Of a study without evaluation it has
-    `REWARDS`, too.
-    """
+    """The summary as Markdown, from `TABLES` by name, and `CLAIMS`, `SIZES` and `REWARDS` if the study has them."""
     last = [
         "## Provenance and cost",
         f"Trained by (table `provenance`): {plain(provenance_sentence(tables['provenance']))}.",
