@@ -12,7 +12,7 @@ import pytest
 from configs import CONFIG, changed
 from reward_ablation.data.problems import PrepareSpec, prepare
 from reward_ablation.rewards.load import load_component
-from reward_ablation.start.config_files import check_config_files
+from reward_ablation.start.config_files import contents_of
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.exit_status import may_pass
@@ -175,7 +175,7 @@ def test_in_the_data(tmp_path, rows, line):
     assert not (tmp_path / "train.parquet").exists()
 
 
-#: A config file, and the line without the file's name, before Snakemake reads the file.
+#: A config file, and the line without the file's name.
 FILES = [
     (
         "seeds: [0]\nname: a\nseeds: [1]\n",
@@ -199,7 +199,7 @@ def test_in_the_text_of_a_config(tmp_path, text, line):
     path = tmp_path / "study.yaml"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(StudyError) as error:
-        check_config_files(["snakemake", "--configfile", str(path)])
+        contents_of(path)
     assert str(error.value).startswith(f"{path}: {line}")
 
 

@@ -16,6 +16,7 @@ from reward_ablation.figures.catalogue import (
 )
 from reward_ablation.start.job_commands import shell_prefix
 from reward_ablation.start.preview import RULES, PreviewStudy
+from reward_ablation.study.core_digest import code_of
 
 study = PreviewStudy.read(Path(RULES))
 

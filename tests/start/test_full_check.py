@@ -187,7 +187,7 @@ def test_evaluation_prompts_are_refused_in_the_words_of_the_job(checked, config,
     config["model"], config["prompt"] = {"source": "local", "path": "model"}, {"chat": False}
     changed(config, "evaluation/max_new_tokens", 32768)
     [problem] = checked()[0]
-    spec = EvaluateSpec.parse(resolve(config, "study.yaml", tmp_path).evaluation_spec(None))
+    spec = EvaluateSpec.parse(resolve(config, "study.yaml", tmp_path).evaluation_spec)
     questions = pd.DataFrame(generate(10, 0, "test")).assign(id=[str(number) for number in range(10)])
     with pytest.raises(StudyError) as error:
         Evaluator(spec, None, {"test": questions}).answers(tmp_path / "model", "test")

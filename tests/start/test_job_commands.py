@@ -1,9 +1,8 @@
-"""Command lines of Snakemake: any path stays a single word, and a target is not a config file."""
+"""Commands of jobs: any path stays a single word, and an error shows little of them."""
 
 from __future__ import annotations
 
 import logging
-import os
 import shlex
 import subprocess
 from pathlib import Path
@@ -11,9 +10,7 @@ from pathlib import Path
 import pytest
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from reward_ablation.start.config_files import check_config_files
 from reward_ablation.start.job_commands import shell_prefix, shorten_failed_commands
-from reward_ablation.system.errors import StudyError
 
 HOSTILE = 'a b/it\'s "$(touch PWNED)" `touch PWNED` {wildcards} \\ *'
 
@@ -26,89 +23,10 @@ def test_the_programs_of_the_environment_come_first_whatever_its_folder_is_calle
     assert not (tmp_path / "PWNED").exists()
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (
-            ["--configfile", "my.yaml", "plan"],
-            "plan: is not a config file, but --configfile takes all words up to the next option as files; type: "
-            "snakemake plan --configfile my.yaml",
-        ),
-        (["--configfile", "my.yaml", "prune", "plan", "-n"], "type: snakemake prune plan --configfile my.yaml"),
-        (
-            ["-c", "2", "--configfiles", "my.yaml", "more.yaml", "all.pdf"],
-            "type: snakemake all.pdf --configfiles my.yaml m",
-        ),
-        (
-            ["--configfile", "mine.yaml"],
-            "--configfile mine.yaml: no such file; name a config, such as config/demo.yaml",
-        ),
-        (["--configfile=mine.yaml", "plan"], "--configfile mine.yaml: no such file"),
-        (["--configf", "my.yaml", "plan"], "type: snakemake plan --configf my.yaml"),  # Snakemake takes beginnings
-        (["--configfil=mine.yaml"], "--configfil mine.yaml: no such file"),
-        (["--configfile", "folder.yaml"], "--configfile folder.yaml: no such file"),
-    ],
-)
-def test_a_target_behind_configfile_is_told_where_it_belongs(words, told, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for file in ("my.yaml", "more.yaml", "all.pdf"):  # a figure that an earlier start has made is no config either
-        (tmp_path / file).write_text("")
-    (tmp_path / "folder.yaml").mkdir()
-    with pytest.raises(StudyError) as error:
-        check_config_files(["/bin/snakemake", *words])
-    assert told in str(error.value)
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["plan", "--configfile", "my.yaml"],
-        ["--configfile", "my.yaml", "--", "plan"],
-        ["--configfile=my.yaml", "plan"],
-        ["--configfile", "my.yaml", "more.yaml", "-n"],
-        ["--configfile", "/dev/stdin"],
-        ["all", "--cores", "2", "--config", "name=mine"],
-        [],
-    ],
-)
-def test_other_command_lines_are_fine(words, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for file in ("my.yaml", "more.yaml"):
-        (tmp_path / file).write_text("")
-    check_config_files(["snakemake", *words])
-
-
 def shown(**fields):
     record = logging.makeLogRecord(fields)
     assert shorten_failed_commands(record)
     return record
-
-
-@pytest.mark.parametrize(
-    "words", [["--config", "name=x", "arms={A}"], ["--config=arms={A}"], ["-Carms={A}"], ["-C", "arms={A}"]]
-)
-def test_a_key_twice_in_a_value_of_the_command_line_is_refused(words):
-    with pytest.raises(StudyError, match=r"^--config arms: line 1: key 'a' occurs twice"):
-        check_config_files(["snakemake", "plan", *(word.replace("A", "a: 1, a: 2") for word in words)])
-
-
-@pytest.mark.parametrize("words", [["--config", "seeds=[0]", "seeds=[1]"], ["-Cseeds=[0]", "--config", "seeds=[1]"]])
-def test_a_key_of_the_command_line_that_is_given_twice_is_refused(words):
-    with pytest.raises(StudyError, match=r"^--config seeds: is given twice"):
-        check_config_files(["snakemake", "plan", *words])
-
-
-@pytest.mark.parametrize("option", ["--profile", "--workflow-profile"])
-def test_a_key_twice_in_a_profile_is_refused(tmp_path, option):
-    (tmp_path / "config.yaml").write_text("cores: 1\nconfig:\n  seeds: 1\n  seeds: 2\n")
-    for words in ([option, str(tmp_path)], [f"{option}={tmp_path}"]):
-        with pytest.raises(StudyError, match=r"config.yaml: line 4: key 'seeds' occurs twice, first in line 3"):
-            check_config_files(["snakemake", *words])
-
-
-def test_a_pipe_is_left_for_snakemake_to_read(tmp_path):
-    os.mkfifo(tmp_path / "study.yaml")
-    check_config_files(["snakemake", "--configfile", str(tmp_path / "study.yaml")])
 
 
 def test_of_a_failed_jobs_command_the_beginnings_of_long_arguments_are_shown():

@@ -35,7 +35,7 @@ class Damage:
 
     def __init__(self, study: Study, results: Path | None = None):
         self.study = study
-        self.root = results or study.root / study.config.root
+        self.root = results or study.results
 
     def of_run(self, name: str, record: dict[str, Any], with_models: bool = False) -> str | None:
         """The first damaged file of a run and the number of others, in words; None where no file is damaged."""

@@ -59,7 +59,7 @@ class Decisions:
     def __init__(self, study: Study, code_counts: bool = True):
         self.study = study
         self.code_counts = code_counts
-        self.root = study.root / study.config.root
+        self.root = study.results
         self.present = PresentInputs(study)
         self.damage = Damage(study)
 
@@ -155,7 +155,7 @@ class Decisions:
 
     @cached_property
     def _evaluation_sets(self) -> dict[str, str]:
-        return {f"data/evaluation/{dataset}.parquet": dataset for dataset in self.study.datasets}
+        return dict(zip(self.study.evaluation_files, self.study.datasets, strict=True))
 
     def exists(self, file: str) -> bool:
         """Whether a file is there; the path is relative to the results folder."""

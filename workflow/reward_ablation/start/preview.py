@@ -21,12 +21,13 @@ from types import SimpleNamespace
 from typing import Any
 
 from reward_ablation.start.decide import Decisions
+from reward_ablation.start.declarations import Declarations
 from reward_ablation.start.signs import read_log_end
 from reward_ablation.study.description import described_runs, diverged_runs
 from reward_ablation.study.partial import missing_lines, part_of
 from reward_ablation.study.primary import Primary
-from reward_ablation.study.run_folder import DESCRIPTION, LOCK, RECORD
-from reward_ablation.study.study import PREVIEW, Study
+from reward_ablation.study.run_folder import DESCRIPTION, LOCK, PREVIEW, RECORD, evaluation_file
+from reward_ablation.study.study import Study
 from reward_ablation.system.errors import storage_errors
 from reward_ablation.system.files import write_json
 from reward_ablation.system.locks import hold_lock
@@ -44,6 +45,9 @@ CAUTION = (
     "the study or conclude anything because of it."
 )
 
+#: An evaluation set is left out where adding the set would keep fewer than this share of the runs of the best set.
+SHARE_OF_RUNS = 0.5
+
 
 @dataclass(frozen=True)
 class PreviewStudy:
@@ -59,7 +63,6 @@ class PreviewStudy:
     mixed_provenance: str
     appendix: bool
     claims: tuple[()] = ()
-    code_of = staticmethod(Study.code_of)
 
     @property
     def sound_runs(self) -> list[str]:
@@ -91,7 +94,7 @@ class Preview:
     @property
     def folder(self) -> Path:
         """The preview's folder, the only folder that a preview writes to."""
-        return self.study.root / self.study.config.root / PREVIEW
+        return self.study.results / PREVIEW
 
     def make(self, tell: Callable[[str], None]) -> int:
         """Make what changed since the last preview; return 1 where a table, figure or the summary failed, else 0."""
@@ -164,8 +167,8 @@ class Preview:
 
     def _content(self) -> tuple[dict[str, Any], list[str]]:
         """`study.json` of the finished part, and lines on what is missing. A preview never declares the question."""
-        study, question = self.study, self.study.question
-        primary = Primary(**question.model_dump(), digest=question.key) if study.declares else study.primary
+        study, question, now = self.study, self.study.question, Declarations(self.study)
+        primary = Primary(**question.model_dump(), digest=question.key) if now.lacks_primary else now.primary
         claims = [claim.model_dump() for claim in study.claims]
         runs = described_runs(study)
         whole = {
@@ -185,7 +188,7 @@ class Preview:
 
     def _rules_know(self) -> PreviewStudy:
         study, finished = self.study, self.finished
-        root, models = study.root / study.config.root, ("base", *finished.runs)
+        root, models = study.results, ("base", *finished.runs)
         scores = [
             file
             for file in study.scores
@@ -217,10 +220,6 @@ def write_if_changed(value: Any, path: Path) -> None:
     write_json(value, path)
 
 
-#: An evaluation set is left out where adding the set would keep fewer than this share of the runs of the best set.
-SHARE_OF_RUNS = 0.5
-
-
 @dataclass(frozen=True)
 class FinishedPart:
     """Runs and evaluation sets for which all files exist that the tables are made from."""
@@ -243,7 +242,7 @@ def finished_part(decisions: Decisions) -> FinishedPart:
     evaluated = {}
     for dataset in study.datasets:
         models = {model for model in ("base", *trained) if _is_evaluated(decisions, model, dataset)}
-        if "base" in models and len(models) > 1 and decisions.exists(f"data/evaluation/{dataset}.parquet"):
+        if "base" in models and len(models) > 1 and decisions.exists(evaluation_file(dataset)):
             evaluated[dataset] = models - {"base"}
     names = dict(zip(study.datasets, study.dataset_names, strict=True))
     shown, runs = _largest_part(evaluated, [data for data in evaluated if names[data] == study.question.dataset])

@@ -19,9 +19,8 @@ from reward_ablation.study.core_digest import (
     training_modules,
 )
 from reward_ablation.study.partial import listed
-from reward_ablation.study.places import deciding_inputs
 from reward_ablation.study.run import Run
-from reward_ablation.study.run_folder import DIVERGED
+from reward_ablation.study.run_folder import DIVERGED, deciding_inputs
 from reward_ablation.study.study import Study
 from reward_ablation.system.digests import digest_where_present
 
@@ -61,7 +60,7 @@ class PresentInputs:
     @cached_property
     def evaluation_sets(self) -> dict[str, str]:
         """Digests of the evaluation sets that are prepared, by name and key."""
-        return self._digests({name: f"data/evaluation/{name}.parquet" for name in self.study.datasets})
+        return self._digests(dict(zip(self.study.datasets, self.study.evaluation_files, strict=True)))
 
     @cached_property
     def start_changed(self) -> bool:
@@ -103,7 +102,7 @@ class PresentInputs:
 
     @property
     def _root(self) -> Path:
-        return self.study.root / self.study.config.root
+        return self.study.results
 
     def _digests(self, files: dict[str, str]) -> dict[str, str]:
         digests = {name: digest_where_present(self._root / file) for name, file in files.items()}
@@ -157,7 +156,7 @@ def _changed_modules(recorded: dict[str, str], present: dict[str, str]) -> str:
 
 def with_diverged(study: Study) -> Study:
     """The study with its diverged runs, and a warning that names them."""
-    runs, present = study.root / study.config.root / "runs", PresentInputs(study)
+    runs, present = study.results / "runs", PresentInputs(study)
     diverged = {
         name: record["step"]
         for name, run in study.runs.items()

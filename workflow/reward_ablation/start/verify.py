@@ -44,7 +44,7 @@ class Verification:
 
     def __init__(self, study: Study):
         self.study = study
-        self.root = study.root / study.config.root
+        self.root = study.results
         self.damage = Damage(study)
         self.damaged = 0
         self.in_training = [name for name in study.runs if is_held(self.root / "runs" / name / LOCK) is True]
@@ -97,8 +97,7 @@ class Verification:
     def _data(self) -> Iterator[RecordedFile]:
         """The prepared sets of problems that exist."""
         study = self.study
-        sets = [study.demonstrations_file, study.problems_file]
-        sets += [f"data/evaluation/{dataset}.parquet" for dataset in study.datasets]
+        sets = [study.demonstrations_file, study.problems_file, *study.evaluation_files]
         remedy = "delete the file: the data are prepared again once a job needs them"
         for file in sets:
             if file is not None and (self.root / file).is_file():

@@ -17,7 +17,7 @@ _BY_DATASET = ("answers", "scores", "questions")
 def part_of(content: dict[str, Any], folders: Collection[str], datasets: Collection[str]) -> dict[str, Any]:
     """The content of `study.json`, limited to some runs, to their arms and seeds, and to some evaluation sets.
 
-    `content` is as `Study.describe` writes it. `folders` are the folders of the runs to keep, and `datasets` are the
+    `content` is as `Declarations.content` has it. `folders` are the folders of the runs to keep, and `datasets` are the
     names of the evaluation sets to keep.
 
     The declared question stays, without the contrasts of arms that are left out. Claims are left out, because they are
