@@ -16,7 +16,7 @@ from reward_ablation.figures.catalogue import (
     tables_of,
 )
 from reward_ablation.config.base import NAME_PATTERN
-from reward_ablation.start.config_files import check_contents, refuse_command
+from reward_ablation.start.config_files import contents_of, refuse_command
 from reward_ablation.start.before_jobs import remember_settings
 from reward_ablation.start.data_files import check_data_files
 from reward_ablation.start.stale import with_diverged
@@ -55,10 +55,10 @@ if is_main(workflow):
 # collector would visit all of them again and again.
 gc.set_threshold(50_000)
 
-with one_line_errors():
-    check_contents(workflow.configfiles or ["config/config.yaml"])
 # A --configfile replaces the default study; Snakemake would merge the two.
 if not workflow.configfiles:
+    with one_line_errors():
+        contents_of("config/config.yaml")
 
     configfile: "config/config.yaml"
 

@@ -111,8 +111,8 @@ def test_prepared_sets_are_not_read_again_but_compared_with(checked, config, tmp
     config["data"]["evaluation"]["test"] = rows("test.jsonl", GOOD)
     config["data"]["train"] = rows("train.jsonl", GOOD)
     study = resolve(config, "study.yaml", tmp_path)
-    assert checked(prepares=frozenset()) == ([], [])
-    problems, told = checked(prepares=frozenset({study.problems_file}))
+    assert checked(makes=frozenset()) == ([], [])
+    problems, told = checked(makes=frozenset({study.fetched_file, study.problems_file}))
     assert (problems, told) == (
         [],
         ["reading data.train ...", UNMEASURED],
@@ -129,7 +129,6 @@ def test_jobs_of_a_cluster_need_no_gpu_here(checked, config, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     config["launch"] = {"gpus": 2}
     assert checked(submits=True)[0] == []
-    assert checked(trains=False)[0] == []
     assert checked(runs=frozenset())[0] == []
 
 

@@ -29,14 +29,6 @@ _IN_A_FILE = re.compile(r"(?P<path>[^:]+\.py)(?P<function>:\w+)?")
 _SOURCES = ("model", "data", "sft")
 
 
-def check_contents(files: Iterable[str | Path]) -> None:
-    """Refuse config files that Snakemake would read otherwise than they are meant, or fail to read."""
-    for file in files:
-        if Path(file).exists() and not Path(file).is_file():  # a pipe can be read once only
-            continue
-        contents_of(file)
-
-
 def read_config(files: Iterable[Path], tell: Callable[[str], None]) -> dict[str, Any]:
     """The config of one or more files, of which later ones change earlier ones. Its paths are from the working folder.
 

@@ -10,11 +10,12 @@ import os
 from dataclasses import dataclass
 from functools import cached_property
 
-from reward_ablation.start.damage import Damage, record_beside
+from reward_ablation.start.damage import Damage
 from reward_ablation.start.differences import why_new
 from reward_ablation.start.estimates import BASE_MODEL, Evaluation, Pace, evaluation_of
 from reward_ablation.start.history import History, Interrupted, read_history, read_record
 from reward_ablation.start.stale import PresentInputs, are_stale, stale_because
+from reward_ablation.study.answers_record import record_beside
 from reward_ablation.study.core_digest import checkpoint_code
 from reward_ablation.study.run import Run
 from reward_ablation.study.standing import Standing, standing_of

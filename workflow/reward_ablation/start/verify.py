@@ -13,9 +13,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from reward_ablation.start.damage import MISSING, Damage, record_beside, recorded_files, size_of, size_problem
+from reward_ablation.start.damage import MISSING, Damage, recorded_files, size_of, size_problem
 from reward_ablation.start.history import BROKEN, is_held, read_record
 from reward_ablation.start.prune import size_text
+from reward_ablation.study.answers_record import record_beside
 from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, RECORD
 from reward_ablation.study.study import Study
 from reward_ablation.system.files import sha256

@@ -7,7 +7,7 @@ out after runs have begun stays on record.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from reward_ablation.config.designs import arms_here
 from reward_ablation.config.sections.questions import ClaimOnArms, Direction, Mode
 from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.spec.canonical import key_of
+from reward_ablation.study.partial import listed
 from reward_ablation.study.primary import MOST_NAMED, Question, check_metric, declared_now, metrics_here
 from reward_ablation.study.standing import Began, Recorded, Since, recovered, when
 
@@ -106,17 +107,12 @@ def since_words(record: ClaimsOnRecord, before: ClaimsOnRecord) -> str:
     for claim in record.claims:
         since = f"declared {claim.declared}" if claim.key in on_record else "to be declared at the next start"
         names.setdefault(f"{since}, {when(claim.runs_then)}", []).append(claim.name)
-    parts = [f"{_named(of_time)}; {since}" for since, of_time in names.items()]
+    parts = [f"{listed(of_time, MOST_NAMED)}; {since}" for since, of_time in names.items()]
     if record.withdrawn_claims:
-        parts.append(f"{_named(claim.name for claim in record.withdrawn_claims)}; taken out after there were runs")
+        parts.append(
+            f"{listed([claim.name for claim in record.withdrawn_claims], MOST_NAMED)}; taken out after there were runs"
+        )
     return "; ".join(parts)
-
-
-def _named(names: Iterable[str]) -> str:
-    """The first names in words, and the number of the others."""
-    every = list(names)
-    more = len(every) - MOST_NAMED
-    return ", ".join(every[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def claims_of(study: StudyConfig, arms: Sequence[str], question: Question) -> list[Claim]:

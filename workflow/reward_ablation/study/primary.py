@@ -19,6 +19,7 @@ from reward_ablation.config.designs import arms_here
 from reward_ablation.config.sections.questions import Mode, metrics_of_mode
 from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.spec.canonical import key_of
+from reward_ablation.study.partial import listed
 from reward_ablation.study.standing import Began, Recorded, Since, number_begun, recovered, when
 
 #: How many contrasts a line names. Further contrasts are counted.
@@ -202,12 +203,9 @@ def named_contrasts(contrasts: Sequence[Contrast]) -> str:
     >>> named_contrasts([Contrast(arm=arm, against="a") for arm in "bc"])
     'b, c against a'
     """
-    more = len(contrasts) - MOST_NAMED
-    others = f" and {more} more" if more > 0 else ""
     if len({contrast.against for contrast in contrasts}) == 1:
-        arms = ", ".join(contrast.arm for contrast in contrasts[:MOST_NAMED])
-        return f"{arms}{others} against {contrasts[0].against}"
-    return ", ".join(map(str, contrasts[:MOST_NAMED])) + others
+        return f"{listed([contrast.arm for contrast in contrasts], MOST_NAMED)} against {contrasts[0].against}"
+    return listed(contrasts, MOST_NAMED)
 
 
 def question_of(study: StudyConfig, arms: Sequence[str]) -> Question:
