@@ -27,8 +27,9 @@ from reward_ablation.system.errors import StudyError, storage_errors
 from reward_ablation.system.files import atomic_path
 from reward_ablation.system.strict_text import load_json
 
-#: The file, in the results folder; and the key of --config by which a job's Snakemake gets its path.
-FILE, HANDED = ".config.json", "reward_ablation_config"
+#: The file, in the results folder; and the key of --config by which a job's Snakemake gets its path. A config may have
+#: absolute paths, and logs are the one folder of a study that is not for sharing.
+FILE, HANDED = "logs/config.json", "reward_ablation_config"
 
 
 @dataclass(frozen=True)
