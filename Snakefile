@@ -16,12 +16,12 @@ from reward_ablation.figures.catalogue import (
     tables_of,
 )
 from reward_ablation.config.base import NAME_PATTERN
-from reward_ablation.start.config_files import check_contents, refuse_command
+from reward_ablation.start.config_files import contents_of, refuse_command
 from reward_ablation.start.before_jobs import remember_settings
 from reward_ablation.start.data_files import check_data_files
 from reward_ablation.start.stale import with_diverged
 from reward_ablation.start.full_check import full_check, refuse
-from reward_ablation.start.handed_config import apply_overrides
+from reward_ablation.start.handed_config import FILE, config_of_start
 from reward_ablation.start.job_commands import (
     FailedJobs,
     end_at_second_interrupt,
@@ -36,15 +36,15 @@ from reward_ablation.start.internals import (
     per_job,
     watch_failures,
 )
-from reward_ablation.start.declarations import describe_study
-from reward_ablation.start.planned_jobs import planned_work, share_gpus
 from reward_ablation.start.declarations import record_question
+from reward_ablation.start.planned_jobs import planned_work, share_gpus
 from reward_ablation.report.pages import ReportPages
 from reward_ablation.report.policy import guard_report
 from reward_ablation.start.reruns import Reruns
+from reward_ablation.start.rule_params import RuleParams, verbatim
+from reward_ablation.study.core_digest import code_of
 from reward_ablation.study.resolve import resolve
 from reward_ablation.spec.canonical import KEY_DIGITS
-from reward_ablation.study.order import Order
 from reward_ablation.start.results_folder import ResultsFolder, check_working_folder
 
 min_version("9.27")
@@ -55,11 +55,10 @@ if is_main(workflow):
 # collector would visit all of them again and again.
 gc.set_threshold(50_000)
 
-# Files that the command line names were checked before Snakemake read them; a profile may name others.
-with one_line_errors():
-    check_contents(workflow.configfiles or ["config/config.yaml"])
 # A --configfile replaces the default study; Snakemake would merge the two.
 if not workflow.configfiles:
+    with one_line_errors():
+        contents_of("config/config.yaml")
 
     configfile: "config/config.yaml"
 
@@ -69,7 +68,7 @@ if is_dry_run(workflow):
     sys.dont_write_bytecode = True
     os.environ.update(PYTHONDONTWRITEBYTECODE="1")
 with one_line_errors():
-    settled = apply_overrides(config, workflow, os.environ, logger.info)
+    settled = config_of_start(config, workflow, os.environ, logger.info)
     study = with_diverged(resolve(config, settled.source, Path.cwd()))
     check_working_folder(Path.cwd())
     # A dry run ends before the full check.
@@ -82,8 +81,8 @@ for warning in [*study.warnings, *results_folder.other_config(workflow.configfil
 reruns = Reruns(workflow, study)
 with one_line_errors():
     watch_failures(reruns.failed)
-order = Order(study)
-pages = ReportPages(config, study, Path(workflow.basedir))
+rule_params = RuleParams(study)
+pages = ReportPages(config, study)
 guard_report()
 
 
@@ -204,12 +203,12 @@ rule all:
 onstart:
     # All that can be known before a job is checked here. TRL is asked only if something is trained.
     with one_line_errors():
-        settled.check(workflow)
-        work = planned_work(workflow, study, reruns)
+        work = planned_work(reruns)
         # The reward files of the study run in its last check, and no line before runs code of them.
         refuse(full_check(study, work, logger.warning))
         share_gpus(workflow, logger.info)
         results_folder.claim()
+        settled.hand_on(workflow, results_folder.folder)
         results_folder.record_config(workflow.configfiles)
         if work.trains:
             remember_settings(study, results_folder.folder)

@@ -76,7 +76,7 @@ def measure(steps: int, every: int, folder: Path) -> dict[str, Any]:
     study = resolve(config, "demo.yaml", ROOT)
     model, problems = folder / "model" / "model.json", folder / "train.parquet"
     fetch(study.config.model, model)
-    prepare(PrepareSpec.model_validate_json(study.train_data_spec(None)), "train", problems)
+    prepare(PrepareSpec.model_validate_json(study.train_data_spec), "train", problems)
     seconds: dict[str, list[float]] = defaultdict(list)
     timed(AblationTrainer, "_log_rollouts", seconds)
     timed(SavingTrainer, "_save_checkpoint", seconds)

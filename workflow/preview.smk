@@ -18,6 +18,7 @@ from reward_ablation.figures.catalogue import (
 from reward_ablation.report.policy import guard_report
 from reward_ablation.start.described import RULES, DescribedStudy
 from reward_ablation.start.job_commands import shell_prefix
+from reward_ablation.study.core_digest import code_of
 
 study = DescribedStudy.read(Path(RULES))
 guard_report()

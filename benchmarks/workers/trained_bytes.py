@@ -44,6 +44,11 @@ def merged(config: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in result.items() if value is not None}
 
 
+def text_of(spec: Any) -> str:
+    """A spec as JSON. In earlier code it was a function of Snakemake's wildcards."""
+    return spec if isinstance(spec, str) else spec(None)
+
+
 def make(folder: Path) -> None:
     """Make the base model, each case's spec and problems, and the specs of the other stages."""
     import yaml
@@ -63,15 +68,15 @@ def make(folder: Path) -> None:
             fetch(study.config.model, folder / "model" / "model.json")
         case = folder / f"case{number}"
         case.mkdir()
-        prepare(PrepareSpec.model_validate_json(study.train_data_spec(None)), "train", case / "train.parquet")
+        prepare(PrepareSpec.model_validate_json(text_of(study.train_data_spec)), "train", case / "train.parquet")
         (case / "spec.json").write_text(next(iter(study.runs.values())).spec)
     study = resolve(merged(demo, {"sft": cases["sft"], "evaluation": {"samples": 2}}), "demo.yaml", Path.cwd())
     specs = {
         "test": next(iter(study.datasets.values())),
-        "train": study.train_data_spec(None),
-        "model": study.model_spec(None),
-        "sft": study.sft_spec(None),
-        "evaluation": study.evaluation_spec(None),
+        "train": text_of(study.train_data_spec),
+        "model": text_of(study.model_spec),
+        "sft": text_of(study.sft_spec),
+        "evaluation": text_of(study.evaluation_spec),
     }
     (folder / "stages.json").write_text(json.dumps(specs))
 

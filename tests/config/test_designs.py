@@ -3,9 +3,10 @@
 import pytest
 from pydantic import TypeAdapter
 
-from reward_ablation.config.designs import Design, expand
+from reward_ablation.config.designs import Design, arms_here, expand
 
 COMPONENTS = ["correctness", "format", "length"]
+MANY = [f"arm{number}" for number in range(300)]
 WEIGHTS = {"correctness": 1.0, "format": 0.5, "length": 0.25}
 
 
@@ -74,3 +75,15 @@ def test_simplex_over_some_components_names_arms_by_their_parts():
 def test_refused(design, message):
     with pytest.raises(ValueError, match="^" + message.replace(".", r"\.")):
         arms_of(design)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "arms", "message"),
+    [
+        ("no_fromat", ["full", "no_format"], "arms here: full, no_format"),
+        ("arm_17", MANY, "did you mean arm17 or arm217 or arm197? there are 300 arms, such as arm0, arm1, arm2"),
+        ("baseline", MANY, "there are 300 arms, such as arm0, arm1, arm2"),
+    ],
+)
+def test_the_names_that_may_be_meant(wrong, arms, message):
+    assert arms_here(wrong, arms) == message

@@ -161,12 +161,12 @@ def leaves(value: Any) -> list[Any]:
 
 def commands_of(study) -> list[str]:
     """Commands with all specs and options of a study's jobs."""
-    runs = [SimpleNamespace(run=run.name, dataset="") for run in study.runs.values()]
-    specs = [study.spec_of_run(run) for run in runs] + [*study.datasets.values(), study.evaluation_spec(None)]
-    specs += [study.model_spec(None), study.train_data_spec(None), study.export_metadata(None)]
-    specs += [study.sft_spec(None), study.sft_data_spec(None)] if study.config.sft else []
+    runs = study.runs.values()
+    specs = [run.spec for run in runs] + [*study.datasets.values(), study.evaluation_spec]
+    specs += [study.model_spec, study.train_data_spec, study.export_metadata]
+    specs += [study.sft_spec, study.sft_data_spec] if study.config.sft else []
     commands = [format_command("exec python --spec {spec:q}", spec=spec) for spec in specs]
-    options = [study.options_of_run(run, None) for run in runs]
+    options = [study.options(run) for run in runs]
     commands += [
         format_command("exec python --spec x{params.options}", params=SimpleNamespace(options=o)) for o in options
     ]

@@ -7,6 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from reward_ablation.spec.run import RunSpec
+from reward_ablation.start.rule_params import RuleParams
+from reward_ablation.study.job_options import threads_of
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.errors import StudyError
 
@@ -276,7 +278,7 @@ def test_what_of_vllm_decides_a_run(config, change, is_new):
 
 def resources_of(study, wildcards):
     """What the training job of a run asks for."""
-    return {name: ask(wildcards) if callable(ask) else ask for name, ask in study.resources.of_run.items()}
+    return {name: ask(wildcards) if callable(ask) else ask for name, ask in RuleParams(study).resources_of_run.items()}
 
 
 def test_what_a_training_job_asks_for(config):
@@ -288,7 +290,7 @@ def test_what_a_training_job_asks_for(config):
     for name, run in study.runs.items():
         wildcards = SimpleNamespace(run=name)
         asked[run.arm] = resources_of(study, wildcards)
-        asked[run.arm]["threads"] = study.threads_of_run(wildcards)
+        asked[run.arm]["threads"] = threads_of(run.launch)
     assert asked == {
         "a": {"gpu": 2, "nodes": 1, "mem_mb": 1000, "runtime": 60, "disk_mb": 0, "qos": None, "threads": 6},
         "b": {"gpu": 8, "nodes": 2, **own, "runtime": 60, "threads": 12},  # threads on each node
@@ -304,7 +306,7 @@ def test_what_jobs_ask_for(config):
     for name, run in study.runs.items():
         wildcards = SimpleNamespace(run=name)
         asked[run.arm] = resources_of(study, wildcards)
-        options[run.arm] = study.options_of_run(wildcards, None)
+        options[run.arm] = study.options(run)
     assert asked == {"a": {"gpu": 2, "nodes": 1}, "b": {"gpu": 4, "nodes": 1}, "c": {"gpu": 2, "nodes": 1}}
     assert options == {
         "a": " --vllm-memory-percent 45 --vllm-sleep 1",

@@ -39,6 +39,4 @@ def test_the_default_leaves_a_run_s_key_as_it_is_and_another_value_does_not(path
     )
     assert same.keys == before.keys
     assert not {*new.keys.values()} & {*before.keys.values()}
-    assert new.train_data_spec(None) == before.train_data_spec(None), (
-        "the data are prepared without regard to the model"
-    )
+    assert new.train_data_spec == before.train_data_spec, "the data are prepared without regard to the model"

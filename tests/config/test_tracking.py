@@ -3,7 +3,6 @@
 import json
 import shlex
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -31,8 +30,8 @@ def test_a_run_is_named_after_model_group_size_and_steps(model, training, title)
 def options(study):
     """What each training command is told, by arm, of seed 0."""
     told = {}
-    for name, run in study.runs.items():
-        words = shlex.split(study.options_of_run(SimpleNamespace(run=name), None))
+    for run in study.runs.values():
+        words = shlex.split(study.options(run))
         if run.seed == 0:
             told[run.arm] = json.loads(words[1]) if words else {}
     return told

@@ -90,7 +90,7 @@ def test_training_on_the_test_problems_that_are_not_evaluated(config, tmp_path):
     study = resolve(config, "study.yaml", tmp_path)
     (dataset,) = study.datasets.values()
     prepare(PrepareSpec.model_validate_json(dataset), "math500", tmp_path / "math500.parquet")
-    spec = PrepareSpec.model_validate_json(study.train_data_spec(None))
+    spec = PrepareSpec.model_validate_json(study.train_data_spec)
     prepare(spec, "train", tmp_path / "train.parquet", [tmp_path / "math500.parquet"])
     judged, trained = (pq.read_table(tmp_path / f"{name}.parquet")["id"].to_pylist() for name in ("math500", "train"))
     assert judged == [f"math500/test/{row}" for row in range(30)]

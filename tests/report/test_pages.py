@@ -10,7 +10,9 @@ import yaml
 
 from reward_ablation.config.secrets import without_secrets
 from reward_ablation.report.pages import ReportPages, config_page, environment_page, lock_of, locked
+from reward_ablation.start.declarations import Declarations
 from reward_ablation.study.resolve import resolve
+from reward_ablation.system.files import write_json
 from reward_ablation.system.html_page import page, table, text
 from workflow.conftest import ROOT, TINY
 
@@ -21,10 +23,16 @@ def config():
 
 
 def pages_of(config, tmp_path) -> dict[str, str]:
-    pages = ReportPages(config, resolve(config, "config.yaml", tmp_path), ROOT)
-    files = {name: str(tmp_path / f"{name}.html") for name in ("config", "arms", "environment", "commands")}
-    pages.write(files, str(tmp_path / "study.json"))
-    return {name: (tmp_path / f"{name}.html").read_text() for name in files}
+    study = resolve(config, "config.yaml", tmp_path)
+    ReportPages(config, study).write(tmp_path, study.description)
+    return {name: (tmp_path / f"{name}.html").read_text() for name in ("config", "arms", "environment", "commands")}
+
+
+def declared(config, folder):
+    study = resolve(config, "config.yaml", folder)
+    now = Declarations(study)
+    write_json(now.content(), study.description)
+    return now.primary
 
 
 def texts_in(words: str) -> list[str]:
@@ -52,13 +60,12 @@ def test_the_question_stands_beside_the_arms_with_its_times(config, tmp_path):
     config["components"]["random"] = {"function": "random", "scored": "where_trained"}
     asked = "accuracy_strict on test (greedy): mixed, random_only against length"
     assert asked in texts_in(pages_of(config, tmp_path)["arms"])[0]  # no study.json yet
-    study = resolve(config | {"control": "random_only"}, "config.yaml", tmp_path)
-    first = study.write_description(tmp_path / "study.json")
-    run = tmp_path / "runs" / "mixed-00000000" / "seed0"
+    first = declared(config | {"control": "random_only"}, tmp_path)
+    run = tmp_path / "results" / "tiny" / "runs" / "mixed-00000000" / "seed0"
     run.mkdir(parents=True)
     (run / "run.json").write_text("{}")
     config["primary"] = {"metric": "format"}
-    second = resolve(config, "config.yaml", tmp_path).write_description(tmp_path / "study.json")
+    second = declared(config, tmp_path)
     words = pages_of(config, tmp_path)["arms"]
     assert texts_in(words)[0].splitlines() == [
         "format on test (greedy): mixed, random_only against length",
@@ -110,7 +117,7 @@ def test_locks_are_read():
 
 def test_the_digest_changes_with_the_config_and_not_otherwise(config, tmp_path):
     def digest() -> str:
-        return ReportPages(config, resolve(config, "config.yaml", tmp_path), ROOT).digest(SimpleNamespace())
+        return ReportPages(config, resolve(config, "config.yaml", tmp_path)).digest(SimpleNamespace())
 
     before = digest()
     assert digest() == before

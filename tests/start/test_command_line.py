@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -13,7 +14,7 @@ from typer.testing import CliRunner
 
 from reward_ablation.start import command_line
 from reward_ablation.start.command_line import app
-from reward_ablation.start.overrides import HANDED, decoded
+from reward_ablation.start.overrides import GIVEN
 from reward_ablation.system.errors import StudyError
 
 COMMANDS = ("plan", "run", "status", "watch", "report", "preview", "import", "power", "budget", "verify", "prune")
@@ -84,7 +85,7 @@ def test_further_files_and_values_change_the_study(folder, monkeypatch):
         (["plan", "study.yaml", "-C", "seeds"], "--config seeds: is not KEY=VALUE; write such as --config seeds="),
         (["plan", "study.yaml", "-C", "seeds=[0]", "-C", "seeds=[1]"], "--config seeds: is given twice"),
         (["plan", "study.yaml", "-C", "sed=[0]"], "study.yaml: config: unknown key 'sed'; did you mean seeds?"),
-        (["prune", "study.yaml", "--delete", "--empty-trash"], "prune: --delete and --empty-trash at once"),
+        (["prune", "study.yaml", "--costly"], "prune: --costly deletes nothing by itself"),
         (["run", "study.yaml", "--snakemake", "'"], "--snakemake: No closing quotation"),
         (["run", "study.yaml", "--snakemake", "-n --config seeds=[0]"], "--snakemake: --config: name the study and"),
         (["run", "study.yaml", "-C", "seeds"], "--config seeds: is not KEY=VALUE"),
@@ -163,10 +164,9 @@ def test_run_and_report_become_snakemake(folder, monkeypatch, words, options):
 
 def test_run_hands_values_on_as_the_plan_reads_them(folder, monkeypatch):
     """Snakemake itself would read the numbers of a list or mapping as texts."""
+    monkeypatch.setenv(GIVEN, "replaced")  # and taken away after the test
     started = []
     monkeypatch.setattr(os, "execv", lambda program, command: started.append(command))
     asked("run", "study.yaml", "-C", "training={max_steps: 30}", "-C", "seeds=[1, 2]")
-    [command] = started
-    key, _, text = command[command.index("--config") + 1].partition("=")
-    assert key == HANDED
-    assert decoded(text)["given"] == {"training": {"max_steps": 30}, "seeds": [1, 2]}
+    assert len(started) == 1
+    assert json.loads(os.environ[GIVEN]) == {"training": {"max_steps": 30}, "seeds": [1, 2]}

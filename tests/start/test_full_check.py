@@ -111,8 +111,8 @@ def test_prepared_sets_are_not_read_again_but_compared_with(checked, config, tmp
     config["data"]["evaluation"]["test"] = rows("test.jsonl", GOOD)
     config["data"]["train"] = rows("train.jsonl", GOOD)
     study = resolve(config, "study.yaml", tmp_path)
-    assert checked(prepares=frozenset()) == ([], [])
-    problems, told = checked(prepares=frozenset({study.problems_file}))
+    assert checked(makes=frozenset()) == ([], [])
+    problems, told = checked(makes=frozenset({study.fetched_file, study.problems_file}))
     assert (problems, told) == (
         [],
         ["reading data.train ...", UNMEASURED],
@@ -129,7 +129,6 @@ def test_jobs_of_a_cluster_need_no_gpu_here(checked, config, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     config["launch"] = {"gpus": 2}
     assert checked(submits=True)[0] == []
-    assert checked(trains=False)[0] == []
     assert checked(runs=frozenset())[0] == []
 
 
@@ -187,7 +186,7 @@ def test_evaluation_prompts_are_refused_in_the_words_of_the_job(checked, config,
     config["model"], config["prompt"] = {"source": "local", "path": "model"}, {"chat": False}
     changed(config, "evaluation/max_new_tokens", 32768)
     [problem] = checked()[0]
-    spec = EvaluateSpec.parse(resolve(config, "study.yaml", tmp_path).evaluation_spec(None))
+    spec = EvaluateSpec.parse(resolve(config, "study.yaml", tmp_path).evaluation_spec)
     questions = pd.DataFrame(generate(10, 0, "test")).assign(id=[str(number) for number in range(10)])
     with pytest.raises(StudyError) as error:
         Evaluator(spec, None, {"test": questions}).answers(tmp_path / "model", "test")

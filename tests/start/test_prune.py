@@ -4,18 +4,15 @@ import json
 import os
 import time
 from dataclasses import replace
-from pathlib import PurePath
 
 import pytest
 
 from reward_ablation.start import prune
 from reward_ablation.start.prune import (
     delete,
-    in_trash,
     prune_text,
     remove,
     size_text,
-    trash_lines,
     unneeded,
 )
 from reward_ablation.study.resolve import resolve
@@ -321,9 +318,10 @@ def test_the_list_has_a_line_for_each_arm_and_kind(config, tmp_path, root):
     lines = prune_text(study, unneeded(study)).splitlines()
     assert lines[0] == "study study does not need:"
     [runs] = [line for line in lines if "results/study/runs/b-" in line]
-    assert runs.endswith(": 2 × finished run of another config, unknown hours, to the trash")
-    deletes = "`reward-ablation prune --delete` deletes it, but moves what cost more than 1 hour"
-    assert lines[-1].endswith(f" in all; {deletes} to results/study/trash")
+    assert runs.endswith(": 2 × finished run of another config, unknown hours")
+    assert lines[-2].endswith(" in all; `reward-ablation prune --delete` deletes it")
+    assert lines[-1].startswith("but for 2 runs of more than 1 hour, ")
+    assert lines[-1].endswith("B, unknown hours; --delete --costly deletes them, too")
 
 
 def priced(root, hours):
@@ -338,7 +336,7 @@ def priced(root, hours):
 
 
 @pytest.mark.parametrize(
-    ("record", "to_trash"),
+    ("record", "costly"),
     [
         ({"gpu_hours": 1.5, "cpu_hours": 9.0}, True),
         ({"gpu_hours": 0.9, "cpu_hours": 9.0}, False),
@@ -348,30 +346,20 @@ def priced(root, hours):
         ({"gpu_hours": "much"}, True),
     ],
 )
-def test_what_cost_more_than_an_hour_goes_to_the_trash_with_all_of_its_run(config, tmp_path, root, record, to_trash):
+def test_what_cost_more_than_an_hour_is_kept_with_all_of_its_run(config, tmp_path, root, record, costly):
     run = priced(root, record)
     name = f"{run.parent.name}/{run.name}"
     config["arms"]["arms"].pop("b")
     study = resolve(config, "s", tmp_path)
     of_run = {file for file in files_of(root) if name in file}
-    before = files_of(root)
+    others = {file for file in files_of(root) if "/b-" not in file}
     told = []
-    remove(study, unneeded(study), to_trash=True, tell=told.append)
-    moved = {file.removeprefix("trash/") for file in files_of(root) if file.startswith("trash/")}
-    locks = {file for file in moved if file.endswith(".lock")}
-    assert moved - locks == ({file for file in of_run if not file.endswith(".lock")} if to_trash else set())
-    assert unneeded(study) == []
-    assert ("to the trash" in told[1]) == to_trash
-    assert {str(item.path.relative_to(root / "trash").parent) for item in in_trash(study)} >= {
-        str(PurePath(file).parent) for file in moved if file.startswith("evaluation") and ".unfinished" not in file
-    }
-    if to_trash:
-        assert "until `reward-ablation prune --empty-trash` deletes it for good" in prune_text(
-            study, [], in_trash(study)
-        )
-    remove(study, in_trash(study), to_trash=False, tell=told.append)
-    assert files_of(root) == {file for file in before if "/b-" not in file}
-    assert not (root / "trash").exists()
+    remove(study, unneeded(study), told.append)
+    locks = {file for file in files_of(root) if file.endswith(".lock")}
+    assert files_of(root) - locks == (others | of_run if costly else others) - locks
+    assert bool(unneeded(study)) == costly == told[-1].startswith("kept: 1 run of more than 1 hour, ")
+    remove(study, unneeded(study), told.append, costly=True)
+    assert files_of(root) == others
 
 
 def test_an_interrupted_run_has_a_price_too(config, tmp_path, root):
@@ -382,48 +370,17 @@ def test_an_interrupted_run_has_a_price_too(config, tmp_path, root):
     write(run / ".work" / "attempts.json", json.dumps([attempt]))
     config["arms"]["arms"].pop("b")
     study = resolve(config, "s", tmp_path)
-    assert "unfinished run of another config, 4 GPU hours, to the trash" in prune_text(study, unneeded(study))
+    assert "unfinished run of another config, 4 GPU hours" in prune_text(study, unneeded(study))
 
 
-def test_answers_that_cost_much_go_to_the_trash_with_their_record(config, tmp_path, root):
+def test_answers_that_cost_much_are_kept_with_their_record(config, tmp_path, root):
     priced(root, {"gpu_hours": 0.0, "cpu_hours": 0.1})
     [answers] = root.glob("evaluation/*/base/test-????????.parquet")
     answers.with_suffix(".json").write_text('{"gpu_hours": 3.0}')
     config["evaluation"]["max_new_tokens"] = 7
     study = resolve(config, "s", tmp_path)
-    remove(study, unneeded(study), to_trash=True, tell=lambda line: None)
-    kept = {answers.relative_to(root).as_posix(), answers.with_suffix(".json").relative_to(root).as_posix()}
-    assert {file for file in files_of(root) if file.startswith("trash/")} == {f"trash/{file}" for file in kept}
-
-
-def test_the_trash_keeps_an_earlier_run_of_the_same_name_and_what_is_the_users(config, tmp_path, root):
-    run = priced(root, {"gpu_hours": 5.0})
-    earlier = write(root / "trash" / "runs" / run.parent.name / run.name / "run.json", '{"gpu_hours": 2.0}')
-    mine = [write(root / "trash" / "notes.txt"), write(root / "trash" / "old" / "runs" / "run.json")]
-    config["arms"]["arms"].pop("b")
-    study = resolve(config, "s", tmp_path)
-    told = []
-    remove(study, unneeded(study), to_trash=True, tell=told.append)
-    assert f"kept: {run.relative_to(tmp_path)}: trash has an earlier one" in "\n".join(told)
-    assert (run / "run.json").is_file()
-    assert earlier.read_text() == '{"gpu_hours": 2.0}'
-    remove(study, in_trash(study), to_trash=False, tell=told.append)
-    assert not earlier.exists()
-    assert all(path.is_file() for path in mine)
-    remove(study, unneeded(study), to_trash=True, tell=told.append)
-    assert earlier.read_text() == '{"gpu_hours": 5.0}'
-
-
-def test_a_trash_that_is_a_link_is_left_alone(config, tmp_path, root):
-    run = priced(root, {"gpu_hours": 5.0})
-    other = write(tmp_path / "other" / "runs" / "a-01234567" / "seed0" / "run.json")
-    (root / "trash").symlink_to(tmp_path / "other")
-    config["arms"]["arms"].pop("b")
-    study = resolve(config, "s", tmp_path)
-    assert in_trash(study) == []
-    remove(study, unneeded(study), to_trash=True, tell=lambda line: None)
-    assert (run / "run.json").is_file()
-    assert files_of(tmp_path / "other") == {str(other.relative_to(tmp_path / "other"))}
+    remove(study, unneeded(study), lambda line: None)
+    assert {leftover.path for leftover in unneeded(study)} == {answers, answers.with_suffix(".json")}
 
 
 @pytest.mark.parametrize(
@@ -431,17 +388,3 @@ def test_a_trash_that_is_a_link_is_left_alone(config, tmp_path, root):
 )
 def test_sizes(size, text):
     assert size_text(size) == text
-
-
-def test_runs_in_the_trash_that_would_be_trained_again_are_told_and_are_not_deleted_for_good(config, tmp_path, root):
-    study = resolve(config, "s", tmp_path)
-    first, *others = study.runs
-    assert trash_lines(study, study.runs) == []
-    (root / "trash" / "runs" / first).parent.mkdir(parents=True)
-    os.replace(root / "runs" / first, root / "trash" / "runs" / first)
-    back = "`cp -a results/study/trash/. results/study/` brings back what is in results/study/trash"
-    assert trash_lines(study, study.runs) == [f"1 of these runs is finished in the trash: {back}"]
-    assert trash_lines(study, others) == []
-    assert prune_text(study, [], in_trash(study)).endswith(back)
-    remove(study, in_trash(study), to_trash=False, tell=lambda line: None)
-    assert (root / "trash" / "runs" / first / "run.json").is_file()

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 from types import SimpleNamespace
 
 import pytest
-from snakemake.common import get_function_params
 from snakemake.io import is_flagged
-from snakemake.rules import Rule
 
 from reward_ablation.config.sections.evaluation import Metric
-from reward_ablation.start.internals import per_job
 from reward_ablation.start.reruns import Reruns
 from reward_ablation.start.stale import PresentInputs, are_stale
 from reward_ablation.study.core_digest import deciding_digest
@@ -25,29 +21,6 @@ from .left_behind import LeftBehind
 IN_A_JOB = SimpleNamespace(
     is_main_process=False, dag_settings=SimpleNamespace(rerun_triggers=["params"]), execution_settings=SimpleNamespace()
 )
-
-
-def test_a_wrapped_function_has_the_parameters_and_the_result_of_its_own(config, tmp_path):
-    study = resolve(config, "study.yaml", tmp_path)
-    spec = per_job(study.spec_of_run)
-    assert get_function_params(spec) is get_function_params(spec)  # not worked out again
-    assert get_function_params(spec) == inspect.signature(study.spec_of_run).parameters
-    for name, run in study.runs.items():
-        assert spec(SimpleNamespace(run=name)) == run.spec
-
-
-def test_options_are_no_reason_to_train_again_and_the_spec_is(config, tmp_path):
-    """Snakemake does not record a param whose function takes the output."""
-    study = resolve(config, "study.yaml", tmp_path)
-    assert Rule._is_deriving_function(per_job(study.options_of_run))
-    assert not Rule._is_deriving_function(per_job(study.spec_of_run))
-
-
-def test_no_param_of_a_run_asks_for_resources(config, tmp_path):
-    """Snakemake would work out all resources of each job while it plans."""
-    study = resolve(config, "study.yaml", tmp_path)
-    for function in (study.spec_of_run, study.options_of_run):
-        assert not {"resources", "threads"} & set(inspect.signature(function).parameters)
 
 
 @pytest.mark.parametrize("there", [True, False])
@@ -212,5 +185,5 @@ def test_options_of_an_evaluation(config, tmp_path, changes, of_run, options):
     for triggers, more in ((["params"], ""), (["mtime"], " --any-code")):
         workflow = workflow_with()
         workflow.dag_settings = SimpleNamespace(rerun_triggers=triggers)
-        found = Reruns(workflow, study).options_of_evaluation(wildcards, [])
+        found = Reruns(workflow, study).options_of_evaluation(wildcards)
         assert sorted(found.split(" --")) == sorted((options + more).split(" --"))

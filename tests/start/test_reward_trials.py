@@ -42,7 +42,7 @@ def test_the_first_problem_that_is_trained_on_is_taken(started, prepared):
     if prepared:
         output = Path(study.config.root) / study.problems_file
         output.parent.mkdir(parents=True)
-        prepare(PrepareSpec.model_validate_json(study.train_data_spec(None)), "train", output)
+        prepare(PrepareSpec.model_validate_json(study.train_data_spec), "train", output)
         Path("trial_rows.jsonl").unlink()
     columns, made_up = trial_of(study)
     assert not made_up

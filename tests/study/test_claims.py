@@ -8,8 +8,9 @@ import pytest
 
 from configs import REMOVE, changed
 from reward_ablation.analysis.study_file import read_study
-from reward_ablation.start.declarations import claims_line, record_question
-from reward_ablation.study.claims import read_recorded_claims
+from reward_ablation.start.declarations import Declarations, describe_study, record_question
+from reward_ablation.study.answers_record import read_record
+from reward_ablation.study.claims import recorded_claims
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.errors import StudyError
 
@@ -86,7 +87,7 @@ def test_no_key_of_a_run_or_an_evaluation_depends_on_claims(config):
     other = resolve(config | {"claims": {"c": BETTER}}, "s", Path())
     assert other.runs == plain.runs
     assert other.answers_folder == plain.answers_folder
-    assert other.evaluation_spec(None) == plain.evaluation_spec(None)
+    assert other.evaluation_spec == plain.evaluation_spec
     assert other.digest != plain.digest  # study.json is written again
     reworded = resolve(config | {"claims": {"c": BETTER | {"says": "in other words"}}}, "s", Path())
     assert reworded.digest != other.digest
@@ -99,10 +100,11 @@ def start(config, tmp_path):
     def start(**made):
         config["claims"] = made
         study, lines = resolve(config, "study.yaml", tmp_path), []
-        planned = claims_line(study)
+        planned = Declarations(study).claims_line()
         record_question(study, True, True, lines.append)
-        study.describe(study.description, tmp_path / "log")
-        return read_recorded_claims(study.description), planned, [line for line in lines if line.startswith("claims")]
+        describe_study(resolve(config, "study.yaml", tmp_path), study.description)  # as its job does
+        record = recorded_claims(read_record(study.description))
+        return record, planned, [line for line in lines if line.startswith("claims")]
 
     return start
 

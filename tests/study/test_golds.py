@@ -62,7 +62,7 @@ def study_with(root: Path, train: dict, component: dict, **changes) -> Study:
 
 def golds_of(study: Study) -> bool:
     """Whether the command that prepares the training set asks for golds."""
-    return json.loads(study.train_data_spec(None)).get("golds", True)
+    return json.loads(study.train_data_spec).get("golds", True)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_golds_are_asked_for_where_a_component_takes_answers(root, train, compon
 def test_data_of_earlier_versions_keep_their_keys_whoever_asks(root, train):
     """Without further columns: such studies may have finished runs."""
     with_answers, without = (study_with(root, train, component) for component in (mine("by_answer"), FORMAT))
-    assert "golds" not in with_answers.train_data_spec(None)
+    assert "golds" not in with_answers.train_data_spec
     assert without.problems_file == with_answers.problems_file
 
 
@@ -176,7 +176,7 @@ def test_evaluation_by_answers_needs_data_with_answers(root, source, message):
 def test_demonstrations_need_answers_where_a_template_has_them(root):
     sft = {"data": {"source": "mbpp", "split": "train"}, "completion": "{solution}"}
     study = study_with(root, CONFIG["data"]["train"], FORMAT, sft=sft)
-    assert json.loads(study.sft_data_spec(None))["golds"] is False
+    assert json.loads(study.sft_data_spec)["golds"] is False
     with pytest.raises(
         StudyError, match=r"sft\.data: mbpp has no answers, and a template of sft\.completion has {answ"
     ):

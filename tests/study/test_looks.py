@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from reward_ablation.start.declarations import looks_line, record_question
-from reward_ablation.study.looks import ContrastAtLook, Look, read_recorded_looks
+from reward_ablation.start.declarations import Declarations, record_question
+from reward_ablation.study.answers_record import read_record
+from reward_ablation.study.looks import ContrastAtLook, Look, recorded_looks
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import write_json
@@ -40,7 +41,7 @@ def start(config, root, trains=True):
 
 def take(study, **decisions):
     """Put a look with these decisions on record."""
-    record = read_recorded_looks(study.description)
+    record = recorded_looks(read_record(study.description))
     at_look = [ContrastAtLook(arm=arm, against="a", decision=of, **NUMBERS) for arm, of in decisions.items()]
     look = Look(seeds=record.looks[len(record.taken)], date="2026-01-31T12:00:00Z", contrasts=at_look, error_left=0.04)
     content = json.loads(study.description.read_text())
@@ -51,19 +52,19 @@ def take(study, **decisions):
 def test_seeds_follow_from_the_record_alone(looking, tmp_path):
     study, _ = start(looking, tmp_path)
     assert seeds_by_arm(study) == {arm: [0, 1] for arm in "abcd"}
-    assert study.look_is_due
-    assert "next is look 1 of 3, with 2 seeds; open: b against a, c against a" in looks_line(study)
+    assert Declarations(study).look_is_due
+    assert "next is look 1 of 3, with 2 seeds; open: b against a, c against a" in Declarations(study).looks_line()
     take(study, b="different", c="open")
     study, _ = start(looking, tmp_path)
     assert seeds_by_arm(study) == {"a": [0, 1, 2], "b": [0, 1], "c": [0, 1, 2], "d": [0, 1]}
-    line = looks_line(study)
+    line = Declarations(study).looks_line()
     assert "next is look 2 of 3, with 3 seeds; open: c against a; b against a: different with 2 seeds" in line
     take(study, c="equivalent")
     before = seeds_by_arm(study)
     study, _ = start(looking, tmp_path)
     assert seeds_by_arm(study) == before
-    assert not study.look_is_due
-    assert "finished with look 2" in looks_line(study)
+    assert not Declarations(study).look_is_due
+    assert "finished with look 2" in Declarations(study).looks_line()
 
 
 def test_no_key_of_a_run_depends_on_looks(looking, tmp_path):
@@ -80,9 +81,9 @@ def test_the_plan_is_declared_before_the_first_run_and_a_decision_stays(looking,
     text = study.description.read_bytes()
     looking["bootstrap"] = 10
     study, lines = start(looking, tmp_path)
-    study.write_description(study.description)
+    write_json(Declarations(study).content(), study.description)
     assert lines == []
-    record = read_recorded_looks(study.description)
+    record = recorded_looks(read_record(study.description))
     assert record.model_dump() == json.loads(text)["sequential"]
     assert (record.runs_then, len(record.taken), record.earlier) == (0, 1, [])
 
@@ -103,10 +104,10 @@ def test_a_change_after_the_first_look_begins_anew_and_is_told(looking, tmp_path
     changed, lines = start(looking | change, tmp_path)
     assert len(lines) >= 1
     assert "changed after 1 of the looks at 2, 3, 5 seeds (obrien_fleming)" in " ".join(lines)
-    record = read_recorded_looks(changed.description)
+    record = recorded_looks(read_record(changed.description))
     assert (record.taken, len(record.earlier)) == ([], 1)
     assert set(map(tuple, seeds_by_arm(changed).values())) == {(0, 1)}
-    assert "changed after 1 of the looks" in looks_line(changed)
+    assert "changed after 1 of the looks" in Declarations(changed).looks_line()
 
     back, _ = start(looking, tmp_path)
     assert seeds_by_arm(back)["b"] == [0, 1]
@@ -117,17 +118,18 @@ def test_a_change_before_the_first_look_is_nothing_to_tell(looking, tmp_path):
     start(looking, tmp_path)
     study, lines = start(looking | {"seeds": {"looks": [2, 4]}}, tmp_path)
     assert lines == []
-    assert read_recorded_looks(study.description).earlier == []
+    assert recorded_looks(read_record(study.description)).earlier == []
 
 
 def test_a_list_of_seeds_leaves_the_record_and_says_what_it_is_not(looking, tmp_path):
     study, _ = start(looking, tmp_path)
     take(study, b="different", c="open")
     listed, _ = start(looking | {"seeds": [0, 1, 7]}, tmp_path)
-    listed.write_description(listed.description)
+    write_json(Declarations(listed).content(), listed.description)
     assert seeds_by_arm(listed) == {arm: [0, 1, 7] for arm in "abcd"}
-    assert looks_line(listed).startswith("sequential seeds: not the sequential answers: the study declared looks at 2")
-    assert read_recorded_looks(listed.description).in_force is False
+    line = Declarations(listed).looks_line()
+    assert line.startswith("sequential seeds: not the sequential answers: the study declared looks at 2")
+    assert recorded_looks(read_record(listed.description)).in_force is False
     study, lines = start(looking, tmp_path)
     assert (seeds_by_arm(study)["c"], lines) == ([0, 1, 2], [])
 

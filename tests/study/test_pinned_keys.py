@@ -47,10 +47,10 @@ def test_specs_of_shipped_configs_are_read_and_written_to_the_byte(studies):
             assert RunSpec.parse(run.spec).text == run.spec
             assert RunSpec.parse(run.spec) == RunSpec(**dict(run.arm_spec), seed=run.seed)
         for kind, text in (
-            (EvaluateSpec, study.evaluation_spec(None)),
-            (TrainDataSpec, study.train_data_spec(None)),
+            (EvaluateSpec, study.evaluation_spec),
+            (TrainDataSpec, study.train_data_spec),
             *((DataSpec, text) for text in study.datasets.values()),
-            *([(SftSpec, study.sft_spec(None))] if study.config.sft else []),
+            *([(SftSpec, study.sft_spec)] if study.config.sft else []),
         ):
             assert kind.parse(text).text == text
     assert texts > 50

@@ -7,8 +7,8 @@ import shutil
 import pytest
 
 from reward_ablation.start.stale import PresentInputs, stale_because
-from reward_ablation.study.places import deciding_inputs
 from reward_ablation.study.resolve import resolve
+from reward_ablation.study.run_folder import deciding_inputs
 
 ROW = {"question": "1 + 1?", "answer": "2"}
 
@@ -54,10 +54,10 @@ def make(config, root):
         write(study.model_file, {"source": "sft", "id": config["model"]["path"]})
     for key, source in study.reward_models.items():
         write(f"models/reward-{key}/model.json", {"source": "local", "id": json.loads(source)["path"]})
-    specs = {study.problems_file: study.train_data_spec(None), study.demonstrations_file: None}
+    specs = {study.problems_file: study.train_data_spec, study.demonstrations_file: None}
     specs |= {f"data/evaluation/{name}.parquet": spec for name, spec in study.datasets.items()}
     if study.config.sft:
-        specs[study.demonstrations_file] = study.sft_data_spec(None)
+        specs[study.demonstrations_file] = study.sft_data_spec
     for file, spec in specs.items():
         if spec is not None:
             source = json.loads(spec)["source"]
@@ -68,7 +68,7 @@ def make(config, root):
 def names(study):
     """All that a path or a name could decide: files of inputs and of answers, and the spec of a supervised start."""
     [reward_model] = study.reward_models
-    made = [study.sft_spec(None)] if study.config.sft else []
+    made = [study.sft_spec] if study.config.sft else []
     files = [study.fetched_file, study.model_file, study.problems_file, study.demonstrations_file, *study.datasets]
     return [*files, *study.runs, reward_model, *made]
 
@@ -95,8 +95,8 @@ def test_the_place_decides_nothing(config, with_start, tmp_path, start):
     before = names(make(config, tmp_path))
     moved = resolve(elsewhere(config, tmp_path), "study.yaml", tmp_path)
     assert names(moved) == before
-    assert json.loads(moved.model_spec(None))["path"] == str(tmp_path / "linked"), "jobs read the present place"
-    assert json.loads(moved.train_data_spec(None))["source"]["path"] == "./moved_train.jsonl"
+    assert json.loads(moved.model_spec)["path"] == str(tmp_path / "linked"), "jobs read the present place"
+    assert json.loads(moved.train_data_spec)["source"]["path"] == "./moved_train.jsonl"
 
 
 @pytest.mark.parametrize("file", ["model/config.json", "train.jsonl", "exam.jsonl", "judge/config.json"])

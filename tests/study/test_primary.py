@@ -13,9 +13,10 @@ from reward_ablation.analysis.evaluation.question_means import question_means
 from reward_ablation.analysis.statistics.limits import UNLIMITED, Limits
 from reward_ablation.analysis.study_file import read_study
 from reward_ablation.config.sections.evaluation import Evaluation
-from reward_ablation.config.sections.primary import metrics_of_mode
-from reward_ablation.start.declarations import primary_line, record_question
-from reward_ablation.study.primary import declaration_text, read_recorded
+from reward_ablation.config.sections.questions import metrics_of_mode
+from reward_ablation.start.declarations import Declarations, describe_study, record_question
+from reward_ablation.study.answers_record import read_record
+from reward_ablation.study.primary import declaration_text, recorded_primary
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.errors import StudyError
 
@@ -116,7 +117,7 @@ def test_no_key_of_a_run_or_an_evaluation_depends_on_the_question(config):
     other = resolve(config | {"primary": asked}, "s", Path())
     assert other.runs == plain.runs
     assert other.answers_folder == plain.answers_folder
-    assert other.evaluation_spec(None) == plain.evaluation_spec(None)
+    assert other.evaluation_spec == plain.evaluation_spec
     assert other.digest != plain.digest  # study.json is written again
 
 
@@ -130,8 +131,8 @@ def start(config, tmp_path):
         study, lines = resolve(config, "study.yaml", tmp_path), []
         record_question(study, trains, True, lines.append)
         if not trains:
-            study.describe(study.description, tmp_path / "log")
-        return read_recorded(study.description), lines
+            describe_study(resolve(config, "study.yaml", tmp_path), study.description)  # as its job does
+        return recorded_primary(read_record(study.description)), lines
 
     return start
 
@@ -186,7 +187,7 @@ def test_a_change_after_runs_is_told_and_the_earlier_question_kept(start, clock,
     finish(tmp_path, 4)
     config["arms"]["arms"]["c"] = {"weights": {"format": 1}}
     config["primary"] = {"contrasts": [{"arm": "b"}, {"arm": "c"}]}
-    planned = primary_line(resolve(config, "study.yaml", tmp_path))
+    planned = Declarations(resolve(config, "study.yaml", tmp_path)).primary_line()
     assert planned.endswith(
         "b, c against a; to be changed at the next start, after 4 runs were there; added: c against a"
     )
@@ -203,7 +204,11 @@ def test_a_change_after_runs_is_told_and_the_earlier_question_kept(start, clock,
     assert [each.digest for each in third.earlier] == [first.digest, second.digest]
     assert lines[0].endswith("; metric was accuracy_strict; taken out: b against a")
     assert start()[1] == []  # told once
-    assert primary_line(resolve(config, "study.yaml", tmp_path)).endswith(lines[0].partition("; changed")[2])
+    assert (
+        Declarations(resolve(config, "study.yaml", tmp_path))
+        .primary_line()
+        .endswith(lines[0].partition("; changed")[2])
+    )
 
 
 def test_the_order_of_contrasts_is_no_change(start, clock):

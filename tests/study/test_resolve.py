@@ -8,6 +8,7 @@ import pytest
 from configs import changed
 from reward_ablation.config.batch_sizes import BatchSizes
 from reward_ablation.config.checks import second_pass_setting
+from reward_ablation.start.declarations import describe_study
 from reward_ablation.study.description import described_runs
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.errors import StudyError
@@ -203,7 +204,7 @@ def test_arms_with_one_spec_share_their_runs_and_a_warning_says_so(config, tmp_p
     study = resolve(config, "study.yaml", Path())
     assert len(study.runs) == 4
     assert study.warnings == ["arms a and again have the same spec: they are one run per seed"]
-    study.describe(tmp_path / "study.json", tmp_path / "log")
+    describe_study(study, tmp_path / "study.json")
     described = json.loads((tmp_path / "study.json").read_text())
     entries = [entry["folder"] for entry in described["runs"] if entry["arm"] == "again"]
     assert entries == [f"runs/a-{study.keys['a']}/seed0", f"runs/a-{study.keys['a']}/seed1"]
@@ -311,12 +312,12 @@ def test_models_that_are_kept_are_part_of_the_spec_only_where_there_are_some(con
 def test_the_chat_template_s_kwargs_decide_answers_and_runs(config):
     config["prompt"] = {"chat": True}
     plain = resolve(config, "s", Path())
-    assert set(json.loads(plain.evaluation_spec(None))) == {"evaluation", "prompt", "device"}
+    assert set(json.loads(plain.evaluation_spec)) == {"evaluation", "prompt", "device"}
     for arm in (None, {"enable_thinking": False}):  # an arm may say what the study says
         config["training"] = {"max_steps": 10, "chat_template_kwargs": {"enable_thinking": False}}
         config["arms"]["arms"]["b"]["training"] = {} if arm is None else {"chat_template_kwargs": arm}
         study = resolve(config, "s", Path())
-        assert json.loads(study.evaluation_spec(None))["chat_template_kwargs"] == {"enable_thinking": False}
+        assert json.loads(study.evaluation_spec)["chat_template_kwargs"] == {"enable_thinking": False}
         assert study.answers_folder != plain.answers_folder
         assert not set(study.keys.values()) & set(plain.keys.values())
 

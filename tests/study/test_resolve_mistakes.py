@@ -221,7 +221,7 @@ def test_the_same_settings_are_fine_where_nothing_is_placed(config, path, value)
 
 def test_a_placement_leaves_evaluation_as_it_is(config):
     def evaluation(study):
-        return study.answers_folder, study.datasets, study.model_file, study.problems_file, study.evaluation_spec(None)
+        return study.answers_folder, study.datasets, study.model_file, study.problems_file, study.evaluation_spec
 
     before = evaluation(resolve(config, "study.yaml", Path()))
     assert evaluation(resolve(changed(config, "components/format/placement", "last_token"), "s", Path())) == before

@@ -80,7 +80,7 @@ def test_only_runs_with_a_reward_model_wait_for_it_and_are_told_of_it(local, tmp
         inputs = reruns.inputs_of_run(SimpleNamespace(run=name))
         assert (f"{study.config.root}/{file}" in chain(*inputs.values())) == has
         assert len(inputs) == 2 + has
-        options = shlex.split(study.options_of_run(SimpleNamespace(run=name), None))
+        options = shlex.split(study.options(study.runs[name]))
         folder = f"{study.config.root}/{file.removesuffix('/model.json')}"
         assert options == (["--parameters", PLACE, "--reward-models", f'{{"models/rm":"{folder}"}}'] if has else [])
 
@@ -140,14 +140,14 @@ def test_a_model_that_is_a_metric_is_fetched_and_moves_no_run(judging, tmp_path)
     study = resolved(judging, tmp_path)
     [file] = study.fetched_reward_models
     assert study.scoring.model_files == [file]
-    options = shlex.split(study.options_of_scores(None, None))
+    options = shlex.split(study.scoring.options)
     folder = f"{study.config.root}/{file.removesuffix('/model.json')}"
     assert options[options.index("--reward-models") + 1] == f'{{"models/rm":"{folder}"}}'
     assert options[options.index("--parameters") + 1] == PLACE
     del judging["evaluation"]["metrics"]
     without = resolved(judging, tmp_path)
     assert (without.keys, without.answers_folder) == (study.keys, study.answers_folder)
-    assert not any(study.reward_model_files(run) for run in study.runs)
+    assert not any(study.models_of_components(run) for run in study.runs.values())
 
 
 def test_a_changed_byte_of_a_metrics_model_scores_again_and_where_its_folder_lies_does_not(judging, tmp_path):

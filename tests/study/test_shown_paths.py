@@ -10,8 +10,10 @@ import yaml
 
 from configs import changed
 from reward_ablation.report.pages import ReportPages
+from reward_ablation.start.declarations import Declarations
 from reward_ablation.study.resolve import resolve
 from reward_ablation.study.shown_paths import shown_path, without_places
+from reward_ablation.system.files import write_json
 from workflow.conftest import ROOT
 
 ROWS = "".join(json.dumps({"id": str(n), "question": f"{n} + 1?", "answer": str(n + 1)}) + "\n" for n in range(12))
@@ -79,14 +81,13 @@ def test_study_pages_and_metadata_name_no_folder(config, root, inside):
     config["launch"] = {"resources": {"slurm_extra": f"--comment={root}/a"}}
     study = resolve(config, "study.yaml", root)
     assert study.summary["training_data"] == shown
-    assert json.loads(study.export_metadata(None))["dataset"] == shown
-    files = {name: str(root / f"{name}.html") for name in ("config", "arms", "environment", "commands")}
+    assert json.loads(study.export_metadata)["dataset"] == shown
     described = root / "study.json"
-    study.write_description(described)
-    ReportPages(config, study, ROOT).write(files, str(described))
-    for path in (*files.values(), described):
-        assert str(root.parent) not in Path(path).read_text()
-    assert f"path: {shown}" in Path(files["config"]).read_text()
+    write_json(Declarations(study).content(), described)
+    ReportPages(config, study).write(root, described)
+    for name in ("config.html", "arms.html", "environment.html", "commands.html", "study.json"):
+        assert str(root.parent) not in (root / name).read_text()
+    assert f"path: {shown}" in (root / "config.html").read_text()
 
 
 def test_an_absolute_path_in_a_runs_record_is_reported(config, root):

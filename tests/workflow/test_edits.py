@@ -380,36 +380,20 @@ def test_pruning_leaves_what_the_study_needs(trained, tmp_path):
     assert bench.dry_run("--until", "train") == {}
 
 
-def test_a_dear_run_goes_to_the_trash_and_comes_back_by_mv(trained, tmp_path):
+def test_a_costly_run_is_deleted_only_on_request(trained, tmp_path):
     bench = trained.copied(tmp_path)
     [dear] = bench.results.glob("runs/mixed-*/seed0")
     for name in ("run.json", ".run.json"):
         file = json.dumps({**json.loads((dear / name).read_bytes()), "gpu_hours": 30.0}, indent=2, sort_keys=True)
         (dear / name).write_text(file + "\n")
-    inside = {path.relative_to(dear): path.stat().st_size for path in dear.rglob("*") if path.name != ".lock"}
     bench.set("seeds", [1])
-    assert "finished run of a seed that the study does not have, 30 GPU hours, to the trash" in bench.told("prune")
+    assert "finished run of a seed that the study does not have, 30 GPU hours" in bench.told("prune")
     bench.told("prune", "--delete")
-    trash = bench.results / "trash" / "runs" / dear.parent.name / "seed0"
-    assert {path.relative_to(trash): path.stat().st_size for path in trash.rglob("*") if path.name != ".lock"} == inside
-    assert not list(bench.results.glob("runs/*/seed0"))
-    listed = bench.told("prune", "--delete")  # by arrow-up: nothing more happens
-    assert "nothing in results/tiny that the study does not need" in listed
-    assert "in the trash (results/tiny/trash), until `reward-ablation prune --empty-trash` deletes it" in listed
-    assert trash.is_dir()
+    assert "kept: 1 run of more than 1 hour" in bench.told("prune", "--delete")  # by arrow-up: nothing more happens
+    assert list(bench.results.glob("runs/*/seed0")) == [dear]
     bench.set("seeds", [0, 1])
-    assert bench.planned() == 2  # a run in the trash is no finished run
-    assert re.search(r"trash/runs/mixed-\w+: needed by the study, and kept", bench.told("prune"))
-    told = bench.told("plan", "--quick")
-    assert "1 of these runs is finished in the trash: `cp -a results/tiny/trash/. results/tiny/` brings back" in told
-    bench.told("prune", "--empty-trash")
-    assert trash.is_dir()
-    trash.rename(dear)
     assert bench.planned() == 1  # only that of the other arm, which cost little
-    trash.parent.mkdir(exist_ok=True)
-    dear.rename(trash)
     bench.set("seeds", [1])
-    assert "study tiny: deleted" in bench.told("prune", "--empty-trash")
-    assert not (bench.results / "trash").exists()
+    assert "study tiny: deleted" in bench.told("prune", "--delete", "--costly")
     bench.set("seeds", [0, 1])
     assert bench.planned() == 2

@@ -10,7 +10,6 @@ import pytest
 from snakemake.executors import local
 
 from reward_ablation.start.internals import (
-    by_priority,
     compare_no_records,
     counts_params,
     force,
@@ -20,13 +19,11 @@ from reward_ablation.start.internals import (
     is_main,
     jobs_to_submit,
     keep_updated,
-    latency_wait,
     limit,
-    runs_here,
+    needed_jobs,
     set_limit,
     submits_jobs,
     watch_failures,
-    wildcards_to_run,
 )
 from reward_ablation.system.errors import StudyError
 
@@ -37,7 +34,7 @@ from reward_ablation.start.internals import (
     counts_params,
     force,
     is_main,
-    wildcards_to_run,
+    needed_jobs,
 )
 
 
@@ -66,7 +63,7 @@ rule make:
 
 
 onstart:
-    print("about to run:", sorted(wildcards.number for wildcards in wildcards_to_run(workflow, "make")))
+    print("about to run:", sorted(job.wildcards.number for job in needed_jobs(workflow) if job.rule.name == "make"))
 """
 
 
@@ -246,15 +243,8 @@ def test_what_a_submission_takes_of_jobs_and_updated_outputs_of_failed_ones_stay
     assert not (tmp_path / "PWNED").exists()
 
 
-def test_jobs_of_the_highest_priority_are_submitted_first():
-    jobs = [SimpleNamespace(priority=priority) for priority in (0, 7, 3)]
-    assert [job.priority for job in by_priority(jobs)] == [7, 3, 0]
-    with pytest.raises(StudyError, match=r"this version of Snakemake has no job.priority; install snakemake 9.27"):
-        by_priority([SimpleNamespace()])
-
-
 LIMITED = """
-from reward_ablation.start.internals import limit, runs_here, set_limit
+from reward_ablation.start.internals import changes_files, limit, set_limit
 
 
 rule all:
@@ -276,7 +266,7 @@ rule make:
 
 
 onstart:
-    print("here:", runs_here(workflow), "limit:", limit(workflow, "slot"))
+    print("here:", changes_files(workflow), "limit:", limit(workflow, "slot"))
     if limit(workflow, "slot") is None:
         set_limit(workflow, "slot", 2)
     print("limit now:", limit(workflow, "slot"))
@@ -415,18 +405,16 @@ def test_a_snakemake_that_reports_failures_elsewhere_is_one_line(monkeypatch):
     [
         (counts_params, "dag_settings.rerun_triggers"),
         (is_main, "is_main_process"),
-        (lambda workflow: wildcards_to_run(workflow, "train"), "dag.needrun_jobs"),
+        (needed_jobs, "dag.needrun_jobs"),
         (lambda workflow: force(workflow, "file"), "dag.forcefiles"),
         (lambda workflow: compare_no_records(workflow, ["train"]), "persistence"),
         (is_dry_run, "output_settings.dryrun"),
-        (runs_here, "local_exec"),
         (submits_jobs, "local_exec"),
         (given_config, "config_settings.config"),
         (lambda workflow: hand_to_jobs(workflow, "key=value"), "config_settings"),
         (lambda workflow: limit(workflow, "gpu"), "global_resources"),
         (lambda workflow: set_limit(workflow, "gpu", 1), "register_resource"),
         (jobs_to_submit, "_localrules"),
-        (latency_wait, "execution_settings.latency_wait"),
         (keep_updated, "persistence"),
     ],
 )

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from reward_ablation.start.handed_config import ConfigSource
+from reward_ablation.start.handed_config import StartConfig
 from reward_ablation.system.errors import StudyError
 from stand_in_gpus import Machine
 
@@ -20,11 +20,13 @@ from .test_config import errors_of
 #: A job of it reads the Snakefile again, in an environment that has changed since, as on another node.
 SNAKEFILE = """
 import json, os
-from reward_ablation.start.handed_config import apply_overrides
+from pathlib import Path
+
+from reward_ablation.start.handed_config import config_of_start
 
 configfile: "config.yaml"
 
-settled = apply_overrides(config, workflow, os.environ, print)
+settled = config_of_start(config, workflow, os.environ, print)
 
 rule all:
     output:
@@ -34,7 +36,7 @@ rule all:
             json.dump({"pid": os.getpid(), "config": config, "source": settled.source}, file)
 
 onstart:
-    settled.check(workflow)
+    settled.hand_on(workflow, Path("results"))
     del os.environ["REWARD_ABLATION__TRAINING__MAX_STEPS"]
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
     os.environ["REWARD_ABLATION__TRAINING__BETA"] = "9"
@@ -91,12 +93,12 @@ def test_an_unknown_key_names_its_variable(study: Study, monkeypatch):
     assert "REWARD_ABLATION__TRANING__MAX_STEPS: config: unknown key 'traning'; did you mean training?" in result.stderr
 
 
-def test_auto_is_refused_where_jobs_are_submitted():
-    elsewhere, here = SimpleNamespace(local_exec=False), SimpleNamespace(local_exec=True)
+def test_auto_is_refused_where_jobs_are_submitted(tmp_path):
+    elsewhere, here = (SimpleNamespace(local_exec=each, config_settings=SimpleNamespace()) for each in (False, True))
     with pytest.raises(StudyError, match=r"launch.gpus: auto means this machine's GPUs, .* write how many"):
-        ConfigSource("config.yaml", auto=True).check(elsewhere)
-    ConfigSource("config.yaml", auto=False).check(elsewhere)
-    ConfigSource("config.yaml", auto=True).check(here)
+        StartConfig({}, "config.yaml", auto=True).hand_on(elsewhere, tmp_path)
+    StartConfig({}, "config.yaml", auto=False).hand_on(elsewhere, tmp_path)
+    StartConfig({}, "config.yaml", auto=True).hand_on(here, tmp_path)
 
 
 def test_auto_is_the_cpu_where_there_is_no_gpu(study: Study, monkeypatch):

@@ -18,6 +18,7 @@ import yaml
 from configs import changed
 from exports import as_published
 from public_data import data_file
+from reward_ablation.start.before_jobs import training_settings
 from reward_ablation.start.config_files import from_working_folder
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.files import sha256
@@ -86,7 +87,7 @@ def test_trl_takes_the_settings():
             config["launch"].pop(name, None)
         if config["launch"]["gpus"] == "auto":
             config["launch"]["gpus"] = 1
-        settings += resolve(config, preset, ROOT).training_settings
+        settings += training_settings(resolve(config, preset, ROOT))
     check = [sys.executable, "-m", "reward_ablation.start.ask_trl"]
     result = subprocess.run(check, input="\n".join(settings), capture_output=True, text=True)
     assert result.returncode == 0, result.stderr

@@ -12,7 +12,9 @@ rule describe:
         "<logs>/describe.log",
     params:
         digest=study.digest,
+        config=f"{study.config.root}/{FILE}",
     message:
         "describe the study"
-    run:
-        describe_study(study, output.study, log[0])
+    shell:
+        "exec python -m reward_ablation.start.study_jobs describe --config {params.config:q}"
+        " --output {output.study:q} > {log:q} 2>&1"

@@ -15,12 +15,12 @@ rule evaluate_base:
         ),
     log:
         "<logs>/evaluate/base.log",
-    priority: per_job(order.evaluation)
+    priority: per_job(rule_params.priority_of_answers)
     threads: study.config.launch.threads
     resources:
-        **study.resources.of_evaluation,
+        **rule_params.resources_of_evaluation,
     params:
-        spec=per_job(study.evaluation_spec),
+        spec=verbatim(study.evaluation_spec),
         options=per_job(reruns.options_of_evaluation),
     message:
         "evaluate the base model"
@@ -43,12 +43,12 @@ rule evaluate:
         ),
     log:
         "<logs>/evaluate/{run}.log",
-    priority: per_job(order.evaluation)
+    priority: per_job(rule_params.priority_of_answers)
     threads: study.config.launch.threads
     resources:
-        **study.resources.of_evaluation,
+        **rule_params.resources_of_evaluation,
     params:
-        spec=per_job(study.evaluation_spec),
+        spec=verbatim(study.evaluation_spec),
         options=per_job(reruns.options_of_evaluation),
     message:
         "evaluate {wildcards.run}"

@@ -10,8 +10,8 @@ rule export_rldynamics:
         "<benchmarks>/export/rldynamics/{run}.tsv"
     localrule: True
     params:
-        metadata=study.export_metadata,
-        code=study.code_of("exports"),
+        metadata=verbatim(study.export_metadata),
+        code=code_of("exports"),
     message:
         "export {wildcards.run} in rldynamics' layout"
     shell:
@@ -51,7 +51,7 @@ rule export_simple_grpo:
     localrule: True
     params:
         answer_format=study.config.evaluation.answer_format,
-        code=study.code_of("exports"),
+        code=code_of("exports"),
     message:
         "export {wildcards.run} in simple_grpo's layout"
     shell:

@@ -8,11 +8,11 @@ rule fetch:
         "<logs>/fetch/base.log",
     benchmark:
         "<benchmarks>/fetch/base.tsv"
-    priority: order.first
+    priority: rule_params.first
     threads: study.config.launch.threads
     params:
-        spec=study.model_spec,
-        prompt=study.prompt_of_study,
+        spec=verbatim(study.model_spec),
+        prompt=verbatim(study.prompt),
     message:
         "fetch the base model"
     shell:
@@ -30,10 +30,10 @@ rule fetch_reward_model:
         "<logs>/fetch/reward-{reward_model}.log",
     benchmark:
         "<benchmarks>/fetch/reward-{reward_model}.tsv"
-    priority: order.first
+    priority: rule_params.first
     threads: study.config.launch.threads
     params:
-        spec=per_job(study.reward_model_spec),
+        spec=per_job(rule_params.reward_model),
     message:
         "fetch the reward model {wildcards.reward_model}"
     shell:

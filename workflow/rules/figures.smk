@@ -40,7 +40,7 @@ rule figures:
     threads: 2
     params:
         figures=list(FIGURES),
-        code=study.code_of("figures", *map(module_of, FIGURES)),
+        code=code_of("figures", *map(module_of, FIGURES)),
     message:
         "draw all figures"
     shell:
@@ -70,7 +70,7 @@ rule all_figures:
     log:
         "<logs>/figures/all.log",
     params:
-        code=study.code_of("figures.book"),
+        code=code_of("figures.book"),
     message:
         "bind all figures into one file"
     shell:

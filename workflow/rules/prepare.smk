@@ -8,9 +8,9 @@ rule prepare_evaluation:
         "<logs>/prepare/evaluation/{dataset}.log",
     benchmark:
         "<benchmarks>/prepare/evaluation/{dataset}.tsv"
-    priority: order.first
+    priority: rule_params.first
     params:
-        spec=study.evaluation_data_spec,
+        spec=rule_params.evaluation_set,
     message:
         "prepare the evaluation set {wildcards.dataset}"
     shell:
@@ -28,9 +28,9 @@ rule prepare_train:
         "<logs>/prepare/train.log",
     benchmark:
         "<benchmarks>/prepare/train.tsv"
-    priority: order.first
+    priority: rule_params.first
     params:
-        spec=study.train_data_spec,
+        spec=verbatim(study.train_data_spec),
     message:
         "prepare the training set"
     shell:

@@ -55,7 +55,7 @@ rule summary:
     benchmark:
         "<benchmarks>/summary.tsv"
     params:
-        code=study.code_of("report"),
+        code=code_of("report"),
     message:
         "write the summary"
     shell:

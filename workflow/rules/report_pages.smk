@@ -31,7 +31,9 @@ rule report_pages:
         "<logs>/report_pages.log",
     params:
         digest=pages.digest,
+        config=f"{study.config.root}/{FILE}",
     message:
         "write the report's pages on the study"
-    run:
-        pages.write(output, input.study)
+    shell:
+        "exec python -m reward_ablation.start.study_jobs pages --config {params.config:q} --study {input.study:q}"
+        ' --output "$(dirname {output.config:q})" > {log:q} 2>&1'

@@ -15,13 +15,13 @@ rule score:
         "<logs>/score/{model}/{dataset}{kind}.log",
     benchmark:
         "<benchmarks>/score/{model}/{dataset}{kind}.tsv"
-    priority: per_job(order.evaluation)
+    priority: per_job(rule_params.priority_of_answers)
     threads: study.config.launch.threads
     resources:
         gpu=study.scoring.gpus,
     params:
-        spec=study.scores_spec,
-        options=per_job(study.options_of_scores),
+        spec=verbatim(study.scoring.spec.text),
+        options=verbatim(study.scoring.options),
     message:
         "score the answers of {wildcards.model} to {wildcards.dataset}"
     shell:

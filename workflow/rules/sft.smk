@@ -10,7 +10,7 @@ rule prepare_sft:
         "<benchmarks>/prepare/sft.tsv"
     localrule: True
     params:
-        spec=study.sft_data_spec,
+        spec=verbatim(study.sft_data_spec),
     message:
         "prepare the demonstrations"
     shell:
@@ -36,7 +36,7 @@ rule sft:
     resources:
         gpu=min(1, study.config.launch.gpus),
     params:
-        spec=study.sft_spec,
+        spec=verbatim(study.sft_spec),
     message:
         "learn the demonstrations; GPUs: {resources.gpu}"
     shell:

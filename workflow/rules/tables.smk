@@ -40,7 +40,7 @@ rule tables_provenance:
         "<benchmarks>/tables/provenance.tsv"
     localrule: True
     params:
-        code=study.code_of("analysis", "analysis.provenance"),
+        code=code_of("analysis", "analysis.provenance"),
         mixed=study.config.mixed_provenance,
     message:
         "make the table of code, packages and hardware"
@@ -62,7 +62,7 @@ rule tables_training:
         "<benchmarks>/tables/training.tsv"
     localrule: True
     params:
-        code=study.code_of("analysis", "analysis.training"),
+        code=code_of("analysis", "analysis.training"),
     message:
         "make the tables of training"
     shell:
@@ -83,7 +83,7 @@ rule tables_gradients:
         "<benchmarks>/tables/gradients.tsv"
     localrule: True
     params:
-        code=study.code_of("analysis", "analysis.gradients.tables"),
+        code=code_of("analysis", "analysis.gradients.tables"),
     message:
         "make the tables of gradients"
     shell:
@@ -115,7 +115,7 @@ rule tables_evaluation:
         "<benchmarks>/tables/evaluation.tsv"
     localrule: True
     params:
-        code=study.code_of("analysis", "analysis.evaluation.tables"),
+        code=code_of("analysis", "analysis.evaluation.tables"),
     message:
         "make the tables of evaluated models"
     shell:
@@ -141,7 +141,7 @@ rule tables_problems:
         "<benchmarks>/tables/problems.tsv"
     localrule: True
     params:
-        code=study.code_of("analysis", "analysis.problems"),
+        code=code_of("analysis", "analysis.problems"),
     message:
         "make the table of single problems"
     shell:
@@ -165,7 +165,7 @@ rule tables_reward_hacking:
         "<benchmarks>/tables/reward_hacking.tsv"
     localrule: True
     params:
-        code=study.code_of("analysis", "analysis.reward_hacking"),
+        code=code_of("analysis", "analysis.reward_hacking"),
     message:
         "look for signs of reward hacking"
     shell:
@@ -186,7 +186,7 @@ rule tables_combination:
         "<benchmarks>/tables/combination.tsv"
     localrule: True
     params:
-        code=study.code_of("analysis", "analysis.combination"),
+        code=code_of("analysis", "analysis.combination"),
     message:
         "make the tables of methods of combination"
     shell:
@@ -216,7 +216,7 @@ rule tables_claims:
         "<benchmarks>/tables/claims.tsv"
     localrule: True
     params:
-        code=study.code_of("analysis", "analysis.claims"),
+        code=code_of("analysis", "analysis.claims"),
     message:
         "judge the claims"
     shell:
@@ -245,7 +245,7 @@ rule tables_cost:
         "<benchmarks>/tables/cost.tsv"
     localrule: True
     params:
-        code=study.code_of("report.cost"),
+        code=code_of("report.cost"),
     message:
         "sum up what the runs cost"
     shell:

@@ -11,15 +11,15 @@ rule train:
         run="<results>/runs/{run}/run.json",
     log:
         "<logs>/train/{run}.log",
-    priority: per_job(order.training)
+    priority: per_job(rule_params.priority_of_run)
     retries: reruns.retries
-    threads: study.threads_of_run
+    threads: rule_params.threads_of_run
     resources:
-        **study.resources.of_run,
+        **rule_params.resources_of_run,
     params:
-        spec=per_job(study.spec_of_run),
-        code=per_job(study.code_of_run),
-        options=per_job(study.options_of_run),
+        spec=per_job(rule_params.spec_of_run),
+        code=per_job(rule_params.code_of_run),
+        options=per_job(rule_params.options_of_run),
     message:
         f"train {{wildcards.run}}; GPUs: {{resources.gpu}}, nodes: {{resources.nodes}}, "
         "CPU threads on each: {threads}"

@@ -38,15 +38,12 @@ from reward_ablation.cluster.site import read_site
 from reward_ablation.cluster.slurm import is_live, live_jobs, my_jobs, partitions
 from reward_ablation.start.config_files import check_config_files
 from reward_ablation.start.internals import (
-    by_priority,
     followers,
     jobs_to_submit,
     keep_updated,
     last_attempt,
-    latency_wait,
     needed_jobs,
     shell_command,
-    snakefile_global,
     waits_only_for,
 )
 from reward_ablation.system.errors import StudyError, one_line_errors
@@ -99,10 +96,10 @@ class Executor(slurm_plugin.Executor):
     def _check(self) -> None:
         """Prepare all attributes, and raise a StudyError for everything that is known to fail before a submission."""
         keep_updated(self.workflow)
-        self.study = snakefile_global(self.workflow, "study")
-        self.of_study = prefix(self.study.config.name, self.study.root / self.study.config.root)
+        self.study = self.workflow.globals["study"]
+        self.of_study = prefix(self.study.config.name, self.study.results)
         if self.executor_settings.logdir is None:
-            self.slurm_logdir = (self.study.root / self.study.config.root / "logs" / "slurm").resolve()
+            self.slurm_logdir = (self.study.results / "logs" / "slurm").resolve()
         output_pattern(self.slurm_logdir)
         self.site = read_site(self.executor_settings.site)
         self.outcomes = Outcomes(self.executor_settings.patience)
@@ -165,7 +162,7 @@ class Executor(slurm_plugin.Executor):
         Among jobs of the same priority, the first that was queued goes first.
         """
         with self.queue:
-            self.waiting = by_priority([*self.waiting, *jobs])
+            self.waiting = sorted([*self.waiting, *jobs], key=lambda job: -job.priority)
         with contextlib.suppress(RuntimeError):  # the threads that submit jobs take no more when Snakemake ends
             for _ in jobs:
                 self._job_submission_executor.submit(self._feed)
@@ -272,7 +269,7 @@ class Executor(slurm_plugin.Executor):
         Read before the first submission and not earlier, because the model's size decides how much is needed, and this
         start may just have fetched the model.
         """
-        results = self.study.root / self.study.config.root
+        results = self.study.results
         runs = [job.wildcards.run for job in needed_jobs(self.workflow) if job.rule.name == "train"]
         specs = {run: self.study.runs[run].arm_spec for run in runs if run in self.study.runs}
         problem = no_room((results / self.study.model_file).parent, results, specs, self.workflow.nodes)
@@ -295,7 +292,7 @@ class Executor(slurm_plugin.Executor):
         logs = self._log(name, "%j").parent
         for part in (name, *then):
             self._log(part, "%j").parent.mkdir(parents=True, exist_ok=True)
-        script = batch_script(list(map(self._part, parts)), os.getcwd(), latency_wait(self.workflow))
+        script = batch_script(list(map(self._part, parts)), os.getcwd(), self.workflow.execution_settings.latency_wait)
         digests = [digest_of(job.params) for job in parts]
         job_comment = comment(words_of(parts[0]), digests[0], dict(zip(then, digests[1:], strict=True)))
         command = ["sbatch", "--parsable", f"--output={output_pattern(logs)}", "--open-mode=append", "--export=ALL"]

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from reward_ablation.analysis.evaluation.question_means import majority_right, pass_at
-from reward_ablation.config.sections.primary import sizes
+from reward_ablation.config.sections.questions import sizes
 
 
 @pytest.mark.parametrize(("samples", "expected"), [(1, [1]), (2, [1, 2]), (6, [1, 2, 4, 6]), (8, [1, 2, 4, 8])])

@@ -6,13 +6,14 @@ settings. Each design model is one way to write down a set of arms.
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Collection
 from itertools import combinations
 from math import comb
 from typing import Annotated, Literal
 
 from pydantic import Field, FiniteFloat, field_validator
 
-from reward_ablation.config.arm_names import arms_here
 from reward_ablation.config.base import Name, PositiveInt, Section, Seed
 from reward_ablation.config.grpo_settings import GrpoSettings
 from reward_ablation.config.sections.combine import Combine
@@ -22,6 +23,8 @@ Weights = dict[Name, FiniteFloat]
 
 #: Most arms of a generated design.
 MOST_ARMS = 100_000
+#: Up to this many arms are all named. Of more arms, the message names those with the most similar names.
+MOST_NAMED = 12
 
 
 class Arm(Section):
@@ -193,3 +196,16 @@ def _compositions(total: int, parts: int) -> list[tuple[int, ...]]:
     if parts == 1:
         return [(total,)]
     return [(first, *rest) for first in range(total, -1, -1) for rest in _compositions(total - first, parts - 1)]
+
+
+def arms_here(wrong: str, arms: Collection[str]) -> str:
+    """Names that a user may have meant, for the end of a message about a wrong name.
+
+    >>> arms_here("no_fromat", ["full", "no_format"])
+    'arms here: full, no_format'
+    """
+    if len(arms) <= MOST_NAMED:
+        return f"arms here: {', '.join(arms)}"
+    near = difflib.get_close_matches(wrong, arms, n=3, cutoff=0.5)
+    meant = f"did you mean {' or '.join(near)}? " if near else ""
+    return f"{meant}there are {len(arms)} arms, such as {', '.join(list(arms)[:3])}"

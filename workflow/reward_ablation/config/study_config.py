@@ -10,16 +10,19 @@ from pydantic import Field, field_validator
 from reward_ablation.config.base import Folder, Name, NonNegativeInt, Section
 from reward_ablation.config.designs import Arm, Design, expand, without_left_out
 from reward_ablation.config.grpo_settings import GrpoSettings
-from reward_ablation.config.sections.claims import ClaimOnArms
 from reward_ablation.config.sections.data import Data, Prompt
 from reward_ablation.config.sections.evaluation import Evaluation
-from reward_ablation.config.sections.figures import Figures
 from reward_ablation.config.sections.launch import Launch
 from reward_ablation.config.sections.model import Model
-from reward_ablation.config.sections.primary import PrimaryQuestion
-from reward_ablation.config.sections.seeds import Seeds, SequentialSeeds
+from reward_ablation.config.sections.questions import (
+    ClaimOnArms,
+    Figures,
+    PrimaryQuestion,
+    Seeds,
+    SequentialSeeds,
+    Statistics,
+)
 from reward_ablation.config.sections.sft import Sft
-from reward_ablation.config.sections.statistics import Statistics
 from reward_ablation.config.sections.training import Component, Gradients, Lora
 
 

@@ -33,7 +33,7 @@ from reward_ablation.analysis.runs import read_runs
 from reward_ablation.analysis.statistics.estimates import holm, intervals, p_values
 from reward_ablation.analysis.statistics.limits import SHARE
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.config.sections.seeds import Spending
+from reward_ablation.config.sections.questions import Spending
 from reward_ablation.study.looks import ContrastAtLook, Decision, Look, Sequential
 from reward_ablation.study.primary import Contrast, utc_now
 from reward_ablation.study.provenance import quantities

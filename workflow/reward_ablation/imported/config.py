@@ -7,12 +7,10 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from reward_ablation.config.arm_names import arms_here
 from reward_ablation.config.base import Folder, Line, Name, Section, Seed
 from reward_ablation.config.config_errors import validate_spec
-from reward_ablation.config.sections.figures import Figures
-from reward_ablation.config.sections.primary import PrimaryQuestion
-from reward_ablation.config.sections.statistics import Statistics
+from reward_ablation.config.designs import arms_here
+from reward_ablation.config.sections.questions import Figures, PrimaryQuestion, Statistics
 from reward_ablation.config.sections.training import Component
 from reward_ablation.imported.readers import FORMATS
 from reward_ablation.system.errors import StudyError

@@ -19,7 +19,9 @@ import yaml
 from reward_ablation.analysis.registry import RULES
 from reward_ablation.config.secrets import without_secrets
 from reward_ablation.spec.canonical import canonical
-from reward_ablation.study.primary import declaration_text, read_recorded
+from reward_ablation.study.answers_record import read_record
+from reward_ablation.study.core_digest import code_of
+from reward_ablation.study.primary import declaration_text, recorded_primary
 from reward_ablation.study.shown_paths import without_places
 from reward_ablation.study.standing import as_runs_say, is_begun, standing_at_begin
 from reward_ablation.study.study import Study
@@ -28,6 +30,9 @@ from reward_ablation.system.html_page import page, section, table, text
 
 #: Stages whose code digests the page of commands lists, in addition to that of training.
 STAGES = ("data", "models", "evaluation", *(rule.module for rule in RULES.values()), "figures")
+
+#: The folder of the Snakefile.
+HOME = Path(__file__).parents[3]
 
 #: Name of the config file in the commands of the page.
 CONFIG_FILE = "study.yaml"
@@ -40,8 +45,6 @@ class ReportPages:
     #: The config as Snakemake has read it, with the changes of the command line.
     config: Mapping[str, Any]
     study: Study
-    #: Folder of the Snakefile.
-    home: Path
 
     def digest(self, wildcards: Any) -> str:
         """Digest of the pages' content, a param of the rule that writes them.
@@ -52,21 +55,22 @@ class ReportPages:
         content = [json.dumps(_shown(configs, self.study.root)), self._other_pages]
         return hashlib.sha256(canonical(content).encode()).hexdigest()[:16]
 
-    def write(self, files: Mapping[str, str], described: str) -> None:
-        """Write each page to its file. `files` has the file of each page, by the page's name.
+    def write(self, folder: Path, described: Path) -> None:
+        """Write each page to its file in a folder.
 
         `described` is the path of `study.json`, which says since when the primary question is declared. This time is no
         part of `digest`: when it changes, `study.json` changes.
         """
         pages = {"config": config_page(self.config, self.study), **self._other_pages}
-        pages["arms"] = arms_page(self.study, self._declaration(Path(described)))
-        for name, file in files.items():
-            with atomic_path(Path(file)) as temporary:
-                temporary.write_text(pages[name], encoding="utf-8")
+        pages["arms"] = arms_page(self.study, self._declaration(described))
+        for name, text_of_page in pages.items():
+            with atomic_path(folder / f"{name}.html") as temporary:
+                temporary.write_text(text_of_page, encoding="utf-8")
 
     def _declaration(self, described: Path) -> str:
         """Lines on since when the primary question is declared, by the records of begun runs, and what it replaced."""
-        primary, folders = read_recorded(described), [described.with_name("runs") / name for name in self.study.runs]
+        primary = recorded_primary(read_record(described))
+        folders = [described.with_name("runs") / name for name in self.study.runs]
         if primary is None:
             return ""
         began = [standing_at_begin(folder) for folder in folders if is_begun(folder)]
@@ -80,8 +84,8 @@ class ReportPages:
         lock = lock_of(packages)
         return {
             "arms": arms_page(self.study),
-            "environment": environment_page(packages, lock, locked(self.home / lock)),
-            "commands": commands_page(self.study, lock, self.home / lock),
+            "environment": environment_page(packages, lock, locked(HOME / lock)),
+            "commands": commands_page(self.study, lock, HOME / lock),
         }
 
 
@@ -193,7 +197,7 @@ def commands_page(study: Study, lock: str, lock_file: Path) -> str:
         f"snakemake --configfile {CONFIG_FILE} --cores all",
         f"snakemake --configfile {CONFIG_FILE} --report {shlex.quote(f'{root}/report.html')}",
     ]
-    code = [*training_codes(study), *([stage, study.code_of(stage)] for stage in STAGES)]
+    code = [*training_codes(study), *([stage, code_of(stage)] for stage in STAGES)]
     return page(
         f"How to reproduce {study.config.name}",
         f"Save the first part of the page on the config as {CONFIG_FILE} in a copy of this workflow whose code has the "

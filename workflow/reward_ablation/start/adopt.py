@@ -10,13 +10,14 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from reward_ablation.start.damage import Damage, record_beside
+from reward_ablation.start.damage import Damage
 from reward_ablation.start.decide import Decisions
 from reward_ablation.start.estimates import BASE_MODEL
 from reward_ablation.start.history import is_held, read_record
 from reward_ablation.start.plan import plural
 from reward_ablation.start.rescore import make_rescored, rescored_lines, sources
 from reward_ablation.start.stale import stale_because
+from reward_ablation.study.answers_record import record_beside
 from reward_ablation.study.run import key_in
 from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, RECORD, WORK
 from reward_ablation.study.trained_keys import remember_keys
@@ -134,7 +135,7 @@ def _take_input(results: Path, own: Path, file: str) -> None:
     record = record_beside(file)
     if file.startswith("models/"):
         _take_folder((results / file).parent, (own / file).parent, last=(Path(file).name,))
-        record = record_beside(str(Path(file).parent))  # of a supervised start: by which code
+        record = record_beside(Path(file).parent)  # of a supervised start: by which code
     for each in (record, file):
         _take(results / each, own / each)
 

@@ -12,6 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from reward_ablation.config.sections.data import further_columns
+from reward_ablation.config.tracking import tracking_in
 from reward_ablation.config.trl_settings import check_version
 from reward_ablation.report.pages import installed
 from reward_ablation.rewards.trial import is_wanted
@@ -28,6 +29,7 @@ from reward_ablation.study.provenance import (
     quantities,
 )
 from reward_ablation.study.reward_import import Request, check_calls, check_imports
+from reward_ablation.study.specs_of_config import layout_of
 from reward_ablation.study.study import Study
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import atomic_path
@@ -54,10 +56,21 @@ def check_training_settings(study: Study, folder: Path, tell: Callable[[str], No
         return
     tell("asking TRL for its rules ...")
     command = [sys.executable, "-m", "reward_ablation.start.ask_trl"]
-    result = subprocess.run(command, input="\n".join(study.training_settings), text=True, capture_output=True)
+    result = subprocess.run(command, input="\n".join(training_settings(study)), text=True, capture_output=True)
     if result.returncode:
         last_line = (result.stderr.strip().splitlines() or ["the check of the training settings died"])[-1]
         raise StudyError(last_line.removeprefix("error: "))
+
+
+def training_settings(study: Study) -> list[str]:
+    """Canonical JSON of each distinct set of settings, for `reward_ablation.start.ask_trl`."""
+    asked = [
+        ({**run.arm_spec.training, **tracking_in(study.training_of(run))}, run.launch) for run in study.runs.values()
+    ]
+    settings = {canonical({"training": own, "layout": layout_of(launch).content()}) for own, launch in asked}
+    if study.config.sft:
+        settings.add(canonical({"sft": study.config.sft.training, "gpus": study.config.launch.gpus}))
+    return sorted(settings)
 
 
 def remember_settings(study: Study, folder: Path) -> None:
@@ -69,7 +82,7 @@ def remember_settings(study: Study, folder: Path) -> None:
 def _digest_of_settings(study: Study) -> str:
     """Digest of the settings, of the packages that judge them, and of the checking code."""
     packages = canonical({"python": sys.version, **installed()})
-    checked = [*study.training_settings, packages, code_digest("reward_ablation.start.ask_trl")]
+    checked = [*training_settings(study), packages, code_digest("reward_ablation.start.ask_trl")]
     return hashlib.sha256("\0".join(checked).encode()).hexdigest()
 
 
@@ -114,21 +127,22 @@ def check_before_training(study: Study, code_counts: bool = True) -> None:
     seen: _Seen = {}
     to_train, trained = False, {}
     for name, run in study.runs.items():
-        record = read_record(study.root / study.config.root / "runs" / name)
+        record = read_record(study.results / "runs" / name)
         if not record or (code_counts and record.get("code") != run.code):
             to_train = True
         elif "attempts" in record:  # else an older version wrote the record, and the tables report this
             trained[name] = record
+    functions_of_study = [component.function for component in study.config.components.values()]
     functions = {name: run.arm_spec.functions for name, run in study.runs.items()}
     codes = comparable_codes(
         {name: Trained(record["code"], functions[name], record.get("modules", {})) for name, record in trained.items()},
-        study.functions,
+        functions_of_study,
     )
     for name, record in trained.items():
         _compare(seen, quantities({**record, "code": codes[name]}), f"runs/{name}", study)
     if to_train and seen:
         packages = [name for name in seen if name not in {"code", "python", *HARDWARE}]
-        coming = {"code": [training_digest(study.functions)], "python": [platform.python_version()]}
+        coming = {"code": [training_digest(functions_of_study)], "python": [platform.python_version()]}
         coming |= {name: [version(name)] for name in packages}
         _compare(seen, coming, "the runs to be trained now", study)
 

@@ -46,6 +46,9 @@ HEADER = "# Written by `reward-ablation budget`."
 #: Pattern of the paths that the command may write to.
 FILE = r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*\.ya?ml"
 
+#: The text says what this many more hours would gain.
+NEXT = 10.0
+
 
 class Size(NamedTuple):
     """Size of the evaluation: questions of the primary data set, and samples per question."""
@@ -226,7 +229,7 @@ def weights_of(written: Any, pairs: list[Pair]) -> dict[Pair, float] | None:
 def components_or_usual(study: Study, file: StudyFile, keys: Mapping[str, Any], pairs: list[Pair]) -> Components:
     """Variance components as for power; where nothing says how much seeds differ, with a usual value."""
     limits = metrics_of_study(file).limits(study.question.metric)
-    runs = finished_runs(file, study.root / study.config.root, study.question.dataset)
+    runs = finished_runs(file, study.results, study.question.dataset)
     known = "pilot" in keys or "seed_sd" in keys or len(runs) > len({run.arm for run in runs})
     if known or not limits.finite:
         return components_of(study, file, keys, limits, pairs)
@@ -238,7 +241,7 @@ def components_or_usual(study: Study, file: StudyFile, keys: Mapping[str, Any], 
 
 def finished_seeds(study: Study, present: PresentInputs, arms: list[str]) -> dict[str, list[int]]:
     """Seeds of each arm whose runs are finished and not stale, also seeds that are not in the config."""
-    history = read_history(study.root / study.config.root / "runs", ())
+    history = read_history(study.results / "runs", ())
     finished: dict[str, list[int]] = {}
     for arm in arms:
         run = run_of(study, arm)
@@ -279,7 +282,7 @@ def costs_of(study: Study, keys: Mapping[str, Any], arms: list[str]) -> Costs:
     if "run_hours" in keys:
         hours = positive("run_hours", keys["run_hours"])
         return Costs(dict.fromkeys(arms, hours), 0.0, 0.0, 0.0, f"stated: {hours:g} for each run with its evaluations")
-    pace = Pace(read_history(study.root / study.config.root / "runs", ()))
+    pace = Pace(read_history(study.results / "runs", ()))
     training = {}
     for arm in arms:
         run = run_of(study, arm)
@@ -316,10 +319,6 @@ def write_overlay(text: str, written: Any, root: Path) -> None:
         raise StudyError(f"--write: {written} exists, and this command did not write it; name another file")
     with atomic_path(path) as temporary:
         temporary.write_text(text)
-
-
-#: The text says what this many more hours would gain.
-NEXT = 10.0
 
 
 def budget(study: Study, present: PresentInputs, keys: Mapping[str, Any]) -> str:

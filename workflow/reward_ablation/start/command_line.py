@@ -7,6 +7,7 @@ study and the records on disk, start no job, and work while the study runs.
 from __future__ import annotations
 
 import gc
+import json
 import os
 import shlex
 import sys
@@ -68,7 +69,7 @@ def opened(files: list[Path] | None, changes: list[str] | None, submits: bool = 
     if with_counted_gpus(config, tell) is not None and submits:
         raise StudyError(AUTO)
     study = with_diverged(resolve(config, " + ".join([*map(str, files), *variables]), Path.cwd()))
-    folder = ResultsFolder(study.root / study.config.root)
+    folder = ResultsFolder(study.results)
     for warning in [*study.warnings, *folder.other_config(files)]:
         tell(f"warning: {warning}")
     return study
@@ -100,7 +101,6 @@ def plan(
     """
     from reward_ablation.start import adopt as taking_over
     from reward_ablation.start.plan import plan_of, plan_text
-    from reward_ablation.start.prune import trash_lines
 
     decisions = decided(opened(files, config, submits=slurm), any_code)
     if adopt is not None:
@@ -108,8 +108,7 @@ def plan(
         decisions = decided(opened(files, config, submits=slurm), any_code)
     planned = plan_of(decisions)
     print(plan_text(planned))
-    lines = trash_lines(decisions.study, [each.run.name for each in planned.training])
-    for line in [*lines, *taking_over.elsewhere_lines(decisions)]:
+    for line in taking_over.elsewhere_lines(decisions):
         print(line)
     if not quick:
         _check(decisions, slurm, offline)
@@ -119,16 +118,16 @@ def _check(decisions: Decisions, slurm: bool, offline: bool) -> None:
     """Print all that would end the start or one of its jobs, and end with status 1 where there is any."""
     from reward_ablation.start.full_check import Work, full_check, refuse
 
-    runs, made = decisions.runs.items(), decisions.inputs_to_make
+    made = decisions.inputs_to_make
+    trained = frozenset(name for name, each in decisions.runs.items() if each.trains)
     work = Work(
-        trains=any(each.trains for _, each in runs),
+        runs=trained,
+        trains=bool(trained),
         scores=bool(decisions.scorings),
-        fetches_model=decisions.study.fetched_file in made,
-        prepares=frozenset(file for file in made if file.startswith("data/")),
+        makes=frozenset(made),
         code_counts=decisions.code_counts,
         submits=slurm,
         site=HOME / "profiles" / "slurm" / "site.yaml" if slurm else None,
-        runs=frozenset(name for name, each in runs if each.trains),
     )
     if work.trains or made or decisions.evaluations or decisions.scorings:
         sys.stdout.flush()
@@ -305,23 +304,23 @@ def verify(files: Files = None, config: Changes = None) -> None:
 def prune(
     files: Files = None,
     config: Changes = None,
-    delete: Annotated[bool, typer.Option("--delete", help="Delete them; costly runs go to the trash.")] = False,
-    empty_trash: Annotated[bool, typer.Option("--empty-trash", help="Delete what is in the trash.")] = False,
+    delete: Annotated[bool, typer.Option("--delete", help="Delete them, but no run of more than an hour.")] = False,
+    costly: Annotated[bool, typer.Option("--costly", help="With --delete: delete such runs, too.")] = False,
 ) -> None:
     """Print what the study does not need, or delete it."""
-    from reward_ablation.start.prune import in_trash, prune_text, remove, unneeded
+    from reward_ablation.start.prune import prune_text, remove, unneeded
     from reward_ablation.start.results_folder import ResultsFolder
 
-    if delete and empty_trash:
-        raise StudyError("prune: --delete and --empty-trash at once; run one after the other")
+    if costly and not delete:
+        raise StudyError("prune: --costly deletes nothing by itself; add --delete")
     study = opened(files, config)
-    folder = ResultsFolder(study.root / study.config.root)
-    leftovers = in_trash(study) if empty_trash else unneeded(study)
-    if not leftovers or not (delete or empty_trash):
-        print(prune_text(study, unneeded(study), in_trash(study)))
+    folder = ResultsFolder(study.results)
+    leftovers = unneeded(study)
+    if not leftovers or not delete:
+        print(prune_text(study, leftovers))
         return
     with folder.claim(space=0):
-        remove(study, leftovers, to_trash=delete, tell=print)
+        remove(study, leftovers, print, costly)
 
 
 def _given(options: dict[str, Any]) -> dict[str, Any]:
@@ -344,7 +343,7 @@ def _words(options: str) -> list[str]:
 
 def _snakemake(files: list[Path] | None, changes: list[str] | None, options: list[str]) -> NoReturn:
     """Become Snakemake, so that Ctrl-C and signals reach it. It gets the changes as this command reads them."""
-    from reward_ablation.start.overrides import HANDED, encoded, values_given, variables_in
+    from reward_ablation.start.overrides import GIVEN, values_given
 
     snakefile = HOME / "Snakefile"
     if not snakefile.is_file():
@@ -352,10 +351,10 @@ def _snakemake(files: list[Path] | None, changes: list[str] | None, options: lis
     files = files or [DEFAULT]
     if irregular := [str(file) for file in files if not file.is_file()]:
         raise StudyError(f"{irregular[0]}: can be read once only; write the study to a file")
-    start = {"variables": variables_in(os.environ), "given": values_given(changes or [])}
+    if given := values_given(changes or []):
+        os.environ[GIVEN] = json.dumps(given)
     chosen = ["--configfile", *(f"./{file}" if str(file).startswith("-") else str(file) for file in files)]
-    given = ["--config", f"{HANDED}={encoded(start)}"] if changes else []
-    words = ["--snakefile", str(snakefile), *chosen, *given, *options]
+    words = ["--snakefile", str(snakefile), *chosen, *options]
     sys.stdout.flush()
     os.execv(sys.executable, [sys.executable, "-m", "snakemake", *words])
 

@@ -28,6 +28,11 @@ CONFIG_ENDINGS = (".yaml", ".yml", ".json")
 #: The key with which Snakemake runs expressions in a config as Python.
 _TEMPLATE = "__use_yte__"
 
+#: A function in a file: the file's path, and the function's name.
+_IN_A_FILE = re.compile(r"(?P<path>[^:]+\.py)(?P<function>:\w+)?")
+#: Sections with sources of data and models, whose key `path` names a file or a folder.
+_SOURCES = ("model", "data", "sft")
+
 
 def check_config_files(words: Sequence[str]) -> None:
     """Refuse config files that do not exist or that `check_contents` refuses, and a target that is taken for a file.
@@ -153,12 +158,6 @@ def _with_values(words: Sequence[str]) -> list[list[str]]:
         elif groups:
             groups[-1].append(word)
     return groups
-
-
-#: A function in a file: the file's path, and the function's name.
-_IN_A_FILE = re.compile(r"(?P<path>[^:]+\.py)(?P<function>:\w+)?")
-#: Sections with sources of data and models, whose key `path` names a file or a folder.
-_SOURCES = ("model", "data", "sft")
 
 
 class _Place(NamedTuple):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from reward_ablation.start.history import read_record
-from reward_ablation.study.answers_record import of_another_training
+from reward_ablation.study.answers_record import of_another_training, record_beside
 from reward_ablation.study.run_folder import RECORD
 from reward_ablation.study.study import Study
 from reward_ablation.system.digests import digest_where_present
@@ -35,7 +35,7 @@ class Damage:
 
     def __init__(self, study: Study, results: Path | None = None):
         self.study = study
-        self.root = results or study.root / study.config.root
+        self.root = results or study.results
 
     def of_run(self, name: str, record: dict[str, Any], with_models: bool = False) -> str | None:
         """The first damaged file of a run and the number of others, in words; None where no file is damaged."""
@@ -100,11 +100,6 @@ def recorded_files(record: dict[str, Any]) -> list[tuple[str, str, int | None]]:
         return []
     sizes = sizes if isinstance(sizes, dict) else {}
     return [(file, digest, sizes.get(file)) for file, digest in files.items()]
-
-
-def record_beside(file: str) -> str:
-    """Path of the record beside a Parquet file of answers or of problems."""
-    return f"{file.removesuffix('.parquet')}.json"
 
 
 def size_problem(path: str, recorded: int | None, may_be_empty: bool = False) -> str | None:

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from reward_ablation.study.run_folder import evaluation_file
 from reward_ablation.study.study import Study
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.git_lfs import refuse_lfs_pointer
@@ -60,10 +61,10 @@ class ProblemSet(NamedTuple):
 def sets_of(study: Study) -> Iterator[ProblemSet]:
     """The sets of a study, those for evaluation first."""
     for dataset, spec in study.datasets.items():
-        yield ProblemSet(f"{_EVALUATION}{dataset.rpartition('-')[0]}", f"data/evaluation/{dataset}.parquet", spec)
-    yield ProblemSet("data.train", study.problems_file, study.train_data_spec(None))
+        yield ProblemSet(f"{_EVALUATION}{dataset.rpartition('-')[0]}", evaluation_file(dataset), spec)
+    yield ProblemSet("data.train", study.problems_file, study.train_data_spec)
     if study.demonstrations_file:
-        yield ProblemSet("sft.data", study.demonstrations_file, study.sft_data_spec(None))
+        yield ProblemSet("sft.data", study.demonstrations_file, study.sft_data_spec)
 
 
 def check_data_files(study: Study) -> None:
@@ -72,7 +73,7 @@ def check_data_files(study: Study) -> None:
     Rows of Parquet files are left to `try_preparation`.
     """
     for each in sets_of(study):
-        if (study.root / study.config.root / each.file).exists() or each.path is None:
+        if (study.results / each.file).exists() or each.path is None:
             continue
         with named(each.key):
             check_file(each, each.path)
@@ -139,23 +140,23 @@ def check_rows(spec: Any, path: str | Path) -> None:
 
 
 def try_preparation(
-    study: Study, prepares: frozenset[str], folder: Path, tell: Callable[[str], None]
+    study: Study, makes: frozenset[str], folder: Path, tell: Callable[[str], None]
 ) -> tuple[list[str], dict[str, Path]]:
     """Prepare for trial, in a temporary folder and in limited memory, the sets that are about to be prepared.
 
-    The names of `prepares` are below the results folder. Sets that need a download, and large ones, are left out.
+    The files of `makes` are below the results folder. Sets that need a download, and large ones, are left out.
     Returns a line for each set that the jobs would refuse, and the files of the prepared sets by key.
     """
     files: dict[str, Path] = {}
     problems = []
     for each in sets_of(study):
         apart = [] if each.key.startswith(_EVALUATION) else [files[key] for key in files if key.startswith(_EVALUATION)]
-        prepared = folder / each.file if each.file in prepares else study.root / study.config.root / each.file
+        prepared = folder / each.file if each.file in makes else study.results / each.file
         try:
             with named(each.key):
-                if each.file in prepares and each.path is not None:
+                if each.file in makes and each.path is not None:
                     check_file(each, each.path)
-                if each.file in prepares and each.is_quickly_read:
+                if each.file in makes and each.is_quickly_read:
                     tell(f"reading {each.key} ...")
                     work = partial(_prepare, each, prepared, apart)
                     within_limits(work, SECONDS, MEMORY, f"{each.name}: the preparation")
@@ -163,7 +164,7 @@ def try_preparation(
             problems.append(str(error))
         if prepared.is_file():
             files[each.key] = prepared
-            for note in _notes(prepared) if each.file in prepares else []:
+            for note in _notes(prepared) if each.file in makes else []:
                 tell(f"warning: {each.key}: {note}")
     return problems, files
 

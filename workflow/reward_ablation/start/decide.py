@@ -10,11 +10,12 @@ import os
 from dataclasses import dataclass
 from functools import cached_property
 
-from reward_ablation.start.damage import Damage, record_beside
+from reward_ablation.start.damage import Damage
 from reward_ablation.start.differences import why_new
 from reward_ablation.start.estimates import BASE_MODEL, Evaluation, Pace, evaluation_of
 from reward_ablation.start.history import History, Interrupted, read_history, read_record
 from reward_ablation.start.stale import PresentInputs, are_stale, stale_because
+from reward_ablation.study.answers_record import record_beside
 from reward_ablation.study.core_digest import checkpoint_code
 from reward_ablation.study.run import Run
 from reward_ablation.study.standing import Standing, standing_of
@@ -59,7 +60,7 @@ class Decisions:
     def __init__(self, study: Study, code_counts: bool = True):
         self.study = study
         self.code_counts = code_counts
-        self.root = study.root / study.config.root
+        self.root = study.results
         self.present = PresentInputs(study)
         self.damage = Damage(study)
 
@@ -155,7 +156,7 @@ class Decisions:
 
     @cached_property
     def _evaluation_sets(self) -> dict[str, str]:
-        return {f"data/evaluation/{dataset}.parquet": dataset for dataset in self.study.datasets}
+        return dict(zip(self.study.evaluation_files, self.study.datasets, strict=True))
 
     def exists(self, file: str) -> bool:
         """Whether a file is there; the path is relative to the results folder."""

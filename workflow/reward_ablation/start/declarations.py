@@ -3,46 +3,105 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
-from reward_ablation.study.claims import declared_claims, read_recorded_claims, recorded_claims, since_words
-from reward_ablation.study.looks import changed_text, looks_text, read_recorded_looks
-from reward_ablation.study.primary import declaration_text
+from reward_ablation.study.claims import ClaimsOnRecord, declared_claims, recorded_claims, since_words
+from reward_ablation.study.description import described_runs, diverged_runs
+from reward_ablation.study.looks import Sequential, changed_text, declared_looks, looks_text, recorded_looks
+from reward_ablation.study.primary import Primary, declaration_text, declare_primary, recorded_primary
 from reward_ablation.study.standing import Standing, as_runs_say
 from reward_ablation.study.study import Study
 from reward_ablation.system.files import write_json
-from reward_ablation.system.strict_text import load_json
 
 
-def primary_line(study: Study, began: Sequence[Standing | None] = ()) -> str:
-    """The primary question, and since when it is declared, as it will be after the next start.
+class Declarations:
+    """What a study declares: what is on record where nothing changed, else what the next start records.
 
-    `began` has what stood declared when each of the study's runs began.
+    A question, claim or plan of looks that is on record keeps its time, so that an unchanged study has an unchanged
+    `study.json`.
     """
-    known, primary = study.known_primary, study.primary
-    coming = known is None or known.digest != primary.digest
-    words = declaration_text(as_runs_say(primary, "primary", primary.digest, began), coming)
-    added = [arm for arm in study.arms if study.question.arm_keys and arm not in study.question.arm_keys]
-    is_default = study.config.primary.contrasts is None
-    exploratory = f"; exploratory, as added after runs had begun: {', '.join(added)}" if added and is_default else ""
-    return f"primary question: {study.question}; {words}{exploratory}"
 
+    def __init__(self, study: Study):
+        self.study = study
+        self.on_record = study.on_record
+        self.runs = study.results / "runs"
 
-def claims_line(study: Study, began: Sequence[Standing | None] = ()) -> str:
-    """The names of the study's claims, and since when they are declared; empty for a study without claims.
+    @cached_property
+    def primary(self) -> Primary:
+        """Declaration of the primary question."""
+        return declare_primary(self.study.question, self.on_record.primary, self.runs)
 
-    `began` has what stood declared when each of the study's runs began.
-    """
-    before = study.known_claims
-    coming = declared_claims(study.claims, before, study.description.with_name("runs"))
-    claims = [as_runs_say(claim, "claims", claim.key, began) for claim in coming.claims]
-    words = since_words(coming.model_copy(update={"claims": claims}), before)
-    return f"claims: {words}" if words else ""
+    @cached_property
+    def claims(self) -> ClaimsOnRecord:
+        """Declarations of the claims."""
+        return declared_claims(self.study.claims, self.on_record.claims, self.runs)
 
+    @cached_property
+    def looks(self) -> Sequential | None:
+        """Record of the looks; None if the study was never sequential."""
+        return declared_looks(self.study.looks, self.on_record.looks, self.runs)
 
-def declares_claims(study: Study) -> bool:
-    """Whether the study has claims that are not recorded yet, or lacks recorded ones."""
-    return {claim.key for claim in recorded_claims(study.described).claims} != {claim.key for claim in study.claims}
+    @property
+    def look_is_due(self) -> bool:
+        """Whether this study is sequential and a look is left to take."""
+        return self.study.looks is not None and self.looks is not None and self.looks.next_look is not None
+
+    # What is declared and not in `study.json`. Records of runs do not count here.
+
+    @property
+    def lacks_primary(self) -> bool:
+        """Whether `study.json` lacks the primary question."""
+        there = recorded_primary(self.study.described)
+        return there is None or not there.declares(self.study.question)
+
+    @property
+    def lacks_claims(self) -> bool:
+        """Whether `study.json` lacks a claim, or has one that was taken out."""
+        there = recorded_claims(self.study.described).claims
+        return {claim.key for claim in there} != {claim.key for claim in self.study.claims}
+
+    @property
+    def lacks_looks(self) -> bool:
+        """Whether `study.json` lacks the looks."""
+        there = recorded_looks(self.study.described)
+        return self.study.looks is not None and (there is None or there.key != self.study.looks.key)
+
+    def content(self) -> dict[str, Any]:
+        """The content of `study.json`: the summary, what is declared, and each run of each arm."""
+        looks = {} if self.looks is None else {"sequential": self.looks.model_dump()}
+        declared = {"primary": self.primary.model_dump(), **self.claims.content(), **looks, "digest": self.study.digest}
+        return {**self.study.summary, **declared, "runs": described_runs(self.study), **diverged_runs(self.study)}
+
+    # Lines of the plan. `began` has what stood declared when each of the study's runs began.
+
+    def primary_line(self, began: Sequence[Standing | None] = ()) -> str:
+        """The primary question, and since when it is declared, as it will be after the next start."""
+        study, known, primary = self.study, self.on_record.primary, self.primary
+        coming = known is None or known.digest != primary.digest
+        words = declaration_text(as_runs_say(primary, "primary", primary.digest, began), coming)
+        added = [arm for arm in study.arms if study.question.arm_keys and arm not in study.question.arm_keys]
+        is_default = study.config.primary.contrasts is None
+        exploratory = (
+            f"; exploratory, as added after runs had begun: {', '.join(added)}" if added and is_default else ""
+        )
+        return f"primary question: {study.question}; {words}{exploratory}"
+
+    def claims_line(self, began: Sequence[Standing | None] = ()) -> str:
+        """The names of the study's claims, and since when they are declared; empty for a study without claims."""
+        claims = [as_runs_say(claim, "claims", claim.key, began) for claim in self.claims.claims]
+        words = since_words(self.claims.model_copy(update={"claims": claims}), self.on_record.claims)
+        return f"claims: {words}" if words else ""
+
+    def looks_line(self, began: Sequence[Standing | None] = ()) -> str:
+        """Which look is next, and which contrasts are open, as after the next start; empty without looks."""
+        study, record, known = self.study, self.looks, self.on_record.looks
+        if record is None:
+            return ""
+        coming = study.looks is not None and (known is None or known.key != study.looks.key)
+        as_known = as_runs_say(record, "sequential", record.key, began)
+        return f"sequential seeds: {looks_text(as_known, study.question.contrasts, coming)}"
 
 
 def record_question(study: Study, trains: bool, describes: bool, tell: Callable[[str], None]) -> None:
@@ -52,47 +111,37 @@ def record_question(study: Study, trains: bool, describes: bool, tell: Callable[
     writes `study.json`. If neither, nothing happens. `tell` gets a line if the question is declared after there were
     runs, another if claims are, and one if the plan of looks was changed after its first look.
     """
-    if not (study.declares or declares_claims(study) or study.declares_looks) or not (trains or describes):
+    now = Declarations(study)
+    if not (now.lacks_primary or now.lacks_claims or now.lacks_looks) or not (trains or describes):
         return
-    primary = study.write_description(study.description)
-    if changed := changed_text(study.sequential) if study.declares_looks and study.sequential else "":
+    write_json(now.content(), study.description)
+    if changed := changed_text(now.looks) if now.lacks_looks and now.looks else "":
         tell(f"sequential seeds: {changed}")
-    if study.declares and primary.runs_then != 0:
-        tell(f"primary question: {study.question}; {declaration_text(primary)}")
-    record = read_recorded_claims(study.description)
-    if declares_claims(study) and (record.withdrawn_claims or any(claim.runs_then != 0 for claim in record.claims)):
+    if now.lacks_primary and now.primary.runs_then != 0:
+        tell(f"primary question: {study.question}; {declaration_text(now.primary)}")
+    record = now.claims
+    if now.lacks_claims and (record.withdrawn_claims or any(claim.runs_then != 0 for claim in record.claims)):
         tell(f"claims: {since_words(record, record)}")
 
 
-def describe_study(study: Study, path: str | Path, log: str | Path) -> None:
+def describe_study(study: Study, path: Path) -> None:
     """Write `study.json`, and in a sequential study the next look into it. All answers of the look exist by now.
 
-    Recorded looks stay as they are. If the rule runs again, none of them is judged anew.
+    Recorded looks stay as they are. If the rule runs again, none of them is judged anew. The numbers of arms and runs,
+    the warnings and the looks are printed.
     """
-    file = Path(path)
-    study.describe(file, log)
+    now = Declarations(study)
+    content = now.content()
+    write_json(content, path)
+    print("\n".join([f"arms: {len(study.arms)}, runs: {len(study.runs)}", *study.warnings]))
     if study.looks is None:
         return
-    record = read_recorded_looks(file)
+    record = now.looks
     if record is not None and record.next_look is not None:
         # Imported only where a look is taken, because planning must stay quick.
         from reward_ablation.analysis.study_file import read_study
         from reward_ablation.design.looks import with_next_look
 
-        record = with_next_look(read_study(file), file.parent, study.config.mixed_provenance == "refuse")
-        write_json({**load_json(file.read_bytes()), "sequential": record.model_dump()}, file)
-    with Path(log).open("a") as lines:
-        lines.write(f"sequential seeds: {looks_text(record, study.question.contrasts)}\n")
-
-
-def looks_line(study: Study, began: Sequence[Standing | None] = ()) -> str:
-    """Which look is next, and which contrasts are open, as after the next start; empty for a study without looks.
-
-    `began` has what stood declared when each of the study's runs began.
-    """
-    record = study.sequential
-    if record is None:
-        return ""
-    coming = study.looks is not None and (study.known_looks is None or study.known_looks.key != study.looks.key)
-    as_known = as_runs_say(record, "sequential", record.key, began)
-    return f"sequential seeds: {looks_text(as_known, study.question.contrasts, coming)}"
+        record = with_next_look(read_study(path), path.parent, study.config.mixed_provenance == "refuse")
+        write_json({**content, "sequential": record.model_dump()}, path)
+    print(f"sequential seeds: {looks_text(record, study.question.contrasts)}")

@@ -20,7 +20,6 @@ from types import SimpleNamespace
 from typing import Any
 
 from reward_ablation.start.signs import read_log_end
-from reward_ablation.study.study import Study
 from reward_ablation.system.files import write_json
 from reward_ablation.system.plain_values import printable
 
@@ -44,7 +43,6 @@ class DescribedStudy:
     empty_tables: list[str] = field(default_factory=list)
     base: list[str] = field(default_factory=lambda: ["base"])
     claims: tuple[()] = ()
-    code_of = staticmethod(Study.code_of)
 
     @property
     def sound_runs(self) -> list[str]:

@@ -19,6 +19,11 @@ from reward_ablation.study.run import Run
 from reward_ablation.study.specs_of_config import layout_of
 from reward_ablation.study.study import Study
 
+#: Name of the base model, where the other models have the names of their runs.
+BASE_MODEL = "base"
+#: Kinds of evaluations, in the words of the plan.
+BASE, FINAL, KEPT = KINDS = ("of the base model", "of trained runs", "of models that runs kept")
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -98,12 +103,6 @@ def seconds_per_step(record: dict[str, Any]) -> float | None:
     ]
     steps = sum(attempt["to_step"] - attempt["from_step"] for attempt in attempts)
     return sum(attempt["wall_seconds"] for attempt in attempts) / steps if steps > 0 else None
-
-
-#: Name of the base model, where the other models have the names of their runs.
-BASE_MODEL = "base"
-#: Kinds of evaluations, in the words of the plan.
-BASE, FINAL, KEPT = KINDS = ("of the base model", "of trained runs", "of models that runs kept")
 
 
 @dataclass(frozen=True)
@@ -199,7 +198,7 @@ def _earlier_records(study: Study, dataset: str) -> list[dict[str, Any]]:
 
     Records under the present settings are preferred; without any, all records are returned.
     """
-    folder = study.root / study.config.root / "evaluation"
+    folder = study.results / "evaluation"
     present_settings = Path(study.answers_folder).name
     by_settings: dict[str, list[dict[str, Any]]] = {}
     for path in (*folder.glob(f"*/base/{dataset}*.json"), *folder.glob(f"*/*/seed*/{dataset}*.json")):

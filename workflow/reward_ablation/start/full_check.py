@@ -24,10 +24,10 @@ from typing import Any
 from reward_ablation.config.batch_sizes import BatchSizes
 from reward_ablation.start.before_jobs import check_before_training, check_reward_files, check_training_settings
 from reward_ablation.start.data_files import MEMORY, SECONDS, named, sets_of, try_preparation
+from reward_ablation.study.job_options import resources_of, threads_of
 from reward_ablation.study.resolve import check_variables
 from reward_ablation.study.reward_models import model_file
 from reward_ablation.study.run import Run
-from reward_ablation.study.run_folder import RECORD
 from reward_ablation.study.study import Study
 from reward_ablation.system.errors import ERROR, StudyError, storage_errors
 from reward_ablation.system.gpus import gpus_here, too_few_gpus_text
@@ -41,14 +41,13 @@ Tell = Callable[[str], None]
 class Work:
     """What a start is about to do."""
 
+    runs: frozenset[str]  # names of the runs to train
     trains: bool  # a run, or the supervised start
     scores: bool  # answers, by the study's own metrics
-    fetches_model: bool  # the base model
-    prepares: frozenset[str]  # sets of problems, as files below the results folder
+    makes: frozenset[str]  # models and sets of problems, as files below the results folder
     code_counts: bool  # whether runs of other code are trained again
     submits: bool  # whether jobs go to other machines
     site: Path | None  # the cluster's description; None if whoever submits the jobs checks them
-    runs: frozenset[str] | None = None  # names of the runs to train; None: those that are not finished
 
 
 def full_check(study: Study, work: Work, tell: Tell, offline: bool = False) -> list[str]:
@@ -66,13 +65,13 @@ def full_check(study: Study, work: Work, tell: Tell, offline: bool = False) -> l
         except StudyError as error:
             problems.append(str(error))
 
-    runs = _runs_to_train(study, work)
+    runs = [run for name, run in study.runs.items() if name in work.runs]
     collect(check_variables, study.config, os.environ, work.trains, work.scores)
     collect(check_before_training, study, work.code_counts)
     collect(_check_machines, study, work, runs)
     collect(_check_room, study, runs)
     with TemporaryDirectory(prefix="reward-ablation-") as folder:
-        refused, files = try_preparation(study, work.prepares, Path(folder), tell)
+        refused, files = try_preparation(study, work.makes, Path(folder), tell)
         problems += refused
         collect(_check_number_of_problems, runs, files)
         before = len(problems)
@@ -81,7 +80,7 @@ def full_check(study: Study, work: Work, tell: Tell, offline: bool = False) -> l
         if len(problems) == before:
             collect(_check_prompts, study, work, runs, files, tell)
     if work.trains:
-        collect(check_training_settings, study, study.root / study.config.root, tell)
+        collect(check_training_settings, study, study.results, tell)
     if not problems:
         collect(check_reward_files, study, work.trains, work.scores, tell)
     return list(dict.fromkeys(problems))
@@ -93,16 +92,6 @@ def refuse(problems: list[str]) -> None:
         print(f"{ERROR}{without_known_secrets(problem)}", file=sys.stderr)
     if problems:
         raise StudyError(problems[-1])
-
-
-def _runs_to_train(study: Study, work: Work) -> list[Run]:
-    """The runs that a start is about to train."""
-    if not work.trains:
-        return []
-    if work.runs is not None:
-        return [run for name, run in study.runs.items() if name in work.runs]
-    folder = study.root / study.config.root / "runs"
-    return [study.runs[name] for name in study.sound_runs if not os.path.exists(folder / name / RECORD)]
 
 
 def _check_machines(study: Study, work: Work, runs: list[Run]) -> None:
@@ -127,9 +116,9 @@ def _check_cluster(study: Study, site_file: Path, runs: list[Run]) -> None:
     from reward_ablation.cluster.site import read_site
     from reward_ablation.cluster.slurm import partitions
 
-    launches = {run.arm: (study.threads_of_run(SimpleNamespace(run=run.name)), run) for run in runs}.values()
-    asked = [("train", threads, study.resources.of_one_run(run)) for threads, run in launches]
-    asked.append(("evaluate", study.config.launch.threads, study.resources.of_evaluation))
+    launches = {run.arm: run.launch for run in runs}.values()
+    asked = [("train", threads_of(launch), resources_of(launch)) for launch in launches]
+    asked.append(("evaluate", study.config.launch.threads, {"gpu": min(1, study.config.launch.gpus)}))
     jobs = [
         SimpleNamespace(rule=SimpleNamespace(name=rule), threads=threads, resources=resources, attempt=1)
         for rule, threads, resources in asked
@@ -144,7 +133,7 @@ def _check_room(study: Study, runs: list[Run]) -> None:
     """Refuse a disk that has too little room for the models and checkpoints of the runs, trained one by one."""
     from reward_ablation.cluster.preflight import no_room
 
-    results = study.root / study.config.root
+    results = study.results
     model = (results / study.model_file).parent
     if not model.is_dir():
         model = study.root / getattr(study.config.model, "path", "no model yet")
@@ -169,12 +158,12 @@ def _check_number_of_problems(runs: list[Run], files: dict[str, Path]) -> None:
 
 def _checks_of_fetching(study: Study, work: Work, tell: Tell, offline: bool) -> Iterator[Callable[[], None]]:
     """A check for each model and data set that is to be fetched: the hub gives it, or the folder has its files."""
-    results = study.root / study.config.root
-    sources = {"model": study.config.model.model_dump()} if work.fetches_model else {}
+    results = study.results
+    sources = {"model": study.config.model.model_dump()} if study.fetched_file in work.makes else {}
     if work.trains or work.scores:
         missing = [key for key in study.reward_models if not (results / model_file(key)).exists()]
         sources |= {f"reward model {key}": json.loads(study.reward_models[key]) for key in missing}
-    sources |= {each.key: each.source for each in sets_of(study) if each.file in work.prepares}
+    sources |= {each.key: each.source for each in sets_of(study) if each.file in work.makes}
     for key, source in sources.items():
         if source["source"] == "local":
             yield partial(_in_a_fork, key, "check_folder", Path(source["path"]))
@@ -188,17 +177,17 @@ def _checks_of_fetching(study: Study, work: Work, tell: Tell, offline: bool) -> 
 
 def _check_prompts(study: Study, work: Work, runs: list[Run], files: dict[str, Path], tell: Tell) -> None:
     """Refuse prompts that are too long, in the sets that are there, if the model's tokenizer is there too."""
-    model = (study.root / study.config.root / study.fetched_file).parent
-    if work.fetches_model:
+    model = (study.results / study.fetched_file).parent
+    if study.fetched_file in work.makes:
         model = study.root / getattr(study.config.model, "path", "no model yet")
-    if not (runs or work.prepares) or not files:
+    if not files or not (runs or any(each.file in work.makes for each in sets_of(study))):
         return
     if not model.is_dir():
         tell("prompts: their lengths are not checked, because the model is not there yet")
         return
     tell("reading the lengths of prompts ...")
     longest = max(runs, key=lambda run: run.arm_spec.training.get("max_completion_length", 0), default=None)
-    _in_a_fork("", "check_prompts", model, longest and longest.spec, study.evaluation_spec(None), files)
+    _in_a_fork("", "check_prompts", model, longest and longest.spec, study.evaluation_spec, files)
 
 
 def _in_a_fork(key: str, function: str, *arguments: Any) -> None:

@@ -1,75 +1,78 @@
-"""The config of a Snakemake start: its overrides, which all of its jobs use.
+"""The config of a Snakemake start, which all of its jobs use, whatever their environment says.
 
-The processes of jobs, also on other nodes, read the Snakefile again, and Snakemake passes --config on to them. The main
-process passes its environment's overrides on in the same way, because batch systems need not pass on the environment,
-and a node's environment may have other values. All of this is encoded in letters that need no quotes, because
-Snakemake's own quotes would let a shell run text inside a value.
+Commands that need the whole study read the config from a file in the results folder. A Snakemake that another executor
+starts for a job, perhaps on another node, reads the Snakefile again, and takes the config from the same file: batch
+systems need not pass on the environment, and Snakemake's own quotes around --config would let a shell run text inside a
+value.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from reward_ablation.start.config_files import read_config
-from reward_ablation.start.internals import given_config, hand_to_jobs, is_main, submits_jobs
+from reward_ablation.start.internals import given_config, hand_to_jobs, submits_jobs
 from reward_ablation.start.overrides import (
     AUTO,
-    GPUS,
-    HANDED,
-    decoded,
-    encoded,
+    GIVEN,
     overridden,
-    value_at,
     variables_in,
     with_counted_gpus,
 )
-from reward_ablation.system.errors import StudyError
+from reward_ablation.system.errors import StudyError, storage_errors
+from reward_ablation.system.files import atomic_path
+from reward_ablation.system.strict_text import load_json
+
+#: The file, in the results folder; and the key of --config by which a job's Snakemake gets its path. A config may have
+#: absolute paths, and logs are the one folder of a study that is not for sharing.
+FILE, HANDED = "logs/config.json", "reward_ablation_config"
 
 
 @dataclass(frozen=True)
-class ConfigSource:
-    """Facts on the config after all overrides."""
+class StartConfig:
+    """The config after all overrides."""
 
+    config: dict[str, Any]
     #: The files and variables that the config is from, for messages.
     source: str
     #: Whether `launch.gpus` was `auto`, so that its number is that of this machine's GPUs.
     auto: bool
 
-    def check(self, workflow: Any) -> None:
-        """Refuse to submit jobs with this machine's number of GPUs; to be called in `onstart`."""
+    def hand_on(self, workflow: Any, results: Path) -> None:
+        """Write the config for the jobs. To be called in `onstart`.
+
+        Refuses to submit jobs with this machine's number of GPUs.
+        """
         if self.auto and submits_jobs(workflow):
             raise StudyError(AUTO)
+        with storage_errors(results), atomic_path(results / FILE, durable=False) as temporary:
+            temporary.write_text(json.dumps(self.config), encoding="utf-8")  # in order: an arm's place counts
+        hand_to_jobs(workflow, f"{HANDED}={results / FILE}")  # a folder of the study needs no quotes
 
 
-def apply_overrides(
+def config_of_start(
     config: dict[str, Any], workflow: Any, environment: Mapping[str, str], tell: Callable[[str], None]
-) -> ConfigSource:
+) -> StartConfig:
     """Apply the overrides of the environment and of --config to a config, in place, and count the GPUs for `auto`.
 
     `config` is as Snakemake has read it: the files with --config. The files are read anew, because their paths start
-    from their folders. The jobs of `workflow` will get the same overrides, so a job uses the variables of its start
-    instead of those in `environment`. `tell` gets a line for each override, and one on `auto`.
+    from their folders. `tell` gets a line for each override, and one on `auto`. In a job, the config is that of its
+    start.
     """
-    handed = config.pop(HANDED, None)
-    given = dict(given_config(workflow))
+    if file := config.pop(HANDED, None):
+        config.clear()
+        config.update(load_json(Path(file).read_bytes()))
+        return StartConfig(config, str(file), auto=False)
     files = [Path(file) for file in workflow.configfiles]
+    given = json.loads(environment[GIVEN]) if GIVEN in environment else dict(given_config(workflow))
     if files and all(file.is_file() for file in files):  # a pipe can be read once only, and has no folder
         config.clear()
-        config.update(read_config(files, tell if is_main(workflow) else _silent))
-    start = decoded(handed) if handed else {"variables": variables_in(environment), "given": given}
-    overridden(config, start["variables"], start["given"], tell if is_main(workflow) else _silent)
-    auto = value_at(config, GPUS) == "auto"
-    if auto and "gpus" in start:
-        config["launch"]["gpus"] = start["gpus"]
-    elif auto:
-        start["gpus"] = with_counted_gpus(config, tell)
-    if is_main(workflow):
-        hand_to_jobs(workflow, f"{HANDED}={encoded(start)}")
-    return ConfigSource(" + ".join([*map(str, workflow.configfiles), *start["variables"]]), auto)
-
-
-def _silent(line: str) -> None:
-    """Tell nothing: the main process has told it."""
+        config.update(read_config(files, tell))
+    variables = variables_in(environment)
+    overridden(config, variables, given, tell)
+    auto = with_counted_gpus(config, tell) is not None
+    return StartConfig(config, " + ".join([*map(str, workflow.configfiles), *variables]), auto)

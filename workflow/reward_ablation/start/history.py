@@ -76,7 +76,7 @@ def read_history(runs: Path, names: Iterable[str]) -> History:
     return History(records, set_aside, interrupted)
 
 
-def read_record(run: Path, name: str = RECORD) -> dict[str, Any] | None:
+def read_record(run: Path, name: str | Path = RECORD) -> dict[str, Any] | None:
     """`run.json`, or another record, in a folder; None where there is none, `BROKEN` where it cannot be read as one."""
     try:
         record = load_json((run / name).read_bytes())

@@ -14,8 +14,8 @@ from reward_ablation.imported.readers import READERS
 from reward_ablation.imported.results import is_current, stamps, write_results
 from reward_ablation.start.config_files import contents_of
 from reward_ablation.start.described import DescribedStudy, make_tables
+from reward_ablation.study.core_digest import code_of
 from reward_ablation.study.run_folder import DESCRIPTION
-from reward_ablation.study.study import Study
 from reward_ablation.system.locks import hold_lock
 from reward_ablation.system.plain_values import printable
 
@@ -56,7 +56,7 @@ def state_of(config: ImportConfig, written: Any, base: Path) -> dict[str, Any]:
     functions = [component.function.rpartition(":")[0] for component in config.components.values()]
     paths += [base / name for name in functions if name.endswith(".py")]
     readers = {f"imported.readers.{READERS[source.format]}" for source in sources}
-    code = Study.code_of("imported.results", *sorted(readers))
+    code = code_of("imported.results", *sorted(readers))
     state = {"study": written, "code": code, "files": stamps(list(dict.fromkeys(paths)))}
     read_again: dict[str, Any] = json.loads(json.dumps(state))  # the keys of JSON are texts, such as those of seeds
     return read_again

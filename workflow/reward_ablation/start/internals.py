@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import inspect
 import subprocess
-from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import wraps
+from collections.abc import Callable, Collection, Mapping
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
@@ -36,11 +36,6 @@ def per_job(function: Callable[..., Any]) -> Callable[..., Any]:
     return same
 
 
-def makes_files(workflow: Any) -> bool:
-    """Whether this start makes files or is a dry run. False for a list, a report and a drawing of the rules."""
-    return getattr(workflow, "execution_settings", None) is not None
-
-
 def counts_params(workflow: Any) -> bool:
     """Whether changed params are a reason to run a job again in this start."""
     return "params" in {str(trigger) for trigger in _part(workflow, "dag_settings", "rerun_triggers")}
@@ -56,15 +51,11 @@ def force(workflow: Any, file: str) -> None:
     _part(workflow, "dag", "forcefiles").add(file)
 
 
-def forces_jobs(workflow: Any) -> bool:
-    """Whether the command line has jobs run again, as --forcerun and --forceall do."""
+def shows_all_jobs(workflow: Any) -> bool:
+    """Whether the graph needs the jobs behind results that stay: in a report, list or drawing, and with --forcerun."""
     settings = _part(workflow, "dag_settings")
-    return any(getattr(settings, name, None) for name in ("forcerun", "forceall", "forcetargets"))
-
-
-def wildcards_to_run(workflow: Any, rule: str) -> list[Any]:
-    """Wildcards of a rule's jobs that are about to run; to be called in `onstart`."""
-    return [job.wildcards for job in needed_jobs(workflow) if job.rule.name == rule]
+    forces = any(getattr(settings, name, None) for name in ("forcerun", "forceall", "forcetargets"))
+    return forces or getattr(workflow, "execution_settings", None) is None
 
 
 def needed_jobs(workflow: Any) -> list[Any]:
@@ -74,20 +65,16 @@ def needed_jobs(workflow: Any) -> list[Any]:
 
 def compare_no_records(workflow: Any, rules: Collection[str]) -> None:
     """Run no job of these rules because Snakemake's own record of it differs; to be called while jobs are made."""
-    persistence = _part(workflow, "persistence")
-    for name in ("params_changed", "input_changed", "code_changed", "software_stack_changed"):
-        setattr(persistence, name, _except_for(rules, _part(persistence, name, of="workflow.persistence")))
 
-
-def _except_for(rules: Collection[str], compare: Callable[..., Any]) -> Callable[..., Any]:
-    """A comparison with a record that finds no difference for jobs of some rules."""
-
-    def compared(job: Any, file: Any = None) -> Any:
+    def except_for(compare: Callable[..., Any], job: Any, file: Any = None) -> Any:
         if job.rule.name in rules:
             return [] if file is None else False
         return compare(job) if file is None else compare(job, file=file)
 
-    return compared
+    persistence = _part(workflow, "persistence")
+    for name in ("params_changed", "input_changed", "code_changed", "software_stack_changed"):
+        compare = _part(persistence, name, of="workflow.persistence")
+        setattr(persistence, name, partial(except_for, compare))
 
 
 def jobs_to_submit(workflow: Any) -> list[Any]:
@@ -115,11 +102,6 @@ def _waits(dag: Any, job: Any) -> bool:
     return dag.needrun(job) and not dag.finished(job)
 
 
-def by_priority(jobs: Iterable[Any]) -> list[Any]:
-    """Jobs sorted by priority, the highest first."""
-    return sorted(jobs, key=lambda job: -_part(job, "priority", of="job"))
-
-
 def in_dry_runs(check: Callable[[Any, Any], None]) -> None:
     """Have a dry run call a function with its workflow and logger, once all jobs are planned.
 
@@ -135,11 +117,6 @@ def in_dry_runs(check: Callable[[Any, Any], None]) -> None:
     plugin.executor = Checked
 
 
-def runs_here(workflow: Any) -> bool:
-    """Whether this start runs its jobs on this machine. False if it submits them, or only touches files."""
-    return not submits_jobs(workflow) and not _part(workflow, "touch")
-
-
 def submits_jobs(workflow: Any) -> bool:
     """Whether this start submits its jobs to run elsewhere; known once all jobs are planned."""
     return not _part(workflow, "local_exec")
@@ -152,7 +129,8 @@ def is_dry_run(workflow: Any) -> bool:
 
 def changes_files(workflow: Any) -> bool:
     """Whether this start may change files. False for a dry run, for --touch, and for a list, report or drawing."""
-    return makes_files(workflow) and not is_dry_run(workflow) and not _part(workflow, "touch")
+    makes_files = getattr(workflow, "execution_settings", None) is not None
+    return makes_files and not is_dry_run(workflow) and not _part(workflow, "touch")
 
 
 def limit(workflow: Any, resource: str) -> int | None:
@@ -185,11 +163,6 @@ def shell_command(job: Any) -> str:
     if job.shellcmd is None:
         raise StudyError(f"{job.rule.name}: only a rule with a shell command can be submitted to Slurm")
     return f"{_part(shell, '_process_prefix', of='shell')}{job.shellcmd}"
-
-
-def latency_wait(workflow: Any) -> int:
-    """Seconds to wait until a network file system shows the files that another machine wrote."""
-    return _part(workflow, "execution_settings", "latency_wait")
 
 
 def keep_updated(workflow: Any) -> None:
@@ -237,11 +210,6 @@ def start_no_more_jobs(workflow: Any) -> None:
     """End this start once the jobs that run are done, as without --keep-going."""
     _part(workflow, "scheduler", "keepgoing")
     workflow.scheduler.keepgoing = False
-
-
-def snakefile_global(workflow: Any, name: str) -> Any:
-    """The value of a global name of the Snakefile."""
-    return _part(workflow, "globals")[name]
 
 
 def _part(workflow: Any, *names: str, of: str = "workflow") -> Any:

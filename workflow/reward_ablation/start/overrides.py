@@ -5,7 +5,6 @@ REWARD_ABLATION__TRAINING__MAX_STEPS=50 in the environment sets training.max_ste
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -23,8 +22,9 @@ from reward_ablation.system.strict_text import load_yaml
 #: Start of the variables' names. The parts of a key's path follow, joined by two underscores.
 PREFIX = "REWARD_ABLATION__"
 
-#: The key of --config by which a start hands its overrides to its jobs, and `reward-ablation run` to Snakemake.
-HANDED = "reward_ablation_overrides"
+#: Variable by which `reward-ablation run` hands the values of --config to Snakemake, as JSON. Snakemake itself would
+#: read numbers in lists as texts.
+GIVEN = "REWARD_ABLATION_GIVEN"
 
 #: Path of the key that may be `auto`.
 GPUS = ("launch", "gpus")
@@ -90,16 +90,6 @@ def values_given(words: Iterable[str]) -> dict[str, Any]:
 def value_of(name: str, text: str) -> Any:
     """The value of a YAML text that the option or variable `name` has."""
     return _read(name, text)
-
-
-def encoded(values: Any) -> str:
-    """Values as JSON, encoded in letters that neither a shell nor Snakemake changes."""
-    return base64.urlsafe_b64encode(json.dumps(values).encode()).decode()
-
-
-def decoded(text: str) -> Any:
-    """What was `encoded`."""
-    return json.loads(base64.urlsafe_b64decode(text))
 
 
 def merge(config: dict[str, Any], given: Mapping[str, Any]) -> None:

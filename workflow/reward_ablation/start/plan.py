@@ -8,10 +8,18 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from reward_ablation.start.decide import Decisions, PlannedRun
-from reward_ablation.start.declarations import claims_line, looks_line, primary_line
+from reward_ablation.start.declarations import Declarations
 from reward_ablation.start.estimates import BASE_MODEL, KINDS, Estimate, Evaluation, Evaluations, estimate_evaluations
 from reward_ablation.start.stale import CODE_CHANGED
+from reward_ablation.study.run_folder import evaluation_file
 from reward_ablation.study.study import Study
+
+#: Characters of a line of the text.
+WIDTH = 100
+#: How many reasons are listed, how many arms below one reason, and how many arms in all.
+REASONS, ARMS_BELOW_A_REASON, ARMS_IN_ALL = 20, 12, 60
+#: How many damaged runs are listed, and how many damaged files of answers.
+DAMAGED_RESULTS = 20
 
 
 @dataclass(frozen=True)
@@ -65,7 +73,8 @@ def plan_of(
     runs = [planned for name, planned in decisions.runs.items() if names is None or name in names]
     evaluations = decisions.evaluations if evaluations is None else list(evaluations)
     to_make = {evaluation.answers for evaluation in evaluations}
-    lines = [line_of(study, decisions.standings) for line_of in (primary_line, claims_line, looks_line)]
+    declared = Declarations(study)
+    lines = [line(decisions.standings) for line in (declared.primary_line, declared.claims_line, declared.looks_line)]
     return Plan(
         name=study.config.name,
         folder=study.config.root,
@@ -93,7 +102,7 @@ def _inputs(decisions: Decisions, made: set[str]) -> dict[str, tuple[str, ...]]:
     sets = [name for name in study.datasets if decisions.exists(f"{study.answers_folder}/{BASE_MODEL}/{name}.parquet")]
     return {
         "inputs": tuple(decisions.inputs[file] for file in dict.fromkeys(of_runs) if file in made),
-        "sets": tuple(name for name in sets if f"data/evaluation/{name}.parquet" in made),
+        "sets": tuple(name for name in sets if evaluation_file(name) in made),
     }
 
 
@@ -109,13 +118,6 @@ def _notes(study: Study) -> list[str]:
             notes.append(f"arm {arm}: its runs are those in runs/{study.folders[key]}, of the same spec")
         first_arms.setdefault(key, arm)
     return notes
-
-
-WIDTH = 100
-#: How many reasons are listed, how many arms below one reason, and how many arms in all.
-REASONS, ARMS_BELOW_A_REASON, ARMS_IN_ALL = 20, 12, 60
-#: How many damaged runs are listed, and how many damaged files of answers.
-DAMAGED_RESULTS = 20
 
 
 def plan_text(plan: Plan) -> str:

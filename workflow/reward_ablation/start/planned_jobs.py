@@ -7,32 +7,25 @@ from typing import Any
 
 from reward_ablation.spec.run import RunSpec
 from reward_ablation.start.full_check import Work
-from reward_ablation.start.internals import limit, needed_jobs, runs_here, set_limit, submits_jobs, wildcards_to_run
+from reward_ablation.start.internals import changes_files, limit, needed_jobs, set_limit, submits_jobs
 from reward_ablation.start.reruns import Reruns
-from reward_ablation.study.study import Study
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.gpus import gpus_here, too_few_gpus_text
 
 
-def planned_work(workflow: Any, study: Study, reruns: Reruns) -> Work:
+def planned_work(reruns: Reruns) -> Work:
     """What this start is about to do; to be called in `onstart`, when all jobs are planned.
 
     The Slurm executor checks its own jobs, so that no site is given.
     """
-    prepares = {f"data/evaluation/{each.dataset}.parquet" for each in wildcards_to_run(workflow, "prepare_evaluation")}
-    if wildcards_to_run(workflow, "prepare_train"):
-        prepares.add(study.problems_file)
-    if study.demonstrations_file and wildcards_to_run(workflow, "prepare_sft"):
-        prepares.add(study.demonstrations_file)
     return Work(
+        runs=frozenset(reruns.runs_to_train()),
         trains=reruns.trains,
         scores=reruns.scorings() > 0,
-        fetches_model=bool(wildcards_to_run(workflow, "fetch")),
-        prepares=frozenset(prepares),
+        makes=frozenset(reruns.inputs()),
         code_counts=reruns.code_counts,
-        submits=submits_jobs(workflow),
+        submits=submits_jobs(reruns.workflow),
         site=None,
-        runs=frozenset(reruns.runs_to_train()),
     )
 
 
@@ -42,7 +35,7 @@ def share_gpus(workflow: Any, tell: Callable[[str], None]) -> None:
     A job that takes more GPUs than exist is refused. On a cluster nothing is done: Slurm counts the GPUs. To be called
     in `onstart`, which a dry run does not call: a dry run needs no GPU.
     """
-    jobs = needed_jobs(workflow) if runs_here(workflow) else []
+    jobs = needed_jobs(workflow) if changes_files(workflow) and not submits_jobs(workflow) else []
     largest = max(jobs, key=lambda job: job.resources.get("gpu", 0), default=None)
     needed = largest.resources.get("gpu", 0) if largest else 0
     if largest is None or not needed:

@@ -31,6 +31,7 @@ from reward_ablation.design.variances import (
 )
 from reward_ablation.figures.power import power as power_figure
 from reward_ablation.figures.style import save_pdf, save_png
+from reward_ablation.start.declarations import Declarations
 from reward_ablation.study.description import described_runs
 from reward_ablation.study.primary import Question
 from reward_ablation.study.study import Study
@@ -52,6 +53,12 @@ STATED = ("seed_sd", "question_sd", "answer_sd", "mean")
 #: Advice for a user who has to state how much seeds differ.
 ADVICE = "add --pilot FOLDER for the results folder of another study, or --seed-sd NUMBER"
 
+#: Characters of a line of the text.
+WIDTH = 110
+
+#: How many contrasts are printed. The table has all.
+MOST = 6
+
 
 def power(study: Study, keys: Mapping[str, Any], studies: int = STUDIES) -> str:
     """Write the table and the figure of a study's power, and return in words what they show.
@@ -69,7 +76,7 @@ def power(study: Study, keys: Mapping[str, Any], studies: int = STUDIES) -> str:
     design = Design(max(len(study.config.listed_seeds), 2), questions_of(study, keys) or components.questions, samples)
     plan = Plan(components, Analysis(pairs, file.confidence, file.seed_variance == "moderated"), studies)
     table = plan.table(designs(design, components), effects)
-    paths = [study.root / study.config.root / FOLDER / f"power.{kind}" for kind in ("csv", "pdf", "png")]
+    paths = [study.results / FOLDER / f"power.{kind}" for kind in ("csv", "pdf", "png")]
     write(table, design, paths, file)
     files = [f"written: {path.relative_to(study.root)}" for path in paths]
     return power_text(study.question, plan, design, effects, table, files)
@@ -77,7 +84,7 @@ def power(study: Study, keys: Mapping[str, Any], studies: int = STUDIES) -> str:
 
 def described(study: Study) -> StudyFile:
     """The study as the next start would write it to `study.json`; no file is read or written."""
-    content = {**study.summary, "primary": study.primary.model_dump(), "runs": described_runs(study)}
+    content = {**study.summary, "primary": Declarations(study).primary.model_dump(), "runs": described_runs(study)}
     return StudyFile.model_validate(content)
 
 
@@ -86,7 +93,7 @@ def components_of(
 ) -> Components:
     """Variance components from the stated pilot, else from the study's own finished runs, else from stated values."""
     values = Stated(**{name: positive(name, keys[name]) for name in STATED if name in keys})
-    folder, question = study.root / study.config.root, study.question
+    folder, question = study.results, study.question
     runs = finished_runs(file, folder, question.dataset)
     repeated = len(runs) > len({run.arm for run in runs})
     if "pilot" in keys:
@@ -115,7 +122,7 @@ def questions_of(study: Study, keys: Mapping[str, Any]) -> int | None:
         return int(number)
     name = study.question.dataset
     keyed = next(keyed for short, keyed in zip(study.dataset_names, study.datasets, strict=True) if short == name)
-    prepared = study.root / study.config.root / "data" / "evaluation" / f"{keyed}.parquet"
+    prepared = study.results / "data" / "evaluation" / f"{keyed}.parquet"
     try:
         return int(pq.read_metadata(prepared).num_rows)
     except (OSError, ValueError):  # not prepared yet, or damaged, which the evaluation reports
@@ -164,12 +171,6 @@ def write(table: pd.DataFrame, own: Design, paths: list[Path], file: StudyFile) 
     figure = power_figure(table, own, file)
     save_pdf(figure, paths[1], "power")
     save_png(figure, paths[2])
-
-
-WIDTH = 110
-
-#: How many contrasts are printed. The table has all.
-MOST = 6
 
 
 def power_text(

@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from reward_ablation.start.decide import Decisions
+from reward_ablation.start.declarations import Declarations
 from reward_ablation.start.described import DescribedStudy, make_tables, write_if_changed
 from reward_ablation.study.description import described_runs, diverged_runs
 from reward_ablation.study.partial import missing_lines, part_of
 from reward_ablation.study.primary import Primary
-from reward_ablation.study.run_folder import DESCRIPTION, LOCK, RECORD
-from reward_ablation.study.study import PREVIEW, Study
+from reward_ablation.study.run_folder import DESCRIPTION, LOCK, PREVIEW, RECORD, evaluation_file
+from reward_ablation.study.study import Study
 from reward_ablation.system.errors import storage_errors
 from reward_ablation.system.locks import hold_lock
 from reward_ablation.system.plain_values import printable
@@ -33,6 +34,9 @@ CAUTION = (
     "Estimates, intervals and p-values change as runs finish. A preview is no look of a sequential rule: do not stop "
     "the study or conclude anything because of it."
 )
+
+#: An evaluation set is left out where adding the set would keep fewer than this share of the runs of the best set.
+SHARE_OF_RUNS = 0.5
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ class Preview:
     @property
     def folder(self) -> Path:
         """The preview's folder, the only folder that a preview writes to."""
-        return self.study.root / self.study.config.root / PREVIEW
+        return self.study.results / PREVIEW
 
     def make(self, tell: Callable[[str], None]) -> int:
         """Make what changed since the last preview; return 1 where a table, figure or the summary failed, else 0."""
@@ -85,8 +89,8 @@ class Preview:
 
     def _content(self) -> tuple[dict[str, Any], list[str]]:
         """`study.json` of the finished part, and lines on what is missing. A preview never declares the question."""
-        study, question = self.study, self.study.question
-        primary = Primary(**question.model_dump(), digest=question.key) if study.declares else study.primary
+        study, question, now = self.study, self.study.question, Declarations(self.study)
+        primary = Primary(**question.model_dump(), digest=question.key) if now.lacks_primary else now.primary
         claims = [claim.model_dump() for claim in study.claims]
         runs = described_runs(study)
         whole = {
@@ -106,7 +110,7 @@ class Preview:
 
     def _rules_know(self) -> DescribedStudy:
         study, finished = self.study, self.finished
-        root, models = study.root / study.config.root, ("base", *finished.runs)
+        root, models = study.results, ("base", *finished.runs)
         scores = [
             file
             for file in study.scores
@@ -127,10 +131,6 @@ class Preview:
     def _shown(self) -> str:
         """The preview's folder as the user can type it."""
         return Path(self.study.config.root, PREVIEW).as_posix()
-
-
-#: An evaluation set is left out where adding the set would keep fewer than this share of the runs of the best set.
-SHARE_OF_RUNS = 0.5
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ def finished_part(decisions: Decisions) -> FinishedPart:
     evaluated = {}
     for dataset in study.datasets:
         models = {model for model in ("base", *trained) if _is_evaluated(decisions, model, dataset)}
-        if "base" in models and len(models) > 1 and decisions.exists(f"data/evaluation/{dataset}.parquet"):
+        if "base" in models and len(models) > 1 and decisions.exists(evaluation_file(dataset)):
             evaluated[dataset] = models - {"base"}
     names = dict(zip(study.datasets, study.dataset_names, strict=True))
     shown, runs = _largest_part(evaluated, [data for data in evaluated if names[data] == study.question.dataset])

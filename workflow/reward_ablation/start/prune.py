@@ -1,7 +1,6 @@
 """`reward-ablation prune`: the files of the results folder that the study does not need.
 
-Runs that cost more than an hour are not deleted but moved to the folder `trash`, with all that belongs to them. The
-trash has the same folders as the results, so that `cp -a` brings them back. Only a command of its own empties it.
+Runs that cost more than an hour are only deleted, with all that belongs to them, by an option of its own.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,23 +19,24 @@ from pathlib import Path, PurePath
 from reward_ablation.config.base import NAME_PATTERN
 from reward_ablation.spec.canonical import KEY_DIGITS
 from reward_ablation.start.history import read_record
-from reward_ablation.start.plan import hours_text
+from reward_ablation.start.plan import hours_text, plural
 from reward_ablation.start.signs import read_attempts
 from reward_ablation.start.status import hours_of
 from reward_ablation.study.run_folder import (
     DIVERGED,
+    FOLDERS,
     HIDDEN_RECORD,
     LOCK,
+    PREVIEW,
     PRUNED,
     RECORD,
     SFT_WORK,
-    TRASH,
     UNFINISHED,
     VLLM_LOG,
     WORK,
 )
 from reward_ablation.study.standing import is_begun
-from reward_ablation.study.study import FOLDERS, PREVIEW, Study
+from reward_ablation.study.study import Study
 from reward_ablation.system.locks import Held, take
 from reward_ablation.system.strict_text import load_json
 
@@ -87,11 +87,7 @@ _OF_A_RUN = re.compile(
 _DEPTHS = {"runs": 2, "evaluation": 3, "scores": 3, "logs": 2, "benchmarks": 2}
 #: Most lines of the list.
 MOST = 60
-#: Commands that change the results folder, as the user types them.
-DELETE, EMPTY = (f"`reward-ablation prune {option}`" for option in ("--delete", "--empty-trash"))
-#: What the trash has that the study needs. It stays there.
-NEEDED = "needed by the study, and kept"
-#: A run that cost more than this many hours of GPU time is moved to the trash; without a GPU, hours of CPU time.
+#: A run that cost more than this many hours of GPU time is costly; without a GPU, hours of CPU time.
 DEAR = 1.0
 
 
@@ -143,19 +139,7 @@ def unneeded(study: Study) -> list[Leftover]:
     Only paths of the kinds that the workflow makes are listed. Links, and everything behind them, are left alone.
     """
     needed = needed_paths(replace(study, diverged={}))  # all that a diverged run has is needed, too
-    return _made_here(study, study.root / study.config.root, needed)
-
-
-def in_trash(study: Study) -> list[Leftover]:
-    """What earlier calls moved to the trash, sorted by path."""
-    trash, needed = study.root / study.config.root / TRASH, needed_paths(study)
-    found = [] if trash.is_symlink() else _made_here(study, trash, set())
-    return [replace(each, what=NEEDED) if each.path.relative_to(trash).as_posix() in needed else each for each in found]
-
-
-def _made_here(study: Study, root: Path, needed: set[str]) -> list[Leftover]:
-    """The files and folders below `root` that the workflow makes for some config, and that are not needed."""
-    too_young = time.time() - _LEFT_OVER_AFTER
+    root, too_young = study.results, time.time() - _LEFT_OVER_AFTER
     leftovers: dict[Path, str] = {}
     for folder, folders, files in os.walk(root):
         for path in (Path(folder, name) for name in [*folders, *files]):
@@ -178,7 +162,7 @@ def needed_paths(study: Study) -> set[str]:
     """Every path that the study needs, relative to the results folder."""
     answers = [f"{model}/{data}" for model in ("base", *study.runs) for data in study.datasets]
     answers += [f"{run}/{data}.steps" for run in study.keeping_runs for data in study.datasets]
-    sets = [study.problems_file, *(f"data/evaluation/{name}.parquet" for name in study.datasets)]
+    sets = [study.problems_file, *study.evaluation_files]
     sets += [study.demonstrations_file] if study.demonstrations_file else []
     exports = {str(PurePath(file).parent) for file in study.exports}
     models = ["base", *study.runs]
@@ -191,7 +175,7 @@ def needed_paths(study: Study) -> set[str]:
     paths = {f"runs/{run}" for run in study.runs} | {str(PurePath(study.fetched_file).parent), str(start)}
     paths |= {str(PurePath(file).parent) for file in study.fetched_reward_models} | {f"{start}.json"}
     paths |= {f"{study.answers_folder}/{model}/{UNFINISHED}" for model in models}
-    if not (study.root / study.config.root / study.model_file).is_file():
+    if not (study.results / study.model_file).is_file():
         paths.add(f"models/.{start.name}{SFT_WORK}")
     tables = [*sets, *study.scores, *(f"{study.answers_folder}/{name}.parquet" for name in answers)]
     paths |= {name.removesuffix(".parquet") + ending for name in tables for ending in (".parquet", ".json")}
@@ -231,26 +215,29 @@ def foreign_in(run: Path) -> list[str]:
     return sorted(name for name in os.listdir(run) if not _OF_A_RUN.fullmatch(name))
 
 
-def remove(study: Study, leftovers: Sequence[Leftover], to_trash: bool, tell: Callable[[str], None]) -> None:
-    """Delete leftovers, or with `to_trash` move those to the trash that belong there, and tell what stays and why."""
-    root = study.root / study.config.root
-    leftovers = [leftover for leftover in leftovers if leftover.what != NEEDED]
-    dear = {leftover.path for leftover in leftovers_for_trash(leftovers)} if to_trash else set()
-    tell(f"study {study.config.name}: {'deleted, or moved to the trash' if dear else 'deleted'}\n")
-    tell("\n".join(_lines(study, leftovers, dear)))
-    for leftover in leftovers:
-        if kept_because := delete(leftover, root, root / TRASH if leftover.path in dear else None):
+def remove(study: Study, leftovers: Sequence[Leftover], tell: Callable[[str], None], costly: bool = False) -> None:
+    """Delete leftovers, those of costly runs only with `costly`, and tell what stays and why."""
+    dear = [] if costly else costly_leftovers(leftovers)
+    kept = {leftover.path for leftover in dear}
+    cheap = [leftover for leftover in leftovers if leftover.path not in kept]
+    if cheap:
+        tell(f"study {study.config.name}: deleted\n")
+        tell("\n".join(_lines(study, cheap)))
+    for leftover in cheap:
+        if kept_because := delete(leftover, study.results):
             tell(f"kept: {leftover.path.relative_to(study.root)}: {kept_because}")
+    if dear:
+        tell(f"kept: {_costly_text(dear)}")
 
 
-def leftovers_for_trash(leftovers: Sequence[Leftover]) -> list[Leftover]:
+def costly_leftovers(leftovers: Sequence[Leftover]) -> list[Leftover]:
     """The leftovers of runs that cost more than `DEAR` hours, by the runs' records or by those of their answers."""
     dear = {leftover.owner for leftover in leftovers if leftover.cost[0] > DEAR}
     return [leftover for leftover in leftovers if leftover.owner in dear]
 
 
-def delete(leftover: Leftover, root: Path, trash: Path | None = None) -> str | None:
-    """Delete a leftover, or move it to the trash, and then remove the folders above that are empty.
+def delete(leftover: Leftover, root: Path) -> str | None:
+    """Delete a leftover, and then remove the folders above that are empty.
 
     Returns why the leftover was kept; None where it is gone.
     """
@@ -261,10 +248,7 @@ def delete(leftover: Leftover, root: Path, trash: Path | None = None) -> str | N
         return f"holds {foreign[0]}, which is not the workflow's"
     try:
         with take(path / LOCK) if may_be_in_use else nullcontext():
-            if trash is not None:
-                if kept_because := _move(path, trash / path.relative_to(root), trash):
-                    return kept_because
-            elif not path.is_dir():
+            if not path.is_dir():
                 path.unlink(missing_ok=True)
             elif is_run:
                 begun = is_begun(path)
@@ -281,7 +265,7 @@ def delete(leftover: Leftover, root: Path, trash: Path | None = None) -> str | N
     except Held as error:
         return f"{error} is at work there"
     except OSError as error:
-        return f"cannot be {'deleted' if trash is None else 'moved'}: {error.strerror}"
+        return f"cannot be deleted: {error.strerror}"
     for folder in path.parents:
         if folder == root or root not in folder.parents:
             break
@@ -290,66 +274,34 @@ def delete(leftover: Leftover, root: Path, trash: Path | None = None) -> str | N
     return None
 
 
-def _move(path: Path, target: Path, trash: Path) -> str | None:
-    """Move a file or folder to its place in the trash, in one step. Why it was kept; None where it was moved."""
-    if trash.is_symlink():
-        return f"{TRASH} is a link"
-    if os.path.lexists(target):
-        return f"{TRASH} has an earlier one; {EMPTY} empties it"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    os.replace(path, target)
-    return None
-
-
-def prune_text(study: Study, leftovers: Sequence[Leftover], trash: Sequence[Leftover] = ()) -> str:
-    """The list of leftovers, a line for each folder and kind with its size, what is in the trash, and what to do."""
+def prune_text(study: Study, leftovers: Sequence[Leftover]) -> str:
+    """The list of leftovers, a line for each folder and kind with its size, and what to do."""
     name = study.config.name
-    if leftovers:
-        for_trash = leftovers_for_trash(leftovers)
-        lines = _lines(study, leftovers, {leftover.path for leftover in for_trash})
-        moved = f", but moves what cost more than {DEAR:g} hour to {study.config.root}/{TRASH}" if for_trash else ""
-        total = f"{_price(leftovers)} in all; {DELETE} deletes it{moved}"
-        lines = [f"study {name} does not need:", "", *lines, "", total]
-    else:
-        lines = [f"study {name}: nothing in {study.config.root} that the study does not need"]
-    if trash:
-        lines += ["", f"in the trash ({study.config.root}/{TRASH}), until {EMPTY} deletes it for good:", ""]
-        lines += _lines(study, trash)
-        if any(leftover.what == NEEDED for leftover in trash):
-            lines += ["", bring_back(study)]
-    return "\n".join(lines)
+    if not leftovers:
+        return f"study {name}: nothing in {study.config.root} that the study does not need"
+    dear = costly_leftovers(leftovers)
+    lines = [f"study {name} does not need:", "", *_lines(study, leftovers), ""]
+    lines.append(f"{_price(leftovers)} in all; `reward-ablation prune --delete` deletes it")
+    return "\n".join([*lines, *([f"but for {_costly_text(dear)}"] if dear else [])])
 
 
-def bring_back(study: Study) -> str:
-    """The command that brings back what is in the trash."""
-    root = study.config.root
-    return f"`cp -a {root}/{TRASH}/. {root}/` brings back what is in {root}/{TRASH}"
+def _costly_text(dear: Sequence[Leftover]) -> str:
+    runs = plural(len({leftover.owner for leftover in dear}), "run")
+    return f"{runs} of more than {DEAR:g} hour, {_price(dear)}; --delete --costly deletes them, too"
 
 
-def trash_lines(study: Study, names: Iterable[str]) -> list[str]:
-    """A line for runs, by their names, that are about to be trained and lie finished in the trash; else none."""
-    trash = study.root / study.config.root / TRASH / "runs"
-    number = sum((trash / name / RECORD).is_file() for name in names)
-    if not number:
-        return []
-    return [f"{number} of these runs {'is' if number == 1 else 'are'} finished in the trash: {bring_back(study)}"]
-
-
-def _lines(study: Study, leftovers: Sequence[Leftover], for_trash: Collection[Path] = ()) -> list[str]:
-    """A line for each folder and kind: its size, number and hours, and whether it goes to the trash."""
-    grouped: dict[tuple[Path, str, bool], list[Leftover]] = {}
+def _lines(study: Study, leftovers: Sequence[Leftover]) -> list[str]:
+    """A line for each folder and kind: its size, number and hours."""
+    grouped: dict[tuple[Path, str], list[Leftover]] = {}
     for leftover in leftovers:
-        parts = leftover.path.relative_to(study.root / study.config.root).parts
-        above = int(parts[0] == TRASH)
-        depth = _DEPTHS.get(parts[above])
-        shown = Path(study.config.root, *parts[: depth and depth + above])
-        grouped.setdefault((shown, leftover.what, leftover.path in for_trash), []).append(leftover)
+        parts = leftover.path.relative_to(study.results).parts
+        shown = Path(study.config.root, *parts[: _DEPTHS.get(parts[0])])
+        grouped.setdefault((shown, leftover.what), []).append(leftover)
     lines = []
-    for (path, what, kept), group in list(grouped.items())[:MOST]:
+    for (path, what), group in list(grouped.items())[:MOST]:
         size, _, hours = _price(group).partition(", ")
         count = f"{len(group)} × " if len(group) > 1 else ""
-        notes = [hours] * bool(hours) + ["to the trash"] * kept
-        lines.append(f"{size:>9}  {path}: {count}{', '.join([what, *notes])}")
+        lines.append(f"{size:>9}  {path}: {count}{what}{f', {hours}' if hours else ''}")
     if len(grouped) > MOST:
         lines.append(f"{'':9}  and {len(grouped) - MOST} more lines")
     return lines

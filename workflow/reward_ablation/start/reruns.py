@@ -17,21 +17,20 @@ from snakemake.io import ancient
 from snakemake.ioflags import before_update
 
 from reward_ablation.start.decide import Decisions
+from reward_ablation.start.declarations import Declarations
 from reward_ablation.start.estimates import BASE_MODEL, Evaluation, evaluation_of
 from reward_ablation.start.internals import (
     compare_no_records,
     counts_params,
     force,
-    forces_jobs,
     is_main,
     last_attempt,
-    makes_files,
+    needed_jobs,
+    shows_all_jobs,
     start_no_more_jobs,
-    wildcards_to_run,
 )
 from reward_ablation.start.plan import damage_lines, inputs_lines, plan_of, summary
-from reward_ablation.start.prune import trash_lines
-from reward_ablation.study.run_folder import DESCRIPTION, RECORD
+from reward_ablation.study.run_folder import DESCRIPTION, RECORD, evaluation_file
 from reward_ablation.study.study import Study
 from reward_ablation.system.errors import one_line_errors
 from reward_ablation.system.exit_status import is_permanent
@@ -75,8 +74,9 @@ class Reruns:
     def inputs_of_run(self, wildcards: Any) -> dict[str, list[str]]:
         """Input function of a run: the model, the problems and the reward models. Forces a stale or damaged run."""
         files = {"model": [self.study.model_file], "problems": [self.study.problems_file]}
-        rewards = self.study.reward_model_files(wildcards.run).values()
-        files |= {f"reward_model_{number}": [file] for number, file in enumerate(sorted(set(rewards)))}
+        models = self.study.models_of_components(self.study.runs[wildcards.run]).values()
+        rewards = sorted({model.file for model in models})
+        files |= {f"reward_model_{number}": [file] for number, file in enumerate(rewards)}
         with one_line_errors():
             again = self.is_main and wildcards.run in self.decisions.finished_runs_again
         return self._inputs(f"runs/{wildcards.run}/{RECORD}", files, again)
@@ -87,7 +87,7 @@ class Reruns:
         Forces answers that exist and are made again. Answers that stay do not ask for the jobs of their inputs.
         """
         run = wildcards.get("run")
-        files = {"model": [self.study.model_file], "problems": self._evaluation_sets}
+        files = {"model": [self.study.model_file], "problems": self.study.evaluation_files}
         if run is not None:
             files["run"] = [f"runs/{run}/{RECORD}"]
         with one_line_errors():
@@ -114,8 +114,8 @@ class Reruns:
     def _scorings(self) -> set[str]:
         return set(self.decisions.scorings)
 
-    def options_of_evaluation(self, wildcards: Any, output: Any) -> str:
-        """Options of the evaluation command. `output` is unused here: see `Study.options_of_run`."""
+    def options_of_evaluation(self, wildcards: Any) -> str:
+        """Options of the evaluation command."""
         scores = f"{self.study.config.root}/scores"
         options = {
             f" --scores {shlex.quote(scores)}": os.path.isdir(self.study.root / scores),
@@ -133,7 +133,7 @@ class Reruns:
         """
         described = self.study.described
         is_outdated = bool(self.code_counts and described and described.get("digest") != self.study.digest)
-        if self.is_main and (is_outdated or self.study.look_is_due):
+        if self.is_main and (is_outdated or Declarations(self.study).look_is_due):
             force(self.workflow, f"{self.study.config.root}/{DESCRIPTION}")
         return [] if self.study.looks is None else self._inputs_of_look()
 
@@ -142,7 +142,7 @@ class Reruns:
         study, models = self.study, ("base", *self.study.sound_runs)
         files = [f"runs/{run}/{RECORD}" for run in study.sound_runs]
         files += [f"{study.answers_folder}/{model}/{dataset}.parquet" for model in models for dataset in study.datasets]
-        return [f"{study.config.root}/{file}" for file in [*files, *self._evaluation_sets, *study.scores]]
+        return [f"{study.config.root}/{file}" for file in [*files, *self.study.evaluation_files, *study.scores]]
 
     def inputs_of_fetched_model(self, wildcards: Any) -> list[str]:
         """Input function of a fetched model, which has no inputs. It is fetched only where it is missing."""
@@ -152,24 +152,20 @@ class Reruns:
 
     def inputs_of_evaluation_set(self, wildcards: Any) -> dict[str, list[str]]:
         """Input function of an evaluation set, which has no inputs. Forces a set that other code prepared."""
-        return self._inputs_of_input(f"data/evaluation/{wildcards.dataset}.parquet", {})
+        return self._inputs_of_input(evaluation_file(wildcards.dataset), {})
 
     def inputs_of_training_set(self, wildcards: Any) -> dict[str, list[str]]:
         """Input function of the training set: the evaluation sets, whose questions it must not have."""
-        return self._inputs_of_input(self.study.problems_file, {"evaluation": self._evaluation_sets})
+        return self._inputs_of_input(self.study.problems_file, {"evaluation": self.study.evaluation_files})
 
     def inputs_of_demonstrations(self, wildcards: Any) -> dict[str, list[str]]:
         """Input function of the demonstrations: the evaluation sets, whose questions they must not have."""
-        return self._inputs_of_input(str(self.study.demonstrations_file), {"evaluation": self._evaluation_sets})
+        return self._inputs_of_input(str(self.study.demonstrations_file), {"evaluation": self.study.evaluation_files})
 
     def inputs_of_sft(self, wildcards: Any) -> dict[str, list[str]]:
         """Input function of the supervised start. Forces it if its model, demonstrations or code changed."""
         files = {"model": [self.study.fetched_file], "problems": [str(self.study.demonstrations_file)]}
         return self._inputs_of_input(self.study.model_file, files)
-
-    @property
-    def _evaluation_sets(self) -> list[str]:
-        return [f"data/evaluation/{dataset}.parquet" for dataset in self.study.datasets]
 
     def _inputs_of_input(self, made: str, files: dict[str, list[str]]) -> dict[str, list[str]]:
         with one_line_errors():
@@ -200,7 +196,7 @@ class Reruns:
         ancient: the graph still shows these jobs, and a job that is forced needs all of its inputs.
         """
         paths = self._below_root(files)
-        if not makes_files(self.workflow) or forces_jobs(self.workflow):
+        if shows_all_jobs(self.workflow):
             return {name: ancient(each) for name, each in paths.items()}
         there = {
             name: [path for path in each if os.path.exists(self.study.root / path)] for name, each in paths.items()
@@ -226,24 +222,28 @@ class Reruns:
         if job.rule.name in PREPARATIONS and job.attempt > job.restart_times:
             start_no_more_jobs(self.workflow)
 
+    def _jobs_of(self, rule: str) -> list[Any]:
+        """Wildcards of a rule's jobs that are about to run; to be called once all jobs are planned, as all below."""
+        return [job.wildcards for job in needed_jobs(self.workflow) if job.rule.name == rule]
+
     @property
     def trains(self) -> bool:
         """Whether this start trains anything: a run, or the supervised start."""
-        return any(wildcards_to_run(self.workflow, rule) for rule in ("train", "sft"))
+        return any(self._jobs_of(rule) for rule in ("train", "sft"))
 
     @property
     def describes(self) -> bool:
         """Whether a job of this start writes `study.json`."""
-        return bool(wildcards_to_run(self.workflow, "describe"))
+        return bool(self._jobs_of("describe"))
 
     def runs_to_train(self) -> set[str]:
         """Names of the runs that this start is about to train."""
-        return {wildcards.run for wildcards in wildcards_to_run(self.workflow, "train")}
+        return {wildcards.run for wildcards in self._jobs_of("train")}
 
     def evaluations(self) -> list[Evaluation]:
         """The evaluations that this start is about to make."""
-        models = [BASE_MODEL] * len(wildcards_to_run(self.workflow, "evaluate_base"))
-        models += [wildcards.run for wildcards in wildcards_to_run(self.workflow, "evaluate")]
+        models = [BASE_MODEL] * len(self._jobs_of("evaluate_base"))
+        models += [wildcards.run for wildcards in self._jobs_of("evaluate")]
         evaluations = []
         for model in models:  # a model that the decisions keep was forced by the user
             forced = [evaluation_of(file, model) for file in self.decisions.damage.answer_files(model)]
@@ -252,23 +252,19 @@ class Reruns:
 
     def scorings(self) -> int:
         """Number of files of answers that this start is about to score by the study's own metrics."""
-        return len(wildcards_to_run(self.workflow, "score"))
+        return len(self._jobs_of("score"))
 
     def inputs(self) -> set[str]:
         """Files of the inputs of runs and evaluations that this start is about to make."""
         study = self.study
         files = {"fetch": study.fetched_file, "prepare_train": study.problems_file, "sft": study.model_file}
         files["prepare_sft"] = str(study.demonstrations_file)
-        sets = wildcards_to_run(self.workflow, "prepare_evaluation")
-        made = {file for rule, file in files.items() if wildcards_to_run(self.workflow, rule)}
-        return made | {f"data/evaluation/{each.dataset}.parquet" for each in sets}
+        made = {file for rule, file in files.items() if self._jobs_of(rule)}
+        return made | {evaluation_file(each.dataset) for each in self._jobs_of("prepare_evaluation")}
 
     @one_line_errors()
     def announce(self, tell: Callable[[str], None]) -> None:
-        """Tell in a line what this start trains, evaluates and scores, and before it what is damaged, if anything.
-
-        To be called once all jobs are planned.
-        """
+        """Tell in a line what this start trains, evaluates and scores, and before it what is damaged, if anything."""
         names, evaluations, scorings, inputs = self.runs_to_train(), self.evaluations(), self.scorings(), self.inputs()
         if not names and not evaluations and not scorings and not inputs:
             return
@@ -278,7 +274,5 @@ class Reruns:
         # The plan lacks runs that the user forced, and runs that only get their record back.
         if plan.training or plan.evaluations.total or plan.scorings:
             tell(summary(plan))
-        for line in trash_lines(self.study, [planned.run.name for planned in plan.training]):
-            tell(line)
         for line in inputs_lines(plan):
             tell(line)

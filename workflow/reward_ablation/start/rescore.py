@@ -27,10 +27,9 @@ from reward_ablation.spec.run import ArmSpec
 from reward_ablation.start.damage import Damage
 from reward_ablation.start.decide import Decisions
 from reward_ablation.start.history import read_record
-from reward_ablation.study.places import deciding_inputs
 from reward_ablation.study.provenance import RESCORED
 from reward_ablation.study.run import Run, run_code
-from reward_ablation.study.run_folder import HIDDEN_RECORD, RECORD
+from reward_ablation.study.run_folder import HIDDEN_RECORD, RECORD, deciding_inputs
 from reward_ablation.study.study import Study
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import link_or_copy, sha256, write_json, write_parquet
@@ -173,7 +172,7 @@ def make_rescored(source: Source, run: Run, study: Study, target: Path) -> None:
 
 def _scores(name: str, run: Run, study: Study, rollouts: pa.Table) -> list[float | None]:
     """Scores of all rollouts by a component, called once for each step, as training calls it; float32, as in TRL."""
-    spec, problems = run.arm_spec, study.root / study.config.root / study.problems_file
+    spec, problems = run.arm_spec, study.results / study.problems_file
     if not problems.is_file():
         raise StudyError(
             f"components.{name}: {problems} is not there, which rollouts are scored with; start the study once"

@@ -64,7 +64,7 @@ def _of_source(study: Study) -> dict[str, Any] | None:
 
     A small Parquet file can need much memory.
     """
-    spec = PrepareSpec.model_validate_json(study.train_data_spec(None))
+    spec = PrepareSpec.model_validate_json(study.train_data_spec)
     file = Path(getattr(spec.source, "path", None) or "")
     is_small = file.suffix.lower() in TEXTS and file.is_file() and file.stat().st_size <= LARGEST
     if not (is_small or isinstance(spec.source, WordProblems)):

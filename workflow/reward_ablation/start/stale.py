@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from reward_ablation.spec.canonical import key_of
-from reward_ablation.start.damage import record_beside
 from reward_ablation.start.history import read_record
-from reward_ablation.study.answers_record import made_otherwise
+from reward_ablation.study.answers_record import made_otherwise, record_beside
 from reward_ablation.study.core_digest import (
     checkpoint_code,
     command_modules,
@@ -19,9 +18,8 @@ from reward_ablation.study.core_digest import (
     training_modules,
 )
 from reward_ablation.study.partial import listed
-from reward_ablation.study.places import deciding_inputs
 from reward_ablation.study.run import Run
-from reward_ablation.study.run_folder import DIVERGED
+from reward_ablation.study.run_folder import DIVERGED, deciding_inputs
 from reward_ablation.study.study import Study
 from reward_ablation.system.digests import digest_where_present
 
@@ -61,7 +59,7 @@ class PresentInputs:
     @cached_property
     def evaluation_sets(self) -> dict[str, str]:
         """Digests of the evaluation sets that are prepared, by name and key."""
-        return self._digests({name: f"data/evaluation/{name}.parquet" for name in self.study.datasets})
+        return self._digests(dict(zip(self.study.datasets, self.study.evaluation_files, strict=True)))
 
     @cached_property
     def start_changed(self) -> bool:
@@ -87,7 +85,7 @@ class PresentInputs:
     def taught_otherwise(self) -> bool:
         """Whether other code made the supervised start. A start of an older version, without this record, stays."""
         code = deciding_digest("sft")
-        return self._record_beside(str(Path(self.study.model_file).parent)).get("code", code) != code
+        return self._record_beside(Path(self.study.model_file).parent).get("code", code) != code
 
     def scored_otherwise(self, file: str) -> bool:
         """Whether other code made scores. Scores of older versions are made again: scoring trains nothing."""
@@ -98,12 +96,12 @@ class PresentInputs:
         apart_from = self._record_beside(file).get("apart_from")
         return isinstance(apart_from, list) and not {*self.evaluation_sets.values()} <= {*map(str, apart_from)}
 
-    def _record_beside(self, file: str) -> dict[str, Any]:
+    def _record_beside(self, file: str | Path) -> dict[str, Any]:
         return read_record(self._root, record_beside(file)) or {}
 
     @property
     def _root(self) -> Path:
-        return self.study.root / self.study.config.root
+        return self.study.results
 
     def _digests(self, files: dict[str, str]) -> dict[str, str]:
         digests = {name: digest_where_present(self._root / file) for name, file in files.items()}
@@ -151,13 +149,12 @@ def _changed_modules(recorded: dict[str, str], present: dict[str, str]) -> str:
     deciding = {name for name in recorded.keys() | present.keys() if not is_around(name)}
     modules = sorted(name for name in deciding if recorded.get(name) != present.get(name))
     files = [f"{name.partition('.')[2].replace('.', '/') or name}.py" for name in modules]
-    more = f" and {len(files) - NAMED_MODULES} more" if len(files) > NAMED_MODULES else ""
-    return f": {', '.join(files[:NAMED_MODULES])}{more}" if files else ""
+    return f": {listed(files, NAMED_MODULES)}" if files else ""
 
 
 def with_diverged(study: Study) -> Study:
     """The study with its diverged runs, and a warning that names them."""
-    runs, present = study.root / study.config.root / "runs", PresentInputs(study)
+    runs, present = study.results / "runs", PresentInputs(study)
     diverged = {
         name: record["step"]
         for name, run in study.runs.items()

@@ -23,7 +23,7 @@ from reward_ablation.cluster.job_names import job_name, prefix
 from reward_ablation.cluster.slurm import SlurmJob, my_jobs, run_jobs
 from reward_ablation.start.damage import Damage
 from reward_ablation.start.decide import DONE, Decisions, PlannedRun, goes_on
-from reward_ablation.start.declarations import looks_line
+from reward_ablation.start.declarations import Declarations
 from reward_ablation.start.history import History, is_held
 from reward_ablation.start.plan import damaged_answers_lines, first_lines, hours_text, plural
 from reward_ablation.start.signs import BRIEF, NO_SIGNS, Signs, read_attempts, read_log_end, read_signs
@@ -31,7 +31,7 @@ from reward_ablation.start.stale import PresentInputs, stale_because
 from reward_ablation.study.heartbeat import STARTING, TRAINING, Heartbeat
 from reward_ablation.study.reward_models import model_file
 from reward_ablation.study.run import Run
-from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, RECORD, WORK, gpus_of
+from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, RECORD, WORK, evaluation_file, gpus_of
 from reward_ablation.study.study import Study
 from reward_ablation.system.plain_values import printable
 from reward_ablation.system.strict_text import load_json
@@ -45,6 +45,14 @@ SILENT = 600.0
 
 #: Slurm's states of a job whose processes exist. In every other state of a live job that is not ending, the job waits.
 _RUNS = {"RUNNING", "RESIZING", "SIGNALING", "STOPPED", "SUSPENDED"}
+
+#: Characters of a line of the text.
+WIDTH = 110
+#: Up to this many runs are listed one by one. Beyond it, finished and unstarted runs are counted by arm, and at most
+#: this many arms are listed.
+ROWS = 60
+#: How many failed jobs other than training are listed, and how many lines of an error are shown.
+FAILED_JOBS, LINES_OF_AN_ERROR = 20, 3
 
 
 class State(StrEnum):
@@ -279,7 +287,7 @@ def read_status(decisions: Decisions, jobs: list[SlurmJob], now: float | None = 
             )
         ),
         on_gpus=any(run.arm_spec.gpus for run in study.runs.values()),
-        looks=looks_line(study, decisions.standings),
+        looks=Declarations(study).looks_line(decisions.standings),
     )
 
 
@@ -304,7 +312,7 @@ def _preparations(study: Study) -> list[Job]:
     jobs.append(Job("prepare the training set", study.problems_file, "logs/prepare/train.log"))
     for data in study.datasets:
         log = f"logs/prepare/evaluation/{data}.log"
-        jobs.append(Job(f"prepare {data}", f"data/evaluation/{data}.parquet", log))
+        jobs.append(Job(f"prepare {data}", evaluation_file(data), log))
     return jobs
 
 
@@ -336,13 +344,6 @@ def _failed_jobs(jobs: list[Job], root: Path, shown_root: str) -> Iterator[Job]:
         if log is not None and log.error:
             yield replace(job, log=f"{shown_root}/{job.log}", error=log.error)
 
-
-WIDTH = 110
-#: Up to this many runs are listed one by one. Beyond it, finished and unstarted runs are counted by arm, and at most
-#: this many arms are listed.
-ROWS = 60
-#: How many failed jobs other than training are listed, and how many lines of an error are shown.
-FAILED_JOBS, LINES_OF_AN_ERROR = 20, 3
 
 #: States whose runs are counted by arm where there are many runs.
 _QUIET = {State.DONE, State.STALE, State.NOT_STARTED}

@@ -13,9 +13,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from reward_ablation.start.damage import MISSING, Damage, record_beside, recorded_files, size_of, size_problem
+from reward_ablation.start.damage import MISSING, Damage, recorded_files, size_of, size_problem
 from reward_ablation.start.history import BROKEN, is_held, read_record
 from reward_ablation.start.prune import size_text
+from reward_ablation.study.answers_record import record_beside
 from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, RECORD
 from reward_ablation.study.study import Study
 from reward_ablation.system.files import sha256
@@ -44,7 +45,7 @@ class Verification:
 
     def __init__(self, study: Study):
         self.study = study
-        self.root = study.root / study.config.root
+        self.root = study.results
         self.damage = Damage(study)
         self.damaged = 0
         self.in_training = [name for name in study.runs if is_held(self.root / "runs" / name / LOCK) is True]
@@ -97,8 +98,7 @@ class Verification:
     def _data(self) -> Iterator[RecordedFile]:
         """The prepared sets of problems that exist."""
         study = self.study
-        sets = [study.demonstrations_file, study.problems_file]
-        sets += [f"data/evaluation/{dataset}.parquet" for dataset in study.datasets]
+        sets = [study.demonstrations_file, study.problems_file, *study.evaluation_files]
         remedy = "delete the file: the data are prepared again once a job needs them"
         for file in sets:
             if file is not None and (self.root / file).is_file():

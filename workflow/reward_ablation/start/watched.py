@@ -25,7 +25,7 @@ SLURM_EVERY = 60.0
 
 def watched(study: Study, code_counts: bool) -> Watch:
     """What the page shows of a study. An arm has the names of all arms with its spec, since they share its runs."""
-    root = study.root / study.config.root
+    root = study.results
     arms: dict[str, dict[str, float]] = {}
     places: dict[str, int] = {}
     for name, arm in study.arms.items():

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from reward_ablation.config.arm_names import arms_here
-from reward_ablation.config.designs import Arm
+from reward_ablation.config.designs import Arm, arms_here
 from reward_ablation.config.sections.combine import AGGREGATION, TRL_AGGREGATIONS
 from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.config.tracking import without_tracking

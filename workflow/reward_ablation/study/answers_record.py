@@ -26,9 +26,9 @@ class Making:
     any_code: bool = False  # whether to keep answers by other code, or from other problems or another base model
 
 
-def record_beside(answers: Path) -> Path:
-    """Path of the record beside a Parquet file of answers."""
-    return answers.with_suffix(".json")
+def record_beside(file: str | Path) -> Path:
+    """Path of the record beside a Parquet file of answers or of problems, or beside a folder."""
+    return Path(file).with_suffix(".json")
 
 
 def are_current(answers: Path, making: Making) -> bool:

@@ -7,26 +7,26 @@ out after runs have begun stays on record.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import Field, ValidationError
 
-from reward_ablation.config.arm_names import arms_here
-from reward_ablation.config.sections.claims import ClaimOnArms, Direction
-from reward_ablation.config.sections.primary import Mode, metrics_of_mode
+from reward_ablation.config.designs import arms_here
+from reward_ablation.config.sections.questions import ClaimOnArms, Direction, Mode
 from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.spec.canonical import key_of
-from reward_ablation.study.primary import MOST_NAMED, Question, declared_now
-from reward_ablation.study.standing import Since, recovered, standings, when
-from reward_ablation.system.strict_text import load_json
+from reward_ablation.study.partial import listed
+from reward_ablation.study.primary import MOST_NAMED, Question, check_metric, declared_now, metrics_here
+from reward_ablation.study.standing import Began, Recorded, Since, recovered, when
+
+#: Name of the model before training. A claim may compare an arm with it, and no arm may have this name.
+BASE = "base"
 
 
-class Claim(BaseModel):
-    """A claim with all defaults filled in. Keys of later versions are ignored."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
+class Claim(Recorded):
+    """A claim with all defaults filled in."""
 
     name: str
     says: str
@@ -51,13 +51,11 @@ class DeclaredClaim(Claim, Since):
     declared: str
 
 
-class ClaimsOnRecord(BaseModel):
+class ClaimsOnRecord(Recorded):
     """The claims in `study.json`: the present claims, and claims that were taken out after runs had begun."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-    claims: list[DeclaredClaim] = []
-    withdrawn_claims: list[DeclaredClaim] = []
+    claims: list[DeclaredClaim] = Field([])
+    withdrawn_claims: list[DeclaredClaim] = Field([])
 
     def content(self) -> dict[str, Any]:
         """Keys and values for `study.json`; empty for a study that never had claims."""
@@ -72,20 +70,10 @@ def recorded_claims(written: Any) -> ClaimsOnRecord:
         return ClaimsOnRecord()
 
 
-def read_recorded_claims(path: Path) -> ClaimsOnRecord:
-    """The claims in a `study.json`; no claims if there is no such file, or it cannot be read."""
-    try:
-        return recorded_claims(load_json(path.read_bytes()))
-    except (OSError, ValueError):
-        return ClaimsOnRecord()
-
-
-def with_recovered(before: ClaimsOnRecord, claims: Sequence[Claim], runs: Path) -> ClaimsOnRecord:
+def with_recovered(before: ClaimsOnRecord, claims: Sequence[Claim], began: Began) -> ClaimsOnRecord:
     """The record, with claims of the config that a lost `study.json` had by the records of runs."""
     known = {claim.key for claim in [*before.claims, *before.withdrawn_claims]}
-    new = [claim for claim in claims if claim.key not in known]
-    began = standings(runs) if new else []
-    times = [(claim, recovered("claims", claim.key, began)) for claim in new]
+    times = [(claim, recovered("claims", claim.key, began())) for claim in claims if claim.key not in known]
     found = [DeclaredClaim(**claim.model_dump(), **since.since) for claim, since in times if since]
     return before.model_copy(update={"claims": [*before.claims, *found]}) if found else before
 
@@ -119,21 +107,12 @@ def since_words(record: ClaimsOnRecord, before: ClaimsOnRecord) -> str:
     for claim in record.claims:
         since = f"declared {claim.declared}" if claim.key in on_record else "to be declared at the next start"
         names.setdefault(f"{since}, {when(claim.runs_then)}", []).append(claim.name)
-    parts = [f"{_named(of_time)}; {since}" for since, of_time in names.items()]
+    parts = [f"{listed(of_time, MOST_NAMED)}; {since}" for since, of_time in names.items()]
     if record.withdrawn_claims:
-        parts.append(f"{_named(claim.name for claim in record.withdrawn_claims)}; taken out after there were runs")
+        parts.append(
+            f"{listed([claim.name for claim in record.withdrawn_claims], MOST_NAMED)}; taken out after there were runs"
+        )
     return "; ".join(parts)
-
-
-def _named(names: Iterable[str]) -> str:
-    """The first names in words, and the number of the others."""
-    every = list(names)
-    more = len(every) - MOST_NAMED
-    return ", ".join(every[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
-#: Name of the model before training. A claim may compare an arm with it, and no arm may have this name.
-BASE = "base"
 
 
 def claims_of(study: StudyConfig, arms: Sequence[str], question: Question) -> list[Claim]:
@@ -155,7 +134,7 @@ def claims_of(study: StudyConfig, arms: Sequence[str], question: Question) -> li
 
 def _claim(study: StudyConfig, name: str, written: ClaimOnArms, arms: Sequence[str], question: Question) -> Claim:
     """One claim, checked."""
-    where, datasets = f"claims.{name}", list(study.data.evaluation)
+    where = f"claims.{name}"
     against = written.against or study.baseline or arms[0]
     dataset, mode = written.dataset or question.dataset, written.mode or question.mode
     if written.arm not in arms:
@@ -164,16 +143,7 @@ def _claim(study: StudyConfig, name: str, written: ClaimOnArms, arms: Sequence[s
         raise ValueError(f"{where}.against: unknown arm '{against}'; {arms_here(against, [*arms, BASE])}")
     if written.arm == against:
         raise ValueError(f"{where}: compares {against} with itself; name two arms that differ, or against: base")
-    if dataset not in datasets:
-        raise ValueError(f"{where}.dataset: unknown data set '{dataset}'; data sets: {', '.join(datasets)}")
-    if mode == "greedy" and not study.evaluation.greedy:
-        raise ValueError(f"{where}.mode: greedy is switched off; set evaluation.greedy to true, or mode to sampled")
-    if mode == "sampled" and not study.evaluation.samples:
-        raise ValueError(f"{where}.mode: sampled is switched off; set evaluation.samples above 0, or mode to greedy")
-    metrics = metrics_of_mode(study.evaluation, mode)
-    if written.metric not in metrics:
-        raise ValueError(
-            f"{where}.metric: unknown metric {written.metric!r}; metrics in mode {mode}: {', '.join(metrics)}"
-        )
+    metrics = metrics_here(study, where, dataset, mode)
+    check_metric(where, mode, written.metric, metrics)
     settings = written.model_dump(include={"says", "source", "metric", "arm", "direction", "margin"})
     return Claim(name=name, against=against, dataset=dataset, mode=mode, **settings)

@@ -86,6 +86,16 @@ def deciding_digest(name: str) -> str:
     return first_of_class(name, present_digest(name))
 
 
+def code_of(*stages: str) -> str:
+    """Digest of the code of one or more stages, by their packages or modules without `reward_ablation.`.
+
+    For stages that cost GPU hours, the digest covers only code that decides results, not launching or logging.
+    """
+    if stages[0] in STAGES:
+        return deciding_digest(*stages)
+    return code_digest(*(f"{PACKAGE}.{stage}" for stage in stages))
+
+
 def present_digest(name: str) -> str:
     """Digest of the present code that decides some results, without regard to equivalent digests.
 

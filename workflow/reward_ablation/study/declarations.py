@@ -1,16 +1,24 @@
-"""What `study.json` declares, by the keys under which the records of runs have it."""
+"""What a study has on record of its declarations: the primary question, claims, and looks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from reward_ablation.study.answers_record import read_record
-from reward_ablation.study.claims import DeclaredClaim, recorded_claims
+from reward_ablation.study.claims import ClaimsOnRecord, DeclaredClaim, recorded_claims
 from reward_ablation.study.looks import Declared as DeclaredLooks
-from reward_ablation.study.looks import recorded_looks
-from reward_ablation.study.primary import recorded_primary
+from reward_ablation.study.looks import Sequential, recorded_looks
+from reward_ablation.study.primary import Primary, recorded_primary
+
+
+class OnRecord(NamedTuple):
+    """What is on record: in `study.json` or, if that is lost, in the records of runs. These do not have the looks."""
+
+    primary: Primary | None
+    claims: ClaimsOnRecord
+    looks: Sequential | None
 
 
 def declarations(path: Path) -> dict[str, dict[str, dict[str, Any]]]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reward_ablation.config.sections.combine import AGGREGATION, TRL_AGGREGATIONS
+from reward_ablation.study.run_folder import evaluation_file
 from reward_ablation.study.shown_paths import shown_path
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def summary_of(study: Study) -> dict[str, Any]:
             {"name": name, "range": metric.range, "higher_is_better": metric.higher_is_better}
             for name, metric in config.evaluation.metrics.items()
         ],
-        "questions": {name: f"data/evaluation/{dataset}.parquet" for name, dataset in datasets},
+        "questions": {name: evaluation_file(dataset) for name, dataset in datasets},
         "keep_models": config.keep_models,
         **({"shown_problems": config.figures.problems} if config.figures.problems else {}),
         "inputs": {"model": study.model_file, "problems": study.problems_file},

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from reward_ablation.config.batch_sizes import BatchSizes
 from reward_ablation.config.sections.data import ProblemSource, WordProblems
 from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.spec.run import ArmSpec
@@ -20,8 +21,6 @@ from reward_ablation.system.user_functions import in_a_file
 
 #: The component that asks an endpoint.
 JUDGE = "judge"
-#: TRL's default for the micro batch.
-BATCH = 8
 
 
 def request_warnings(study: StudyConfig, runs: Iterable[Run], root: Path) -> list[str]:
@@ -113,6 +112,5 @@ def _requests(idle: list[Run], every: list[Run]) -> str:
 
 def completions_of_step(spec: ArmSpec) -> float:
     """Number of completions that a run samples per optimiser step. A generation serves `num_iterations` steps."""
-    training = spec.training
-    batch = training.get("per_device_train_batch_size", BATCH) * training.get("gradient_accumulation_steps", 1)
-    return batch * spec.process_count / training.get("num_iterations", 1)
+    sizes = BatchSizes.of(spec.training, spec.process_count)
+    return sizes.micro_batch * sizes.accumulation * sizes.processes / sizes.iterations

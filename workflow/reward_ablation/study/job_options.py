@@ -1,4 +1,4 @@
-"""What jobs are given that decides no result and is in no spec: Snakemake's resources, and options of commands.
+"""What jobs are given that decides no result and is in no spec: threads, resources, and options of commands.
 
 Each option comes after a space and is quoted for the shell.
 """
@@ -6,9 +6,7 @@ Each option comes after a space and is quoted for the shell.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from functools import cached_property, partial
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,47 +18,15 @@ from reward_ablation.study.reward_models import UsedModel
 from reward_ablation.study.run import Run
 from reward_ablation.study.specs_of_config import divide
 
-#: Resources that Snakemake converts to other units.
-SIZES = ("mem_mb", "disk_mb")
+
+def threads_of(launch: Launch) -> int:
+    """CPU threads of a run on each of its nodes."""
+    return launch.process_count // launch.nodes * launch.threads
 
 
-@dataclass(frozen=True)
-class JobResources:
-    """Snakemake's resources of jobs, by name."""
-
-    launch: Launch  # of the study
-    runs: dict[str, Run]  # by name
-
-    @property
-    def of_evaluation(self) -> dict[str, int | str]:
-        """Resources of an evaluation: one GPU, or none."""
-        return {"gpu": min(1, self.launch.gpus)}
-
-    @cached_property
-    def of_run(self) -> dict[str, int | Callable[[Any], int | str | None]]:
-        """Resources of a training job, each as a function of the wildcards.
-
-        A resource that an arm does not set is None, which means not set for Snakemake, or 0 where Snakemake needs a
-        number. A number that is the same for all runs is not a function: Snakemake would call the function for each
-        job, which takes a second for 5,000 runs.
-        """
-        of_runs = {name: self.of_one_run(run) for name, run in self.runs.items()}
-        names = dict.fromkeys(name for own in of_runs.values() for name in own)
-        resources: dict[str, int | Callable[[Any], int | str | None]] = {}
-        for name in names:
-            by_run = {run: own.get(name, 0 if name in SIZES else None) for run, own in of_runs.items()}
-            value, *others = set(by_run.values())
-            resources[name] = value if not others and isinstance(value, int) else partial(_of_wildcards, by_run)
-        return resources
-
-    def of_one_run(self, run: Run) -> dict[str, int | str]:
-        """Resources of the training job of one run."""
-        launch = run.launch
-        return {"gpu": launch.all_gpus, "nodes": launch.nodes, **launch.resources}
-
-
-def _of_wildcards(by_run: dict[str, int | str | None], wildcards: Any) -> int | str | None:
-    return by_run.get(wildcards.run)
+def resources_of(launch: Launch) -> dict[str, int | str]:
+    """Snakemake's resources of the training job of a run."""
+    return {"gpu": launch.all_gpus, "nodes": launch.nodes, **launch.resources}
 
 
 def launch_options(launch: Launch) -> str:

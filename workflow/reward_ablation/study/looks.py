@@ -12,24 +12,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import Field, ValidationError
 
-from reward_ablation.config.sections.seeds import Spending
+from reward_ablation.config.sections.questions import Spending
 from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.spec.canonical import key_of
 from reward_ablation.study.primary import Contrast, Question, declared_now
-from reward_ablation.study.standing import Since, recovered, standings, when
-from reward_ablation.system.strict_text import load_json
+from reward_ablation.study.standing import Began, Recorded, Since, recovered, when
 
 #: `different`: by the corrected test; `equivalent`: the repeated interval lies within the margin; `open`: further seeds
 #: follow; `undecided`: open after the last look.
 Decision = Literal["different", "equivalent", "open", "undecided"]
-
-
-class _Part(BaseModel):
-    """A part of the record. Keys of later versions are ignored."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
 
 
 class ContrastAtLook(Contrast):
@@ -40,11 +33,11 @@ class ContrastAtLook(Contrast):
     high: float
     p: float  # p-value of the estimate at this look
     p_holm: float  # p-value corrected for all looks and contrasts
-    boundary: float  # the p-value below which this contrast would have been decided if it had been the first one
+    boundary: float  # threshold for the smallest p-value of this look (Holm's first step)
     decision: Decision
 
 
-class Look(_Part):
+class Look(Recorded):
     """A look: its number of seeds, its time, the contrasts that were open, and the error that is left after it."""
 
     seeds: int
@@ -53,7 +46,7 @@ class Look(_Part):
     error_left: float
 
 
-class LooksPlan(_Part):
+class LooksPlan(Recorded):
     """The plan of looks, which is fixed before the first look."""
 
     looks: list[int]  # number of seeds at each look
@@ -74,7 +67,7 @@ class Declared(LooksPlan, Since):
     """A plan with the time of its record, and the looks taken since."""
 
     declared: str
-    taken: list[Look] = []
+    taken: list[Look] = Field([])
 
 
 class Sequential(Declared):
@@ -83,7 +76,7 @@ class Sequential(Declared):
     `in_force` is False if the config now has a list of seeds instead, for one start or for good.
     """
 
-    earlier: list[Declared] = []
+    earlier: list[Declared] = Field([])
     in_force: bool = True
 
     def decision(self, contrast: Contrast) -> tuple[Look, ContrastAtLook] | None:
@@ -115,17 +108,9 @@ def recorded_looks(written: Any) -> Sequential | None:
         return None
 
 
-def read_recorded_looks(path: Path) -> Sequential | None:
-    """The record in a `study.json`; None if there is no such file, or it cannot be read."""
-    try:
-        return recorded_looks(load_json(path.read_bytes()))
-    except (OSError, ValueError):
-        return None
-
-
-def recovered_looks(plan: LooksPlan | None, runs: Path) -> Sequential | None:
+def recovered_looks(plan: LooksPlan | None, began: Began) -> Sequential | None:
     """The record, without looks, that a lost `study.json` had of this plan by the records of runs; None without one."""
-    found = plan and recovered("sequential", plan.key, standings(runs))
+    found = plan and recovered("sequential", plan.key, began())
     return Sequential(**plan.model_dump(), **found.since) if plan and found else None
 
 

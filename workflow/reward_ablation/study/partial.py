@@ -17,7 +17,7 @@ _BY_DATASET = ("answers", "scores", "questions")
 def part_of(content: dict[str, Any], folders: Collection[str], datasets: Collection[str]) -> dict[str, Any]:
     """The content of `study.json`, limited to some runs, to their arms and seeds, and to some evaluation sets.
 
-    `content` is as `Study.describe` writes it. `folders` are the folders of the runs to keep, and `datasets` are the
+    `content` is as `Declarations.content` has it. `folders` are the folders of the runs to keep, and `datasets` are the
     names of the evaluation sets to keep.
 
     The declared question stays, without the contrasts of arms that are left out. Claims are left out, because they are
@@ -118,12 +118,12 @@ def _seeds_of(content: dict[str, Any], arm: str) -> set[int]:
     return {run["seed"] for run in content["runs"] if run["arm"] == arm}
 
 
-def listed(names: Collection[Any]) -> str:
+def listed(names: Collection[Any], most: int = MOST_NAMED) -> str:
     """The first names in words, and the number of the others.
 
     >>> listed(range(10))
     '0, 1, 2, 3, 4, 5, 6, 7 and 2 more'
     """
     shown = [str(name) for name in (sorted(names) if isinstance(names, set) else names)]
-    more = f" and {len(shown) - MOST_NAMED} more" if len(shown) > MOST_NAMED else ""
-    return ", ".join(shown[:MOST_NAMED]) + more
+    more = f" and {len(shown) - most} more" if len(shown) > most else ""
+    return ", ".join(shown[:most]) + more

@@ -13,26 +13,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import Field, ValidationError
 
-from reward_ablation.config.arm_names import arms_here
-from reward_ablation.config.sections.primary import Mode, metrics_of_mode
+from reward_ablation.config.designs import arms_here
+from reward_ablation.config.sections.questions import Mode, metrics_of_mode
 from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.spec.canonical import key_of
-from reward_ablation.study.standing import Since, number_begun, recovered, standings, when
-from reward_ablation.system.strict_text import load_json
+from reward_ablation.study.partial import listed
+from reward_ablation.study.standing import Began, Recorded, Since, number_begun, recovered, when
 
 #: How many contrasts a line names. Further contrasts are counted.
 MOST_NAMED = 4
 
 
-class _Part(BaseModel):
-    """A part of the record. Keys of later versions are ignored."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-
-class Contrast(_Part):
+class Contrast(Recorded):
     """An arm, and the arm that it is compared with."""
 
     arm: str
@@ -42,7 +36,7 @@ class Contrast(_Part):
         return f"{self.arm} against {self.against}"
 
 
-class Question(_Part):
+class Question(Recorded):
     """The comparisons that a study was made for, and their data set, mode and metric.
 
     `arm_keys` has the keys of the compared arms' specs, by name. It is empty in a record of an earlier version.
@@ -52,7 +46,7 @@ class Question(_Part):
     mode: Mode
     metric: str
     contrasts: list[Contrast]
-    arm_keys: dict[str, str] = {}
+    arm_keys: dict[str, str] = Field({})
 
     def pair(self, contrast: Contrast) -> tuple[str, str]:
         """A contrast as a pair of keys of arms; of their names in a record of an earlier version."""
@@ -103,7 +97,7 @@ class Declared(Question, Since):
 class Primary(Declared):
     """The present question. `earlier` are the questions that were replaced when runs had begun, the oldest first."""
 
-    earlier: list[Declared] = []
+    earlier: list[Declared] = Field([])
 
     @property
     def replaced(self) -> list[Declared]:
@@ -119,19 +113,10 @@ def recorded_primary(written: Any) -> Primary | None:
         return None
 
 
-def read_recorded(path: Path) -> Primary | None:
-    """The declaration in a `study.json`; None if there is no such file, or it cannot be read."""
-    try:
-        return recorded_primary(load_json(path.read_bytes()))
-    except (OSError, ValueError):
-        return None
-
-
-def recovered_primary(question: Question, runs: Path) -> Primary | None:
+def recovered_primary(question: Question, began: Began) -> Primary | None:
     """The declaration that a lost `study.json` had of this question, by the records of runs; None if they have none."""
-    began = standings(runs)
     for key in (question.key, question.key_by_names):
-        if found := recovered("primary", key, began):
+        if found := recovered("primary", key, began()):
             return Primary(**question.model_dump(), digest=key, **found.since)
     return None
 
@@ -218,12 +203,9 @@ def named_contrasts(contrasts: Sequence[Contrast]) -> str:
     >>> named_contrasts([Contrast(arm=arm, against="a") for arm in "bc"])
     'b, c against a'
     """
-    more = len(contrasts) - MOST_NAMED
-    others = f" and {more} more" if more > 0 else ""
     if len({contrast.against for contrast in contrasts}) == 1:
-        arms = ", ".join(contrast.arm for contrast in contrasts[:MOST_NAMED])
-        return f"{arms}{others} against {contrasts[0].against}"
-    return ", ".join(map(str, contrasts[:MOST_NAMED])) + others
+        return f"{listed([contrast.arm for contrast in contrasts], MOST_NAMED)} against {contrasts[0].against}"
+    return listed(contrasts, MOST_NAMED)
 
 
 def question_of(study: StudyConfig, arms: Sequence[str]) -> Question:
@@ -232,19 +214,31 @@ def question_of(study: StudyConfig, arms: Sequence[str]) -> Question:
     Raises ValueError if a data set, an arm or a metric is unknown, a mode is switched off, an arm is compared with
     itself, or a contrast is listed twice.
     """
-    written, datasets = study.primary, list(study.data.evaluation)
-    if written.dataset is not None and written.dataset not in datasets:
-        raise ValueError(f"primary.dataset: unknown data set '{written.dataset}'; data sets: {', '.join(datasets)}")
+    written = study.primary
+    dataset = written.dataset or next(iter(study.data.evaluation))
     mode = written.mode or ("greedy" if study.evaluation.greedy else "sampled")
-    if mode == "greedy" and not study.evaluation.greedy:
-        raise ValueError("primary.mode: greedy is switched off; set evaluation.greedy to true, or mode to sampled")
-    if mode == "sampled" and not study.evaluation.samples:
-        raise ValueError("primary.mode: sampled is switched off; set evaluation.samples above 0, or mode to greedy")
-    metrics = metrics_of_mode(study.evaluation, mode)
+    metrics = metrics_here(study, "primary", dataset, mode)
     metric = written.metric or next(name for name in ("accuracy_strict", *study.evaluation.metrics) if name in metrics)
+    check_metric("primary", mode, metric, metrics)
+    return Question(dataset=dataset, mode=mode, metric=metric, contrasts=_contrasts(study, arms))
+
+
+def metrics_here(study: StudyConfig, where: str, dataset: str, mode: Mode) -> list[str]:
+    """Metrics of a mode. Refuses an unknown data set and a mode that is switched off, at the key `where`."""
+    datasets = list(study.data.evaluation)
+    if dataset not in datasets:
+        raise ValueError(f"{where}.dataset: unknown data set '{dataset}'; data sets: {', '.join(datasets)}")
+    if mode == "greedy" and not study.evaluation.greedy:
+        raise ValueError(f"{where}.mode: greedy is switched off; set evaluation.greedy to true, or mode to sampled")
+    if mode == "sampled" and not study.evaluation.samples:
+        raise ValueError(f"{where}.mode: sampled is switched off; set evaluation.samples above 0, or mode to greedy")
+    return metrics_of_mode(study.evaluation, mode)
+
+
+def check_metric(where: str, mode: Mode, metric: str, metrics: Sequence[str]) -> None:
+    """Refuse a metric that a mode does not have, at the key `where`."""
     if metric not in metrics:
-        raise ValueError(f"primary.metric: unknown metric {metric!r}; metrics in mode {mode}: {', '.join(metrics)}")
-    return Question(dataset=written.dataset or datasets[0], mode=mode, metric=metric, contrasts=_contrasts(study, arms))
+        raise ValueError(f"{where}.metric: unknown metric {metric!r}; metrics in mode {mode}: {', '.join(metrics)}")
 
 
 def _contrasts(study: StudyConfig, arms: Sequence[str]) -> list[Contrast]:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from reward_ablation.config.arm_names import arms_here
 from reward_ablation.config.checks import (
     check_launchable,
     check_measurable,
@@ -21,7 +21,7 @@ from reward_ablation.config.checks import (
     check_single_rollouts,
 )
 from reward_ablation.config.config_errors import describe
-from reward_ablation.config.designs import Arm, key_of_arm
+from reward_ablation.config.designs import Arm, arms_here, key_of_arm
 from reward_ablation.config.secrets import missing_variables, not_set, refuse_secrets
 from reward_ablation.config.sections.data import SPLITS, Data, HubData, ProblemSource, further_columns
 from reward_ablation.config.sections.launch import Launch
@@ -29,20 +29,22 @@ from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.rewards.arguments import OF_TRAINER
 from reward_ablation.spec.canonical import dump, key_of
 from reward_ablation.spec.parts import CombineSpec
+from reward_ablation.spec.run import ArmSpec, StudySpec
 from reward_ablation.study.across_arms import check_control, check_scored, control_warnings, same_arms
-from reward_ablation.study.claims import claims_of
-from reward_ablation.study.codes_on_record import codes_on_record
+from reward_ablation.study.claims import claims_of, recorded_claims, with_recovered
 from reward_ablation.study.combine_spec import combine_spec, estimate_warnings, with_trl_methods
+from reward_ablation.study.declarations import OnRecord
 from reward_ablation.study.endpoint_requests import metric_warnings, request_warnings
 from reward_ablation.study.looks import declared_looks, looks_plan, recorded_looks, recovered_looks, seeds_of_arms
 from reward_ablation.study.primary import question_of, recorded_primary, recovered_primary, without_added_arms
-from reward_ablation.study.reward_files import imports_of_file
+from reward_ablation.study.reward_files import codes_on_record, imports_of_file
 from reward_ablation.study.reward_import import defaults_of, planned_arguments
 from reward_ablation.study.run import Run, folders_of, run_code
-from reward_ablation.study.run_folder import DESCRIPTION, TRASH
+from reward_ablation.study.run_folder import DESCRIPTION, FOLDERS
 from reward_ablation.study.shown_paths import path_warnings
 from reward_ablation.study.specs_of_config import arm_spec, check_answers, contents_of, evaluation_spec, study_spec
-from reward_ablation.study.study import FOLDERS, Study
+from reward_ablation.study.standing import standings
+from reward_ablation.study.study import Study
 from reward_ablation.study.trained_keys import trained_keys
 from reward_ablation.system.errors import StudyError, first_line
 from reward_ablation.system.plain_values import check_length, check_values
@@ -51,14 +53,16 @@ from reward_ablation.system.user_functions import in_a_file, names_a_module, use
 
 #: Names that the workflow uses itself: folders of the default study, the base model's rows, and quantities in tables.
 TAKEN = {
-    "name": (*FOLDERS, TRASH),
+    "name": FOLDERS,
     "arms": ("base",),
     "components": ("total", "tokens", "truncated", "kl"),
 }
-
-
 #: Components in rldynamics' files.
 RLDYNAMICS = ("correctness", "format", "length")
+#: Arguments of a tokenizer's `apply_chat_template` that are not variables of the template.
+OF_THE_CALL = {"conversation", "messages", "tools", "documents", "chat_template", "add_generation_prompt"}
+OF_THE_CALL |= {"continue_final_message", "tokenize", "padding", "truncation", "max_length", "return_tensors"}
+OF_THE_CALL |= {"return_dict", "return_assistant_tokens_mask", "tokenizer_kwargs"}
 
 
 def resolve(config: dict[str, Any], file: str, root: Path) -> Study:
@@ -77,71 +81,87 @@ def resolve(config: dict[str, Any], file: str, root: Path) -> Study:
         raise StudyError(f"{file}: {error}") from None
 
 
-def _resolved(study: StudyConfig, written: dict[str, Any], root: Path) -> Study:
+def _resolved(config: StudyConfig, written: dict[str, Any], root: Path) -> Study:
     """The study of a config that pydantic accepts."""
-    arms = checked_arms(study, root)
-    launches = launches_of(study, arms)
-    check_launches(study, arms, launches)
-    check_exports(study, arms)
-    check_scored(study, arms)
-    question = question_of(study, list(arms))
-    described = described_before(study, root)
-    shared = study_spec(study, root)
-    combined = {name: combined_arm(study, name, arm, root, launches[name]) for name, arm in arms.items()}
+    arms = checked_arms(config, root)
+    launches = launches_of(config, arms)
+    check_launches(config, arms, launches)
+    check_exports(config, arms)
+    check_scored(config, arms)
+    question = question_of(config, list(arms))
+    described = described_before(config, root)
+    shared = study_spec(config, root)
     specs = {
-        name: arm_spec(shared, arm, launches[name], study.scored_in(arm), combined[name]) for name, arm in arms.items()
+        name: arm_spec(
+            shared, arm, launches[name], config.scored_in(arm), combined_arm(config, name, arm, root, launches[name])
+        )
+        for name, arm in arms.items()
     }
-    runs_folder = root / study.root / "runs"
+    runs_folder = root / config.root / "runs"
     specs, contents = codes_on_record(specs, contents_of(shared, specs), _names_in(runs_folder), root)
     keys = {name: key_of(content) for name, content in contents.items()}
-    declared_keys = trained_keys(root / study.root, keys)
+    declared_keys = trained_keys(root / config.root, keys)
+    began = cache(lambda: standings(runs_folder))
     question = question.with_keys(declared_keys)
-    if study.primary.contrasts is None:
-        declared = recorded_primary(described) or recovered_primary(question, runs_folder)
-        question = without_added_arms(question, declared, runs_folder)
-    looks = looks_plan(study, question, declared_keys, evaluation_spec(study).key)
-    before = recorded_looks(described) or recovered_looks(looks, runs_folder)
-    if sequential := declared_looks(looks, before, runs_folder):
-        study = study.with_seeds(seeds_of_arms(arms, question.contrasts, sequential)) if looks else study
+    primary = recorded_primary(described) or recovered_primary(question, began)
+    if config.primary.contrasts is None:
+        question = without_added_arms(question, primary, runs_folder)
+    plan = looks_plan(config, question, declared_keys, evaluation_spec(config).key)
+    looks = recorded_looks(described) or recovered_looks(plan, began)
+    if plan and (sequential := declared_looks(plan, looks, runs_folder)):
+        config = config.with_seeds(seeds_of_arms(arms, question.contrasts, sequential))
+    claims = claims_of(config, list(arms), question)
     folders = folders_of(keys, _names_in(runs_folder))
-    codes = {arm: run_code(tuple(spec.functions)) for arm, spec in specs.items()}
-    sharing: dict[str, list[str]] = {}
-    for arm, key in keys.items():
-        sharing.setdefault(key, []).append(arm)
-    runs = [
-        Run(arm, key, seed, dump({**contents[arm], "seed": seed}), specs[arm], folders[key], launches[arm], codes[arm])
-        for key, (arm, *others) in sharing.items()
-        for seed in study.seeds_in_order([arm, *others])
-    ]
+    runs = _runs(config, specs, contents, keys, folders, launches)
     resolved = Study(
-        config=study,
+        config=config,
         root=root,
         arms=arms,
         keys=keys,
         folders=folders,
         runs={run.name: run for run in runs},
         question=question,
-        looks=looks,
-        claims=claims_of(study, list(arms), question),
+        looks=plan,
+        claims=claims,
         described=described,
+        on_record=OnRecord(primary, with_recovered(recorded_claims(described), claims, began), looks),
         warnings=[
-            *trained_on_test(study.data),
+            *trained_on_test(config.data),
             *same_arms(contents, keys),
-            *control_warnings(study, arms),
+            *control_warnings(config, arms),
             *estimate_warnings(specs),
-            *request_warnings(study, runs, root),
-            *metric_warnings(study, runs, root),
-            *path_warnings(
-                [
-                    shared.content(),
-                    *({"training": each["training"], "combine": each.get("combine")} for each in contents.values()),
-                    {"evaluation": study.evaluation.model_dump()},
-                ]
-            ),
+            *request_warnings(config, runs, root),
+            *metric_warnings(config, runs, root),
+            *_path_warnings(config, shared, contents),
         ],
     )
     check_lengths(resolved, written)
     return resolved
+
+
+def _runs(
+    config: StudyConfig,
+    specs: dict[str, ArmSpec],
+    contents: dict[str, dict[str, Any]],
+    keys: dict[str, str],
+    folders: dict[str, str],
+    launches: dict[str, Launch],
+) -> list[Run]:
+    """The runs of all arms, each once: arms with the same spec share their runs. All but `folders` is by arm."""
+    codes = {arm: run_code(tuple(spec.functions)) for arm, spec in specs.items()}
+    sharing: dict[str, list[str]] = {}
+    for arm, key in keys.items():
+        sharing.setdefault(key, []).append(arm)
+    return [
+        Run(arm, key, seed, dump({**contents[arm], "seed": seed}), specs[arm], folders[key], launches[arm], codes[arm])
+        for key, (arm, *others) in sharing.items()
+        for seed in config.seeds_in_order([arm, *others])
+    ]
+
+
+def _path_warnings(config: StudyConfig, shared: StudySpec, contents: dict[str, dict[str, Any]]) -> list[str]:
+    of_arms = ({"training": each["training"], "combine": each.get("combine")} for each in contents.values())
+    return path_warnings([shared.content(), *of_arms, {"evaluation": config.evaluation.model_dump()}])
 
 
 def check_lengths(study: Study, written: dict[str, Any]) -> None:
@@ -149,7 +169,7 @@ def check_lengths(study: Study, written: dict[str, Any]) -> None:
     longest = {run.arm: run for run in sorted(study.runs.values(), key=lambda run: run.seed)}
     for run in longest.values():
         check_length(run.spec + study.options(run), f"the spec of arm {run.arm}", written)
-    check_length(study.evaluation_spec(None), "the spec of an evaluation", written)
+    check_length(study.evaluation_spec, "the spec of an evaluation", written)
     check_length(study.scoring.spec.text + study.scoring.options, "the spec of the metrics", written)
     for dataset, spec in study.datasets.items():
         check_length(spec, f"the spec of the evaluation set {dataset}", written)
@@ -360,12 +380,6 @@ def check_exports(study: StudyConfig, arms: dict[str, Arm]) -> None:
             "exports: simple_grpo has greedy answers, and evaluation.greedy is false; set it to true, or take "
             "simple_grpo out"
         )
-
-
-#: Arguments of a tokenizer's `apply_chat_template` that are not variables of the template.
-OF_THE_CALL = {"conversation", "messages", "tools", "documents", "chat_template", "add_generation_prompt"}
-OF_THE_CALL |= {"continue_final_message", "tokenize", "padding", "truncation", "max_length", "return_tensors"}
-OF_THE_CALL |= {"return_dict", "return_assistant_tokens_mask", "tokenizer_kwargs"}
 
 
 def check_prompts_alike(study: StudyConfig, arms: dict[str, Arm]) -> None:

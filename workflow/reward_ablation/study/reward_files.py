@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib.machinery import PathFinder
 from pathlib import Path
+from typing import Any
 
+from reward_ablation.spec.canonical import key_of
+from reward_ablation.spec.run import ArmSpec
 from reward_ablation.study.code_digest import PACKAGE_ROOT, closure, file_of_module, is_own
 from reward_ablation.study.core_digest import deciding_digest
 from reward_ablation.study.syntax_text import imported_names, source, text_of_function
@@ -141,3 +144,40 @@ def _is_shadowed(name: str, folder: Path) -> bool:
         return False
     home = folder.resolve()
     return Path(spec.origin).resolve().parent not in (home, home / name)
+
+
+def codes_on_record(
+    specs: dict[str, ArmSpec], contents: dict[str, dict[str, Any]], folders: Iterable[str], root: Path
+) -> tuple[dict[str, ArmSpec], dict[str, dict[str, Any]]]:
+    """The specs and their contents, by arm, with the digests of whole files where runs are there under these alone.
+
+    Earlier versions took the digest of a whole reward file; finished runs whose record has it keep their keys.
+    `folders` are the names of the folders of runs. Relative paths in the specs start from `root`.
+    """
+    keys = {folder.rpartition("-")[2] for folder in folders}
+    specs, contents = dict(specs), dict(contents)
+    for arm, content in contents.items() if keys else ():
+        if key_of(content) in keys:
+            continue
+        spec = _with_whole_files(specs[arm], root)
+        earlier = {**content, "components": {name: dict(each) for name, each in content["components"].items()}}
+        for name, component in spec.components.items():
+            if component.code:
+                earlier["components"][name]["code"] = component.code
+        if spec.combine and spec.combine.code:
+            earlier["combine"] = {**content["combine"], "code": spec.combine.code}
+        if key_of(earlier) in keys:
+            specs[arm], contents[arm] = spec, earlier
+    return specs, contents
+
+
+def _with_whole_files(spec: ArmSpec, root: Path) -> ArmSpec:
+    """A spec whose digests of code are those of whole files."""
+    components = {
+        name: each.model_copy(update={"code": whole_digest(each.function, root)}) if each.code else each
+        for name, each in spec.components.items()
+    }
+    combine = spec.combine
+    if combine and combine.code:
+        combine = combine.model_copy(update={"code": whole_digest(combine.method, root)})
+    return spec.model_copy(update={"components": components, "combine": combine})

@@ -7,24 +7,28 @@ the runs are believed. Where neither proves the order, it is not known.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from reward_ablation.study.run_folder import ATTEMPTS, HIDDEN_RECORD, PRUNED, RECORD, TRASH, WORK
+from reward_ablation.study.run_folder import ATTEMPTS, HIDDEN_RECORD, PRUNED, RECORD, WORK
 from reward_ablation.system.strict_text import load_json
 
 #: Key of an attempt's record: what was declared as the attempt began.
 DECLARATIONS = "declarations"
 
 
-class Since(BaseModel):
-    """When something was first recorded in the study's folder, and how many runs had begun there by then."""
+class Recorded(BaseModel):
+    """A part of `study.json`. Keys of later versions are ignored."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class Since(Recorded):
+    """When something was first recorded in the study's folder, and how many runs had begun there by then."""
 
     declared: str | None = None  # UTC, ISO 8601; None in a `study.json` of an earlier version, which declared nothing
     runs_then: int | None = 0  # 0 if no run had begun; None if that is not known
@@ -38,6 +42,8 @@ class Since(BaseModel):
 
 #: What stood declared: under `primary`, `claims` and `sequential`, as in `study.json`, the time of each key.
 Standing = dict[str, dict[str, Since]]
+#: What stood declared when each run began. The records of runs are read only if this is called.
+Began = Callable[[], Sequence[Standing | None]]
 _STANDING = TypeAdapter(Standing)
 #: Files that have the attempts of a finished run, of a run that can be restored, and of an unfinished run.
 _RECORDS = (RECORD, HIDDEN_RECORD, f"{WORK}/{ATTEMPTS}")
@@ -51,9 +57,8 @@ def is_begun(run: Path) -> bool:
 
 
 def begun_runs(runs: Path) -> list[Path]:
-    """Folders of all runs that have begun to train, runs of other configs and runs in the trash included."""
-    folders = (runs, runs.with_name(TRASH) / runs.name)
-    return [run for folder in folders for run in folder.glob("*/seed*") if is_begun(run)]
+    """Folders of all runs that have begun to train, runs of other configs included."""
+    return [run for run in runs.glob("*/seed*") if is_begun(run)]
 
 
 def number_begun(runs: Path) -> int:

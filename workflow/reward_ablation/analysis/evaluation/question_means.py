@@ -12,7 +12,7 @@ from scipy.special import gammaln
 from reward_ablation.analysis.evaluation.metrics import Metrics, metrics_of_study
 from reward_ablation.analysis.statistics.seed_variance import SeedMeans
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.config.sections.primary import sizes
+from reward_ablation.config.sections.questions import sizes
 
 #: The mode that has several samples of a question.
 SAMPLED = "sampled"

@@ -19,7 +19,6 @@ from reward_ablation.combination import of_run
 from reward_ablation.gram import similarity, store
 from reward_ablation.rewards.request_records import Usage, counted
 from reward_ablation.study.answers_record import FORM, NAMING
-from reward_ablation.study.places import deciding_inputs
 from reward_ablation.study.run_folder import (
     DIVERGED,
     HIDDEN_RECORD,
@@ -29,6 +28,7 @@ from reward_ablation.study.run_folder import (
     REQUESTS,
     SEAL,
     WORK,
+    deciding_inputs,
     gpus_of,
 )
 from reward_ablation.system.files import (
