@@ -105,7 +105,7 @@ SAMPLES = "train|evaluation|sft"
         ("config/sections/sft.py", constant, CHEAP),
         ("config/base.py", function, CHEAP),
         ("study/resolve.py", function, NOTHING),
-        ("study/study.py", message, NOTHING),
+        ("study/study.py", function, NOTHING),
         ("start/plan.py", function, NOTHING),
         ("start/internals.py", message, NOTHING),
         ("cluster/options.py", function, NOTHING),
