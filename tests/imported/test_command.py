@@ -39,6 +39,8 @@ def test_two_imported_arms_and_one_of_this_project(tmp_path):
     problems = pd.DataFrame({"question": ["gsm8k:0", "gsm8k:1"], "answer": ["1", "2"]})
     problems.to_csv(tmp_path / "golds.csv", index=False)
     study["golds"] = {"path": "golds.csv", "by": "prompt", "key": "question", "answer": "answer"}
+    claim = {"says": "format costs", "metric": "correct", "arm": "no_format", "direction": "higher"}
+    study["claims"] = {"costs": claim}
     (tmp_path / "study.yaml").write_text(yaml.safe_dump(study))
 
     told = run(tmp_path)
@@ -55,6 +57,8 @@ def test_two_imported_arms_and_one_of_this_project(tmp_path):
     assert set(pd.read_csv(tables / "paired_differences.csv")["provenance"]) == {"not known"}
     assert not (folder / "figures" / "cost.pdf").exists()
     assert (folder / "figures" / "primary.pdf").exists()
+    (claim,) = pd.read_csv(tables / "claims.csv").to_dict("records")
+    assert (claim["claim"], claim["against"], claim["runs_then"]) == ("costs", "full", 6)  # known after all runs
 
     made = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file() and "logs" not in path.parts}
     assert "unchanged since the last import" in run(tmp_path)
@@ -66,7 +70,9 @@ def test_two_imported_arms_and_one_of_this_project(tmp_path):
     assert "read 6 runs" in run(tmp_path)
     rewards = pd.read_csv(tables / "rewards_by_step.csv").set_index(["arm", "seed", "step", "quantity"])["mean"]
     assert rewards["full", 0, 6, "correctness"] == 0.25
-    assert json.loads((folder / "study.json").read_text())["has_base"]
+    described = json.loads((folder / "study.json").read_text())
+    assert described["has_base"]
+    assert described["claims"][0]["declared"] == claim["declared"]
 
 
 def test_an_import_is_current_until_its_yaml_or_a_file_changes(tmp_path):

@@ -132,6 +132,10 @@ def test_pickles_are_not_loaded(tmp_path):
         ({"weigths": {}}, "unknown key 'weigths'"),
         ({"primary": {"metric": "correct"}}, "primary: nothing is evaluated"),
         (
+            {"claims": {"c": {"says": "x", "metric": "correct", "arm": "full", "direction": "higher"}}},
+            "claims.c: nothing is evaluated",
+        ),
+        (
             {"golds": {"path": "golds.jsonl", "by": "prompt", "key": "k", "answer": "a"}},
             "golds: golds.jsonl: no prompt of",
         ),

@@ -10,7 +10,7 @@ from pydantic import Field
 from reward_ablation.config.base import Folder, Line, Name, Section, Seed
 from reward_ablation.config.config_errors import validate_spec
 from reward_ablation.config.designs import arms_here
-from reward_ablation.config.sections.questions import Figures, PrimaryQuestion, Statistics
+from reward_ablation.config.sections.questions import ClaimOnArms, Figures, PrimaryQuestion, Statistics
 from reward_ablation.config.sections.training import Component
 from reward_ablation.imported.readers import FORMATS
 from reward_ablation.system.errors import StudyError
@@ -74,6 +74,7 @@ class ImportConfig(Section):
     model: Line | None = None
     training_data: Line | None = None
     primary: PrimaryQuestion = PrimaryQuestion()
+    claims: dict[Name, ClaimOnArms] = Field(default_factory=dict)
     bootstrap: int = Field(2000, gt=0, le=1_000_000)
     confidence: float = Field(0.95, gt=0, lt=1)
     statistics: Statistics = Statistics()

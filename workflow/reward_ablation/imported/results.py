@@ -17,9 +17,12 @@ from reward_ablation.imported.runs import read_run
 from reward_ablation.spec.imported import ImportedSpec
 from reward_ablation.spec.parts import ComponentSpec
 from reward_ablation.spec.run import ArmSpec
-from reward_ablation.study.primary import Contrast, Primary
+from reward_ablation.study.answers_record import read_record as read_content
+from reward_ablation.study.claims import DeclaredClaim, recorded_claims
+from reward_ablation.study.primary import Contrast, Primary, utc_now
 from reward_ablation.study.run_folder import DESCRIPTION, RECORD
 from reward_ablation.study.specs_of_config import component_spec
+from reward_ablation.study.standing import Since
 from reward_ablation.system.digests import digest_where_present
 from reward_ablation.system.errors import StudyError, storage_errors
 from reward_ablation.system.files import link_or_copy, sha256, write_json, write_parquet
@@ -40,9 +43,7 @@ def is_current(folder: Path, state: State) -> bool:
         if (folder / DESCRIPTION).exists() or (folder / "runs").exists():
             raise StudyError(f"{folder}: has the results of a trained study; name another folder with the key results")
         return False
-    from reward_ablation.study.answers_record import read_record as read
-
-    return read(folder / IMPORTED) == state and (folder / DESCRIPTION).is_file()
+    return read_content(folder / IMPORTED) == state and (folder / DESCRIPTION).is_file()
 
 
 def stamps(paths: list[Path]) -> dict[str, list[Any]]:
@@ -61,7 +62,7 @@ def write_results(config: ImportConfig, home: Path, folder: Path, state: State) 
     """Read and check all files, then move what was made of them into the results folder; on an error nothing moves."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with storage_errors(folder), tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as made:
-        study = _Import(config, home, Path(made))
+        study = _Import(config, home, Path(made), folder / DESCRIPTION)
         study.read_runs()
         study.read_answers()
         write_json(study.content(), Path(made) / DESCRIPTION)
@@ -85,8 +86,9 @@ class _Arm:
 class _Import:
     """One import: reads the files of all runs and writes them below `made`."""
 
-    def __init__(self, config: ImportConfig, home: Path, made: Path):
+    def __init__(self, config: ImportConfig, home: Path, made: Path, described: Path):
         self.config, self.home, self.made = config, home, made
+        self.before = recorded_claims(read_content(described)).claims
         config.check_names()
         self.files, self.answer_files = config.rollouts_of(home), config.answers_of(home)
         self.again = {name: component_spec(component, home, name) for name, component in config.components.items()}
@@ -189,7 +191,8 @@ class _Import:
                 {"name": name, "range": [0, 1] if name == CORRECT else None}
                 for name in (evaluation.own if evaluation else [CORRECT])
             ],
-            "primary": self.question(specs).model_dump(),
+            "primary": (question := self.question(specs)).model_dump(),
+            "claims": [claim.model_dump() for claim in self.claims(question, list(specs))],
             "shown_problems": config.figures.problems,
             "inputs": {"problems": "data/train.parquet"},
             "bootstrap": config.bootstrap,
@@ -222,6 +225,31 @@ class _Import:
                 raise StudyError(f"primary.{key}: unknown {key} '{value}'; here: {', '.join(known[key])}")
         keys = {arm: spec.key for arm, spec in specs.items()}
         return Primary(**chosen, contrasts=contrasts, arm_keys=keys)
+
+    def claims(self, question: Primary, arms: list[str]) -> list[DeclaredClaim]:
+        """The claims, each with the time of the first import that had it: all runs were there by then."""
+        declared = {claim.key: claim for claim in self.before}
+        now = Since(declared=utc_now(), runs_then=len(self.runs)).since
+        claims = []
+        for name, written in self.config.claims.items():
+            where, against = f"claims.{name}", written.against or self.config.baseline
+            if self.evaluation is None:
+                raise StudyError(f"{where}: nothing is evaluated; name answers under evaluation, or leave claims out")
+            models = [*arms, *(["base"] if ("base", None) in self.evaluation.answers else [])]
+            known = {"arm": arms, "against": models, "metric": self._metrics()}
+            known |= {"dataset": [self.evaluation.dataset], "mode": self.evaluation.modes}
+            chosen = {key: getattr(written, key) or getattr(question, key) for key in ("metric", "dataset", "mode")}
+            chosen |= {"arm": written.arm, "against": against}
+            for key, value in chosen.items():
+                if value not in known[key]:
+                    raise StudyError(f"{where}.{key}: unknown {key} '{value}'; here: {', '.join(known[key])}")
+            if written.arm == against:
+                raise StudyError(f"{where}: compares {against} with itself; name two arms that differ")
+            own = written.model_dump(include={"says", "source", "direction", "margin"})
+            claim = DeclaredClaim(name=name, **own, **chosen, **now)
+            known_claim = declared.get(claim.key)
+            claims.append(claim.model_copy(update=known_claim.since) if known_claim else claim)
+        return claims
 
     def _metrics(self) -> list[str]:
         assert self.evaluation

@@ -42,7 +42,7 @@ class DescribedStudy:
     appendix: bool
     empty_tables: list[str] = field(default_factory=list)
     base: list[str] = field(default_factory=lambda: ["base"])
-    claims: tuple[()] = ()
+    claims: list[str] = field(default_factory=list)
 
     @property
     def sound_runs(self) -> list[str]:

@@ -76,6 +76,7 @@ def rules_know(study: StudyFile, folder: Path, config: ImportConfig) -> Describe
     }
     methods = has["cost"] and bool(study.arms_with_methods)
     asked = {"problems": bool(study.shown_problems and study.datasets), "combination": methods}
+    asked |= {"claims": bool(study.claims)}
     return DescribedStudy(
         answers_folder="evaluation",
         runs=runs,
@@ -86,6 +87,7 @@ def rules_know(study: StudyFile, folder: Path, config: ImportConfig) -> Describe
         asked_tables=[rule for rule, is_asked in asked.items() if is_asked],
         mixed_provenance="tell",
         appendix=config.figures.appendix,
+        claims=[claim.name for claim in study.claims],
         empty_tables=[rule for rule, has_rows in has.items() if not has_rows],
         base=["base"] if study.has_base else [],
     )
