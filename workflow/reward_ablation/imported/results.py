@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from reward_ablation.analysis.words import counted
-from reward_ablation.imported.answers import CORRECT, Evaluation
+from reward_ablation.imported.answers import CORRECT, OF_ALL_TASKS, Evaluation
 from reward_ablation.imported.config import ImportConfig, Source
 from reward_ablation.imported.readers.reward_ablation import read_record, tables_of
 from reward_ablation.imported.runs import read_run
@@ -202,7 +202,7 @@ class _Import:
             "training_data": config.training_data or "problems that the study does not name",
             "imported": self.sentences(),
             "has_base": bool(evaluation and ("base", None) in evaluation.answers),
-            "unmeasured": evaluation.unmeasured if evaluation else ["tokens", "truncated"],
+            "unmeasured": evaluation.unmeasured if evaluation else [*OF_ALL_TASKS],
         }
 
     def question(self, specs: dict[str, Any]) -> Primary:
@@ -218,11 +218,9 @@ class _Import:
             if written != type(written)():
                 raise StudyError("primary: nothing is evaluated; name answers under evaluation, or leave primary out")
             return Primary(dataset="", mode="greedy", metric=CORRECT, contrasts=[])
-        known = {"dataset": [evaluation.dataset], "mode": evaluation.modes, "metric": self._metrics()}
+        known = self._known(evaluation)
         chosen = {key: getattr(written, key) or values[0] for key, values in known.items()}
-        for key, value in chosen.items():
-            if value not in known[key]:
-                raise StudyError(f"primary.{key}: unknown {key} '{value}'; here: {', '.join(known[key])}")
+        check_known("primary", chosen, known)
         keys = {arm: spec.key for arm, spec in specs.items()}
         return Primary(**chosen, contrasts=contrasts, arm_keys=keys)
 
@@ -236,13 +234,10 @@ class _Import:
             if self.evaluation is None:
                 raise StudyError(f"{where}: nothing is evaluated; name answers under evaluation, or leave claims out")
             models = [*arms, *(["base"] if ("base", None) in self.evaluation.answers else [])]
-            known = {"arm": arms, "against": models, "metric": self._metrics()}
-            known |= {"dataset": [self.evaluation.dataset], "mode": self.evaluation.modes}
-            chosen = {key: getattr(written, key) or getattr(question, key) for key in ("metric", "dataset", "mode")}
+            known = self._known(self.evaluation)
+            chosen = {key: getattr(written, key) or getattr(question, key) for key in known}
             chosen |= {"arm": written.arm, "against": against}
-            for key, value in chosen.items():
-                if value not in known[key]:
-                    raise StudyError(f"{where}.{key}: unknown {key} '{value}'; here: {', '.join(known[key])}")
+            check_known(where, chosen, {**known, "arm": arms, "against": models})
             if written.arm == against:
                 raise StudyError(f"{where}: compares {against} with itself; name two arms that differ")
             own = written.model_dump(include={"says", "source", "direction", "margin"})
@@ -251,10 +246,10 @@ class _Import:
             claims.append(claim.model_copy(update=known_claim.since) if known_claim else claim)
         return claims
 
-    def _metrics(self) -> list[str]:
-        assert self.evaluation
-        measured = [name for name in ("tokens", "truncated") if name not in self.evaluation.unmeasured]
-        return [*self.evaluation.own, *measured]
+    def _known(self, evaluation: Evaluation) -> dict[str, list[str]]:
+        """What a question or a claim may choose of the answers."""
+        measured = [name for name in OF_ALL_TASKS if name not in evaluation.unmeasured]
+        return {"dataset": [evaluation.dataset], "mode": evaluation.modes, "metric": [*evaluation.own, *measured]}
 
     def sentences(self) -> list[str]:
         """Where the runs come from, how they were read, and what the files lack."""
@@ -288,3 +283,10 @@ class _Import:
             words += self.evaluation.missing
             words.append("No comparison is on record from before the first run, so read all of them as exploratory.")
         return words
+
+
+def check_known(where: str, chosen: dict[str, str], known: dict[str, list[str]]) -> None:
+    """Refuse a value of a section that is not among the known ones of its key."""
+    for key, value in chosen.items():
+        if value not in known[key]:
+            raise StudyError(f"{where}.{key}: unknown {key} '{value}'; here: {', '.join(known[key])}")

@@ -15,7 +15,7 @@ from reward_ablation.start.decide import Decisions
 from reward_ablation.start.estimates import BASE_MODEL
 from reward_ablation.start.history import is_held, read_record
 from reward_ablation.start.plan import plural
-from reward_ablation.start.rescore import make_rescored, rescored_lines, sources
+from reward_ablation.start.rescore import make_rescored, missing_runs, rescored_lines, sources
 from reward_ablation.start.stale import stale_because
 from reward_ablation.study.answers_record import record_beside
 from reward_ablation.study.run import key_in
@@ -49,8 +49,7 @@ def finished_in(results: Path, decisions: Decisions) -> dict[str, Path]:
 
 def _of_equal_keys(results: Path, decisions: Decisions) -> Iterator[tuple[str, Path, str | None]]:
     """Name, folder in other results, and why it is of no use, of each run of an equal key that is missing here."""
-    there = decisions.history.records
-    wanted = {name: each.run for name, each in decisions.runs.items() if each.trains and name not in there}
+    wanted = missing_runs(decisions)
     of_key: dict[str, list[Path]] = {}
     for folder in sorted((results / "runs").glob("*-*")) if wanted else ():
         of_key.setdefault(folder.name.rpartition("-")[2], []).append(folder)
@@ -64,7 +63,7 @@ def _of_equal_keys(results: Path, decisions: Decisions) -> Iterator[tuple[str, P
 
 
 def elsewhere_lines(decisions: Decisions) -> list[str]:
-    """A line for each folder that has finished runs which a start would train, with what takes them over."""
+    """A line for each folder with runs that need not be trained again: how many, and what takes them over."""
     lines = rescored_lines(sources(decisions.root, decisions), os.path.relpath(decisions.root))
     for results in siblings(decisions):
         if number := len(finished_in(results, decisions)):
@@ -88,16 +87,20 @@ def adopt(results: Path, decisions: Decisions) -> str:
         raise StudyError(f"--adopt {results}: has no folder `runs`; name a results folder of finished runs")
     is_own = results.resolve() == decisions.root.resolve()
     candidates = [] if is_own else [*_of_equal_keys(results, decisions)]
-    if all(why_not for _, _, why_not in candidates) and not sources(results, decisions):
+    to_make = sources(results, decisions)
+    if all(why_not for _, _, why_not in candidates) and not to_make:
         no_run = "no finished run there is, or was trained as, a run that this study would train"
         why = next((f"{folder.relative_to(results)}: {why_not}" for _, folder, why_not in candidates), no_run)
         raise StudyError(f"--adopt {results}: nothing to take over; {why}")
+    found: dict[str, Path] = {}
     if not is_own:
         for file in sorted(decisions.inputs_to_make):
             _take_input(results, decisions.root, file)
         decisions = Decisions(decisions.study)  # with these inputs
-    found = {} if is_own else finished_in(results, decisions)
-    to_make = {name: source for name, source in sources(results, decisions).items() if name not in found}
+        found, to_make = finished_in(results, decisions), sources(results, decisions)
+    to_make = {name: source for name, source in to_make.items() if name not in found}
+    # First, so that runs that are made before a component fails keep their declarations.
+    remember_keys(decisions.root, {key_in(name): key_in(source.folder.parent.name) for name, source in to_make.items()})
     taken = {}
     for name, folder in {**found, **{name: source.folder for name, source in to_make.items()}}.items():
         target = decisions.root / "runs" / name
@@ -108,7 +111,6 @@ def adopt(results: Path, decisions: Decisions) -> str:
         else:
             make_rescored(to_make[name], decisions.runs[name].run, decisions.study, target)
         taken[name] = folder.relative_to(results / "runs")
-    remember_keys(decisions.root, {key_in(name): key_in(str(taken[name])) for name in to_make if name in taken})
     models = {**({} if is_own else {BASE_MODEL: Path(BASE_MODEL)}), **taken}
     for made in filter(None, (decisions.study.answers_folder, decisions.study.scores_folder)):
         for name, folder in models.items():

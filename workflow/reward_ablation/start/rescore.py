@@ -65,20 +65,26 @@ def trained_part(spec: ArmSpec) -> str:
 
 def sources(results: Path, decisions: Decisions) -> dict[str, Source]:
     """Where the study's missing runs can come from, by their names. Only records are read."""
-    missing = decisions.history.records
-    wanted = {name: each.run for name, each in decisions.runs.items() if each.trains and name not in missing}
-    there: dict[tuple[str, int], list[Path]] = {}
-    for record in sorted((results / "runs").glob("*/*/" + RECORD)) if wanted else ():
-        content = read_record(record.parent) or {}
-        if RESCORED not in content and (spec := _spec_of(content)):
-            there.setdefault((trained_part(spec), content.get("seed", -1)), []).append(record.parent)
+    wanted, damage = missing_runs(decisions), Damage(decisions.study, results)
+    there: dict[tuple[str, int], list[tuple[Path, dict[str, Any], ArmSpec]]] = {}
+    for path in sorted((results / "runs").glob("*/*/" + RECORD)) if wanted else ():
+        record = read_record(path.parent) or {}
+        if RESCORED not in record and (spec := _spec_of(record)):
+            there.setdefault((trained_part(spec), record.get("seed", -1)), []).append((path.parent, record, spec))
     found = {}
     for name, run in wanted.items():
-        for folder in there.get((trained_part(run.arm_spec), run.seed), ()):
-            if source := _source(folder, run, decisions):
+        for folder, record, spec in there.get((trained_part(run.arm_spec), run.seed), ()):
+            is_damaged = damage.of_run(f"{folder.parent.name}/{folder.name}", record)
+            if not is_damaged and (source := _source(folder, record, spec, run, decisions)):
                 found[name] = source
                 break
     return found
+
+
+def missing_runs(decisions: Decisions) -> dict[str, Run]:
+    """The runs, by their names, that a start would train and that have no record."""
+    there = decisions.history.records
+    return {name: each.run for name, each in decisions.runs.items() if each.trains and name not in there}
 
 
 def _spec_of(record: Mapping[str, Any]) -> ArmSpec | None:
@@ -88,13 +94,12 @@ def _spec_of(record: Mapping[str, Any]) -> ArmSpec | None:
         return None
 
 
-def _source(folder: Path, run: Run, decisions: Decisions) -> Source | None:
-    """A folder as the source of a run; None if its code, inputs or files forbid it, or a function to be called does."""
-    record = read_record(folder) or {}
-    before, damage = _spec_of(record), Damage(decisions.study, folder.parents[2])
-    if before is None or record.get("code") != run_code(tuple(before.functions)):
-        return None
-    if damage.of_run(f"{folder.parent.name}/{folder.name}", record) or not _is_inside(folder, record):
+def _source(folder: Path, record: dict[str, Any], before: ArmSpec, run: Run, decisions: Decisions) -> Source | None:
+    """A folder with the record of a run of the spec `before`, as the source of a run.
+
+    None if its code, inputs or files forbid it, or a function that is to be called does.
+    """
+    if record.get("code") != run_code(tuple(before.functions)) or not _is_inside(folder, record):
         return None
     inputs = deciding_inputs(record["spec"], decisions.present.inputs)
     if any(record.get("inputs", {}).get(name, digest) != digest for name, digest in inputs.items()):

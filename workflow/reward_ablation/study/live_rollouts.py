@@ -50,7 +50,7 @@ def drop_rollouts_after(work: Path, step: int) -> None:
     kept = 0
     with path.open("r+b") as file:
         for line in file:
-            row = _row_of(line)
+            row = row_of(line)
             if row is None or row["step"] > step:
                 break
             kept += len(line)
@@ -77,16 +77,17 @@ def read_live_rollouts(run: Path, most_bytes: int | None = None) -> Iterator[dic
         else:
             file.seek(0)
         for line in file:
-            if row := _row_of(line):
+            if row := row_of(line):
                 yield row
 
 
-def _row_of(line: bytes) -> dict[str, Any] | None:
-    """The row of a line; None if the line is not whole."""
+def row_of(line: bytes) -> dict[str, Any] | None:
+    """The row of a line; None if the line is not whole, or is no row."""
     try:
-        return json.loads(line) if line.endswith(b"}\n") else None
+        row = json.loads(line) if line.endswith(b"}\n") else None
     except ValueError:
         return None
+    return row if isinstance(row, dict) and type(row.get("step")) is int else None
 
 
 def save_rollouts(run: Path, schema: pa.Schema) -> None:

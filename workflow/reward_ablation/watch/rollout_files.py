@@ -6,7 +6,6 @@ and a line that is not whole yet, are left for the next look.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from reward_ablation.study.live_rollouts import FILE as LIVE
+from reward_ablation.study.live_rollouts import row_of
 from reward_ablation.study.run_folder import HIDDEN_RECORD, RECORD, WORK
 
 #: Columns that the page shows beside numbers. The file of a finished run has no prompt and no gold.
@@ -90,7 +90,7 @@ class RunRollouts:
     def _add(self, line: bytes) -> int | None:
         """Add a line to the means of its step; the step."""
         begin, self.end = self.end, self.end + len(line)
-        if (row := _row_of(line)) is None:
+        if (row := row_of(line)) is None:
             return None
         step, numbers = row["step"], [row.get(name) for name in self.columns]
         values = np.array([value if isinstance(value, int | float) else np.nan for value in numbers])
@@ -109,15 +109,7 @@ class RunRollouts:
             begin, end = self.places.get(step, (0, 0))
             with self.live.open("rb") as file:
                 file.seek(begin)
-                rows = [_row_of(line) for line in file.read(end - begin).split(b"\n")]
+                rows = [row_of(line) for line in file.read(end - begin).splitlines(keepends=True)]
             return [row for row in rows if row is not None and row["step"] == step]
         except UNREADABLE:
             return []
-
-
-def _row_of(line: bytes) -> dict[str, Any] | None:
-    try:
-        row = json.loads(line)
-    except ValueError:
-        return None
-    return row if isinstance(row, dict) and type(row.get("step")) is int else None
