@@ -14,9 +14,7 @@ SIZES = (
 )
 # Without evaluation, there is no primary comparison.
 FIRST = "primary" if "primary" in FIGURES else "rewards"
-REWARDS = (
-    [] if FIRST == "primary" else ["<results>/tables/rewards_by_step.parquet"]
-)
+REWARDS = [] if FIRST == "primary" else ["<results>/tables/rewards_by_step.parquet"]
 
 
 rule summary:
