@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from reward_ablation.imported.alike import digest_of_texts, model_name
 from reward_ablation.imported.config import Source
 from reward_ablation.imported.readers import reader
 from reward_ablation.imported.rows import Answers, checked
@@ -15,6 +16,12 @@ from reward_ablation.system.files import write_parquet
 #: Metrics that every study has where the answers have them; they are in the file of answers, other metrics in that of
 #: scores.
 OF_ALL_TASKS = ("tokens", "truncated")
+
+#: The order in which answers of two models are compared.
+ORDER = [("problem_id", "ascending"), ("mode", "ascending"), ("sample", "ascending")]
+
+#: What makes a question, beside its identifier.
+QUESTION = ["problem_id", "question", "gold"]
 
 #: The metric of right and wrong answers.
 CORRECT = "correct"
@@ -30,8 +37,12 @@ class Evaluation:
         self.dataset = dataset
         self.answers = {model: _read(source) for model, source in files.items()}
         first, *others = self.answers
+        self.doubts: list[str] = []
         for other in others:
-            _check_same(self.answers[first].table, self.answers[other].table, files[first].path, files[other].path)
+            tables, sources = (self.answers[first].table, self.answers[other].table), (files[first], files[other])
+            _check_same(*tables, *(source.path for source in sources))
+            self.doubts += _check_questions(tables, sources, (model_name(*first), model_name(*other)))
+        self.doubts += _equal_answers(self.answers)
         common = [set(answers.metrics) for answers in self.answers.values()]
         self.metrics = [name for name in self.answers[first].metrics if all(name in each for each in common)]
         self.unmeasured = [name for name in OF_ALL_TASKS if name not in self.metrics or self._unknown(name)]
@@ -43,7 +54,7 @@ class Evaluation:
     @property
     def missing(self) -> list[str]:
         """Sentences on what the files lack."""
-        words = [sentence for answers in self.answers.values() for sentence in answers.missing]
+        words = [sentence for answers in self.answers.values() for sentence in answers.missing] + self.doubts
         lost = {name for answers in self.answers.values() for name in answers.metrics} - set(self.metrics)
         words += [f"The metric {name} is left out: some models' answers lack it." for name in sorted(lost)]
         if self.unmeasured:
@@ -53,6 +64,11 @@ class Evaluation:
         if ("base", None) not in self.answers:
             words.append("The model before training was not evaluated: nothing says how far training moved any arm.")
         return list(dict.fromkeys(words))
+
+    @property
+    def questions(self) -> set[str]:
+        """The texts of all questions."""
+        return set(next(iter(self.answers.values())).table["question"].to_pylist())
 
     @property
     def modes(self) -> list[str]:
@@ -99,3 +115,42 @@ def _check_same(one: pa.Table, other: pa.Table, one_path: Path, other_path: Path
             f"{lacks}: no {mode} answer {sample} to {problem}, which {has} has ({len(apart)} answers differ); "
             "evaluate all models on the same questions, equally often"
         )
+
+
+def _check_questions(
+    tables: tuple[pa.Table, pa.Table], sources: tuple[Source, Source], names: tuple[str, str]
+) -> list[str]:
+    """Refuse other right answers under the same identifiers. A sentence where only texts differ, as prompts may."""
+    one, other = ({row["problem_id"]: row for row in table.select(QUESTION).to_pylist()} for table in tables)
+    here, there = (source.path for source in sources)
+    golds = [(name, row["gold"], other[name]["gold"]) for name, row in one.items()]
+    differ = [each for each in golds if None not in each and each[1] != each[2]]
+    if differ and sources[0].format == sources[1].format:
+        problem, gold, other_gold = differ[0]
+        raise StudyError(
+            f"{there}: the right answer to {problem} is {other_gold!r:.40}, and {gold!r:.40} in {here}; evaluate all "
+            "models on the same questions"
+        )
+    apart = sum(row["question"] != other[name]["question"] for name, row in one.items())
+    if apart == len(one) and all(None in each for each in golds):
+        raise StudyError(
+            f"{there}: all questions have another text than in {here}, and no right answers show that they are the "
+            "same; evaluate all models on the same questions"
+        )
+    words = {"other texts": apart, "right answers of another form": len(differ)}
+    return [
+        f"{count} of {len(one)} questions have {what} in the answers of {names[1]} than in those of {names[0]}."
+        for what, count in words.items()
+        if count
+    ]
+
+
+def _equal_answers(answers: dict[tuple[str, int | None], Answers]) -> list[str]:
+    """A sentence for models with the same answers throughout: a file may have been named or copied twice."""
+    first: dict[bytes, str] = {}
+    words = []
+    for model, read in answers.items():
+        digest, name = digest_of_texts(read.table.sort_by(ORDER)), model_name(*model)
+        if digest is not None and first.setdefault(digest, name) != name:
+            words.append(f"{name} and {first[digest]} have the same answers throughout: is each file of its own model?")
+    return words

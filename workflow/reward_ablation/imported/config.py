@@ -26,6 +26,11 @@ class Source(NamedTuple):
     format: str
     options: dict[str, Any]
 
+    @property
+    def identity(self) -> tuple[str, str]:
+        """What makes two sources one: the real path, and the options, by which one file may hold several runs."""
+        return str(self.path.resolve()), repr(sorted(self.options.items()))
+
 
 class ArmRuns(Section):
     """The runs of an arm. `seeds` has the file or folder of each seed, or names seeds in one file, `rollouts.path`."""

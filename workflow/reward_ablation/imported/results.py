@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from reward_ablation.analysis.words import counted
+from reward_ablation.imported.alike import RunsSeen, refuse_doubles
 from reward_ablation.imported.answers import CORRECT, OF_ALL_TASKS, Evaluation
 from reward_ablation.imported.config import ImportConfig, Source
 from reward_ablation.imported.readers.reward_ablation import read_record, tables_of
@@ -91,6 +92,14 @@ class _Import:
         self.before = recorded_claims(read_content(described)).claims
         config.check_names()
         self.files, self.answer_files = config.rollouts_of(home), config.answers_of(home)
+        runs = {f"arms.runs.{arm}.seeds.{seed}": source for (arm, seed), source in self.files.items()}
+        answers = {
+            f"evaluation.runs.{arm}" + ("" if seed is None else f".{seed}"): source
+            for (arm, seed), source in self.answer_files.items()
+        }
+        refuse_doubles(((key, source.identity) for key, source in runs.items()), "run")
+        refuse_doubles(((key, source.identity) for key, source in answers.items()), "answers")
+        self.seen = RunsSeen()
         self.again = {name: component_spec(component, home, name) for name, component in config.components.items()}
         self.arms = {arm: _Arm() for arm in config.arms.runs}
         self.runs: dict[tuple[str, int], dict[str, Any]] = {}
@@ -117,6 +126,7 @@ class _Import:
         folder = self._of_arm(arm, seed, spec, source)
         for name in [RECORD, *tables_of(record["files"])]:
             link_or_copy((source.path / name).resolve(), folder / name)
+        self.seen.add(arm, seed, folder / "rollouts.parquet")
 
     def _write(self, arm: str, seed: int, source: Source) -> None:
         """Write the tables and the record of a run from elsewhere."""
@@ -132,6 +142,7 @@ class _Import:
         folder = self._of_arm(arm, seed, spec, source)
         self.arms[arm].notes += run.notes
         write_parquet(run.rollouts.table, folder / "rollouts.parquet")
+        self.seen.add(arm, seed, folder / "rollouts.parquet")
         if run.rollouts.metrics is not None:
             write_parquet(run.rollouts.metrics, folder / "metrics.parquet")
         record = {"imported": source.format, "seed": seed, "spec": spec.content(), "steps": run.steps}
@@ -264,6 +275,7 @@ class _Import:
         for arm, of in self.arms.items():
             for note in dict.fromkeys(of.notes):
                 notes.setdefault(note, []).append(arm)
+        words += self.seen.sentences()
         foreign = [arm for arm, of in self.arms.items() if set(of.formats) != {OWN}]
         words += [note if of == foreign and len(of) > 1 else f"{', '.join(of)}: {note}" for note, of in notes.items()]
         if foreign:
@@ -280,7 +292,7 @@ class _Import:
             words.append("Nothing was evaluated: no accuracies, differences, effects or signs of reward hacking.")
         else:
             assert self.evaluation
-            words += self.evaluation.missing
+            words += [*self.evaluation.missing, *self.seen.trained_on(self.evaluation.questions)]
             words.append("No comparison is on record from before the first run, so read all of them as exploratory.")
         return words
 

@@ -1,0 +1,142 @@
+"""What a comparison takes for granted of imported runs, as far as their files show it.
+
+No run counts twice: two seeds with the same completions would make an interval that is far too short. And runs that are
+compared differ in nothing but weights and seeds; where steps, problems or groups differ too, a sentence says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from reward_ablation.analysis.words import counted
+from reward_ablation.system.errors import StudyError
+
+#: Length in characters from which a question within a prompt counts as the same question.
+SHORTEST = 20
+
+#: An arm and a seed; the base model has no seed.
+Model = tuple[str, int | None]
+
+
+class Conditions(NamedTuple):
+    """What one run did: its steps with completions, its problems, and its completions for a problem and step."""
+
+    steps: frozenset[int]
+    problems: frozenset[str]
+    group: int
+
+
+def refuse_doubles(sources: Iterable[tuple[str, Hashable]], what: str) -> None:
+    """Refuse two names of one source of `what`; sources are pairs of a key of the YAML and what it names."""
+    keys: dict[Hashable, str] = {}
+    for key, source in sources:
+        if source in keys:
+            raise StudyError(f"{key}: the same file as {keys[source]}; name the {what} of each model")
+        keys[source] = key
+
+
+def model_name(arm: str, seed: int | None) -> str:
+    """`full seed 1`, or `base`."""
+    return arm if seed is None else f"{arm} seed {seed}"
+
+
+def digest_of_texts(table: pa.Table) -> bytes | None:
+    """Digest of all completions; None where they are missing or all alike, and tell nothing."""
+    texts = table["completion"]
+    if texts.null_count or len(texts.unique()) < 2:
+        return None
+    hashed = sha256()
+    for text in texts.to_pylist():
+        hashed.update(text.encode(errors="surrogatepass") + b"\0")
+    return hashed.digest()
+
+
+class RunsSeen:
+    """The runs that were read so far, by their completions and their conditions."""
+
+    def __init__(self) -> None:
+        self.conditions: dict[Model, Conditions] = {}
+        self.same: list[str] = []
+        self.prompts: set[str] = set()
+        self._texts: dict[bytes, Model] = {}
+
+    def add(self, arm: str, seed: int, rollouts: Path) -> None:
+        """Add a run. A second one of an arm with the same completions is refused; of another arm it may be so."""
+        written = [
+            name for name in ("step", "problem_id", "completion", "prompt") if name in pq.read_schema(rollouts).names
+        ]
+        table = pq.read_table(rollouts, columns=written)
+        if "prompt" in written:  # this project's own runs keep prompts with the training set
+            self.prompts.update(map(_words, table["prompt"].unique().drop_null().to_pylist()))
+        digest = digest_of_texts(table)
+        if digest is not None:
+            of, other = self._texts.setdefault(digest, (arm, seed))
+            if of == arm and other != seed:
+                raise StudyError(
+                    f"arms.runs.{arm}.seeds.{seed}: has the same completions as seed {other}; give each seed the files "
+                    "of a run of its own"
+                )
+            if of != arm:
+                self.same.append(
+                    f"{model_name(arm, seed)} and {model_name(of, other)} have the same completions throughout."
+                )
+        sizes = table.group_by(["step", "problem_id"]).aggregate([([], "count_all")])["count_all"].to_pylist()
+        steps, problems = (frozenset(table[name].unique().to_pylist()) for name in ("step", "problem_id"))
+        self.conditions[arm, seed] = Conditions(steps, problems, max(sizes))
+
+    def sentences(self) -> list[str]:
+        """What differs between the runs beside weights and seeds."""
+        words = list(self.same)
+        lasts = {model: max(each.steps) for model, each in self.conditions.items()}
+        words += _different(lasts, "Runs end at different steps")
+        words += _different({model: each.group for model, each in self.conditions.items()}, "Group sizes differ")
+        sparse = {
+            model: f"{len(each.steps)} of {max(each.steps)}"
+            for model, each in self.conditions.items()
+            if len(each.steps) < max(each.steps)
+        }
+        if sparse:
+            words.append(f"Steps with completions: {_by_value(sparse)}. Curves and means are of these steps alone.")
+        problems = [each.problems for each in self.conditions.values()]
+        every, shared = frozenset().union(*problems), frozenset.intersection(*problems)
+        if len(shared) < len(every):
+            words.append(
+                f"Of {counted(len(every), 'training problem')} {len(shared)} are in every run; training rewards of "
+                "different problems differ for that reason, too."
+            )
+        return words
+
+    def trained_on(self, questions: set[str]) -> list[str]:
+        """A sentence where questions of the evaluation stand whole in a training prompt; short ones may by chance."""
+        text = "\0".join(self.prompts)
+        shared = sum(question in text for question in map(_words, questions) if len(question) >= SHORTEST)
+        what = "stand in prompts of the training, too: their answers may have been learned"
+        return [f"{shared} of {counted(len(questions), 'question')} of the evaluation {what}."] if shared else []
+
+
+def _words(text: str) -> str:
+    """A text with single spaces."""
+    return " ".join(text.split())
+
+
+def _different(values: dict[Model, int], what: str) -> list[str]:
+    return [f"{what}: {_by_value(values)}."] if len(set(values.values())) > 1 else []
+
+
+def _by_value(values: dict[Model, int] | dict[Model, str]) -> str:
+    """`6 (full seeds 0 and 1), 4 (no_format seed 0)`."""
+    grouped: dict[int | str, dict[str, list[str]]] = {}
+    for (arm, seed), value in values.items():
+        grouped.setdefault(value, {}).setdefault(arm, []).append(str(seed))
+    return ", ".join(
+        f"{value} ("
+        + ", ".join(f"{arm} seed{'s' * (len(seeds) > 1)} {' '.join(seeds)}" for arm, seeds in arms.items())
+        + ")"
+        for value, arms in grouped.items()
+    )
