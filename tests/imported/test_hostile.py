@@ -48,7 +48,7 @@ def refusal(root: Path, written: dict) -> str:
         ([ROW | {"score": {"a": 1}}], "line 1: score is {'a': 1}, not a finite number"),
         ([ROW, ROW | {"completion": ["text"]}], "line 2: completion is a list, not a text"),
         ([ROW | {"problem": {"id": 1}}], "line 1: problem is a dict, not a text"),
-        ([{"step": 1, "problem": "p"}], "no column 'completion'; columns here: step, problem"),
+        ([{"step": 1, "problem": "p"}], "line 1: no completion; here: step, problem"),
         ([ROW | {"step": 0}], "step 0; steps count from 1"),
         ([ROW | {"step": 1.5}], "step is '1.5', not a whole number"),
         ([ROW | {"step": 2**80}], "not a whole number"),

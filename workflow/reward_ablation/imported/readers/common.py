@@ -52,9 +52,22 @@ class Record:
         return text(self[name], f"{self.where}: {name}")
 
     def whole(self, name: str) -> int:
-        if type(self[name]) is int and abs(self[name]) < WHOLE:
-            return int(self[name])
-        raise StudyError(f"{self.where}: {name} is {str(self[name])[:40]!r}, not a whole number; correct it")
+        value = self[name]
+        if type(value) in (int, float) and abs(value) < WHOLE and value == int(value):
+            return int(value)
+        raise StudyError(f"{self.where}: {name} is {str(value)[:40]!r}, not a whole number; correct it")
+
+    def flag(self, name: str) -> bool:
+        """Whether something holds: true, false, 1 or 0."""
+        if isinstance(self[name], bool | int | float) and self[name] in (0, 1):
+            return bool(self[name])
+        raise StudyError(f"{self.where}: {name} is {str(self[name])[:40]!r}, not true or false")
+
+    def key(self, name: str) -> str:
+        """A text or a whole number that names a problem or an arm."""
+        if type(self[name]) in (str, int):
+            return str(self[name])
+        raise StudyError(f"{self.where}: {name} is a {type(self[name]).__name__}, not a text or a whole number")
 
     def score(self, name: str) -> float:
         return number(self[name], f"{self.where}: {name}")
