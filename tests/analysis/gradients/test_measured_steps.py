@@ -11,7 +11,7 @@ from reward_ablation.analysis.gradients.measured_steps import (
     MeasuredRun,
     effects_on_other_prompts,
     leave_one_out_scores,
-    read_products,
+    read_step,
     spread_steps,
 )
 from reward_ablation.analysis.gradients.similarity_by_arm import cross_prompt_products
@@ -21,29 +21,29 @@ from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import write_parquet
 
 
-def shares_of(products, weights) -> np.ndarray:
-    return products.measured.shares(np.array([[weights.get(name, 0.0) for name in NAMES]]))[0]
+def shares_of(measured, weights) -> np.ndarray:
+    return measured.shares(np.array([[weights.get(name, 0.0) for name in NAMES]]))[0]
 
 
 def test_products_over_pairs_of_different_prompts_by_plain_loops():
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(6, 5))
     labels, first, second = np.array([1, 1, 4, 4, 4, 9]), rng.normal(size=(2, 6)), rng.normal(size=(3, 6))
-    found = cross_prompt_products(rows @ rows.T, first, second, labels, np.unique(labels))
-    for place, prompt in enumerate((1, 4, 9)):
-        for v in range(2):
-            for w in range(3):
-                here = first[v] * (labels == prompt) @ rows
-                others = second[w] * (labels != prompt) @ rows
-                assert found[place, v, w] == pytest.approx(here @ others)
+    found = cross_prompt_products(rows @ rows.T, first, second, labels)
+    for v in range(2):
+        for w in range(3):
+            by_prompt = (
+                (first[v] * (labels == prompt) @ rows) @ (second[w] * (labels != prompt) @ rows) for prompt in (1, 4, 9)
+            )
+            assert found[v, w] == pytest.approx(sum(by_prompt))
 
 
 def test_effects_on_other_prompts_are_those_of_the_definition(tmp_path):
     run = make_run(tmp_path)
-    products = read_products(MeasuredRun(tmp_path, [7], NAMES), 7)
-    found = effects_on_other_prompts(products, [shares_of(products, OTHER), shares_of(products, {})])
+    measured = read_step(MeasuredRun(tmp_path, [7], NAMES), 7)
+    found = effects_on_other_prompts(measured, [shares_of(measured, OTHER), shares_of(measured, {})])
     rows = np.concatenate(run.gradients, axis=1)
-    shares = shares_of(products, OTHER).sum(axis=1)
+    shares = shares_of(measured, OTHER).sum(axis=1)
     length = np.linalg.norm(shares @ rows)
     prompts = run.prompts
     for k in range(len(NAMES)):
@@ -63,39 +63,31 @@ def test_effects_on_other_prompts_are_those_of_the_definition(tmp_path):
 
 def test_the_step_taken_is_that_of_the_own_weights(tmp_path):
     make_run(tmp_path)
-    products = read_products(MeasuredRun(tmp_path, [7], NAMES), 7)
-    effects = effects_on_other_prompts(products, [products.measured.own_shares])[0]
+    measured = read_step(MeasuredRun(tmp_path, [7], NAMES), 7)
+    effects = effects_on_other_prompts(measured, [measured.own_shares])[0]
     known = what_if(OWN, read_measured_step(tmp_path, 7)).effect.set_index(["layer", "component"]).loc["all"]
-    assert effects == pytest.approx(effects_on_other_prompts(products, [shares_of(products, OWN)])[0])
+    assert effects == pytest.approx(effects_on_other_prompts(measured, [shares_of(measured, OWN)])[0])
     parts = known.loc[NAMES, "cross_prompt"] / known.loc[NAMES, "effect"] * known.loc[NAMES, "per_length"]
     assert effects == pytest.approx(parts.to_numpy() / (3 / 4), rel=2e-3)
 
 
 def test_components_come_in_the_order_asked_for(tmp_path):
     make_run(tmp_path)
-    forward, backward = (read_products(MeasuredRun(tmp_path, [7], names), 7) for names in (NAMES, NAMES[::-1]))
-    one, other = (effects_on_other_prompts(of, [of.measured.own_shares])[0] for of in (forward, backward))
+    forward, backward = (read_step(MeasuredRun(tmp_path, [7], names), 7) for names in (NAMES, NAMES[::-1]))
+    one, other = (effects_on_other_prompts(of, [of.own_shares])[0] for of in (forward, backward))
     assert one == pytest.approx(other[::-1])
-
-
-def test_shares_under_many_weights_are_those_of_each(tmp_path):
-    make_run(tmp_path, gaps=0.2)
-    products = read_products(MeasuredRun(tmp_path, [7], NAMES), 7)
-    weights = np.array([[1, 0, 0.5], [0, 1, -0.3]])
-    for vector, shares in zip(weights, products.measured.shares(weights), strict=True):
-        np.testing.assert_allclose(shares, products.measured.shares(vector[None])[0])
 
 
 def test_blocks_of_one_prompt_each_say_nothing_of_other_prompts(tmp_path):
     make_run(tmp_path)
-    products = read_products(MeasuredRun(tmp_path, [7], NAMES), 7)
-    alone = replace(products, blocks=[replace(block, prompts=0 * block.prompts) for block in products.blocks])
-    assert np.isnan(effects_on_other_prompts(alone, [shares_of(products, OWN)])).all()
+    measured = read_step(MeasuredRun(tmp_path, [7], NAMES), 7)
+    vars(measured)["alone"] = [replace(block, prompts=0 * block.prompts) for block in measured.alone]
+    assert np.isnan(effects_on_other_prompts(measured, [shares_of(measured, OWN)])).all()
 
 
 def test_a_step_that_cannot_be_asked_gives_its_reason(tmp_path):
     make_run(tmp_path)
-    assert "step 6 was not measured" in read_products(MeasuredRun(tmp_path, [6], NAMES), 6)
+    assert "step 6 was not measured" in read_step(MeasuredRun(tmp_path, [6], NAMES), 6)
 
 
 def test_steps_are_spread():
@@ -108,7 +100,7 @@ def test_a_damaged_file_is_refused(tmp_path):
     path = tmp_path / GRAMS_FILE
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(StudyError, match=r"its stored Gram matrices cannot be read .* run the workflow again"):
-        read_products(MeasuredRun(tmp_path, [7], NAMES), 7)
+        read_step(MeasuredRun(tmp_path, [7], NAMES), 7)
 
 
 def test_a_step_without_its_completions_gives_its_reason(tmp_path):
@@ -116,7 +108,7 @@ def test_a_step_without_its_completions_gives_its_reason(tmp_path):
     path = tmp_path / "rollouts.parquet"
     rollouts = pd.read_parquet(path)
     write_parquet(rollouts[rollouts["problem_id"] != "p1"], path)
-    assert "are not in rollouts.parquet" in read_products(MeasuredRun(tmp_path, [7], NAMES), 7)
+    assert "are not in rollouts.parquet" in read_step(MeasuredRun(tmp_path, [7], NAMES), 7)
 
 
 def test_scores_against_the_others_of_their_group():

@@ -12,7 +12,7 @@ import pytest
 
 from analysis.gradients.test_what_if import NAMES, OTHER, OWN, make_run
 from analysis.made_up import MadeUpStudy, advantage_shares
-from reward_ablation.analysis.gradients.measured_steps import MeasuredRun, effects_on_other_prompts, read_products
+from reward_ablation.analysis.gradients.measured_steps import MeasuredRun, effects_on_other_prompts, read_step
 from reward_ablation.analysis.gradients.methods_offline import OfflineComparison, answers_at_step, methods_offline
 from reward_ablation.analysis.gradients.replay import (
     MethodSettings,
@@ -79,15 +79,15 @@ def test_a_method_that_makes_no_step_has_length_0_and_no_cosine():
 
 def test_answers_at_a_step_are_those_of_explicit_gradients(tmp_path):
     run = make_run(tmp_path, blocks=1)
-    products = read_products(MeasuredRun(tmp_path, [7], NAMES), 7)
+    measured = read_step(MeasuredRun(tmp_path, [7], NAMES), 7)
     vectors = [np.array([weights.get(name, 0.0) for name in NAMES]) for weights in (OTHER, OWN)]
     shares = [advantage_shares(run.scores, vector, *run.how) for vector in vectors]
     asked = Replayed({7: shares[0]}, {7: vectors[0]})
-    inner, effects, weights = answers_at_step(products, [asked])
+    inner, effects, weights = answers_at_step(measured, [asked])
     rows = np.concatenate(run.gradients, axis=1)
     steps = [-of_method.sum(axis=1) @ rows for of_method in shares]
     np.testing.assert_allclose(inner, [[a @ b for b in steps] for a in steps], rtol=5e-3)
-    np.testing.assert_allclose(effects, effects_on_other_prompts(products, shares))
+    np.testing.assert_allclose(effects, effects_on_other_prompts(measured, shares))
     np.testing.assert_array_equal(weights, [vectors[0]])
 
 
@@ -145,49 +145,28 @@ def test_the_gram_matrix_of_the_step_itself_can_be_asked_for(root):
     assert max(same[step][0] for step in same) > 1.1
 
 
-def test_methods_by_name_are_those_without_parameters(root):
-    found = methods_offline(folders(root, "static"), most=2)
-    assert {"weighted_sum", "gdpo", "upgrad", "mgda", "pcgrad", "saw", "dvao"} <= {*found.methods}
-    assert not {"lagrangian", "gate", "schedule"} & {*found.methods}
-    assert found.steps == [1, 8]
-    table = found.estimates.set_index(["method", "quantity"])["estimate"]
-    assert table["weighted_sum", "cosine"] == pytest.approx(1.0, abs=1e-6)
+def test_parameters_of_a_method_and_fewer_steps(root):
+    asked = {"late": MethodSettings("schedule", {"a": 1.0, "c": 0.0}, {"c": {0: 0.0, 4: 2.0}})}
+    found, of_two = (methods_offline(folders(root, "static")[0], asked, most=most) for most in (None, 2))
+    weights = found.estimates.set_index(["quantity", "component"])["estimate"]
+    assert weights["weight", "c"] == pytest.approx(np.mean([0, 0.5, 1, 1.5, 2, 2, 2, 2]))
+    assert ("weight", "b") not in weights.index
+    assert of_two.steps == [1, 8]
 
 
-def test_other_weights_and_parameters(root):
-    asked = {"late": {"method": "schedule", "c": {0: 0.0, 4: 2.0}}, "gdpo": "gdpo"}
-    found = methods_offline(folders(root, "static")[0], asked, weights={"a": 1.0})
-    weights = found.estimates.set_index(["method", "quantity", "component"])["estimate"]
-    assert weights["late", "weight", "c"] == pytest.approx(np.mean([0, 0.5, 1, 1.5, 2, 2, 2, 2]))
-    assert weights["gdpo", "weight", "a"] == 1.0
-    assert ("gdpo", "weight", "b") not in weights.index
-
-
-@pytest.mark.parametrize(
-    ("asked", "words"),
-    [
-        ({"x": "upgrda"}, "method: unknown method 'upgrda'"),
-        ({"x": {"method": "upgrad", "gram": "next"}}, "upgrad: gram: 'next' is unknown"),
-        ({"x": {"method": "gdpo", "gram": "same_step"}}, "gdpo: gram: the method uses no gradients"),
-        ({"x": {"method": "upgrad", "power": 1}}, "power: unknown parameter of the method upgrad"),
-        ({"x": MethodSettings("gdpo", {"z": 1.0})}, "z does not score its completions"),
-    ],
-)
-def test_a_question_that_cannot_be_asked_is_refused(root, asked, words):
-    with pytest.raises(StudyError, match=words):
-        methods_offline(folders(root, "static")[0], asked)
-
-
-def test_weights_of_unknown_components_are_refused(root):
-    with pytest.raises(StudyError, match="weights: unknown component 'z'; components here: a, b, c"):
-        methods_offline(folders(root, "static")[0], ["gdpo"], weights={"z": 1.0})
+GDPO = {"gdpo": MethodSettings("gdpo", {"a": 1.0})}
 
 
 def test_what_is_no_finished_run_is_refused(tmp_path):
     with pytest.raises(StudyError, match=r"run.json: there is no such file"):
-        methods_offline(tmp_path, ["gdpo"])
+        methods_offline(tmp_path, GDPO)
     with pytest.raises(StudyError, match="no runs"):
-        methods_offline([], ["gdpo"])
+        methods_offline([], GDPO)
+
+
+def test_a_component_that_does_not_score_the_run_is_refused(root):
+    with pytest.raises(StudyError, match="z does not score its completions"):
+        methods_offline(folders(root, "static")[0], {"x": MethodSettings("gdpo", {"z": 1.0})})
 
 
 def test_a_run_of_several_generations_a_step_is_refused(tmp_path):
@@ -197,12 +176,12 @@ def test_a_run_of_several_generations_a_step_is_refused(tmp_path):
     content["spec"]["training"] |= {"gradient_accumulation_steps": 4, "steps_per_generation": 2}
     write_json(content, record)
     with pytest.raises(StudyError, match="several generations each"):
-        methods_offline(record.parent, ["gdpo"])
+        methods_offline(record.parent, GDPO)
 
 
 def test_steps_without_gram_matrices_are_counted(tmp_path):
     MadeUpStudy(arms={"one": {"a": 1.0, "b": 1.0}}, seeds=(0,), steps=3).write(tmp_path)
-    found = methods_offline(folders(tmp_path, "one"), ["gdpo"])
+    found = methods_offline(folders(tmp_path, "one"), GDPO)
     assert sum(found.left_out.values()) == 3
     assert found.steps == []
     assert found.estimates["estimate"].isna().all()

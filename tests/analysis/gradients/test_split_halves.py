@@ -14,7 +14,7 @@ from reward_ablation.gram.similarity import inverse_norms
 
 
 def sampled(rng, prompts=8, noise=1.0, truth=0.5, numbers=400):
-    """By-prompt products of two gradients of cosine `truth` in expectation; both have the noise of each prompt."""
+    """Products of two gradients of cosine `truth` in expectation; both have the noise of each prompt."""
     a, b = np.zeros((2, numbers))
     a[0], b[0], b[1] = 1, truth, (1 - truth**2) ** 0.5
     shared = rng.normal(size=(prompts, numbers)) * noise
@@ -22,9 +22,9 @@ def sampled(rng, prompts=8, noise=1.0, truth=0.5, numbers=400):
     rows = np.concatenate([a + shared, b - shared])
     labels = np.tile(np.arange(prompts), 2)
     coefficients = np.repeat(np.eye(2), prompts, axis=1)
-    by_prompt = cross_prompt_products(rows @ rows.T, coefficients, coefficients, labels, np.arange(prompts))
+    total = cross_prompt_products(rows @ rows.T, coefficients, coefficients, labels)
     gram = coefficients @ rows @ rows.T @ coefficients.T
-    return by_prompt[None], (gram * inverse_norms(gram))[0, 1]
+    return total[None], (gram * inverse_norms(gram))[0, 1]
 
 
 def test_all_splits_in_halves_have_the_mean_of_the_pairs_of_prompts():
@@ -34,7 +34,7 @@ def test_all_splits_in_halves_have_the_mean_of_the_pairs_of_prompts():
     rows = np.concatenate([a, b])
     coefficients = np.repeat(np.eye(2), 4, axis=1)
     labels = np.tile(np.arange(4), 2)
-    total = cross_prompt_products(rows @ rows.T, coefficients, coefficients, labels, np.arange(4)).sum(axis=0)
+    total = cross_prompt_products(rows @ rows.T, coefficients, coefficients, labels)
     halves = []
     for first in combinations(range(4), 2):
         second = [prompt for prompt in range(4) if prompt not in first]
@@ -47,7 +47,7 @@ def test_noise_does_not_count():
     """Shared noise makes the plain cosine negative; the corrected one is near the truth."""
     rng = np.random.default_rng(0)
     steps, plain = zip(*(sampled(rng, noise=0.15) for _ in range(60)), strict=True)
-    found = cosines_of_steps([step.sum(axis=1) for step in steps], [], ["a", "b"], 0.95)
+    found = cosines_of_steps([*steps], [], ["a", "b"], 0.95)
     assert np.mean(plain) < -0.2
     row = found.iloc[0]
     assert row["layer"] == "all"
@@ -59,7 +59,7 @@ def test_intervals_hold_the_truth():
     rng = np.random.default_rng(1)
     held, told = 0, 0
     for _ in range(200):
-        steps = [sampled(rng, prompts=4, noise=0.06)[0].sum(axis=1) for _ in range(12)]
+        steps = [sampled(rng, prompts=4, noise=0.06)[0] for _ in range(12)]
         row = cosines_of_steps(steps, [], ["a", "b"], 0.95).iloc[0]
         told += not np.isnan(row["estimate"])
         held += row["low"] <= 0.5 <= row["high"]
@@ -74,8 +74,8 @@ def test_gradients_of_noise_have_no_cosine():
         steps = []
         for rows in rng.normal(size=(8, 8, 300)):
             coefficients, labels = np.repeat(np.eye(2), 4, axis=1), np.tile(np.arange(4), 2)
-            by_prompt = cross_prompt_products(rows @ rows.T, coefficients, coefficients, labels, np.arange(4))
-            steps.append(by_prompt.sum(axis=0)[None])
+            total = cross_prompt_products(rows @ rows.T, coefficients, coefficients, labels)
+            steps.append(total[None])
         known.append(not np.isnan(cosines_of_steps(steps, [], ["a", "b"], 0.95)["estimate"].iloc[0]))
     assert np.mean(known) < 0.05
 

@@ -70,6 +70,17 @@ class MeasuredStep:
         return list(self.weights)
 
     @cached_property
+    def alone(self) -> list[Block]:
+        """Gram matrices by layer; the vectors are the `alone` gradients of the K components."""
+        each_alone = enumerate(self.shares(np.eye(len(self.components))))
+        return self.blocks_with(np.stack([shares[:, column] for column, shares in each_alone], axis=1).T)
+
+    @cached_property
+    def summed(self) -> list[np.ndarray]:
+        """By block: (R, R) Gram matrices summed over layers."""
+        return [block.grams.sum(axis=0) for block in self.blocks]
+
+    @cached_property
     def _batches(self) -> list[tuple[slice, int]]:
         """Rows of each batch, and the size of its groups."""
         groups = self.completions.group
@@ -268,37 +279,13 @@ def leave_one_out_scores(scores: np.ndarray, num_generations: int) -> np.ndarray
     return np.nan_to_num(from_mean * known / np.where(known > 1, known - 1, np.nan), nan=0.0).reshape(scores.shape)
 
 
-@dataclass(frozen=True)
-class StepProducts:
-    """A measured step, prepared for questions about any weights."""
-
-    measured: MeasuredStep
-    blocks: list[Block]  # Gram matrices by layer; the vectors are the `alone` gradients of the K components
-    summed: list[np.ndarray]  # by block: (R, R) Gram matrices summed over layers
-    scores: list[np.ndarray]  # by block: (K, R) coefficients of the gradients of the components' expected scores
-    prompts: np.ndarray  # (G,) numbers of all prompts of the step
-
-
-def step_products(measured: MeasuredStep) -> StepProducts:
-    """Prepare a measured step."""
-    each_alone = enumerate(measured.shares(np.eye(len(measured.components))))
-    blocks = measured.blocks_with(np.stack([shares[:, column] for column, shares in each_alone], axis=1).T)
-    return StepProducts(
-        measured,
-        blocks,
-        [block.grams.sum(axis=0) for block in blocks],
-        gradients_of_scores(measured, blocks),
-        np.unique(np.concatenate([block.prompts for block in blocks])),
-    )
-
-
-def read_products(run: MeasuredRun, step: int) -> StepProducts | str:
-    """Read a step of a run and prepare it, or return the reason why nothing can be said about other weights.
+def read_step(run: MeasuredRun, step: int) -> MeasuredStep | str:
+    """Read a step of a run, or return the reason why nothing can be said about other weights.
 
     A damaged file raises a StudyError.
     """
     try:
-        return step_products(run.step(step))
+        return run.step(step)
     except StudyError as error:
         return str(error)
     except (OSError, ValueError) as error:  # Arrow's own errors are these
@@ -307,7 +294,7 @@ def read_products(run: MeasuredRun, step: int) -> StepProducts | str:
         raise StudyError(f"{run.folder}: its stored Gram matrices cannot be read ({reason}); {again}") from error
 
 
-def effects_on_other_prompts(products: StepProducts, shares: list[np.ndarray]) -> np.ndarray:
+def effects_on_other_prompts(measured: MeasuredStep, shares: list[np.ndarray]) -> np.ndarray:
     """What steps under some weights do to the components' expected scores on prompts that the steps did not see.
 
     Per unit of the step's length: <grad J_k, step> / |step|, with the inner product over pairs of completions of
@@ -318,15 +305,16 @@ def effects_on_other_prompts(products: StepProducts, shares: list[np.ndarray]) -
     weights make no step, or where no two prompts' completions are compared.
     """
     totals = np.array([of_weights.sum(axis=1) for of_weights in shares])  # (P, N)
-    effects = np.zeros((len(totals), len(products.measured.components)))
+    effects = np.zeros((len(totals), len(measured.components)))
     squares = np.zeros(len(totals))
-    for block, gram, scores in zip(products.blocks, products.summed, products.scores, strict=True):
+    blocks = measured.alone
+    for block, gram, scores in zip(blocks, measured.summed, gradients_of_scores(measured, blocks), strict=True):
         steps = -totals[:, block.completions]
         apart = gram * (block.prompts[:, None] != block.prompts)
         effects += steps @ apart @ scores.T
         squares += np.einsum("pr,pr->p", steps @ gram, steps)
-    known = sum(int((block.prompts[:, None] != block.prompts).sum()) for block in products.blocks)
-    share = known / sum(len(block.prompts) for block in products.blocks) ** 2
+    known = sum(int((block.prompts[:, None] != block.prompts).sum()) for block in blocks)
+    share = known / sum(len(block.prompts) for block in blocks) ** 2
     scale = np.sqrt(np.where(squares > 0, squares, np.nan)) * (share or np.nan)
     return effects / scale[:, None]
 

@@ -1,6 +1,7 @@
 """Steps that methods of combination would have taken with a finished run's completions, without a model::
 
-    answers = methods_offline([runs / "mixed-1a2b3c4d/seed0", runs / "mixed-1a2b3c4d/seed1"], ["gdpo", "upgrad"])
+    methods = {"gdpo": MethodSettings("gdpo", {"correctness": 1.0, "format": 0.5})}
+    answers = methods_offline([runs / "mixed-1a2b3c4d/seed0", runs / "mixed-1a2b3c4d/seed1"], methods)
     answers.estimates  # weights, cosine to the run's own step, its length, and effects on each component
 
 Any arm of any study will do, and the runs need no method of their own. Scores and Gram matrices are those that the runs
@@ -11,29 +12,23 @@ first step.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 
 from reward_ablation.analysis.gradients.measured_steps import (
     MeasuredRun,
-    StepProducts,
+    MeasuredStep,
     effects_on_other_prompts,
-    read_products,
+    read_step,
     spread_steps,
 )
 from reward_ablation.analysis.gradients.replay import History, MethodSettings, Replayed, read_history, replay
 from reward_ablation.analysis.gradients.seed_intervals import Estimates, means_over_steps_and_seeds, over_seeds
 from reward_ablation.analysis.gradients.similarity_by_arm import ratios
-from reward_ablation.combination.call import named_components
-from reward_ablation.combination.load import arguments_of_method, check, method_names
-from reward_ablation.combination.of_run import SOURCES, Source
-from reward_ablation.config.sections.combine import DEFAULT_GRAM
-from reward_ablation.study.reward_import import range_of
 from reward_ablation.system.errors import StudyError
 
 #: Rounding: how near to 1 a cosine counts as 1, and up to what share of the effects their difference counts as 0.
@@ -102,23 +97,20 @@ class OfflineComparison:
 
 def methods_offline(
     folders: str | Path | Sequence[str | Path],
-    methods: Sequence[str] | Mapping[str, str | Mapping[str, Any] | MethodSettings] | None = None,
+    methods: Mapping[str, MethodSettings],
     *,
-    weights: Mapping[str, float] | None = None,
     confidence: float = 0.95,
     most: int | None = None,
     root: Path = Path(),
 ) -> OfflineComparison:
     """Compute the steps that methods would have taken at the measured steps of runs.
 
-    `folders` are those of finished runs of one arm, one a seed. `methods` are names, or a mapping from any label to
-    what an arm's `combine` may be: a method, or a mapping with `method`, parameters and `gram`. Here `gram` may also be
-    `same_step`, the Gram matrix of the step itself. By default they are all methods that need neither parameters nor a
-    range of scores that is not known. A method's state goes from generation to generation as in training.
+    `folders` are those of finished runs of one arm, one a seed. `methods` are by any label. Their `gram` may also be
+    `same_step`, the Gram matrix of the step itself. A method's state goes from generation to generation as in training.
 
-    `weights` are by component, and by default those of the runs. `confidence` is that of the intervals. `most` limits
-    the measured steps of a run to so many, evenly spread. Paths of a user's methods start from `root`. A StudyError is
-    raised where a run or a method cannot be read or replayed, and where the runs have different components.
+    `confidence` is that of the intervals. `most` limits the measured steps of a run to so many, evenly spread. Paths of
+    a user's methods start from `root`. A StudyError is raised where a run or a method cannot be read or replayed, and
+    where the runs have different components.
     """
     histories = [read_history(folder) for folder in ([folders] if isinstance(folders, str | Path) else folders)]
     if not histories:
@@ -127,78 +119,12 @@ def methods_offline(
     for history in histories:
         if history.components != components:
             raise StudyError(f"{history.folder}: scored by other components than {histories[0].folder}")
-    asked = asked_methods(methods, histories[0], weights, root)
     by_run, left_out = [], Counter[str]()
     for history in histories:
-        steps, refused = answers_of_run(history, asked, most, root)
+        steps, refused = answers_of_run(history, methods, most, root)
         by_run.append(steps)
         left_out.update(refused)
-    return _stacked(by_run, list(asked), components, left_out, confidence)
-
-
-def asked_methods(
-    methods: Sequence[str] | Mapping[str, str | Mapping[str, Any] | MethodSettings] | None,
-    history: History,
-    weights: Mapping[str, float] | None,
-    root: Path,
-) -> dict[str, MethodSettings]:
-    """Methods by label, checked as training checks them; by default all that pass the checks without parameters."""
-    if methods is None:
-        ready = {}
-        for name in method_names():
-            try:
-                ready[name] = _asked(name, history, weights, root)
-            except StudyError:  # it needs parameters, or a range that is not known
-                continue
-        return ready
-    if not isinstance(methods, Mapping):
-        methods = {name: name for name in methods}
-    return {
-        label: each if isinstance(each, MethodSettings) else _asked(each, history, weights, root)
-        for label, each in methods.items()
-    }
-
-
-def _source(method: str, gram: Any, asked: bool) -> Source | None:
-    """The Gram matrix that a method uses; refused where the name is unknown, or the method uses none."""
-    if gram is not None and gram not in SOURCES:
-        raise StudyError(f"{method}: gram: {gram!r} is unknown; write one of {', '.join(SOURCES)}")
-    if gram and not asked:
-        raise StudyError(f"{method}: gram: the method uses no gradients; leave it out")
-    return cast(Source, gram or DEFAULT_GRAM) if asked else None
-
-
-def _asked(
-    written: str | Mapping[str, Any], history: History, weights: Mapping[str, float] | None, root: Path
-) -> MethodSettings:
-    own = {"method": written} if isinstance(written, str) else dict(written)
-    method, gram = str(own.pop("method", "")), own.pop("gram", None)
-    context = arguments_of_method(method, root).context
-    source = _source(method, gram, "gram" in context)
-    given = history.spec.weights if weights is None else weights
-    unknown = [name for name in given if name not in history.components]
-    if unknown:
-        raise StudyError(f"weights: unknown component {unknown[0]!r}; components here: {', '.join(history.components)}")
-    named = named_components(own, history.components)
-    taking_part = {name: float(given.get(name, 0.0)) for name in history.components if given.get(name) or name in named}
-    bounds = _bounds(history, taking_part, root) if "bounds" in context else {}
-    limits = np.array([bounds.get(name, (np.nan, np.nan)) for name in taking_part], dtype=float).reshape(-1, 2)
-    check(method, own, list(taking_part), list(taking_part.values()), limits, root)
-    return MethodSettings(method, taking_part, own, source, bounds)
-
-
-def _bounds(history: History, names: Iterable[str], root: Path) -> dict[str, tuple[float, float]]:
-    """Known ranges of some components of a run; without those whose range cannot be found on this machine."""
-    bounds = {}
-    for name in names:
-        component = history.spec.components[name]
-        try:
-            known = range_of(component.function, component.parameters, root)
-        except StudyError:
-            continue
-        if known:
-            bounds[name] = known
-    return bounds
+    return _stacked(by_run, list(methods), components, left_out, confidence)
 
 
 #: At a step: products (M + 1, M + 1), effects (M + 1, K) and weights (M, K).
@@ -215,27 +141,27 @@ def answers_of_run(
     found: dict[int, AtStep] = {}
     stored = MeasuredRun(history.folder, steps, history.components)
     for step in steps:
-        products = read_products(stored, step)
-        if isinstance(products, str):
-            refused[products.partition(": ")[2].replace(f"step {step}", "a step")] += 1
+        measured = read_step(stored, step)
+        if isinstance(measured, str):
+            refused[measured.partition(": ")[2].replace(f"step {step}", "a step")] += 1
         else:
             replayed = replayed or [replay(history, method, root) for method in asked.values()]
-            found[step] = answers_at_step(products, replayed)
+            found[step] = answers_at_step(measured, replayed)
     return found, refused
 
 
-def answers_at_step(products: StepProducts, replayed: Sequence[Replayed]) -> AtStep:
+def answers_at_step(measured: MeasuredStep, replayed: Sequence[Replayed]) -> AtStep:
     """What the methods' steps would have been at one measured step."""
-    generations = np.unique(products.measured.completions.step)
+    generations = np.unique(measured.completions.step)
     shares = [np.concatenate([each.shares[int(step)] for step in generations]) for each in replayed]
-    shares.append(products.measured.own_shares)
+    shares.append(measured.own_shares)
     totals = np.array([of_method.sum(axis=1) for of_method in shares])  # (M + 1, N)
     inner = np.zeros((len(totals), len(totals)))
-    for block, gram in zip(products.blocks, products.summed, strict=True):
+    for block, gram in zip(measured.alone, measured.summed, strict=True):
         steps = totals[:, block.completions]
         inner += steps @ gram @ steps.T
     weights = np.array([each.weights[int(generations[-1])] for each in replayed])
-    return inner, effects_on_other_prompts(products, shares), weights.reshape(len(replayed), -1)
+    return inner, effects_on_other_prompts(measured, shares), weights.reshape(len(replayed), -1)
 
 
 def _stacked(

@@ -14,7 +14,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from reward_ablation.analysis.gradients.measured_steps import StepProducts
+from reward_ablation.analysis.gradients.measured_steps import MeasuredStep
 from reward_ablation.analysis.gradients.seed_intervals import STEPS, Estimates, over_seeds
 from reward_ablation.gram.similarity import ALL_LAYERS, inverse_norms, jackknife_margin, with_all_layers
 
@@ -129,36 +129,23 @@ def corrected_by_arm(halves: pd.DataFrame, steps: int, arm: str, confidence: flo
     return table.assign(arm=arm, definition="alone", part=CORRECTED, folding_error=0.0, steps=steps) if rows else table
 
 
-def halves_by_prompt(products: StepProducts) -> np.ndarray:
-    """Products of the `alone` gradients over pairs of different prompts of one block, by the first one's prompt.
-
-    An (L + 1, G, K, K) array, `all` layers first.
-    """
+def halves_of_step(measured: MeasuredStep) -> np.ndarray:
+    """Products of the `alone` gradients over pairs of different prompts: (L + 1, K, K), `all` layers first."""
     by_block = [
-        cross_prompt_products(block.grams, block.coefficients, block.coefficients, block.prompts, products.prompts)
-        for block in products.blocks
+        cross_prompt_products(block.grams, block.coefficients, block.coefficients, block.prompts)
+        for block in measured.alone
     ]
     return with_all_layers(np.sum(by_block, axis=0), axis=0)
 
 
-def cross_prompt_products(
-    grams: np.ndarray, first: np.ndarray, second: np.ndarray, labels: np.ndarray, prompts: np.ndarray
-) -> np.ndarray:
-    """Inner products of two sets of vectors over pairs of rows of different prompts, by the first row's prompt.
+def cross_prompt_products(grams: np.ndarray, first: np.ndarray, second: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Inner products of two sets of vectors over pairs of rows of different prompts: (..., V, W).
 
-    Up to a factor that all products share, their sum is the mean over all splits of the prompts in halves. `grams`,
+    Up to a factor that all products share, this is the mean over all splits of the prompts in halves. `grams`,
     (..., R, R), are Gram matrices of the rows. `first`, (V, R), and `second`, (W, R), are coefficients of the vectors.
-    `labels`, (R,), has each row's prompt, and `prompts`, (G,), all prompts of the step. The result is (..., G, V, W).
+    `labels`, (R,), has each row's prompt.
     """
-    member = (labels == prompts[:, None]).astype(float)  # (G, R)
-    inner = grams @ second.T  # (..., R, W)
-    by_pair = np.einsum("gr,vr,...rw->...gvw", member, first, inner, optimize=True)
-    own = np.zeros_like(by_pair)
-    for place in range(len(prompts)):
-        rows = np.flatnonzero(member[place])
-        if len(rows):
-            own[..., place, :, :] = first[:, rows] @ grams[..., rows[:, None], rows] @ second[:, rows].T
-    return by_pair - own
+    return np.asarray(first @ (grams * (labels[:, None] != labels)) @ second.T)
 
 
 def cosine_with_interval(total: np.ndarray, left_out: np.ndarray, confidence: float) -> tuple[np.ndarray, ...]:
@@ -185,7 +172,7 @@ def cosines_of_steps(
 ) -> pd.DataFrame:
     """Cosines by layer and pair of the summed products of a run's steps; the interval leaves out one step at a time.
 
-    `by_step` has sums of `halves_by_prompt` over prompts, (L + 1, K, K) arrays.
+    `by_step` has the `halves_of_step` of each step.
     """
     stacked = np.stack(by_step, axis=1)  # (L + 1, T, K, K)
     total = stacked.sum(axis=1)

@@ -13,14 +13,14 @@ import pandas as pd
 from reward_ablation.analysis.gradients.measured_steps import (
     MeasuredRun,
     effects_on_other_prompts,
-    read_products,
+    read_step,
     spread_steps,
 )
 from reward_ablation.analysis.gradients.seed_intervals import means_over_steps_and_seeds
 from reward_ablation.analysis.gradients.similarity_by_arm import (
     corrected_by_arm,
     cosines_of_steps,
-    halves_by_prompt,
+    halves_of_step,
     similarity_by_arm,
 )
 from reward_ablation.analysis.reading import read_parquets
@@ -122,13 +122,13 @@ def measured_tables(
         steps = spread_steps(measured[run.folder], most)
         stored, of_run, split, layers = MeasuredRun(root / run.folder, steps, names), Effects(), {}, []
         for step in steps:
-            products = read_products(stored, step)
-            if isinstance(products, str):
-                refused[products.partition(": ")[2].replace(f"step {step}", "a step")] += 1
+            read = read_step(stored, step)
+            if isinstance(read, str):
+                refused[read.partition(": ")[2].replace(f"step {step}", "a step")] += 1
                 continue
-            of_run[step] = effects_on_other_prompts(products, [products.measured.own_shares])[0]
-            split[step] = halves_by_prompt(products).sum(axis=1)
-            layers = products.measured.blocks[0].layers
+            of_run[step] = effects_on_other_prompts(read, [read.own_shares])[0]
+            split[step] = halves_of_step(read)
+            layers = read.blocks[0].layers
         if split:
             halves.append(cosines_of_steps([*split.values()], layers, names, study.confidence))
         effects.append(of_run)
