@@ -72,7 +72,8 @@ def one_size(arms: int, every: int) -> dict[str, Any]:
         about = ["--study", str(study)]
         start = time.monotonic()
         tables = [
-            measured([*command_of(rule), *about, "--output", str(root / "tables")], environment) for rule in RULES
+            measured(["reward_ablation.analysis", rule, *about, "--output", str(root / "tables")], environment)
+            for rule in RULES
         ]
         costs = {"tables": {"wall": time.monotonic() - start, **total({str(n): cost for n, cost in enumerate(tables)})}}
         folders = ["--tables", str(root / "tables"), "--output", str(root / "figures")]
@@ -81,11 +82,6 @@ def one_size(arms: int, every: int) -> dict[str, Any]:
         wall = costs["tables"]["wall"] + costs["figures"]["wall"]
         print(f"{arms} arms: {wall:.0f} s", flush=True)
     return {"arms": arms, "every": every, "wall": wall, "costs": costs}
-
-
-def command_of(rule: str) -> list[str]:
-    """Module and first argument of the command that writes a rule's tables."""
-    return ["reward_ablation.report.cost"] if rule == "cost" else ["reward_ablation.analysis", rule]
 
 
 def total(costs: dict[str, dict[str, float]]) -> dict[str, float]:

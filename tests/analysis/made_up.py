@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from reward_ablation.analysis.__main__ import main
 from reward_ablation.analysis.reading import read_table
 from reward_ablation.analysis.registry import RULES, file_of
 from reward_ablation.combination.load import load_method
@@ -40,15 +41,13 @@ FOUR_ARMS = {
 SCHEMAS = {
     table: schema
     for rule in RULES.values()
-    for table, schema in import_module(f"reward_ablation.{rule.module.replace('cost', 'cost.columns')}").SCHEMAS.items()
+    for table, schema in import_module(f"reward_ablation.{rule.module}").SCHEMAS.items()
 }
 
 
 def run_rule(rule: str, root: Path, output: Path, *options: str) -> None:
     """Run the command of a rule of tables."""
-    package, words = ("report.cost", []) if rule == "cost" else ("analysis", [rule])
-    main = import_module(f"reward_ablation.{package}.__main__").main
-    main([*words, "--study", str(root / "study.json"), "--output", str(output), *options])
+    main([rule, "--study", str(root / "study.json"), "--output", str(output), *options])
 
 
 def write_tables(root: Path, output: Path | None = None, rules: Sequence[str] = tuple(RULES)) -> Path:

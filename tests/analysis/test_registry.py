@@ -34,9 +34,8 @@ def test_each_rule_of_the_registry_is_one_of_the_workflow(rule):
     text = (RULES_OF_SNAKEMAKE / "tables.smk").read_text()
     found = re.search(rf"^rule tables_{rule}:\n(.*?)(?=^rule |\Z)", text, re.DOTALL | re.MULTILINE)
     assert found, f"rule {rule} is in {REGISTRY}: add `rule tables_{rule}` to workflow/rules/tables.smk"
-    module = RULES[rule].module
-    code, words = ("", "report.cost") if rule == "cost" else ('"analysis", ', f"analysis {rule}")
-    for part in (f'files_of("{rule}")', f'code_of({code}"{module}")', f"-m reward_ablation.{words} "):
+    code = f'code_of("analysis", "{RULES[rule].module}")'
+    for part in (f'files_of("{rule}")', code, f"-m reward_ablation.analysis {rule} "):
         assert part in found[1], f"rule tables_{rule} in workflow/rules/tables.smk lacks {part}"
 
 

@@ -237,8 +237,7 @@ def test_odd_studies_have_tables(tmp_path, study):
 
 @pytest.mark.parametrize("rule", RULES)
 def test_command_tells_an_error_in_one_line(tmp_path, rule):
-    words = ["reward_ablation.report.cost"] if rule == "cost" else ["reward_ablation.analysis", rule]
-    command = [sys.executable, "-m", *words, "--study", "none.json", "--output", "."]
+    command = [sys.executable, "-m", "reward_ablation.analysis", rule, "--study", "none.json", "--output", "."]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert result.returncode == 1
     assert result.stderr.startswith("error: none.json: there is no such file")
@@ -248,7 +247,7 @@ def test_command_tells_an_error_in_one_line(tmp_path, rule):
 def test_neither_torch_nor_snakemake_is_imported():
     code = (
         "import sys; from importlib import import_module; from reward_ablation.analysis.registry import RULES\n"
-        "packages = ['analysis', 'report.cost', 'figures', 'report']\n"
+        "packages = ['analysis', 'figures', 'report']\n"
         "modules = [*(f'{package}.__main__' for package in packages), 'figures.book']\n"
         "modules += [rule.module for rule in RULES.values()]\n"
         "[import_module(f'reward_ablation.{module}') for module in modules]\n"

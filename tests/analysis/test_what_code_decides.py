@@ -11,8 +11,7 @@ from reward_ablation.study.code_digest import module_digests
 
 #: What each rule of tables, the figures, the file of all figures and the summary run, as their rules say.
 STAGES = {
-    **{f"tables_{name}": ("analysis", rule.module) for name, rule in RULES.items() if name != "cost"},
-    "tables_cost": ("report.cost",),
+    **{f"tables_{name}": ("analysis", rule.module) for name, rule in RULES.items()},
     "figures": ("figures", *map(figure_module, FIGURES)),
     "all_figures": ("figures.book",),
     "summary": ("report",),

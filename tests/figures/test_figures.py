@@ -129,9 +129,7 @@ def test_every_arm_has_one_look_in_all_figures(made_up):
         for axes in draw(made_up, "four arms", figure).axes:
             for arm, look in arm_looks(study).items():
                 drawn = line(axes, arm)
-                # The points of this figure are filled or hollow, and drawn apart from their line.
-                marker = "none" if figure == "similarity_steps" else look.marker
-                assert (drawn.get_color(), drawn.get_marker()) == (look.colour, marker)
+                assert (drawn.get_color(), drawn.get_marker()) == (look.colour, look.marker)
 
 
 def test_first_arms_differ_in_colour_dashes_and_marker(made_up):
@@ -283,29 +281,6 @@ def test_similarity_steps_shows_the_gradients_of_components_alone(made_up):
     figure = draw(made_up, "four arms", "similarity_steps")
     drawn = line(figure.axes[1], "format_only").get_ydata()
     np.testing.assert_allclose(drawn, rows.groupby("step")["cross_prompt"].mean(), rtol=1e-6)
-
-
-def test_similarity_steps_fills_points_whose_interval_over_seeds_leaves_out_0(made_up):
-    table = made_up("four arms").tables["similarity_by_step"]
-    row = table[(table["layer"] == "all") & (table["definition"] == "alone") & (table["arm"] == "format_only")].iloc[:1]
-    values = {1: (0.10, 0.11), 2: (0.02, 0.20), 3: (0.1, np.nan)}  # t of 21 and 1.2; 12.7 is needed with two seeds
-    rows = [
-        row.assign(step=step, seed=seed, cross_prompt=value)
-        for step, both in values.items()
-        for seed, value in enumerate(both)
-    ]
-    study = made_up("four arms").study
-    panel = similarity_steps(pd.concat(rows), pd.DataFrame(), study).axes[0]
-    colour = arm_looks(study)["format_only"].colour
-    marked = [drawn for drawn in panel.get_lines() if drawn.get_marker() == arm_looks(study)["format_only"].marker]
-    filled = {x for drawn in marked if drawn.get_markerfacecolor() == colour for x in drawn.get_xdata()}
-    hollow = {x for drawn in marked if drawn.get_markerfacecolor() == "white" for x in drawn.get_xdata()}
-    assert (filled, hollow) == ({1}, {2, 3})
-
-
-def test_one_seed_says_that_no_interval_is_known(made_up):
-    figure = draw(made_up, "twelve arms", "similarity_steps")
-    assert "One seed has no interval" in figure.legends[0].get_title().get_text().replace("\n", " ")
 
 
 def test_the_primary_figure_shows_the_declared_contrasts_alone(made_up):

@@ -245,9 +245,9 @@ rule tables_cost:
         "<benchmarks>/tables/cost.tsv"
     localrule: True
     params:
-        code=code_of("report.cost"),
+        code=code_of("analysis", "report.cost.tables"),
     message:
         "sum up what the runs cost"
     shell:
-        "exec python -m reward_ablation.report.cost --study {input.study:q}"
+        "exec python -m reward_ablation.analysis cost --study {input.study:q}"
         ' --output "$(dirname {output.tables[0]:q})" > {log:q} 2>&1'

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+import argparse
+import gc
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 
 from reward_ablation.analysis.registry import RULES
-from reward_ablation.analysis.tables import command_line, run_command
-from reward_ablation.system.errors import one_line_errors
+from reward_ablation.analysis.study_file import read_study
+from reward_ablation.system.errors import one_line_errors, storage_errors
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Parse the command line, and let the module of the rule write its tables and its page of the report."""
-    parser = command_line("analysis", "Write the tables of a rule, and its page of the report.")
-    parser.add_argument("rule", choices=[name for name, rule in RULES.items() if rule.module.startswith("analysis.")])
+    """Write the tables of a rule, and its page of the report."""
+    parser = argparse.ArgumentParser(prog="python -m reward_ablation.analysis", description=main.__doc__)
+    parser.add_argument("rule", choices=RULES)
     parser.add_argument(
         "--mixed-provenance",
         choices=["tell", "refuse"],
         default="tell",
         help="for provenance: what to do where runs differ in code or hardware",
     )
+    parser.add_argument("--study", type=Path, required=True, help="study.json, in the study's results folder")
+    parser.add_argument("--output", type=Path, required=True, help="folder of the study's tables")
     options = parser.parse_args(arguments)
-    run_command(import_module(f"reward_ablation.{RULES[options.rule].module}").write, options)
+    gc.disable()  # a large study is millions of objects that last; to look through them again takes seconds
+    with storage_errors(options.output):
+        import_module(f"reward_ablation.{RULES[options.rule].module}").write(read_study(options.study), options)
+    gc.enable()
 
 
 if __name__ == "__main__":

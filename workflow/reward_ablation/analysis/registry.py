@@ -19,8 +19,8 @@ class TableRule(NamedTuple):
     tables: tuple[str, ...]
 
 
-#: Rules of tables by name, in the order in which data flow. The rule of costs has a command of its own, as its package
-#: is above this one.
+#: Rules of tables by name, in the order in which data flow. The command imports their modules by name, since that of
+#: costs is above this package.
 RULES = {
     "provenance": TableRule("analysis.provenance", ("provenance",)),
     "training": TableRule("analysis.training", ("rewards_by_step", "signals_by_step", "component_correlations")),
@@ -41,7 +41,7 @@ RULES = {
     "reward_hacking": TableRule("analysis.reward_hacking", ("reward_hacking",)),
     "combination": TableRule("analysis.combination", ("method_weights", "advantage_size", "methods_offline")),
     "claims": TableRule("analysis.claims", ("claims",)),
-    "cost": TableRule("report.cost", ("runs", "cost")),
+    "cost": TableRule("report.cost.tables", ("runs", "cost")),
 }
 
 #: Rules that run only in a study which asks for their tables.

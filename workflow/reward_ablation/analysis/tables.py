@@ -1,11 +1,9 @@
-"""The tables of a study: their columns, their files, and the command line of the rules that write them."""
+"""The tables of a study: their columns and their files."""
 
 from __future__ import annotations
 
-import argparse
-import gc
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any
@@ -16,8 +14,6 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from markupsafe import Markup
 
-from reward_ablation.analysis.study_file import StudyFile, read_study
-from reward_ablation.system.errors import storage_errors
 from reward_ablation.system.files import atomic_path
 from reward_ablation.system.html_page import page
 
@@ -128,20 +124,3 @@ def write_table_page(table: pd.DataFrame, heading: str, sentence: str, path: Pat
     shown = table.to_html(index=False, border=0, justify="left", **layout)
     with atomic_path(path) as temporary:
         temporary.write_text(page(heading, sentence, Markup(shown)), encoding="utf-8")
-
-
-def command_line(package: str, description: str | None) -> argparse.ArgumentParser:
-    """The options of each command that writes tables: `study`, the path of study.json, and `output`, their folder."""
-    parser = argparse.ArgumentParser(prog=f"python -m reward_ablation.{package}", description=description)
-    parser.add_argument("--study", type=Path, required=True, help="study.json, in the study's results folder")
-    parser.add_argument("--output", type=Path, required=True, help="folder of the study's tables")
-    return parser
-
-
-def run_command(write: Callable[[StudyFile, argparse.Namespace], None], options: argparse.Namespace) -> None:
-    """Read the study and write its tables. `write` gets the study and the options of the command."""
-    gc.disable()  # a large study is millions of objects that last; to look through them again takes seconds
-    study = read_study(options.study)
-    with storage_errors(options.output):
-        write(study, options)
-    gc.enable()

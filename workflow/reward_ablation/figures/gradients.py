@@ -11,7 +11,6 @@ import pandas as pd
 import pyarrow.compute as pc
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from scipy.stats import t as student
 
 from reward_ablation.analysis.reading import read_rows
 from reward_ablation.analysis.study_file import StudyFile
@@ -90,9 +89,8 @@ def pair_panels(
 
     Returns the figure, and for each pair its panels and its rows of the table.
     """
-    pairs = study.pairs
-    figure, rows = curve_panels(study, [" · ".join(pair) for pair in pairs], label, height)
-    of_pairs = [table[table["component_a"].isin(pair) & table["component_b"].isin(pair)] for pair in pairs]
+    figure, rows = curve_panels(study, [" · ".join(pair) for pair in study.pairs], label, height)
+    of_pairs = [table[table["component_a"].isin(pair) & table["component_b"].isin(pair)] for pair in study.pairs]
     return figure, list(zip(rows, of_pairs, strict=True))
 
 
@@ -150,36 +148,6 @@ def exactness_note(study: StudyFile, folding_error: pd.Series) -> str:
     )
 
 
-def mark_points(row: Row, of_two: pd.DataFrame, study: StudyFile) -> None:
-    """Draw the points of the curves: filled if their interval over seeds leaves out 0, otherwise hollow."""
-    by_seed = thinned(of_two, PART, MOST_POINTS).groupby(["arm", "step"])[PART]
-    values = by_seed.agg(["mean", "std", "count"]).dropna(subset="mean")
-    mean, deviation, count = values.to_numpy(dtype=float).T
-    # A single value has a deviation of NaN, so that the comparison is False.
-    quantile = student.isf((1 - study.confidence) / 2, np.maximum(count - 1, 1))
-    clear = np.abs(mean) > quantile * deviation / np.sqrt(count)
-    look = arm_looks(study)
-    for panel, arms in row:
-        for line in panel.get_lines():
-            line.set_marker("none")
-        for arm in arms:
-            for hollow in (True, False):
-                points = values["mean"][(clear != hollow) & (values.index.get_level_values("arm") == arm)]
-                steps = points.index.get_level_values("step")
-                draw_points(panel, look[arm], steps, points, hollow=hollow, linestyle="none", markersize=3)
-
-
-def marks_note(study: StudyFile) -> str:
-    """Say what filled and hollow points mean, or that one seed has no interval."""
-    if study.seed_counts[1] == 1:
-        return "One seed has no interval over seeds, so the figure cannot show which points differ from 0."
-    level = f"{100 * study.confidence:g}\u00a0%"
-    return (
-        f"Filled points: the {level} interval over seeds (Student's t) leaves out 0. Hollow points: the interval "
-        "includes 0, or only one seed has a value."
-    )
-
-
 def similarity_steps(similarity_by_step: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
     """Draw for each pair of components the similarity across prompts over all parameters, by arm."""
     study = reduced_to_shown_arms(study, evaluation_by_arm)
@@ -194,12 +162,11 @@ def similarity_steps(similarity_by_step: pd.DataFrame, evaluation_by_arm: pd.Dat
     limit = limit_of(pd.concat(thinned(of_two, PART, MOST_POINTS)[[PART]] for _, of_two in rows if len(of_two)))
     for row, of_two in rows:
         draw_steps(row, of_two, PART, study, table["step"], MOST_POINTS)
-        mark_points(row, of_two, study)
         for panel, arms in row:
             similarity_axis(panel, limit, of_two, arms)
     note = (
         "Part of the cosine that comes from completions of different prompts: its noise has mean 0. "
-        f"{seeds_note(study, table['step'], MOST_POINTS)} {marks_note(study)} Gaps: one of the gradients is zero in "
+        f"{seeds_note(study, table['step'], MOST_POINTS)} Gaps: one of the gradients is zero in "
         f"every seed and has no direction. {exactness_note(study, table['folding_error'])}"
     )
     add_arm_legend(figure, study, note)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+from argparse import Namespace
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,19 @@ from pydantic import Field, ValidationError
 
 from reward_ablation.analysis.runs import Attempt, Requests, RunRecord, SlurmJob, read_runs
 from reward_ablation.analysis.study_file import ALL_ARMS, Section, StudyFile, StudyRun
-from reward_ablation.analysis.tables import joined, write_table_page
+from reward_ablation.analysis.tables import joined, write_csv, write_table_page, write_tables
 from reward_ablation.report.cost.accounting import UNKNOWN, Accounting, Hours, ask_accounting, hours_accounted, own_jobs
-from reward_ablation.report.cost.columns import COUNTS, JUDGE, METRIC, SCHEMAS, TIMES, hours_text, sentence
+from reward_ablation.report.cost.columns import COST, COUNTS, JUDGE, METRIC, SCHEMAS, TIMES, hours_text, sentence
 from reward_ablation.system.strict_text import load_json
+
+
+def write(study: StudyFile, options: Namespace) -> None:
+    """Write the tables `runs` and `cost`, and the page of costs. For runs in Slurm jobs, query Slurm's accounting."""
+    runs = runs_table(study, options.study.parent)
+    write_tables([("runs", runs)], {"runs": SCHEMAS["runs"]}, options.output, csv_only=COST)
+    cost = cost_by_arm(runs, study.arm_names)
+    write_csv(cost, options.output / "cost.csv")
+    write_cost_page(cost, study, options.output / "cost.html")
 
 
 def runs_table(study: StudyFile, root: Path) -> pd.DataFrame:
