@@ -6,19 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.made_up import MadeUpStudy, made_tables, run_rule
+from analysis.made_up import MadeUpStudy, made_tables
 from reward_ablation.analysis.combination import (
     MOST_STEPS,
     RANGE,
     advantage_size,
-    lag_cosine,
     mean_squares,
     method_weights,
 )
-from reward_ablation.analysis.gradients.replay import read_history
-from reward_ablation.analysis.study_file import read_study
-from reward_ablation.combination.methods.upgrad import upgrad
-from reward_ablation.combination.of_run import products
 from reward_ablation.system.errors import StudyError
 
 ARMS = {name: {"a": 1.0, "b": 0.5} for name in ("static", "gradients", "limits")} | {"limits": {"a": 1.0, "b": 0.0}}
@@ -49,22 +44,6 @@ def test_weights_are_those_of_the_arms_with_a_method(tables):
     assert weights["arm"].unique().tolist() == ["gradients", "limits"]
     of_b = weights[(weights["arm"] == "limits") & (weights["component"] == "b")].sort_values("step")
     assert of_b["weight"].tolist()[:6] == pytest.approx([0.0, 0.2, 0.4, 0.6, 0.8, 1.0])
-
-
-def test_the_lag_is_that_to_the_weights_of_the_same_step(root, tables):
-    weights = tables["method_weights"]
-    known = weights.dropna(subset="lag_cosine")
-    assert known["arm"].unique().tolist() == ["gradients"]
-    [run] = [run for run in read_study(root / "study.json").runs if run.arm == "gradients" and run.seed == 0]
-    log, history = pd.read_parquet(root / run.folder / "weights.parquet"), read_history(root / run.folder)
-    found = lag_cosine(root / run.folder, run.spec, log)
-    names, preferences = list(ARMS["gradients"]), np.array([*ARMS["gradients"].values()])
-    for step, rows in log.groupby("step"):
-        gram, _ = products(history.gradients[step], tuple(names))
-        present = upgrad(np.zeros((8, 2)), np.arange(8) // 4, preferences, {}, gram=gram).weights
-        own = rows["weight"].to_numpy()
-        expected = own @ present / np.linalg.norm(own) / np.linalg.norm(present)
-        assert found[rows.index].tolist() == pytest.approx([expected] * 2, abs=1e-6)
 
 
 def test_sizes_are_of_all_arms(tables):
@@ -105,15 +84,6 @@ def test_a_changed_log_of_weights_is_refused(tmp_path):
     changed.write_bytes(b"no Parquet")
     with pytest.raises(StudyError, match=r"weights.parquet: truncated or changed"):
         made_tables(tmp_path, "combination")
-
-
-def test_the_command_writes_the_same_bytes_each_time(root, tmp_path):
-    for name in ("first", "second"):
-        run_rule("combination", root, tmp_path / name)
-    for file in (tmp_path / "first").iterdir():
-        assert file.read_bytes() == (tmp_path / "second" / file.name).read_bytes()
-    offline = pd.read_parquet(tmp_path / "first" / "methods_offline.parquet")
-    assert offline["method"].unique().tolist() == list(ARMS)
 
 
 def test_signals_of_an_arm_with_a_method_are_by_its_advantages(root, capsys):
@@ -177,15 +147,8 @@ def test_an_arm_without_advantages_has_a_size_and_no_ratio():
 def log(weights: list[float], conflicts: float = np.nan) -> pd.DataFrame:
     """A run's log of one component."""
     steps = range(1, len(weights) + 1)
-    columns = {
-        "step": steps,
-        "component": "a",
-        "weight": weights,
-        "conflicts": conflicts,
-        "dead": 0.25,
-        "lag_cosine": 0.5,
-    }
-    return pd.DataFrame(columns).assign(advantage_rms=0.5, lag_cosine=0.5)
+    columns = {"step": steps, "component": "a", "weight": weights, "conflicts": conflicts, "dead": 0.25}
+    return pd.DataFrame(columns).assign(advantage_rms=0.5)
 
 
 def test_steps_have_the_range_of_the_seeds_and_the_run_an_interval():
@@ -201,12 +164,6 @@ def test_steps_have_the_range_of_the_seeds_and_the_run_an_interval():
     )
     assert table["dead"].tolist() == [0.25] * 3
     assert table["conflicts"].isna().all()
-
-
-def test_one_seed_has_no_range():
-    table = method_weights({0: log([1.0, 2.0])}, "arm", 0.95)
-    assert table["weight"].tolist() == [1.0, 2.0, 1.5]
-    assert table[["weight_low", "weight_high"]].isna().all(axis=None)
 
 
 def test_a_seed_without_conflicts_leaves_those_of_the_other():

@@ -157,12 +157,6 @@ def test_the_report_page_shows_the_table_and_the_sentence(root):
     assert "<script>" not in page
 
 
-def test_attempts_are_counted(root):
-    edit(root, 2, 1, moved)
-    write_tables(root)
-    assert list(pd.read_csv(root / "tables" / "runs.csv")["attempts"]) == [1, 1, 1, 1, 1, 2]
-
-
 def test_the_digests_of_the_runs_change_with_any_record(root):
     """The digests make the other tables again, even if the table of provenance does not change."""
     write_tables(root)

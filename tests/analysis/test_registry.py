@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -44,8 +42,3 @@ def test_the_summary_and_its_rule_read_tables_of_the_registry():
     rule = (RULES_OF_SNAKEMAKE / "report.smk").read_text()
     listed = re.search(r"^SUMMARY_TABLES = \[(.*?)\]", rule, re.DOTALL | re.MULTILINE)
     assert re.findall(r'"(\w+)"', listed[1]) == SUMMARY_TABLES
-
-
-def test_a_start_of_the_workflow_loads_no_table_library():
-    code = "import sys, reward_ablation.analysis.registry; print({'pandas', 'pyarrow', 'numpy'} & {*sys.modules})"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"

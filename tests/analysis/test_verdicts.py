@@ -4,18 +4,14 @@ import numpy as np
 import pytest
 
 from reward_ablation.analysis.claims import p_of_ends, verdict
-from reward_ablation.analysis.evaluation.answers import Answered, distribution_of_difference
 from reward_ablation.analysis.statistics.estimates import (
     Distribution,
     distribution,
-    holm,
     intervals,
     p_equivalent,
     p_values,
     resampled_seeds,
 )
-from reward_ablation.analysis.statistics.limits import SHARE
-from reward_ablation.analysis.statistics.seed_variance import SeedMeans
 from reward_ablation.study.claims import Claim
 
 
@@ -89,55 +85,3 @@ def test_a_claim_above_0_has_the_p_value_of_the_difference(noisy):
 
 def test_same_has_twice_the_p_value_of_two_one_sided_tests(noisy):
     assert p_of_ends(claim("same", 0.18), noisy, 0) == pytest.approx(2 * p_equivalent(noisy, 0.18)[0], rel=1e-6)
-
-
-def test_where_all_differences_are_equal_p_counts_questions():
-    # 20 questions that all differ by 1: Clopper and Pearson's interval reaches 2 (from 1 down to -1) times
-    # 1 - (p / 2)^(1 / 20) below. It just holds 0.5 where that is 0.5: p = 2 * 0.75^20 = .006.
-    found = p_of_ends(claim("higher", 0.5), of(np.ones((3, 20))), 0)
-    assert found == pytest.approx(2 * 0.75**20, rel=0.5)
-    assert intervals(of(np.ones((3, 20))), 1 - found)[0][0] == pytest.approx(0.5)
-
-
-def test_p_of_a_margin_is_that_of_values_moved_by_it():
-    values = np.random.default_rng(6).normal(0.3, 0.5, (4, 50))
-    moved = of(values - 0.25, low=-np.inf, high=np.inf)
-    assert p_of_ends(claim("higher", 0.25), of(values, -np.inf, np.inf), 0) == pytest.approx(
-        p_values(moved)[0], rel=1e-4
-    )
-
-
-#: Claims on four arms that are all alike: whatever is decided is decided wrongly.
-ON_EQUAL_ARMS = [
-    ("b", "a", "higher", 0.0),
-    ("c", "a", "lower", 0.0),
-    ("c", "b", "higher", 0.0),
-    ("d", "a", "higher", 0.0),
-]
-
-
-def decided_claims(rng: np.random.Generator, seeds: int, questions: int) -> int:
-    """Number of claims that a simulated study decides, whose arms are alike and whose seeds differ."""
-    easy, names = rng.uniform(0.2, 0.9, questions), ["a", "b", "c", "d"]
-    right = np.clip(easy + rng.normal(0, 0.05, (4, seeds, 1)), 0, 1)
-    values = (rng.random((4, seeds, questions)) < right).astype(float)
-    arms = {
-        name: Answered(["format"], [*range(seeds)], of_arm[None], resampled_seeds(of_arm[None], "sim", 200), [SHARE])
-        for name, of_arm in zip(names, values, strict=True)
-    }
-    means = SeedMeans(names, [*range(seeds)], values.mean(axis=2)[None], [SHARE], questions)
-    made, ends, p = [], [], []
-    for arm, against, direction, margin in ON_EQUAL_ARMS:
-        found, _ = distribution_of_difference(arms[arm], arms[against], arm, against, "sim", means)
-        made.append(claim(direction, margin))
-        ends.append([float(end[0]) for end in intervals(found, 0.95)])
-        p.append(p_of_ends(made[-1], found, 0))
-    cases = zip(made, ends, holm(np.array(p)), strict=True)
-    return sum(verdict(one, low, high, p_holm, 0.95) != "undecided" for one, (low, high), p_holm in cases)
-
-
-@pytest.mark.slow
-def test_few_studies_of_equal_arms_decide_any_of_their_claims():
-    rng = np.random.default_rng(11)
-    wrong = sum(decided_claims(rng, seeds=3, questions=100) > 0 for _ in range(300))
-    assert wrong <= 15  # 5 %

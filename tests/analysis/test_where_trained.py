@@ -91,9 +91,8 @@ def test_runs_with_other_components_are_of_one_code(study):
     assert set(tables["paired_differences"]["provenance"]) == {"same"}
 
 
-def test_factors_and_pairs():
+def test_pairs_of_components_that_score_one_run():
     made = StudyFile.model_validate(STUDY.plan())
-    assert made.factors == NAMES[:3]
     assert ("length", "random") in made.pairs
     assert made.scored_by_arm == {arm: NAMES if arm == "random_only" else NAMES[:3] for arm in ARMS}
 

@@ -13,7 +13,6 @@ from analysis.made_up import MadeUpStudy, made_tables
 from reward_ablation.analysis.study_file import StudyFile, read_study
 
 THREE = ["correctness", "format", "length"]
-GRID = [(a / 2, b / 2, (2 - a - b) / 2) for a in range(3) for b in range(3 - a)]
 LONG = "with_a_name_as_long_as_names_may_be_" + "x" * 40
 
 STUDIES = {
@@ -27,12 +26,6 @@ STUDIES = {
         rollouts=4,
         layers=4,
         seeds=(0,),
-    ),
-    "simplex": MadeUpStudy(
-        arms={f"w{n}": dict(zip(THREE, weights, strict=True)) for n, weights in enumerate(GRID)},
-        steps=2,
-        rollouts=4,
-        design="simplex",
     ),
     "many steps": MadeUpStudy(steps=250, rollouts=2, gradients_every=1, layers=0),
     "one of everything": MadeUpStudy(arms={"only": {"a": 1.0, "b": -2.5}}, seeds=(4,), steps=1, rollouts=2),

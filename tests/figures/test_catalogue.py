@@ -41,5 +41,8 @@ def test_times_are_read_from_csv():
 
 
 def test_a_start_of_the_workflow_loads_no_drawing():
-    code = "import sys; import reward_ablation.figures.catalogue; print({'pandas', 'matplotlib'} & {*sys.modules})"
+    code = (
+        "import sys; import reward_ablation.figures.catalogue; "
+        "print({'pandas', 'pyarrow', 'numpy', 'matplotlib'} & {*sys.modules})"
+    )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"

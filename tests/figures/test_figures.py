@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.collections import PathCollection
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 from matplotlib.text import Text
@@ -77,7 +76,6 @@ def test_a_figure_has_its_title_and_no_text_is_cut_off_or_written_over_another(m
 @pytest.mark.parametrize(
     ("name", "figure"),
     [
-        ("simplex", "arms"),
         *(("methods", figure) for figure in ("method_weights", "methods_offline", "signals", "alignment")),
     ],
 )
@@ -224,14 +222,6 @@ def test_arms_are_in_order_of_accuracy_with_their_weights(made_up):
     assert cells[2, order.index("correctness_only")] == "0"
 
 
-def test_simplex_colours_the_estimates_at_their_weights(made_up):
-    table = made_up("simplex").tables["evaluation_by_arm"]
-    figure = draw(made_up, "simplex", "arms")
-    points = next(dots for dots in figure.findobj(PathCollection) if len(dots.get_offsets()) == 6)
-    rows = table[(table["mode"] == "greedy") & (table["metric"] == "accuracy_strict")].set_index("arm")
-    assert list(points.get_array()) == list(rows.loc[made_up("simplex").study.arm_names, "estimate"])
-
-
 def test_similarities_have_one_range_about_zero(made_up):
     panels = draw(made_up, "four arms", "similarity_steps").axes
     assert len(panels) == 3
@@ -374,13 +364,6 @@ OF_GRADIENTS = ["signals", *(name for name, entry in FIGURES.items() if entry.ca
 @pytest.mark.parametrize("name", ["TRL's backward pass", "arms without gradients"])
 def test_figures_are_drawn_where_runs_have_no_gradients(made_up, name, figure):
     assert texts_on_canvas(draw(made_up, name, figure))
-
-
-def test_arms_without_gradients_have_no_similarity_and_the_others_do(made_up):
-    tables = made_up("arms without gradients").tables
-    for name in ("similarity_by_step", "similarity_by_arm", "alignment"):
-        assert set(tables[name]["arm"]) == {"length_only", "equal_weights"}, name
-    assert set(tables["rewards_by_step"]["arm"]) == set(made_up("arms without gradients").study.arm_names)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from types import SimpleNamespace
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -10,7 +9,6 @@ from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.gradients import alignment, exactness_note
 from reward_ablation.figures.training import signals
-from reward_ablation.figures.weights import positions
 from reward_ablation.spec.run import ArmSpec
 from specs import arm_spec
 
@@ -86,13 +84,6 @@ def test_alignment_shows_effects_with_their_intervals_and_what_is_trained():
     assert tracked == [row for row, of_arm in enumerate(weights.values()) if not of_arm["length"]]
     assert "Student's t over seeds" in words(figure)
     assert "do not say what single completions contribute" in words(alignment(table.iloc[:0], NONE, one))
-
-
-def test_corners_and_centre_of_the_simplex():
-    weights = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 1]])
-    # An equilateral triangle of side 1: top, lower left, lower right, and the centre at a third of its height.
-    height = 3**0.5 / 2
-    np.testing.assert_allclose(positions(weights), [[0.5, height], [0, 0], [1, 0], [0.5, height / 3]], atol=1e-12)
 
 
 @pytest.mark.parametrize(

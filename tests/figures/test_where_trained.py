@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from itertools import combinations
 
-import numpy as np
-import pandas as pd
 import pytest
-from matplotlib.figure import Figure
 
-from analysis.made_up import MadeUpStudy
-from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.catalogue import FIGURES
-from reward_ablation.figures.weights import simplex_map
 
-from .conftest import GRID, THREE
+from .conftest import THREE
 from .test_figures import check_texts, draw
 
 STUDY = "a control"
@@ -64,15 +58,3 @@ def test_a_weight_of_what_is_not_scored_is_no_zero(made_up):
         "no_format": ["1", "0", "0.5", "–"],
         "random_only": ["0", "0", "0", "1"],
     }
-
-
-def test_a_simplex_with_a_control_keeps_its_triangle():
-    arms = {f"w{n}": dict(zip([*THREE, "random"], (*weights, 0.0), strict=True)) for n, weights in enumerate(GRID)}
-    arms["random_only"] = dict(zip([*THREE, "random"], (0.0, 0.0, 0.0, 1.0), strict=True))
-    made = MadeUpStudy(arms=arms, design="simplex", control="random_only", where_trained=("random",))
-    study = StudyFile.model_validate(made.plan())
-    assert study.factors == THREE
-    rows = pd.DataFrame({"arm": study.arm_names, "estimate": np.linspace(0, 1, len(arms))}).set_index("arm")
-    points = simplex_map(Figure().subplots(), rows, study)
-    assert len(points.get_offsets()) == len(GRID)
-    assert np.isfinite(points.get_offsets()).all()

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from analysis.made_up import MadeUpStudy
-from reward_ablation.analysis.evaluation.examples import choose, cut, examples, verdict, visible, write_examples_page
+from reward_ablation.analysis.evaluation.examples import choose, examples, verdict, visible, write_examples_page
 from reward_ablation.analysis.evaluation.tables import SCHEMAS
 from reward_ablation.analysis.study_file import read_study
 from reward_ablation.analysis.tables import joined
@@ -55,11 +55,6 @@ def test_control_format_and_unassigned_characters_are_escapes():
     assert visible("Größe 数 עברית é") == "Größe 数 עברית é"
     assert visible("a\u200bb\u00adc\U000e0041") == "a\\u200bb\\xadc\\U000e0041"
     assert visible("one\r\ntwo\rthree\ttab") == "one\ntwo\\x0dthree    tab"
-
-
-def test_a_long_text_is_cut_with_a_mark():
-    assert cut("abc", 3) == "abc"
-    assert cut("a" * 1003, 3) == "aaa… (1,000 more characters)"
 
 
 @pytest.mark.parametrize(

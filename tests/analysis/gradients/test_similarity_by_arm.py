@@ -68,13 +68,6 @@ def test_a_step_whose_gradient_is_zero_has_inner_products_of_zero():
     assert row(similarity_by_arm(rows, "one", 0.95), "all")["estimate"] == pytest.approx(0.3 / 0.5**0.5)
 
 
-def test_one_seed_has_intervals_over_steps():
-    table = similarity_by_arm(by_step(np.random.default_rng(0).normal(0.1, 0.1, (1, 1, 30)), ["all"]), "one", 0.95)
-    found = row(table, "all")
-    assert found["interval"] == "steps"
-    assert found["low"] < found["estimate"] < found["high"] < found["estimate"] + 0.1
-
-
 def halves(estimates) -> pd.DataFrame:
     """The `cosines_of_steps` of all seeds."""
     labels = {"layer": "all", "component_a": "a", "component_b": "b"}
@@ -90,12 +83,6 @@ def test_split_halves_are_averaged_over_the_seeds_whose_norms_are_resolved():
     assert (single["estimate"], single["low"], single["high"]) == (0.3, -0.2, 0.5)
     assert single["interval"] == "steps"
     assert np.isnan(corrected_by_arm(halves([np.nan, np.nan]), 1, "one", 0.95).iloc[0]["estimate"])
-
-
-def test_steps_without_a_direction_are_left_out():
-    values = np.array([[[0.1, np.nan, 0.3], [np.nan, np.nan, 0.5]]])
-    found = row(similarity_by_arm(by_step(values, ["all"]), "one", 0.95), "all")
-    assert found["estimate"] == pytest.approx(0.35)  # of .2 and .5
 
 
 def test_a_layer_without_any_direction_has_nulls_and_spoils_no_other():

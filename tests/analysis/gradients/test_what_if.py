@@ -210,12 +210,6 @@ def test_effects_are_what_a_small_step_does_to_the_expected_scores(tmp_path, wei
     assert found.loc[rewarded, "effect"] > 0
 
 
-def test_self_counts_in_favour_of_the_step(tmp_path):
-    make_run(tmp_path, group=5)
-    effect = what_if({"format": 1.0}, read_measured_step(tmp_path, 7)).effect.set_index(["layer", "component"])
-    assert effect.loc[("all", "format"), "self"] > 0
-
-
 def test_terms_between_blocks_are_left_out(tmp_path):
     run = make_run(tmp_path, blocks=2)
     effect = what_if(OWN, read_measured_step(tmp_path, 7))

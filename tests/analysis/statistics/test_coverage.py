@@ -3,12 +3,9 @@
 `benchmarks/coverage.py` has more studies. The standard error of a share of 2,000 studies is .005.
 """
 
-from itertools import combinations
-
 import numpy as np
 import pytest
 
-from reward_ablation.analysis.evaluation.effects import effects
 from reward_ablation.analysis.statistics.estimates import distribution, intervals, p_values, resampled_seeds
 
 STUDIES, AT_ONCE = 2000, 200
@@ -62,34 +59,3 @@ def test_intervals_of_one_seed_hold_the_share_of_right_answers(right):
     values = answers.astype(float)
     low, high = intervals(distribution(values, resampled_seeds(values, "right", 2000), "right", limits), 0.95)
     assert 0.93 <= ((low <= right) & (right <= high)).mean() <= 0.97
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("seeds", "seed_spread"),
-    [pytest.param(3, 0.0, marks=LONG), pytest.param(3, 0.05, marks=LONG), (5, 0.02)],
-)
-def test_intervals_of_effects_hold_the_truth(seeds, seed_spread):
-    """Three components that add .2, 0 and -.1, a and b together .1 more."""
-    names, questions = "abc", 200
-    subsets = [subset for size in range(1, 4) for subset in combinations(names, size)]
-    weights = {"".join(subset): {name: float(name in subset) for name in names} for subset in subsets}
-    means = {arm: 0.2 * ("a" in arm) - 0.1 * ("c" in arm) + 0.1 * ("a" in arm and "b" in arm) for arm in weights}
-    rng = np.random.default_rng([seeds, round(1000 * seed_spread)])
-    hard = rng.normal(0, 0.4, (STUDIES // 2, 1, questions))
-    shape = (STUDIES // 2, seeds, questions)
-    results = {}
-    for arm, mean in means.items():
-        level = rng.normal(0, seed_spread, (*shape[:2], 1))
-        results[arm] = mean + hard + level + rng.normal(0, 0.2, shape)
-    limits = (np.full(shape[0], -np.inf), np.full(shape[0], np.inf))
-    held = []
-    for effect in [*effects(weights, list(names), "factorial"), *effects(weights, list(names), "leave_one_out")]:
-        values = sum(coefficient * results[arm] for arm, coefficient in effect.coefficients.items())
-        truth = sum(coefficient * means[arm] for arm, coefficient in effect.coefficients.items())
-        of = distribution(values, resampled_seeds(values, "effects", 1000), "effects", limits)
-        low, high = intervals(of, 0.95)
-        assert of.estimate.mean() == pytest.approx(truth, abs=0.005), effect
-        held.append(((low <= truth) & (truth <= high)).mean())
-    assert 0.93 <= np.mean(held) <= 0.98
-    assert 0.92 <= min(held) <= max(held) <= 0.99  # of 6 effects, each with a standard error of .007

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from reward_ablation.analysis.gradients.methods_offline import OfflineComparison, methods_offline
-from reward_ablation.analysis.gradients.replay import SAME, method_of_arm, read_history, replay
+from reward_ablation.analysis.gradients.replay import method_of_arm
 from reward_ablation.analysis.gradients.seed_intervals import (
     mean_of_last_axis,
     means_over_steps_and_seeds,
@@ -21,15 +20,14 @@ from reward_ablation.analysis.reading import read_parquet
 from reward_ablation.analysis.runs import read_rollouts, read_runs, rerun_of
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.tables import COUNT, NUMBER, TEXT, Parts, columns, write_tables
-from reward_ablation.spec.run import ArmSpec
 from reward_ablation.study.run_folder import RECORD
 from reward_ablation.system.digests import check_files
 from reward_ablation.system.errors import StudyError
 
-#: Quantities of the table method_weights: columns of `weights.parquet` (`combination.of_run.SCHEMA`), and `lag_cosine`;
-#: and the ranges that the intervals of some of them stay in.
-QUANTITIES = ("weight", "conflicts", "dead", "advantage_rms", "lag_cosine")
-RANGES = {"conflicts": (0.0, 1.0), "dead": (0.0, 1.0), "advantage_rms": (0.0, np.inf), "lag_cosine": (-1.0, 1.0)}
+#: Quantities of the table method_weights, which are columns of `weights.parquet` (`combination.of_run.SCHEMA`), and the
+#: ranges that the intervals of some of them stay in.
+QUANTITIES = ("weight", "conflicts", "dead", "advantage_rms")
+RANGES = {"conflicts": (0.0, 1.0), "dead": (0.0, 1.0), "advantage_rms": (0.0, np.inf)}
 
 SCHEMAS = {
     # step: null in rows of the whole run; interval: what low and high are, the range of the seeds or an interval.
@@ -84,8 +82,7 @@ def combination_tables(study: StudyFile, root: Path) -> Parts:
         for run in runs if runs and runs[0].spec.combine else []:
             folder = root / run.folder
             check_files(folder, records[run.folder].files, ["weights.parquet"], RECORD, rerun_of(folder))
-            log = read_parquet(folder / "weights.parquet")
-            logs[run.seed] = log.assign(lag_cosine=lag_cosine(folder, run.trained_spec, log))
+            logs[run.seed] = read_parquet(folder / "weights.parquet")
         if logs:
             yield "method_weights", method_weights(logs, arm, study.confidence)
     yield "advantage_size", advantage_size(squares, study.baseline, study.confidence)
@@ -100,7 +97,7 @@ def method_weights(weights: Mapping[int, pd.DataFrame], arm: str, confidence: fl
 
     In rows of one step low and high are the lowest and the highest seed, null with one seed. In rows of the whole run
     they are an interval of the mean over steps, by Student's t over seeds, or over the steps of a single seed.
-    `weights` has the runs' logs by seed, with their `lag_cosine`.
+    `weights` has the runs' logs by seed.
     """
     logs = [weights[seed] for seed in sorted(weights)]
     components = list(dict.fromkeys(name for log in logs for name in log["component"]))
@@ -137,37 +134,6 @@ def _whole_run(values: np.ndarray, components: list[str], confidence: float) -> 
         means = means_over_steps_and_seeds(of_quantity, confidence).clipped(*RANGES.get(name, (-np.inf, np.inf)))
         columns |= {name: means.estimate, f"{name}_low": means.low, f"{name}_high": means.high}
     return pd.DataFrame(columns).assign(step=pd.array([None] * len(components), dtype="Int64"), interval=means.interval)
-
-
-def lag_cosine(folder: Path, spec: ArmSpec, log: pd.DataFrame) -> pd.Series:
-    """Cosine between a run's weights and those that the Gram matrix of the same step would have given, by row of `log`.
-
-    The lag makes no difference where the cosine is 1. The step's own matrix has the noise of that step: a low cosine
-    may be noise rather than change. NaN where no weights are logged, the step was not measured, or the method's Gram
-    matrix does not lag; also for runs with several generations a step, which cannot be replayed. `folder` is that of a
-    finished run, and `log` its `weights.parquet`.
-    """
-    unknown = pd.Series(np.nan, log.index)
-    method = method_of_arm(spec)
-    if method.gram is None or method.gram == SAME:
-        return unknown
-    try:
-        history = read_history(folder)
-    except StudyError:
-        return unknown
-    present = replay(history, replace(method, gram=SAME)).weights
-    columns = [history.components.index(name) for name in method.weights]
-    weights = log["weight"].to_numpy(dtype=float)
-    cosines = {
-        step: _cosine(weights[(log["step"] == step).to_numpy()], present[step][columns])
-        for step in sorted(present.keys() & history.gradients.keys())
-    }
-    return log["step"].map(cosines).astype(float)
-
-
-def _cosine(one: np.ndarray, other: np.ndarray) -> float:
-    lengths = float(np.linalg.norm(one) * np.linalg.norm(other))
-    return float(np.clip(one @ other / lengths, -1.0, 1.0)) if lengths > 0 else np.nan
 
 
 def mean_squares(rollouts: pd.DataFrame) -> dict[int, pd.Series]:

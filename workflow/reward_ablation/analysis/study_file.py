@@ -192,17 +192,6 @@ class StudyFile(Section):
         ]
 
     @property
-    def factors(self) -> list[str]:
-        """Components whose weights the study compares: all but those that the control alone is trained on."""
-        control = next((arm for arm in self.arms if arm.name == self.control), None)
-        others = [arm for arm in self.arms if arm is not control]
-
-        def only_the_controls(name: str) -> bool:
-            return bool(control and control.weights[name]) and not any(arm.weights[name] for arm in others)
-
-        return [name for name in self.components if not only_the_controls(name)]
-
-    @property
     def seed_counts(self) -> tuple[int, int]:
         """Fewest and most seeds of an arm."""
         counts = Counter(run.arm for run in self.runs).values() or [len(self.seeds)]

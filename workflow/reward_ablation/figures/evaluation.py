@@ -6,7 +6,7 @@ import textwrap
 from math import ceil
 
 import pandas as pd
-from matplotlib.figure import Figure, SubFigure
+from matplotlib.figure import Figure
 
 from reward_ablation.analysis.evaluation.examples import visible
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study, name_of, panels
@@ -49,11 +49,8 @@ from reward_ablation.figures.style import (
     title,
     wrapped,
 )
-from reward_ablation.figures.weights import COLUMN_WIDTH, simplex_map, weight_matrix
+from reward_ablation.figures.weights import COLUMN_WIDTH, weight_matrix
 from reward_ablation.study.primary import Contrast
-
-#: Height in inches of a row of triangles.
-TRIANGLE = 2.9
 
 #: Most contrasts in the primary figure, and most rows of the figure by level.
 MOST_CONTRASTS, MOST_ROWS = 40, 30
@@ -101,25 +98,14 @@ def evaluation(evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
 
 
 def arms(evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
-    """Draw the main metric beside the weights, best arm first.
-
-    In a simplex design of three components, triangles with the metric at the weights come above.
-    """
+    """Draw the main metric beside the weights, best arm first."""
     count = len(datasets_and_modes(evaluation_by_arm, study))
     few = reduced_to_shown_arms(study, evaluation_by_arm)
     names = with_others(few, few.arm_names)
     height = row_height(names) * len(names) + 1.5
     width = max(WIDTH, 2.2 + COLUMN_WIDTH * len(study.components) + 1.2 * count)
-    if study.design == "simplex" and len(study.factors) == 3:
-        columns = min(2, count)
-        maps = TRIANGLE * ceil(count / columns)
-        figure = Figure(figsize=(width, maps + height))
-        rows = figure.add_gridspec(2, 1, height_ratios=[maps, height])
-        draw_maps(figure.add_subfigure(rows[0]), evaluation_by_arm, study, columns)
-        draw_table(figure.add_subfigure(rows[1]), evaluation_by_arm, few)
-    else:
-        figure = Figure(figsize=(width, height))
-        draw_table(figure, evaluation_by_arm, few)
+    figure = Figure(figsize=(width, height))
+    draw_table(figure, evaluation_by_arm, few)
     before = f"Best arm first, by {name_of(study.main_metric)} in the first panel. "
     base_legend(figure, evaluation_by_arm, few, before)
     where, rows_of_first = first_kind(evaluation_by_arm, study)
@@ -135,7 +121,7 @@ def first_kind(table: pd.DataFrame, study: StudyFile) -> tuple[str, pd.DataFrame
     return f"{name_of(study.main_metric)} on {dataset} ({mode})", rows
 
 
-def draw_table(figure: Figure | SubFigure, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> None:
+def draw_table(figure: Figure, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> None:
     """Draw a row per arm: name, weights, and main metric in each data set and mode.
 
     The best arm in the first data set and mode comes first. Equal arms stay in the study's order.
@@ -154,16 +140,6 @@ def draw_table(figure: Figure | SubFigure, evaluation_by_arm: pd.DataFrame, stud
         panel.set_title(f"{dataset},\n{mode}", loc="left")
         panel.set_xlabel(name_of(study.main_metric))
         share_axis(panel, study, study.main_metric)
-
-
-def draw_maps(figure: SubFigure, evaluation_by_arm: pd.DataFrame, study: StudyFile, columns: int) -> None:
-    """Draw a triangle per data set and mode."""
-    kinds = datasets_and_modes(evaluation_by_arm, study)
-    for panel, (dataset, mode, _) in zip(panel_grid(figure, len(kinds), columns), kinds, strict=True):
-        points = simplex_map(panel, select(evaluation_by_arm, dataset, mode, study.main_metric), study)
-        panel.set_title(f"{dataset}, {mode}", loc="left", pad=20)
-        bar = figure.colorbar(points, ax=panel, shrink=0.7, aspect=18, label=name_of(study.main_metric))
-        bar.outline.set_visible(False)
 
 
 def primary(paired_differences: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:

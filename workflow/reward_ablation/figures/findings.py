@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from reward_ablation.analysis.statistics.limits import Limits
+from reward_ablation.analysis.training_rewards import around
 from reward_ablation.analysis.words import number, with_interval
 
 #: Most components, or pairs of them, that a line names.
@@ -63,14 +64,11 @@ def signs(rows: pd.DataFrame, names: pd.Series) -> str:
 
 def rises(rewards_by_step: pd.DataFrame, quantities: list[str]) -> str:
     """In how many runs each quantity was higher over the last tenth of the steps than over the first."""
-    keys, parts = ["arm", "seed"], []
+    parts = []
     for quantity in quantities:
         rows = rewards_by_step[rewards_by_step["quantity"] == quantity].dropna(subset="mean")
-        steps = rows.groupby(keys, observed=True)["step"]
-        first, last = steps.transform("min"), steps.transform("max")
-        place = (rows["step"] - first) / (last - first)
-        ends = (rows[inside].groupby(keys, observed=True)["mean"].mean() for inside in (place <= 0.1, place >= 0.9))
-        change = (-next(ends) + next(ends)).dropna()
+        rows = rows[rows.groupby(["arm", "seed"], observed=True)["step"].transform("nunique") > 1]
+        change = around(rows, 1.0) - around(rows, 0.0)
         parts += [f"{quantity} in {(change > 0).sum()} of {len(change)} runs"] * bool(len(change))
     return f"higher in the last tenth of the steps than in the first: {listed(parts)}" if parts else ""
 

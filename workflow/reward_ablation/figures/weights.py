@@ -1,13 +1,9 @@
-"""The weights of arms, drawn as a matrix, or as points in a triangle if there are three components."""
+"""The weights of arms, drawn as a matrix."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.collections import PathCollection
 
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.estimates import name_rows
@@ -15,73 +11,6 @@ from reward_ablation.figures.style import wrapped
 
 #: Width in inches of a component's column in the matrix: four digits fit.
 COLUMN_WIDTH = 0.42
-
-#: Height of the triangle, whose sides are 1.
-HEIGHT = 3**0.5 / 2
-
-#: Corners of the triangle for the first, second and third component: top, lower left, lower right.
-CORNERS = np.array([[0.5, HEIGHT], [0.0, 0.0], [1.0, 0.0]])
-
-#: With at most this many arms, the estimate is also written below the point of each arm.
-MOST_NUMBERS = 21
-
-#: With more arms than this, points are small.
-MANY_POINTS = 100
-
-
-def positions(weights: np.ndarray) -> np.ndarray:
-    """(arms, 2) positions in the triangle of (arms, 3) weights of at least 0. Only their shares matter."""
-    return weights / weights.sum(axis=1, keepdims=True) @ CORNERS
-
-
-def draw_triangle(axes: Axes, components: list[str]) -> None:
-    """Draw the triangle, lines where a component has a quarter, half or three quarters, and the components' names."""
-    outline = CORNERS[[0, 1, 2, 0]]
-    axes.plot(*outline.T, color="black", linewidth=0.8, zorder=1)
-    for quarter in (0.25, 0.5, 0.75):
-        for corner in range(3):
-            ends = quarter * CORNERS[corner] + (1 - quarter) * np.delete(CORNERS, corner, axis=0)
-            axes.plot(*ends.T, color="#d8d8d8", linewidth=0.5, zorder=0.5)
-    names = [wrapped(name, 16) for name in components]
-    axes.text(0.5, HEIGHT + 0.07, names[0], ha="center", va="bottom", fontsize=7)
-    axes.text(-0.02, -0.1, names[1], ha="center", va="top", fontsize=7)
-    axes.text(1.02, -0.1, names[2], ha="center", va="top", fontsize=7)
-    axes.set_aspect("equal")
-    axes.set_axis_off()
-
-
-def simplex_map(axes: Axes, rows: pd.DataFrame, study: StudyFile) -> PathCollection:
-    """Draw the estimate of each arm as a colour at the arm's weights; returns the points, for a colour bar.
-
-    The control and arms with a method of combination have no position in the triangle.
-    """
-    draw_triangle(axes, study.factors)
-    arms = [arm for arm in study.arms if arm.name != study.control and arm.has_fixed_weights]
-    arm_positions = positions(np.array([[arm.weights[name] for name in study.factors] for arm in arms]))
-    estimates = rows.loc[[arm.name for arm in arms], "estimate"].to_numpy()
-    size = 60 if len(arms) <= MOST_NUMBERS else 30 if len(arms) <= MANY_POINTS else 8
-    points = axes.scatter(
-        arm_positions[:, 0],
-        arm_positions[:, 1],
-        size,
-        estimates,
-        cmap="viridis",
-        edgecolor="black",
-        linewidth=0.5 if size > 8 else 0.2,
-        zorder=3,
-    )
-    if len(arms) <= MOST_NUMBERS:
-        for position, estimate in zip(arm_positions, estimates, strict=True):
-            below: dict[str, Any] = {
-                "textcoords": "offset points",
-                "ha": "center",
-                "va": "top",
-                "fontsize": 7,
-                "zorder": 2,
-            }
-            box: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "pad": 0.4}
-            axes.annotate(f"{estimate:.2f}", position, (0, -6), bbox=box, **below)
-    return points
 
 
 def weight_matrix(axes: Axes, study: StudyFile, arms: list[str]) -> None:
