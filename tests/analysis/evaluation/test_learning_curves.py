@@ -24,7 +24,9 @@ def kept(tmp_path):
 
 
 def learning_curves(study, root, steps) -> pd.DataFrame:
-    return joined(SCHEMAS["learning_curves"], parts_of_curves(study, root, steps))
+    return joined(
+        SCHEMAS["learning_curves"], parts_of_curves(study, root, steps, stored_answers.means_reader(study, root))
+    )
 
 
 def of(table, arm, **values):

@@ -11,7 +11,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study
 from reward_ablation.analysis.evaluation.question_means import SAMPLED
-from reward_ablation.analysis.evaluation.stored_answers import answers_by_step, read_answers
+from reward_ablation.analysis.evaluation.stored_answers import read_answers
 from reward_ablation.analysis.reading import read_parquet
 from reward_ablation.analysis.runs import read_rollouts, read_runs
 from reward_ablation.analysis.study_file import BASE, StudyFile, correctness_component
@@ -113,8 +113,10 @@ def _of_evaluation(study: StudyFile, dataset: str, root: Path, last_steps: dict[
     for arm in study.arm_names:
         models: list[tuple[int | None, int, pd.DataFrame]] = [(None, 0, first)] if study.has_base else []
         for run in study.runs_of(arm):
-            of_run = answers_by_step(study, run, dataset, root, last_steps[run.folder], columns)
-            models += [(run.seed, step, rows) for step, rows in of_run.items()]
+            if study.keep_models:
+                kept = read_answers(study, root, dataset, run.name, columns, kept=True)
+                models += [(run.seed, int(step), rows) for step, rows in kept.groupby("step")]
+            models.append((run.seed, last_steps[run.folder], read_answers(study, root, dataset, run.name, columns)))
         for seed, step, rows in models:
             own = rows[(rows["mode"] == mode) & rows["problem_id"].isin(chosen)]
             parts.append(own.assign(arm=arm, step=step, seed=seed, right=own[column] >= highest))

@@ -16,7 +16,7 @@ import pandas as pd
 
 from reward_ablation.analysis.evaluation.metrics import name_of
 from reward_ablation.analysis.evaluation.question_means import SAMPLED, QuestionMeans
-from reward_ablation.analysis.evaluation.stored_answers import means_by_step, means_of_answers
+from reward_ablation.analysis.evaluation.stored_answers import means_by_step, means_reader
 from reward_ablation.analysis.reading import read_parquet
 from reward_ablation.analysis.runs import read_runs
 from reward_ablation.analysis.study_file import BASE, StudyFile, correctness_component
@@ -70,8 +70,8 @@ def held_out(study: StudyFile, root: Path, last_steps: dict[str, int]) -> pd.Dat
     Step 0 is the base model, in each run. `last_steps` has the last step of each run, by folder.
     """
     dataset = dataset_of_signs(study)
-    base = means_of_answers(study, root, dataset, BASE)
-    mode = SAMPLED if SAMPLED in base else study.primary.mode
+    read = means_reader(study, root)
+    mode = SAMPLED if SAMPLED in read(dataset, BASE)[None] else study.primary.mode
 
     def values(means: QuestionMeans) -> dict[str, float]:
         names = {"metric": metric_of_signs(study), "tokens": "tokens"}
@@ -80,11 +80,8 @@ def held_out(study: StudyFile, root: Path, last_steps: dict[str, int]) -> pd.Dat
 
     found = []
     for run in study.runs:
-        by_step = means_by_step(study, run, dataset, root, last_steps[run.folder], base)
-        found += [
-            {"arm": run.arm, "seed": run.seed, "step": step, **values(means)}
-            for step, means in [(0, base), *by_step.items()]
-        ]
+        by_step = means_by_step(study, root, read, run, dataset, last_steps[run.folder])
+        found += [{"arm": run.arm, "seed": run.seed, "step": step, **values(means)} for step, means in by_step.items()]
     return pd.DataFrame(found)
 
 

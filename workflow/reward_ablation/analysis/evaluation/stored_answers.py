@@ -28,45 +28,31 @@ Reader = Callable[[str, str], dict[int | None, QuestionMeans]]
 
 
 def read_answers(
-    study: StudyFile, root: Path, dataset: str, model: str, columns: Sequence[str], coded: Sequence[str] = ()
+    study: StudyFile,
+    root: Path,
+    dataset: str,
+    model: str,
+    columns: Sequence[str],
+    coded: Sequence[str] = (),
+    kept: bool = False,
 ) -> pd.DataFrame:
     """Columns of the answers of a run's final model, or of "base"; own metrics among them are read from the scores.
+
+    With `kept` the answers are those of the models that the run kept during training, with the column step.
 
     A question is left out for all models if a metric has no score for any model's answer to it: all models are judged
     on the same questions. Columns in `coded` are read as categories.
     """
-    answers, scores = study.answers_file(dataset, model), study.scores_file(dataset, model)
-    return _read(study, root, dataset, answers, scores, columns, coded)
-
-
-def means_of_answers(study: StudyFile, root: Path, dataset: str, model: str) -> QuestionMeans:
-    """Question means of a run's final model, or of "base"."""
-    metrics = metrics_of_study(study)
-    return question_means(read_answers(study, root, dataset, model, metrics.columns, metrics.coded), metrics)
-
-
-def read_kept_answers(
-    study: StudyFile, root: Path, dataset: str, run: str, columns: Sequence[str], coded: Sequence[str] = ()
-) -> pd.DataFrame:
-    """As `read_answers`, for the models that a run kept during training, with the column step."""
-    answers, scores = study.kept_answers_file(dataset, run), study.kept_scores_file(dataset, run)
-    return _read(study, root, dataset, answers, scores, ["step", *columns], coded)
-
-
-def _read(
-    study: StudyFile,
-    root: Path,
-    dataset: str,
-    file: str,
-    scores_file: str | None,
-    columns: Sequence[str],
-    coded: Sequence[str],
-) -> pd.DataFrame:
+    of_answers, of_scores = (
+        (study.kept_answers_file, study.kept_scores_file) if kept else (study.answers_file, study.scores_file)
+    )
+    file, scores_file = of_answers(dataset, model), of_scores(dataset, model)
+    columns = [*(["step"] if kept else []), *columns]
     own = [name for name in columns if name in study.metrics]
     others = [name for name in columns if name not in own]
     if scores_file is None:
         return read_parquet(root / file, others, coded=coded)
-    labels = [*LABELS, *(["step"] if "step" in others else [])]
+    labels = [*LABELS, *(["step"] if kept else [])]
     answers = read_parquet(root / file, list(dict.fromkeys([*labels, *others])))
     scores = read_parquet(root / scores_file, [*labels, *own])
     if not answers[labels].equals(scores[labels]):
@@ -108,82 +94,57 @@ def _without_score(dataset: str, files: tuple[Path, ...], metrics: tuple[str, ..
 
 
 def means_reader(study: StudyFile, root: Path) -> Reader:
-    """The reader of a study's answers."""
-    first = BASE if study.has_base else study.runs[0].name  # the model that the others are compared with
-    base = {dataset: read_question_means(study, root, dataset, first, None) for dataset in study.datasets}
+    """The reader of a study's answers. All models must have answered the questions of the first one, the base model."""
+    first = BASE if study.has_base else study.runs[0].name
+    metrics = metrics_of_study(study)
 
     @lru_cache(maxsize=RUNS_KEPT)
-    def of_run(dataset: str, run: str) -> QuestionMeans:
-        return read_question_means(study, root, dataset, run, base[dataset])
+    def of_model(dataset: str, model: str) -> QuestionMeans:
+        means = question_means(read_answers(study, root, dataset, model, metrics.columns, metrics.coded), metrics)
+        path = root / study.answers_file(dataset, model)
+        if model != first:
+            check_questions(means, of_model(dataset, first), path)
+        sampled = means[SAMPLED].answers if SAMPLED in means else np.zeros(1)
+        if sampled.min() < sampled.max():
+            raise StudyError(
+                f"{path}: has {sampled.min()} sampled answers to some questions and {sampled.max()} to others; "
+                "delete it and run the workflow again"
+            )
+        return means
 
     def read(dataset: str, arm: str) -> dict[int | None, QuestionMeans]:
+        of_model(dataset, first)  # a damaged file of the first model is named first
         if arm == BASE:
-            return {None: base[dataset]}
-        return {run.seed: of_run(dataset, run.name) for run in study.runs_of(arm)}
+            return {None: of_model(dataset, BASE)}
+        return {run.seed: of_model(dataset, run.name) for run in study.runs_of(arm)}
 
     return read
 
 
-def read_question_means(
-    study: StudyFile, root: Path, dataset: str, model: str, base: QuestionMeans | None
-) -> QuestionMeans:
-    """Question means of one evaluated model, which must have answered the questions of the base model."""
-    path, means = root / study.answers_file(dataset, model), means_of_answers(study, root, dataset, model)
-    if base is not None and not (
-        same_questions(means, base) and all(np.array_equal(means[mode].answers, base[mode].answers) for mode in base)
-    ):
+def check_questions(means: QuestionMeans, first: QuestionMeans, path: Path) -> None:
+    """Refuse answers to other questions than those of the first model, and other numbers of answers."""
+    same = same_questions(means, first)
+    if not same or any(not np.array_equal(means[mode].answers, first[mode].answers) for mode in first):
         raise StudyError(
             f"{path}: answers other questions than the base model did, or not as often; "
             "delete it and run the workflow again"
         )
-    sampled = means[SAMPLED].answers if SAMPLED in means else np.zeros(1)
-    if sampled.min() < sampled.max():
-        raise StudyError(
-            f"{path}: has {sampled.min()} sampled answers to some questions and {sampled.max()} to others; "
-            "delete it and run the workflow again"
-        )
-    return means
 
 
 def means_by_step(
-    study: StudyFile,
-    run: StudyRun,
-    dataset: str,
-    root: Path,
-    last_step: int,
-    base: QuestionMeans,
+    study: StudyFile, root: Path, read: Reader, run: StudyRun, dataset: str, last_step: int
 ) -> dict[int, QuestionMeans]:
-    """Question means of a run by step; all models of the run must have answered the questions of the base model."""
-    metrics = metrics_of_study(study)
-    answers = answers_by_step(study, run, dataset, root, last_step, metrics.columns, metrics.coded)
-    means = {step: question_means(rows, metrics) for step, rows in answers.items()}
-    for step, of_step in means.items():
-        if not same_questions(of_step, base):
-            of_file = study.answers_file if step == last_step else study.kept_answers_file
-            raise StudyError(
-                f"{root / of_file(dataset, run.name)}: answers other questions than the base model did; delete it and "
-                "run the workflow again"
-            )
-    return means
-
-
-def answers_by_step(
-    study: StudyFile,
-    run: StudyRun,
-    dataset: str,
-    root: Path,
-    last_step: int,
-    columns: list[str],
-    coded: Sequence[str] = (),
-) -> dict[int, pd.DataFrame]:
-    """Columns of the answers of a run's kept models and of its final model, by optimiser step in ascending order."""
-    answers = {}
+    """Question means of a run by step: the base model at step 0, the kept models, and the final one."""
+    base = read(dataset, BASE)[None]
+    found = {0: base}
     if study.keep_models:
-        kept = read_kept_answers(study, root, dataset, run.name, columns, coded)
+        metrics = metrics_of_study(study)
+        kept = read_answers(study, root, dataset, run.name, metrics.columns, metrics.coded, kept=True)
         steps = kept["step"].to_numpy()
-        answers = {int(step): kept[steps == step] for step in np.unique(steps)}
-    answers[last_step] = read_answers(study, root, dataset, run.name, columns, coded)
-    return answers
+        for step in np.unique(steps):
+            found[int(step)] = question_means(kept[steps == step], metrics)
+            check_questions(found[int(step)], base, root / study.kept_answers_file(dataset, run.name))
+    return {**found, last_step: read(dataset, run.arm)[run.seed]}
 
 
 def check_answers(study: StudyFile, root: Path) -> None:

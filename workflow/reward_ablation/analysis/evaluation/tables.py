@@ -18,7 +18,6 @@ from reward_ablation.analysis.evaluation.stored_answers import (
     Reader,
     check_answers,
     means_by_step,
-    means_of_answers,
     means_reader,
     without_score,
 )
@@ -111,7 +110,7 @@ def evaluation_tables(study: StudyFile, root: Path) -> Parts:
     read = means_reader(study, root)
     yield from final_model_tables(study, root, values, read)
     yield from (("differences_by_level", rows) for rows in differences_by_level(study, root, read))
-    yield from (("learning_curves", rows) for rows in learning_curves(study, root, steps))
+    yield from (("learning_curves", rows) for rows in learning_curves(study, root, steps, read))
     yield from (("examples", rows) for rows in examples(study, root))
 
 
@@ -196,16 +195,15 @@ def with_decisions(table: pd.DataFrame, study: StudyFile) -> pd.DataFrame:
     return table
 
 
-def learning_curves(study: StudyFile, root: Path, last_steps: dict[str, int]) -> list[pd.DataFrame]:
+def learning_curves(study: StudyFile, root: Path, last_steps: dict[str, int], read: Reader) -> list[pd.DataFrame]:
     """Parts of table learning_curves: as evaluation_by_run, for each step that has a model; none without kept models.
 
     Step 0 is the base model in every run, so that each run's rows are a whole curve.
     """
 
     def models(dataset: str) -> Iterable[tuple[str, int, int, QuestionMeans]]:
-        base = means_of_answers(study, root, dataset, BASE)
         for run in study.runs:
-            by_step = means_by_step(study, run, dataset, root, last_steps[run.folder], base)
-            yield from ((run.arm, run.seed, step, means) for step, means in {0: base, **by_step}.items())
+            by_step = means_by_step(study, root, read, run, dataset, last_steps[run.folder])
+            yield from ((run.arm, run.seed, step, means) for step, means in by_step.items())
 
     return [runs_means(models(dataset), dataset) for dataset in (study.datasets if study.keep_models else [])]
