@@ -4,8 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from reward_ablation.analysis.gradients.methods_offline import methods_offline
-from reward_ablation.analysis.gradients.replay import method_of_arm, read_history, replay
+from reward_ablation.analysis.gradients.methods_offline import method_of_arm, methods_offline, read_history, replay
 
 from .test_combination import STATES, combine
 

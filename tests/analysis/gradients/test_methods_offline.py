@@ -13,11 +13,13 @@ import pytest
 from analysis.gradients.test_what_if import NAMES, OTHER, OWN, make_run
 from analysis.made_up import MadeUpStudy, advantage_shares
 from reward_ablation.analysis.gradients.measured_steps import MeasuredRun, effects_on_other_prompts, read_step
-from reward_ablation.analysis.gradients.methods_offline import OfflineComparison, answers_at_step, methods_offline
-from reward_ablation.analysis.gradients.replay import (
+from reward_ablation.analysis.gradients.methods_offline import (
     MethodSettings,
+    OfflineComparison,
     Replayed,
+    answers_at_step,
     method_of_arm,
+    methods_offline,
     read_history,
     replay,
 )

@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from reward_ablation.analysis.gradients.methods_offline import OfflineComparison, methods_offline
-from reward_ablation.analysis.gradients.replay import method_of_arm
+from reward_ablation.analysis.gradients.methods_offline import OfflineComparison, method_of_arm, methods_offline
 from reward_ablation.analysis.gradients.seed_intervals import (
     mean_of_last_axis,
     means_over_steps_and_seeds,

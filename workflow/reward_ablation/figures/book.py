@@ -19,10 +19,9 @@ from reward_ablation.analysis.provenance import sentence
 from reward_ablation.analysis.reading import read_table
 from reward_ablation.analysis.study_file import StudyFile, read_study
 from reward_ablation.figures.catalogue import FIGURES
-from reward_ablation.figures.estimates import row_height
+from reward_ablation.figures.estimates import COLUMN_WIDTH, row_height, weight_matrix
 from reward_ablation.figures.few_arms import MOST_ARMS
 from reward_ablation.figures.style import STYLE, WIDTH, arm_looks, save_pdf, title
-from reward_ablation.figures.weights import COLUMN_WIDTH, weight_matrix
 from reward_ablation.system.errors import StudyError, one_line_errors, storage_errors
 from reward_ablation.system.files import atomic_path
 

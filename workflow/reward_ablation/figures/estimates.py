@@ -1,4 +1,4 @@
-"""Estimates with intervals: arms as points from top to bottom beside the base model, and forest plots of effects."""
+"""Estimates with intervals: arms as points from top to bottom, beside their weights, and forest plots of effects."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ from reward_ablation.figures.style import (
     legend_below,
     round_ticks,
     wrapped,
-    zero_line,
 )
 
 #: Most characters in a line of an arm's name beside its row.
@@ -47,6 +46,9 @@ FLAG_NOTE = " †: the seeds of an arm differ more than those of the other arms.
 
 #: Width of the points of all arms at one position of the x axis; positions are 1 apart.
 SPREAD = 0.7
+
+#: Width in inches of a component's column in the matrix: four digits fit.
+COLUMN_WIDTH = 0.42
 
 #: Longest interval that an axis makes room for, in lengths of the usual interval. Longer ones end in an arrow.
 MOST_LENGTHS = 10
@@ -136,6 +138,35 @@ def share_axis(axes: Axes, study: StudyFile, metric: str) -> None:
 def name_rows(axes: Axes, arms: list[str]) -> None:
     """Write the arms' names beside their rows."""
     axes.set_yticks(range(len(arms)), [wrapped(arm, NAME_WIDTH) for arm in arms])
+
+
+def weight_matrix(axes: Axes, study: StudyFile, arms: list[str]) -> None:
+    """Draw the weights of `arms`, from top to bottom; a dash stands for a component that does not score the arm.
+
+    Shades are relative to the study's largest weight, because each study has weights of its own size. Only the number
+    shows the sign of a weight.
+    """
+    weights = {arm.name: arm.weights for arm in study.arms}
+    no_weights = dict.fromkeys(study.components, 0.0)  # the row of the other arms
+    matrix = np.array([[weights.get(arm, no_weights)[component] for component in study.components] for arm in arms])
+    scored = study.scored_by_arm
+    shades = np.abs(matrix) / (np.abs(matrix).max() or 1.0)
+    edges = [np.arange(size + 1) - 0.5 for size in matrix.shape]
+    axes.pcolormesh(edges[1], edges[0], shades, cmap="Greys", vmin=0, vmax=1.4, edgecolors="white", linewidth=1.5)
+    for (row, column), weight in np.ndenumerate(matrix):
+        if arms[row] not in weights:
+            continue
+        ink = "#a0a0a0" if weight == 0 else "white" if shades[row, column] > 0.7 else "black"
+        written = f"{weight:.3g}".replace("-", "−") if study.components[column] in scored[arms[row]] else "–"
+        axes.text(column, row, written, ha="center", va="center", fontsize=7, color=ink)
+    name_rows(axes, arms)
+    axes.set_xticks(range(len(study.components)), [wrapped(name, 18) for name in study.components], rotation=90)
+    axes.tick_params(axis="x", top=True, labeltop=True, bottom=False, labelbottom=False, length=0)
+    axes.tick_params(axis="y", length=0)
+    axes.set_xlim(-0.5, len(study.components) - 0.5)
+    axes.set_ylim(len(arms) - 0.5, -0.5)
+    axes.grid(visible=False)
+    axes.spines[:].set_visible(False)
 
 
 def over_words(interval: pd.Series) -> str:
@@ -273,25 +304,25 @@ def arrow_note(figure: Figure) -> str:
     return ARROWS * any(line.get_marker() in ("<", ">") for panel in figure.axes for line in panel.get_lines())
 
 
-def limits(effects: pd.DataFrame) -> tuple[float, float]:
-    """Ends of an axis that shows zero, all estimates, and all intervals but those much longer than the others."""
+def limits(effects: pd.DataFrame, value: float = 0.0) -> tuple[float, float]:
+    """Ends of an axis that shows a value, all estimates, and all intervals but those much longer than the others."""
     estimates, *intervals = effects[["estimate", "low", "high"]].to_numpy(float).T
     length = intervals[1] - intervals[0]
     usual = np.nanmedian(length) if np.isfinite(length).any() else 0.0
     shown = ~(length > MOST_LENGTHS * usual)
-    ends = np.concatenate([estimates, intervals[0][shown], intervals[1][shown], [0.0]])
+    ends = np.concatenate([estimates, intervals[0][shown], intervals[1][shown], [value]])
     low, high = np.nanmin(ends), np.nanmax(ends)
     room = 0.06 * (high - low) or 0.1
     return float(low - room), float(high + room)
 
 
-def forest(axes: Axes, rows: Sequence[Row], effects: pd.DataFrame, filled: pd.Series) -> None:
+def forest(axes: Axes, rows: Sequence[Row], effects: pd.DataFrame, filled: pd.Series, value: float = 0.0) -> None:
     """Draw one effect per row, with a filled point where `filled` says so, and otherwise with a hollow one.
 
-    The axis has its limits before. `effects` and `filled` are indexed by the rows' keys. A row without an estimate says
-    so.
+    The axis has its limits before, and gets a line at `value`. `effects` and `filled` are indexed by the rows' keys. A
+    row without an estimate says so.
     """
-    zero_line(axes, vertical=True)
+    axes.axvline(value, color="black", linewidth=0.8, zorder=1)
     flagged = set(effects.index[effects["flagged_arms"].notna()])
     numbers = dict(zip(effects.index, effects[NUMBERS].to_numpy(float), strict=True))
     for row_number, row in enumerate(rows):
@@ -302,7 +333,7 @@ def forest(axes: Axes, rows: Sequence[Row], effects: pd.DataFrame, filled: pd.Se
         estimate, low, high = numbers.get(row.key, [np.nan] * len(NUMBERS))
         if np.isnan(estimate):
             beside: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": 7, "color": "#808080"}
-            axes.annotate("no estimate", (0, row_number), (4, 0), **beside)
+            axes.annotate("no estimate", (value, row_number), (4, 0), **beside)
             continue
         ends = None if np.isnan([low, high]).any() else tuple(np.clip((low, high), *axes.get_xlim()))
         for end, inside, arrow in zip((low, high), ends or (), "<>", strict=False):

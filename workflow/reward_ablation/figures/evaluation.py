@@ -15,6 +15,7 @@ from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.words import number
 from reward_ablation.figures.curves import arm_groups, draw_curves, draw_steps, numbers_of, seeds_note, step_axis
 from reward_ablation.figures.estimates import (
+    COLUMN_WIDTH,
     Row,
     arrow_note,
     base_legend,
@@ -33,6 +34,7 @@ from reward_ablation.figures.estimates import (
     row_height,
     select,
     share_axis,
+    weight_matrix,
 )
 from reward_ablation.figures.few_arms import others_note, reduced_to_shown_arms, rows_of_others, with_others
 from reward_ablation.figures.findings import clearest, lowest_and_highest
@@ -49,7 +51,6 @@ from reward_ablation.figures.style import (
     title,
     wrapped,
 )
-from reward_ablation.figures.weights import COLUMN_WIDTH, weight_matrix
 from reward_ablation.study.primary import Contrast
 
 #: Most contrasts in the primary figure, and most rows of the figure by level.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from math import ceil
 from typing import Any
@@ -22,7 +23,6 @@ from reward_ablation.figures.estimates import (
     arrow_note,
     draw_side_by_side,
     forest,
-    interval,
     limits,
     name_rows,
     over_words,
@@ -33,7 +33,6 @@ from reward_ablation.figures.findings import signs
 from reward_ablation.figures.style import (
     WIDTH,
     arm_looks,
-    draw_points,
     legend_below,
     page_of_words,
     panel_grid,
@@ -233,6 +232,26 @@ def similarity_parts(similarity_by_arm: pd.DataFrame, evaluation_by_arm: pd.Data
     return figure
 
 
+def row_panels(panels: Sequence[tuple[str, pd.DataFrame, float]], rows: list[ForestRow], label: str = "") -> Figure:
+    """Make a figure with a row for each arm in each panel. A point is filled if its interval leaves out a value.
+
+    A panel has a title, its estimates by arm, and the value. `label` is that of the x axes.
+    """
+    labels, columns = [row.label for row in rows], min(3, len(panels))
+    height = row_height(labels) * len(labels) + 0.75
+    figure = Figure(figsize=(WIDTH, ceil(len(panels) / columns) * height + 0.3))
+    grid = panel_grid(figure, len(panels), columns)
+    for number, (panel, (heading, effects, value)) in enumerate(zip(grid, panels, strict=True)):
+        panel.set_xlim(limits(effects, value))
+        filled = (effects["low"] > value) | (effects["high"] < value)
+        forest(panel, rows, effects.assign(flagged_arms=None), filled, value)
+        panel.set_title(wrapped(heading, 24), loc="left")
+        panel.set_xlabel(label)
+        name_rows(panel, labels if number % columns == 0 else [""] * len(labels))
+        round_ticks(panel.xaxis, 4)
+    return figure
+
+
 #: Look of the word beside a component that the arm does not train on.
 TRACKED: dict[str, Any] = {"fontsize": 7, "color": "#404040", "ha": "right", "va": "bottom"}
 
@@ -250,23 +269,14 @@ def alignment(table: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: Study
     hidden = tuple(arm for arm in table["arm"].unique() if arm not in look)
     rows = [*(ForestRow(arm, of_arm, arm) for arm, of_arm in look.items())]
     rows += [ForestRow("other arms", others=hidden)] * bool(hidden)
-    labels, columns = [row.label for row in rows], min(3, len(study.components))
-    height = row_height(labels) * len(labels) + 0.75
-    figure = Figure(figsize=(WIDTH, ceil(len(study.components) / columns) * height + 0.3))
-    for number, (panel, component) in enumerate(
-        zip(panel_grid(figure, len(study.components), columns), study.components, strict=True)
-    ):
-        effects = table[table["component"] == component].dropna(subset="estimate").set_index("arm")
-        panel.set_xlim(limits(effects))
-        filled = (effects["low"] > 0) | (effects["high"] < 0)
-        forest(panel, rows, effects.assign(flagged_arms=None), filled)
+    known = table.dropna(subset="estimate")
+    of_components = [known[known["component"] == component].set_index("arm") for component in study.components]
+    panels = [(name, effects, 0.0) for name, effects in zip(study.components, of_components, strict=True)]
+    figure = row_panels(panels, rows, "score per unit\nof the step's length")
+    for panel, effects in zip(figure.axes, of_components, strict=True):
         for row, arm in enumerate(look):
             if arm in effects.index and not effects.loc[arm, "weight"]:
                 panel.annotate("tracked", (1, row), (0, 3), ("axes fraction", "data"), "offset points", **TRACKED)
-        panel.set_title(wrapped(component, 24), loc="left")
-        panel.set_xlabel("score per unit\nof the step's length")
-        name_rows(panel, labels if number % columns == 0 else [""] * len(labels))
-        round_ticks(panel.xaxis, 4)
     note = (
         "Filled: the interval leaves out 0. Tracked: the arm does not train on the component. Right of 0, a small step "
         "in the direction that the arm trained raises the component's expected score on prompts that the step did not "
@@ -278,58 +288,38 @@ def alignment(table: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: Study
     return figure
 
 
-#: Offline methods: most arms in the figure, and most characters in a line of an arm's name.
-MOST_METHODS, METHOD_WIDTH = 24, 20
+#: Offline methods: most arms in the figure.
+MOST_METHODS = 24
 
 
-def draw_methods(axes: Axes, rows: pd.DataFrame, study: StudyFile, arms: list[str]) -> None:
-    """Draw estimates with their intervals, one arm per row from top to bottom."""
-    by_arm, look = rows.set_index("method"), arm_looks(study)
-    for row_number, arm in enumerate(arms):
-        if arm in by_arm.index:
-            estimate, *ends = interval(by_arm, arm)
-            draw_points(axes, look[arm], estimate, row_number, across=ends, linestyle="none", capsize=1.5)
-    axes.set_ylim(len(arms) - 0.5, -0.5)
-    axes.set_yticks(range(len(arms)), [wrapped(arm, METHOD_WIDTH) for arm in arms])
-    round_ticks(axes.xaxis, 4)
-
-
-def methods_offline(methods_offline: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
+def methods_offline(table: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
     """Draw the step of each arm's combination beside the step that the baseline trained.
 
     Panels are the cosine of the two steps, the relative length, and for each component the difference of the effects.
     """
-    if methods_offline["estimate"].notna().sum() == 0:
+    if table["estimate"].notna().sum() == 0:
         not_stored = "the baseline's stored Gram matrices do not say which steps other combinations would have taken"
         return page_of_words(switched_off(study) or not_stored)
-    known = [name for name in study.arm_names if (methods_offline["method"] == name).any()]
+    known = [name for name in study.arm_names if (table["method"] == name).any()]
     arms = [name for name in reduced_to_shown_arms(study, evaluation_by_arm).arm_names if name in known][:MOST_METHODS]
-    gains = [name for name in study.components if (methods_offline["component"] == name).any()]
-    panels: list[tuple[str, str | None, str, float]] = [
-        ("cosine", None, "cosine to the trained step", 1.0),
-        ("length", None, "length relative to the trained step", 1.0),
+    by_method = table.set_index("method")
+    cosines, lengths = (by_method[by_method["quantity"] == quantity] for quantity in ("cosine", "length"))
+    panels = [("cosine to the trained step", cosines, 1.0), ("length relative to the trained step", lengths, 1.0)]
+    gains = by_method[by_method["quantity"] == "gain"]
+    panels += [
+        (f"effect on {name} minus the trained step's", gains[gains["component"] == name], 0.0)
+        for name in study.components
+        if (gains["component"] == name).any()
     ]
-    panels += [("gain", name, f"effect on {name} minus the trained step's", 0.0) for name in gains]
-    columns = min(len(panels), 3)
-    lines = max(wrapped(arm, METHOD_WIDTH).count("\n") + 1 for arm in arms)
-    height = 0.75 + (0.04 + 0.13 * lines) * len(arms)
-    figure = Figure(figsize=(WIDTH, ceil(len(panels) / columns) * height + 0.4))
-    for number, (axes, (quantity, component, heading, value_of_trained)) in enumerate(
-        zip(panel_grid(figure, len(panels), columns), panels, strict=True)
-    ):
-        rows = methods_offline[methods_offline["quantity"] == quantity]
-        rows = rows[rows["component"].isna() if component is None else rows["component"] == component]
-        axes.axvline(value_of_trained, color="black", linewidth=0.8, zorder=1)
-        draw_methods(axes, rows, study, arms)
-        axes.set_title(wrapped(heading, 30), loc="left")
-        if number % columns:
-            axes.set_yticklabels([])
-    table, level = methods_offline, f"{100 * study.confidence:g}\u00a0%"
+    look = arm_looks(study)
+    figure = row_panels(panels, [ForestRow(arm, look[arm], arm) for arm in arms])
+    level = f"{100 * study.confidence:g}\u00a0%"
     note = (
         f"Completions and policy: {study.baseline}, {counted(int(table['seeds'].max()), 'seed')}, up to "
         f"{int(table['steps'].max())} measured steps of each seed; another policy would have sampled other "
         "completions. Effects: to first order, per unit of a step's length, on other prompts. Bars: intervals "
-        f"({level}, {over_words(table['interval'])}).{rank_note(table)}"
+        f"({level}, {over_words(table['interval'])}). Filled: the interval leaves out the trained step's value."
+        f"{rank_note(table)}{arrow_note(figure)}"
     )
     if len(known) > len(arms):
         chosen = "first" if len(study.arms) <= MOST_ARMS else "best and worst"

@@ -143,9 +143,9 @@ def draw_points(
     axes.errorbar(x, y, **bars, color=look.colour, marker=look.marker, markerfacecolor=face, **style)
 
 
-def zero_line(axes: Axes, vertical: bool = False) -> None:
-    """Draw a line at zero."""
-    (axes.axvline if vertical else axes.axhline)(0, color="black", linewidth=0.8, zorder=1)
+def zero_line(axes: Axes) -> None:
+    """Draw a horizontal line at zero."""
+    axes.axhline(0, color="black", linewidth=0.8, zorder=1)
 
 
 def round_ticks(axis: Axis, most: int, **settings: Any) -> None:

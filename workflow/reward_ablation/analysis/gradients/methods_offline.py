@@ -4,34 +4,187 @@
     answers = methods_offline([runs / "mixed-1a2b3c4d/seed0", runs / "mixed-1a2b3c4d/seed1"], methods)
     answers.estimates  # weights, cosine to the run's own step, its length, and effects on each component
 
-Any arm of any study will do, and the runs need no method of their own. Scores and Gram matrices are those that the runs
-stored. The completions are those of the run's policy: a run that is trained with another method has others after its
-first step.
+Any arm of any study will do, and the runs need no method of their own. A method sees what it would have seen in
+training: the scores of all generations in their order, its own state, and the Gram matrices of the steps that were
+measured before. The completions are those of the run's policy: a run that is trained with another method has others
+after its first step.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from reward_ablation.analysis.gradients.measured_steps import (
     MeasuredRun,
     MeasuredStep,
     effects_on_other_prompts,
+    read_rollouts,
     read_step,
+    scale_rewards_of,
     spread_steps,
 )
-from reward_ablation.analysis.gradients.replay import History, MethodSettings, Replayed, read_history, replay
 from reward_ablation.analysis.gradients.seed_intervals import Estimates, means_over_steps_and_seeds, over_seeds
 from reward_ablation.analysis.gradients.similarity_by_arm import ratios
+from reward_ablation.combination.load import load_method
+from reward_ablation.combination.normalisation import NORMALIZE_THEN_SUM
+from reward_ablation.combination.of_run import CombinationOfRun, Source
+from reward_ablation.config.batch_sizes import BatchSizes
+from reward_ablation.config.sections.combine import AGGREGATION
+from reward_ablation.gram.similarity import ALL_LAYERS
+from reward_ablation.spec.run import ArmSpec
 from reward_ablation.system.errors import StudyError
+from reward_ablation.system.strict_text import load_json
 
-#: Rounding: how near to 1 a cosine counts as 1, and up to what share of the effects their difference counts as 0.
+#: TRL's default learning rate, for runs whose config and metrics have none.
+LEARNING_RATE = 1e-6
+
+#: The Gram matrix of the step itself.
+SAME: Source = "same_step"
+
+
+@dataclass(frozen=True)
+class MethodSettings:
+    """A method with the settings that an arm gives it; they are those of `CombinationOfRun`."""
+
+    method: str
+    weights: Mapping[str, float]  # of all components that take part
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    gram: Source | None = None  # Gram matrix that the method uses; None where it uses none
+    bounds: Mapping[str, Sequence[float]] = field(default_factory=dict)  # known ranges of the components' scores
+
+
+def method_of_arm(spec: ArmSpec) -> MethodSettings:
+    """How an arm combines its components: by its method, or by TRL's settings."""
+    weights = {name: float(weight) for name, weight in spec.weights.items() if name in spec.taking_part}
+    if spec.combine:
+        own = spec.combine
+        return MethodSettings(own.method, weights, own.parameters, own.gram, own.bounds)
+    if spec.training.get(AGGREGATION) == NORMALIZE_THEN_SUM:
+        return MethodSettings("gdpo", weights)
+    return MethodSettings("weighted_sum", weights, {"scale_rewards": scale_rewards_of(spec)})
+
+
+@dataclass(frozen=True)
+class History:
+    """Generations, gradients and learning rates of a finished run, all by step."""
+
+    folder: Path
+    spec: ArmSpec
+    scores: dict[int, np.ndarray]  # (N, K), raw, group by group; NaN where a component gave none
+    groups: dict[int, np.ndarray]  # (N,) numbers of the completions' groups
+    tokens: dict[int, np.ndarray]  # (N,) lengths of the completions
+    gradients: dict[int, pa.Table]  # rows of `gradients.parquet` of measured steps: inner products over all layers
+    rates: dict[int, float]  # learning rates, where they are known
+
+    @property
+    def components(self) -> list[str]:
+        """Names of the K components, in the run's order."""
+        return list(self.spec.weights)
+
+    @property
+    def learning_rate(self) -> float:
+        """The learning rate of the config, or else TRL's default."""
+        return float(self.spec.training.get("learning_rate", LEARNING_RATE))
+
+
+def read_history(folder: str | Path) -> History:
+    """Read a finished run.
+
+    A StudyError is raised where the record is missing, or a step has several generations, which the log of rollouts
+    does not tell apart. It is also raised where the groups of a step cannot be told apart.
+    """
+    folder = Path(folder)
+    record = folder / "run.json"
+    if not record.is_file():
+        raise StudyError(f"{record}: there is no such file; name the folder of a finished run")
+    spec = ArmSpec.read(load_json(record.read_text())["spec"], f"{record}: spec")
+    rollouts = read_rollouts(folder / "rollouts.parquet", list(spec.weights), ["tokens"])
+    steps = rollouts["generation_step"].to_numpy()
+    generations = {int(step): rollouts[steps == step] for step in np.unique(steps)}
+    _check_generations(spec, generations, folder)
+    columns = [f"score_{name}" for name in spec.weights]
+    return History(
+        folder,
+        spec,
+        {step: batch[columns].to_numpy(dtype=float) for step, batch in generations.items()},
+        {step: batch.groupby("problem_id").ngroup().to_numpy() for step, batch in generations.items()},
+        {step: batch["tokens"].to_numpy() for step, batch in generations.items()},
+        _gradients(folder / "gradients.parquet"),
+        _rates(folder / "metrics.parquet"),
+    )
+
+
+def _check_generations(spec: ArmSpec, generations: Mapping[int, pd.DataFrame], folder: Path) -> None:
+    sizes = BatchSizes.of(spec.training, spec.process_count)
+    if sizes.generated < sizes.accumulation or any(len(batch) > sizes.completions for batch in generations.values()):
+        raise StudyError(f"{folder}: its steps have several generations each; methods cannot be replayed on such a run")
+
+
+def _gradients(path: Path) -> dict[int, pa.Table]:
+    if not path.is_file():
+        return {}
+    table = pq.read_table(path, filters=[("layer", "=", ALL_LAYERS), ("definition", "=", "alone")])
+    steps = np.asarray(table["step"])
+    return {int(step): table.filter(pa.array(steps == step)) for step in np.unique(steps)}
+
+
+def _rates(path: Path) -> dict[int, float]:
+    if not path.is_file() or not {"step", "learning_rate"} <= {*pq.read_schema(path).names}:
+        return {}
+    logged = pq.read_table(path, columns=["step", "learning_rate"]).to_pandas().dropna()
+    return {int(step): float(rate) for step, rate in zip(logged["step"], logged["learning_rate"], strict=True)}
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What a method gave each generation, by step.
+
+    `shares` are (N, K) parts of the advantages, rows as in `History.scores`; `weights` are (K,), NaN where the method
+    has none.
+    """
+
+    shares: dict[int, np.ndarray]
+    weights: dict[int, np.ndarray]
+
+
+def replay(history: History, asked: MethodSettings, root: Path = Path()) -> Replayed:
+    """Let a method combine all generations of a run, in their order.
+
+    A StudyError is raised where a component does not score the run's completions, and where `call.call_method` refuses
+    arguments or result.
+    """
+    unknown = [name for name in asked.weights if name not in history.components]
+    if unknown:
+        raise StudyError(f"{history.folder}: {unknown[0]} does not score its completions; leave {asked.method} out")
+    combination = CombinationOfRun(load_method(asked.method, root), asked, asked.weights)
+    places = [history.components.index(name) for name in combination.names]
+    replayed, rate = Replayed({}, {}), history.learning_rate
+    for step in sorted({*history.scores, *history.gradients}):
+        rate = history.rates.get(step, rate)
+        if asked.gram == SAME and step in history.gradients:
+            combination.see(history.gradients[step])
+        if step in history.scores:
+            scores, shares = history.scores[step], np.zeros(history.scores[step].shape)
+            context = history.groups[step], history.tokens[step], step - 1, rate
+            shares[:, places] = combination.component_advantages(scores[:, places], *context)
+            weights = np.full(len(history.components), np.nan)
+            weights[places] = combination.table(step)["weight"].to_pandas()
+            replayed.shares[step], replayed.weights[step] = shares, weights
+        if asked.gram != SAME and step in history.gradients:
+            combination.see(history.gradients[step])
+    return replayed
+
+
+#: Rounding: up to what share of the effects their difference counts as 0.
 ROUNDING = 1e-9
 
 
@@ -62,36 +215,30 @@ class OfflineComparison:
         - effect: of the method's step per unit of its length, mean over steps.
         - gain: this effect less that of the run's own step.
         """
-        own = len(self.methods)
-        gains = _differences(self.effects[:, :, :own], self.effects[:, :, own:])
-        directions = _cosines(self.products, [(place, own) for place in range(own)], self.confidence)
+        effects, trained = self.effects[:, :, :-1], self.effects[:, :, -1:]
         parts = [
-            self._rows("cosine", directions, [None]),
+            self._rows("cosine", _cosines(self.products, self.confidence), [None]),
             self._rows("length", _lengths(self.products, self.confidence), [None]),
-            self._rows("weight", self._means(self.weights, self.confidence), self.components),
-            self._rows("effect", self._means(self.effects[:, :, :own], self.confidence), self.components),
-            self._rows("gain", self._means(gains, self.confidence), self.components),
+            self._rows("weight", self._means(self.weights), self.components),
+            self._rows("effect", self._means(effects), self.components),
+            self._rows("gain", self._means(_differences(effects, trained)), self.components),
         ]
         table = pd.concat(parts)
         return table.sort_values("place", kind="stable").drop(columns="place").reset_index(drop=True)
 
-    def _means(self, values: np.ndarray, confidence: float) -> Estimates:
+    def _means(self, values: np.ndarray) -> Estimates:
         """Estimates of (S, T, M, K) values, methods first."""
         seeds, steps, *kinds = values.shape
-        return means_over_steps_and_seeds(
-            np.moveaxis(values, (2, 3), (0, 1)).reshape(np.prod(kinds), seeds, steps), confidence
-        )
+        by_kind = np.moveaxis(values, (2, 3), (0, 1)).reshape(np.prod(kinds), seeds, steps)
+        return means_over_steps_and_seeds(by_kind, self.confidence)
 
     def _rows(self, quantity: str, found: Estimates, components: Sequence[str | None]) -> pd.DataFrame:
         known = ~np.isnan(self.products[:, :, -1, -1])
         places = np.repeat(np.arange(len(self.methods)), len(components))
-        table = pd.DataFrame({"place": places, "method": np.array(self.methods, dtype=object)[places]})
-        table = table.assign(
-            quantity=quantity,
-            component=np.tile(np.array(components, dtype=object), len(self.methods)),
-            **found._asdict(),
-        )
-        table = table.assign(seeds=int(known.any(axis=1).sum()), steps=int(known.any(axis=0).sum()))
+        labels = {"place": places, "method": np.array(self.methods, dtype=object)[places], "quantity": quantity}
+        labels["component"] = np.tile(np.array(components, dtype=object), len(self.methods))
+        counts = {"seeds": int(known.any(axis=1).sum()), "steps": int(known.any(axis=0).sum())}
+        table = pd.DataFrame(labels | found._asdict() | counts)
         return table.dropna(subset="estimate") if quantity == "weight" else table
 
 
@@ -183,13 +330,11 @@ def _stacked(
     return OfflineComparison(methods, components, steps, products, effects, weights, left_out, confidence)
 
 
-def _cosines(products: np.ndarray, places: Sequence[tuple[int, int]], confidence: float) -> Estimates:
-    """Cosines of pairs of steps: means of products over the root of the product of the means of squares, by seed."""
-    first, second = (np.array([place[side] for place in places], dtype=int) for side in (0, 1))
+def _cosines(products: np.ndarray, confidence: float) -> Estimates:
+    """Cosines of the methods' steps to the run's own: mean products over the root of the mean squares, by seed."""
     squares = np.moveaxis(np.diagonal(products, axis1=2, axis2=3), 2, 0)  # (M + 1, S, T)
-    by_seed, by_step = ratios(
-        np.moveaxis(products[:, :, first, second], 2, 0), np.stack([squares[first], squares[second]])
-    )
+    methods, own = squares[:-1], np.broadcast_to(squares[-1:], squares[:-1].shape)
+    by_seed, by_step = ratios(np.moveaxis(products[:, :, :-1, -1], 2, 0), np.stack([methods, own]))
     return over_seeds(by_seed, by_step, confidence).clipped(-1, 1)
 
 
