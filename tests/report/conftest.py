@@ -6,17 +6,16 @@ import pytest
 
 from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.evaluation.metrics import NAMES as METRICS
-from reward_ablation.analysis.study_file import read_study
+from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.report.cost.columns import JUDGE, METRIC
 
 ESTIMATE = {"seeds": 2, "questions": 40}
 PLACE = {"dataset": "gsm8k_test"}
 
 
-@pytest.fixture
-def study(tmp_path):
-    MadeUpStudy(seeds=(0, 1), steps=1, rollouts=4).write(tmp_path)
-    return read_study(tmp_path / "study.json")
+@pytest.fixture(scope="session")
+def study():
+    return StudyFile.model_validate(MadeUpStudy(seeds=(0, 1), steps=1, rollouts=4).plan())
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.made_up import SCHEMAS
+from analysis.made_up import SCHEMAS, MadeUpStudy
 from reward_ablation.analysis.evaluation.metrics import NAMES as METRICS
 from reward_ablation.analysis.tables import write_csv, write_tables
 from reward_ablation.report.__main__ import main
@@ -54,31 +54,11 @@ def test_the_values_of_single_seeds_stand_beside_their_mean(study, tables, cost)
     assert next(line for line in lines if line["arm"] == "base")["by seed"] == "–"
 
 
-def test_many_seeds_are_told_by_their_ends(study, tables, cost):
-    extra = [tables["evaluation_by_run"].assign(seed=seed, value=seed / 10) for seed in range(2, 6)]
-    tables["evaluation_by_run"] = pd.concat([tables["evaluation_by_run"].assign(value=0.2), *extra])
-    assert "| 0.200 to 0.500 |" in summary(study, tables, cost)
-
-
-def test_an_interval_that_leaves_all_open_says_so(study, tables, cost):
-    tables["evaluation_by_arm"][["low", "high"]] = [0.0, 1.0]
-    words = summary(study, tables, cost)
-    assert "[0.000, 1.000] (says nothing) |" in words
-    assert "[0.0, 1.0] |" in words  # of tokens, which may be more
-
-
 def test_every_difference_and_effect_is_told_once(study, tables, cost):
     found = tables_in(summary(study, tables, cost))
     for name, lines_each in (("paired_differences", 3), ("component_effects", 3), ("evaluation_by_arm", 5 * 4)):
         rows = [line["row"] for table, lines in found for line in lines if table == name]
         assert len(set(rows)) == len(rows) == 2 * lines_each
-
-
-def test_what_is_significant_is_named(study, tables, cost):
-    table = tables["paired_differences"]
-    tables["paired_differences"] = table.assign(p_holm=np.where(table["arm"] == "format_only", 0.049, 0.05))
-    words = summary(study, tables, cost)
-    assert "gsm8k_test, greedy (table `paired_differences`): 1 of 3 with Holm p < 0.05: format_only." in words
 
 
 def test_the_summary_begins_with_the_primary_question(study, tables, cost):
@@ -144,30 +124,71 @@ def test_when_the_question_was_declared_is_said(study, tables, cost, changed, wo
     assert words in summary(study.model_copy(update={"primary": primary}), tables, cost)
 
 
-def test_a_model_that_does_not_fit_has_no_numbers_but_its_reason(study, tables, cost):
-    table = tables["component_effects"]
-    failed = {"estimate": np.nan, "low": np.nan, "high": np.nan, "p_holm": np.nan, "note": "the model does not fit"}
-    tables["component_effects"] = table.assign(method="regression", **failed)
-    words = summary(study, tables, cost)
-    assert "greedy, regression on shares of weights, this component alone minus the others" in words
-    assert "(table `component_effects`): none, as the model does not fit." in words
-    assert "component_effects" not in [name for name, _ in tables_in(words)]
+FAILED = {"estimate": np.nan, "low": np.nan, "high": np.nan, "p_holm": np.nan, "note": "the model does not fit"}
 
 
-def test_a_design_whose_arms_allow_no_effects_says_why(study, tables, cost):
+@pytest.mark.parametrize(
+    ("table", "change", "words"),
+    [
+        (
+            "evaluation_by_run",
+            lambda rows: pd.concat([rows.assign(seed=seed, value=0.2 + seed / 10) for seed in range(5)]),
+            ["| 0.200 to 0.600 |"],
+        ),
+        (
+            "evaluation_by_arm",
+            lambda rows: rows.assign(low=0.0, high=1.0),
+            ["[0.000, 1.000] (says nothing) |", "[0.0, 1.0] |"],  # tokens may be more
+        ),
+        (
+            "paired_differences",
+            lambda rows: rows.assign(p_holm=np.where(rows["arm"] == "format_only", 0.049, 0.05)),
+            ["gsm8k_test, greedy (table `paired_differences`): 1 of 3 with Holm p < 0.05: format_only."],
+        ),
+        (
+            "paired_differences",
+            lambda rows: rows.assign(low=np.nan, high=np.nan, p_holm=np.nan),
+            ["| [not known, not known] | no test |"],
+        ),
+        (
+            "component_effects",
+            lambda rows: rows.assign(method="regression", **FAILED),
+            [
+                "greedy, regression on shares of weights, this component alone minus the others",
+                "(table `component_effects`): none, as the model does not fit.",
+            ],
+        ),
+        ("paired_differences", lambda rows: rows.iloc[:0], ["None: the study has one arm."]),
+        ("component_effects", lambda rows: rows.iloc[:0], ["None: the arms of this study do not allow any."]),
+        ("reward_hacking", lambda rows: rows.iloc[:0], ["Nothing could be compared"]),
+        (
+            "reward_hacking",
+            lambda rows: rows,
+            [
+                "1 sign among 2 comparisons (table `reward_hacking`).",
+                "- format rose .45 -> .97 \\<b> (row 2)",
+                "the same for all 8 runs: code c0de",
+                "Cost (table `cost`, row 1): 8 runs took 1.25 hours; CPU hours: 1.50 by their own clocks",
+            ],
+        ),
+    ],
+)
+def test_what_the_tables_say_is_in_words(study, tables, cost, table, change, words):
+    text = summary(study, tables | {table: change(tables[table])}, cost)
+    for part in words:
+        assert part in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"design": "one_at_a_time"}, "None: a component alone has an effect over a control arm (`control`), which"),
+        ({"design": "factorial"}, "None: a factorial design needs an arm for each set of two components or more"),
+    ],
+)
+def test_a_design_whose_arms_allow_no_effects_says_why(study, tables, cost, changes, words):
     tables["component_effects"] = tables["component_effects"].iloc[:0]
-    words = summary(study.model_copy(update={"design": "one_at_a_time"}), tables, cost)
-    assert (
-        "None: a component alone has an effect over a control arm (`control`), which this study does not have." in words
-    )
-
-
-def test_signs_of_reward_hacking_provenance_and_cost_are_told(study, tables, cost):
-    words = summary(study, tables, cost)
-    assert "1 sign among 2 comparisons (table `reward_hacking`)." in words
-    assert "- format rose .45 -> .97 \\<b> (row 2)" in words
-    assert "the same for all 8 runs: code c0de" in words
-    assert "Cost (table `cost`, row 1): 8 runs took 1.25 hours; CPU hours: 1.50 by their own clocks" in words
+    assert words in summary(study.model_copy(update=changes), tables, cost)
 
 
 @pytest.mark.parametrize(
@@ -197,21 +218,6 @@ def test_one_arm_is_one_weighting(study, tables, cost):
     assert "under 1 weighting (arms, design list) of the reward components" in summary(one, tables, cost)
 
 
-def test_empty_tables_are_said_in_words(study, tables, cost):
-    for name in ("paired_differences", "component_effects", "reward_hacking"):
-        tables[name] = tables[name].iloc[:0]
-    words = summary(study, tables, cost)
-    assert "None: the study has one arm." in words
-    assert "None: the arms of this study do not allow any." in words
-    assert "Nothing could be compared" in words
-
-
-def test_unknown_numbers_are_said(study, tables, cost):
-    unknown = ["low", "high", "p_holm"]
-    tables["paired_differences"][unknown] = np.nan
-    assert "| [not known, not known] | no test |" in summary(study, tables, cost)
-
-
 def test_markdown_is_escaped():
     assert plain("a*b|c<d`[e]") == r"a\*b\|c\<d\`\[e\]"
     assert plain("costs $1,\nor $2") == r"costs \$1, or \$2"
@@ -226,6 +232,7 @@ def test_files_are_the_same_each_time_and_the_page_is_escaped(study, tables, cos
     folder, figure = tmp_path / "tables", tmp_path / "primary.png"
     figure.write_bytes(b"png")
     files = ["summary.md", "summary.html", "main.md", "main.tex", "main.html", "overview.html"]
+    MadeUpStudy(seeds=(0, 1), steps=1, rollouts=4).write(tmp_path)
     written = []
     for _ in range(2):
         main(["--study", str(tmp_path / "study.json"), "--figure", str(figure)])

@@ -85,13 +85,11 @@ def summary(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFram
         f"Cost (table `cost`, row {len(cost)}): {cost_sentence(cost.iloc[-1])}.",
     ]
     if not study.datasets:
-        first = [f"# {study.name}", *imported(study), setting(study), "## Arms", weights(study)]
+        first = [f"# {study.name}", *notices(study), setting(study), "## Arms", weights(study)]
         return "\n\n".join([*first, *training_rewards(study, tables[REWARDS]), *last]) + "\n"
     parts = [
         f"# {study.name}",
-        *of_preview(study),
-        *left_out(study),
-        *imported(study),
+        *notices(study),
         setting(study),
         *nothing_measured(study, tables["evaluation_by_run"]),
         *primary_question(study, tables["paired_differences"]),
@@ -115,27 +113,25 @@ def summary(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFram
     return "\n\n".join(parts) + "\n"
 
 
-def of_preview(study: StudyFile) -> list[str]:
-    """Caution that this is a preview, and what is missing; empty for a whole study."""
-    preview = study.preview
-    if preview is None:
-        return []
-    missing = "\n".join(f"- {plain(printable(line))}" for line in preview.missing)
-    parts = [f"**Preview of {preview.runs} of {preview.planned} runs.** {preview.caution}", missing]
+def notices(study: StudyFile) -> list[str]:
+    """What a reader must know first: that this is a preview, or that runs diverged or were trained elsewhere."""
+    preview, parts = study.preview, []
+    if preview:
+        words = f"**Preview of {preview.runs} of {preview.planned} runs.** {preview.caution}"
+        parts += [words, bullets(preview.missing)]
+    if study.left_out:
+        words = (
+            "**Runs diverged, and are left out of all numbers**, because their models have values without a meaning."
+        )
+        parts += [words, bullets(study.left_out)]
+    if study.imported:
+        parts += ["**Runs that were trained elsewhere**, and what their files lack:", bullets(study.imported)]
     return [part for part in parts if part]
 
 
-def left_out(study: StudyFile) -> list[str]:
-    """Warning that runs diverged, and what is missing without them; empty if no run diverged."""
-    lines = "\n".join(f"- {plain(printable(line))}" for line in study.left_out)
-    caution = "**Runs diverged, and are left out of all numbers**, because their models have values without a meaning."
-    return [caution, lines] if lines else []
-
-
-def imported(study: StudyFile) -> list[str]:
-    """Where imported runs come from, and what their files lack; empty for a study that was trained here."""
-    lines = "\n".join(f"- {plain(printable(line))}" for line in study.imported)
-    return ["**Runs that were trained elsewhere**, and what their files lack:", lines] if lines else []
+def bullets(lines: Iterable[str]) -> str:
+    """A list in Markdown, with each line as it is."""
+    return "\n".join(f"- {plain(printable(line))}" for line in lines)
 
 
 def training_rewards(study: StudyFile, rewards: pd.DataFrame) -> list[str]:
@@ -308,12 +304,12 @@ def sequential(study: StudyFile) -> list[str]:
 
 def claims(study: StudyFile, table: pd.DataFrame | None) -> list[str]:
     """Section on the claims, with the verdict on each; empty for a study that never made claims."""
-    taken_out = [f"- {plain(printable(line))}" for line in withdrawn(study)]
-    parts = ["## Claims"] if taken_out or table is not None else []
+    taken_out, parts = bullets(withdrawn(study)), []
     if table is not None:
-        parts.append(f"{verdicts(table, study)} (table `claims`).")
+        parts = [f"{verdicts(table, study)} (table `claims`)."]
         parts += [claim_card(row, study) for row in numbered(table).itertuples()]
-    return [*parts, *(["\n".join(taken_out)] if taken_out else [])]
+    parts += [taken_out] * bool(taken_out)
+    return ["## Claims", *parts] if parts else []
 
 
 def claim_card(row: Any, study: StudyFile) -> str:
