@@ -115,7 +115,7 @@ def _of_evaluation(study: StudyFile, dataset: str, root: Path, last_steps: dict[
         for run in study.runs_of(arm):
             if study.keep_models:
                 kept = read_answers(study, root, dataset, run.name, columns, kept=True)
-                models += [(run.seed, int(step), rows) for step, rows in kept.groupby("step")]
+                models += [(run.seed, int(step), kept[kept["step"] == step]) for step in kept["step"].unique()]
             models.append((run.seed, last_steps[run.folder], read_answers(study, root, dataset, run.name, columns)))
         for seed, step, rows in models:
             own = rows[(rows["mode"] == mode) & rows["problem_id"].isin(chosen)]
