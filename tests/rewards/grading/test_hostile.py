@@ -19,7 +19,7 @@ import pytest
 
 from reward_ablation.rewards import grade, grade_batch
 from reward_ablation.rewards.grading import grader
-from reward_ablation.rewards.grading.supervisor import MathWorker
+from reward_ablation.rewards.grading.math_worker import MathWorker
 
 from .spellings import FORMATS, marked
 

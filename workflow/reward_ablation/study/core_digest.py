@@ -40,8 +40,6 @@ DECIDING = tuple(
         "rewards.components",
         "rewards.grading",
         "rewards.groups",
-        "rewards.instructions",
-        "rewards.judge_messages",
         "rewards.math_paper",
         "rewards.sandbox",
         "rewards.scoring",
