@@ -5,8 +5,7 @@ from itertools import product
 import pytest
 
 from public_data import rows
-from reward_ablation.rewards.grading.normalisation import is_prose, normalise
-from reward_ablation.rewards.grading.units import measurement_unit
+from reward_ablation.rewards.grading.normalisation import is_prose, measurement_unit, normalise
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,6 @@ DECIDING = tuple(
         "rewards.completions",
         "rewards.components",
         "rewards.grading",
-        "rewards.groups",
         "rewards.math_paper",
         "rewards.sandbox",
         "rewards.scoring",

@@ -19,8 +19,13 @@ from reward_ablation.rewards.grading.exact import (
     same_value,
 )
 from reward_ablation.rewards.grading.extraction import bare_gold
-from reward_ablation.rewards.grading.normalisation import comparison_key, is_prose, normalise
-from reward_ablation.rewards.grading.units import units_differ, without_unit
+from reward_ablation.rewards.grading.normalisation import (
+    comparison_key,
+    is_prose,
+    normalise,
+    units_differ,
+    without_unit,
+)
 
 Status = Literal["correct", "wrong", "unparseable", "timeout", "error"]
 #: Whether two expressions are equal (gold, answer); None if only a parser can decide.
