@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from reward_ablation.rewards.completions import OF_GROUPS
+from reward_ablation.rewards.groups import OF_GROUPS
 from reward_ablation.rewards.load import component_names, load_component
 
 from . import EXAMPLE_PARAMETERS, FURTHER_COLUMNS

@@ -18,9 +18,14 @@ def number(name: str, value: Any, low: float = -math.inf, high: float = math.inf
     """A finite number from low to high; StudyError for anything else."""
     fits = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LARGEST
     if not (fits and low <= value <= high):
-        ends = [f"{word} {end:g}" for word, end in (("at least", low), ("at most", high)) if math.isfinite(end)]
-        span = f"a number from {low:g} to {high:g}" if len(ends) > 1 else " of ".join(["a number", *ends])
-        span = span if ends else "a finite number"
+        if math.isinf(low) and math.isinf(high):
+            span = "a finite number"
+        elif math.isinf(high):
+            span = f"a number of at least {low:g}"
+        elif math.isinf(low):
+            span = f"a number of at most {high:g}"
+        else:
+            span = f"a number from {low:g} to {high:g}"
         raise StudyError(f"{name}: {value!r} is not {span}; write {span}")
     return float(value)
 

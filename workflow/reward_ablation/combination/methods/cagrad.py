@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-from reward_ablation.combination.gram_weights import combined_by_gram, simplex_minimum
+from reward_ablation.combination.gram_weights import combined_by_gram
 from reward_ablation.combination.interface import Combined
 from reward_ablation.combination.parameters import number
+from reward_ablation.combination.quadratic import simplex_minimum
 
 #: Shortest convex combination of the gradients, relative to a root mean square length of 1. A shorter combination is
 #: near a Pareto stationary point, and its direction is not reliable.

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from reward_ablation.combination.gram_weights import combined_by_gram, simplex_minimum
+from reward_ablation.combination.gram_weights import combined_by_gram
 from reward_ablation.combination.interface import Combined
+from reward_ablation.combination.quadratic import simplex_minimum
 
 
 def mgda(

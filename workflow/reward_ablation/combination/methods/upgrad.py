@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from reward_ablation.combination.gram_weights import combined_by_gram, nearest_above
+from reward_ablation.combination.gram_weights import combined_by_gram
 from reward_ablation.combination.interface import Combined
+from reward_ablation.combination.quadratic import nearest_above
 
 
 def upgrad(

@@ -7,7 +7,8 @@ from typing import Any
 
 from pydantic import PositiveInt
 
-from reward_ablation.rewards.completions import Completion, rows_of_groups
+from reward_ablation.rewards.completions import Completion
+from reward_ablation.rewards.groups import rows_of_groups
 
 
 def diversity(

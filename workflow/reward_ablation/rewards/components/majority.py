@@ -6,11 +6,12 @@ from collections import Counter
 from fractions import Fraction
 from typing import Any, Literal
 
-from reward_ablation.rewards.completions import Completion, completion_texts, rows_of_groups
+from reward_ablation.rewards.completions import Completion, completion_texts
 from reward_ablation.rewards.grading.exact import exact_value
 from reward_ablation.rewards.grading.extraction import extract
 from reward_ablation.rewards.grading.grader import MAX_HERE, is_malformed
 from reward_ablation.rewards.grading.normalisation import comparison_key, normalise
+from reward_ablation.rewards.groups import rows_of_groups
 
 
 def majority(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from reward_ablation.rewards.completions import Completion, rows_of_groups
+from reward_ablation.rewards.completions import Completion
+from reward_ablation.rewards.groups import rows_of_groups
 
 
 def relative_length(

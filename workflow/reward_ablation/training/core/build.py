@@ -13,7 +13,7 @@ from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOConfig
 
 from reward_ablation.rewards.columns import json_columns, with_values
-from reward_ablation.rewards.completions import OF_GROUPS
+from reward_ablation.rewards.groups import OF_GROUPS
 from reward_ablation.rewards.scoring import RewardFunction
 from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.training.core.interfaces import Combination, Sink
