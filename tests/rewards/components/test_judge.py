@@ -118,6 +118,7 @@ FAULTS = {
     "busy": Reply(status=429),
     "broken": Reply(b"oops", status=500),
     "overloaded": Reply(status=529),
+    "of a proxy": Reply(status=520),  # no status of HTTP
     "cut": Reply(b"{", cut=True),
     "endless": Reply(endless=True),
     "huge": Reply(b" " * (LARGEST + 1)),
