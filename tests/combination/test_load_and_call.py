@@ -95,7 +95,10 @@ def test_what_a_method_does_to_its_arguments_stays_there(tmp_path):
         ("return scores, {}, [1]", r"returned weights of shape \(1,\); return shape \(3,\)$"),
         ("return 1 / 0", r"mine.py, line 4, `return 1 / 0`: ZeroDivisionError: division by zero$"),
         ("import nowhere", "ModuleNotFoundError: No module named 'nowhere'"),
-        ("from reward_ablation.system.errors import StudyError as E\nraise E('mine.py:mine: weak')", "^mine.py:mine: weak$"),
+        (
+            "from reward_ablation.system.errors import StudyError as E\nraise E('mine.py:mine: weak')",
+            "^mine.py:mine: weak$",
+        ),
     ],
 )
 @pytest.mark.filterwarnings("ignore:divide by zero", "ignore:invalid value")
