@@ -115,6 +115,7 @@ def test_a_line_without_an_end_or_with_damage_is_not_read(tmp_path):
         '{"score": 1}',
         '{"request": "' + B + '", "score": NaN}',
         "[" * 100_000,
+        json.dumps({"request": A, "score": 0.75}),  # of two scores of one request the first stays
     ]
     file = tmp_path / "x.jsonl"
     file.write_text("\n".join(lines) + "\n" + json.dumps({"request": B, "score": 0.25}))
@@ -125,7 +126,7 @@ def test_a_line_without_an_end_or_with_damage_is_not_read(tmp_path):
         written.write("\n")
     kept.refresh()
     assert (kept.get(A), kept.get(B)) == (0.5, 0.25)
-    kept.put(A, 0.75)  # of two scores of one request the first stays
+    kept.put(A, 0.75)
     assert kept.get(A) == 0.5
 
 

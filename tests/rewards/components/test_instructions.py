@@ -40,6 +40,7 @@ def test_each_instruction_has_a_text_that_follows_it_and_one_that_does_not():
         ("There were 12. Then more.", 2),
         ('"Why?" he asked. "Why not!" "Well."', 3),
         ("Wait... and see. Really?! Yes.", 3),
+        ("Wait… and see. Yes.", 2),
         ("**Bold.** (Brackets.) _Done._", 3),
         ("A heading\n\nThe text.", 1),  # as in NLTK
         ("鸡蛋很好。我喜欢！你呢？", 3),
