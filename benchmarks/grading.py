@@ -26,8 +26,8 @@ from unittest.mock import patch
 
 from reward_ablation.rewards import grade
 from reward_ablation.rewards.grading.exact import exact_value
+from reward_ablation.rewards.grading.math_worker import math_worker
 from reward_ablation.rewards.grading.normalisation import normalise
-from reward_ablation.rewards.grading.supervisor import math_worker
 
 ROOT = Path(__file__).parents[1]
 RATE_GOAL = 20_000

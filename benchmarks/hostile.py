@@ -24,8 +24,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))  # the generator is the tests' own
 
 from reward_ablation.rewards import grade, grade_batch
-from reward_ablation.rewards.grading.supervisor import math_worker
-from reward_ablation.rewards.grading.worker import CPU_SECONDS
+from reward_ablation.rewards.grading.math_worker import CPU_SECONDS, math_worker
 from rewards.grading.test_hostile import ALLOWED, CANARY, cases
 
 ROOT = Path(__file__).parents[1]

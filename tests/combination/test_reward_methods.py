@@ -98,11 +98,7 @@ def test_minimum_gives_the_advantage_to_the_worst_component():
     np.testing.assert_allclose(
         found.advantages, np.array([[1, 0], [0, 1], [0.5, 0.5], [0.5, 0.5]]) * total[:, None], atol=1e-12
     )
-
-
-def test_minimum_weighs_what_is_lacking():
-    scores, groups = one_group([0.2, 0.9], [0.8, 0.4], [0.5, 0.5])
-    found = run("minimum", {}, scores, groups, [0.5, 1.5])
+    found = run("minimum", {}, scores[:3], groups[:3], [0.5, 1.5])  # weighs what is lacking
     np.testing.assert_allclose(found.advantages.sum(axis=1), grpo([-0.4, -0.9, -0.75]))
 
 
@@ -123,19 +119,16 @@ def test_a_range_that_is_not_known_is_asked_for(method):
     known = run(method, {"ranges": {"b": [0, 1]}}, scores, groups, bounds=unknown)
     np.testing.assert_array_equal(known.advantages, run(method, {}, scores, groups).advantages)
     run(method, {}, scores, groups, [1.0, 0.0, 1.0], bounds=unknown)  # no weight, no need
+    raw = run(method, {}, scores, groups, [1.0, -0.5, 1.0], bounds=np.array([[0, 1], [-1, 3], [0, 1]]))
+    by_ranges = run(method, {"ranges": {"b": [-1, 3]}}, scores, groups, [1.0, -0.5, 1.0])
+    np.testing.assert_array_equal(raw.advantages, by_ranges.advantages)
+    below = run(method, {}, scores - [0, 2, 0], groups)  # of scores below their range no weight is negative
+    assert below.weights is None or (below.weights >= 0).all()
     if method == "sa_mrpo":
         run(method, {"gamma": 0.0}, scores, groups, bounds=unknown)
     for wrong in ({"b": [1, 0]}, {"b": [0, 0]}, {"b": "01"}, {"b": 1}, {"d": [0, 1]}, [0, 1]):
         with pytest.raises(StudyError, match=r"^ranges"):
             run(method, {"ranges": wrong}, scores, groups, bounds=unknown)
-
-
-def test_ranges_of_the_config_are_of_raw_scores():
-    scores, groups = made_up()
-    weights = [1.0, -0.5, 1.0]
-    by_bounds = run("product", {}, scores, groups, weights, bounds=np.array([[0, 1], [-1, 3], [0, 1]]))
-    by_ranges = run("product", {"ranges": {"b": [-1, 3]}}, scores, groups, weights)
-    np.testing.assert_array_equal(by_bounds.advantages, by_ranges.advantages)
 
 
 # --- schedule
@@ -187,14 +180,6 @@ def test_saw_weighs_by_the_coefficient_of_variation():
     np.testing.assert_allclose(first.advantages, expected.advantages)
 
 
-def test_saw_of_scores_below_their_range_has_no_negative_weight():
-    scores, groups = made_up()
-    scores[:, 1] -= 2
-    found = run("saw", {}, scores, groups)
-    assert (found.weights >= 0).all()
-    assert found.weights[1] > 0
-
-
 def test_saw_with_equal_variation_or_none_leaves_the_weights():
     scores, groups = made_up()
     equal = scores[:, [1, 1]] * [1, 0.01]  # a factor does not matter
@@ -213,15 +198,6 @@ def test_dvao_is_the_weighted_sum_over_the_sum_of_deviations():
     effective = grouped.std(1, ddof=1) * WEIGHTS / deviations[:, None]
     np.testing.assert_allclose(found, (z * effective[:, None]).sum(2), rtol=1e-3)
     np.testing.assert_allclose(run("dvao", {}, scores, groups, WEIGHTS).weights, effective.mean(0))
-
-
-def test_gd2po_leaves_out_what_is_in_conflict():
-    # one group of four: the third is better in a, worse in b; the fourth the other way round
-    scores, groups = one_group([0, 0], [1, 1], [1, 0], [0, 1])
-    hard = run("gd2po", {"threshold": 1.0}, scores, groups, [1.0, 1.0])
-    assert hard.conflicts == 0.5
-    np.testing.assert_allclose(hard.advantages.sum(axis=1)[2:], 0)
-    np.testing.assert_allclose(hard.advantages.sum(axis=1)[:2], np.array([-1, 1]) / np.sqrt(2), rtol=1e-3)
 
 
 def test_gd2po_keeps_what_one_component_clearly_decides():
@@ -325,11 +301,6 @@ def test_a_constrained_component_without_scores_keeps_its_multiplier():
     assert found.state == {"multipliers": {"b": 0.25}}
 
 
-def test_a_constraint_leaves_a_component_with_a_weight():
-    with pytest.raises(StudyError, match=r"^at_least: no component with a weight is left"):
-        run("lagrangian", {"at_least": {"b": 0.5}}, *made_up(), [0.0, 1.0, 0.0])
-
-
 def test_laconic_by_hand():
     scores, groups = one_group([1], [1], [0], [0])
     tokens = np.array([100, 300, 100, 200])
@@ -378,6 +349,7 @@ def test_the_penalty_of_laconic_is_divided_by_the_weights():
         ("schedule", {"b": {1: "x"}}, "^b.1: 'x' is not a finite number"),
         ("schedule", {"b": {"1": 1, "1.0": 2}}, "^b: step 1.0 is written twice"),
         ("lagrangian", {}, "^at_least: None is not a mapping with entries"),
+        ("lagrangian", {"at_least": {"a": 0.5}}, "^at_least: no component with a weight is left"),
         ("lagrangian", {"at_least": {"d": 1}}, "^at_least: unknown component 'd'"),
         ("lagrangian", {"at_least": {"b": 1.5}}, "^at_least.b: 1.5 is above the highest score, 1; write less$"),
         ("lagrangian", {"at_least": {"b": "x"}}, "^at_least.b: 'x' is not a finite number"),
@@ -405,7 +377,7 @@ def test_the_penalty_of_laconic_is_divided_by_the_weights():
 )
 def test_wrong_parameters_are_refused_in_one_line(method, parameters, message):
     more = {"tokens": TOKENS, "step": 0, "gram": np.eye(3), "learning_rate": 1e-6}
-    weights = [1.0, 0.0, -1.0] if method == "lagrangian" else WEIGHTS
+    weights = [1.0, 0.0, -1.0 if "c" in str(parameters) else 0.0] if method == "lagrangian" else WEIGHTS
     with pytest.raises(StudyError, match=message) as caught:
         run(method, parameters, *made_up(), weights, **more)
     assert "\n" not in str(caught.value)

@@ -67,21 +67,15 @@ def component(tmp_path):
     return lambda name, **parameters: load_component(f"own.py:{name}", parameters, tmp_path, "own")
 
 
-def test_a_batch_is_awaited(component):
-    assert component("together", bonus=0.5)(["a", "", "abc"]) == [1.5, 0.5, 3.5]
-
-
-def test_all_calls_share_one_loop(component):
+def test_all_calls_share_one_loop_also_where_the_caller_has_its_own(component):
     """A connection that is kept between calls belongs to the loop that it was opened in."""
+
+    async def trains():
+        return component("together", bonus=0.5)(["a", "", "abc"])
+
+    assert asyncio.run(trains()) == component("together", bonus=0.5)(["a", "", "abc"]) == [1.5, 0.5, 3.5]
     function = component("same_loop")
     assert [function(["a"]), function(["a"])] == [[1.0], [1.0]]
-
-
-def test_a_running_loop_of_the_caller_is_no_obstacle(component):
-    async def trains():
-        return component("together")(["abc"])
-
-    assert asyncio.run(trains()) == [3.0]
 
 
 def test_other_threads_can_score(component):

@@ -3,7 +3,6 @@
 import copy
 import json
 import os
-import pickle
 import re
 from types import SimpleNamespace
 
@@ -159,12 +158,6 @@ def test_an_error_in_a_reward_shows_the_users_own_line(tmp_path, monkeypatch, ca
     assert "\x1b" not in log
 
 
-def test_an_error_while_scores_are_yielded_shows_the_users_own_line(tmp_path):
-    text = "def f(completions, **columns):\n    for text in completions:\n        yield len(text) / None\n"
-    with pytest.raises(StudyError, match=r"mine\.py, line 3, `yield len\(text\) / None`: TypeError: unsupported"):
-        load_component("mine.py:f", {}, written(tmp_path, text), "mine")(**BATCH)
-
-
 def test_an_error_of_storage_or_of_the_gpu_stays_what_it_is(tmp_path):
     """Training handles these errors itself."""
     text = "def f(completions, **columns):\n    raise OSError(28, 'No space left on device')\n"
@@ -251,25 +244,12 @@ def test_what_a_reward_changes_in_its_arguments_reaches_nothing_else(tmp_path, s
         "def f(completions, prompts, completion_ids, answer, tests, trainer_state, *, limits, options):\n"
         "    SEEN.append(repr(locals()))\n"
         f"    {statement}\n"
-        "    return [float(SEEN[-1] == SEEN[0])] * 2\n"
+        "    return [float(SEEN[-1] == SEEN[0] and type(trainer_state).__name__ == 'TrainerState')] * 2\n"
     )
     component = load_component("mine.py:f", parameters, written(tmp_path, text), "mine", further=("tests",))
     assert component(**batch) == component(**batch) == [1.0, 1.0]  # the second call sees what the first one saw
     assert (batch, parameters) == before
     assert vars(state) == vars(before[0]["trainer_state"])
-
-
-def test_the_copy_of_the_trainers_state_is_one_of_its_class(tmp_path):
-    text = (
-        "import pickle, dataclasses\nfrom transformers import TrainerState\n"
-        "def f(completions, trainer_state):\n"
-        "    other = pickle.loads(pickle.dumps(trainer_state))\n"
-        "    same = dataclasses.asdict(other) == dataclasses.asdict(trainer_state)\n"
-        "    return [isinstance(trainer_state, TrainerState) and same, trainer_state.log_history[-1]['loss']]\n"
-    )
-    state = TrainerState(log_history=[{"loss": 0.5}])
-    assert load_component("mine.py:f", {}, written(tmp_path, text))(**{**BATCH, "trainer_state": state}) == [1.0, 0.5]
-    assert type(pickle.loads(pickle.dumps(state))) is type(state) is TrainerState
 
 
 def logging(tmp_path, statements):
@@ -290,17 +270,13 @@ def logging(tmp_path, statements):
         ("[np.float32(0.5), np.bool_(True)]", [0.5, True]),
         ("torch.tensor([0.5, 1.5])", [0.5, 1.5]),
         ("[[1, (2,)], {'a': np.arange(2)}]", [[1, [2]], {"a": [0, 1]}]),
+        ("(values := [[1], [2]])); values[0].append(3); (values.pop()", [[1], [2]]),  # changed after it was logged
     ],
 )
 def test_logged_values_become_json(tmp_path, values, expected):
     [column, logged], _ = logging(tmp_path, f"log_extra('mine', {values})")
     assert column == "mine"
     assert json.dumps(logged) == json.dumps(expected)
-
-
-def test_what_is_changed_after_it_was_logged_stays_logged(tmp_path):
-    statements = "values = [[1], [2]]; log_extra('mine', values); values[0].append(3); values.pop()"
-    assert logging(tmp_path, statements) == [("mine", [[1], [2]])] * 2
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """JSON columns reach reward functions as decoded values that no two calls share."""
 
-import asyncio
-
 from reward_ablation.config.sections import data
 from reward_ablation.rewards.arguments import OF_PROBLEMS, OF_TRAINER
 from reward_ablation.rewards.columns import with_values
@@ -25,15 +23,6 @@ def test_null_is_none_and_other_columns_stay_texts():
     function = with_values(lambda completions, **columns: given.update(columns), ["tests"])
     function(completions=["x", "y"], tests=[None, '{"a": [1, 2.5, null]}'], answer=["[1]", "2"])
     assert given == {"tests": [None, {"a": [1, 2.5, None]}], "answer": ["[1]", "2"]}
-
-
-def test_an_asynchronous_function_stays_one():
-    async def judge(completions, *, tests, **columns):
-        return [float(len(test)) for test in tests]
-
-    function = with_values(judge, ["tests"])
-    assert asyncio.iscoroutinefunction(function)
-    assert asyncio.run(function(completions=["x"], tests=["[1, 2]"])) == [2.0]
 
 
 def test_names_that_the_config_knows_are_those_of_the_trainer_and_of_problems():

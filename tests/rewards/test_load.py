@@ -49,13 +49,6 @@ def test_a_users_file_is_loaded_from_its_path(root):
     assert load_component("mine.py:longest", {}, root)(["x"], completion_ids=[[1, 2]]) == [2]
 
 
-def test_the_name_of_one_component_is_not_the_name_of_another(root):
-    """One function may serve two components; TRL names metrics by it."""
-    first, second = (load_component("constant", {"value": value}, root) for value in (0, 1))
-    first.__name__ = "zero"
-    assert second.__name__ == "constant"
-
-
 @pytest.mark.parametrize(
     ("function", "parameters", "message"),
     [
@@ -102,24 +95,13 @@ def test_checking_a_config_imports_nothing_heavy(root):
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout == "[]\n"
 
 
-def test_a_users_file_imports_from_the_folder_where_the_study_is(root):
-    """Imports work wherever this process was started, because the jobs start in the study's folder."""
-    (root / "my_helper_of_lengths.py").write_text("def half(length):\n    return length / 2\n")
-    (root / "importing.py").write_text(
-        "from my_helper_of_lengths import half\n\n"
-        "def f(completions, completion_ids, **columns):\n    return [half(len(ids)) for ids in completion_ids]\n"
-    )
-    before = list(sys.path)
-    assert load_component("importing.py:f", {}, root)(["x"], completion_ids=[[1, 2]]) == [1.0]
-    assert sys.path == before
-
-
 BESIDE = """
 from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 import string  # the standard library's, though a file string.py lies beside
 from my_helper_beside import half
+from my_helper_of_the_study import one
 
 if TYPE_CHECKING:
     from nowhere import Judge
@@ -131,7 +113,7 @@ class Limit:
 def f(completions, completion_ids, *, limit: int = 2, judge: Judge | None = None, **columns):
     from my_late_helper_beside import third
     assert string.digits
-    return [third(half(len(ids))) * Limit(limit).tokens for ids in completion_ids]
+    return [third(half(len(ids))) * Limit(limit).tokens * one for ids in completion_ids]
 """
 
 
@@ -143,8 +125,11 @@ def test_a_users_file_imports_from_its_own_folder_last(root):
     (folder / "string.py").write_text("")
     (folder / "my_helper_beside.py").write_text("def half(length):\n    return length / 2\n")
     (folder / "my_late_helper_beside.py").write_text("def third(length):\n    return length / 3\n")
+    (root / "my_helper_of_the_study.py").write_text("one = 1\n")  # wherever this process was started
     before = list(sys.path)
     component = load_component("my_rewards/beside.py:f", {"limit": 6}, root)
+    component.__name__ = "mine"  # TRL names metrics by it; one function may serve two components
+    assert load_component("my_rewards/beside.py:f", {}, root).__name__ == "f"
     assert component(["x"], completion_ids=[[1, 2]]) == [2.0]
     assert sys.path == before
 

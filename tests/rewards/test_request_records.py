@@ -68,14 +68,6 @@ def test_no_answer_is_not_kept(ask):
         assert ask(server.url, ["bad", "good"]) == [0.0, 1.0]
 
 
-def test_answers_of_a_batch_that_ends_in_an_error_are_kept(ask):
-    refusing = endpoint(lambda request: Reply(status=401) if "bad" in request.prompt else says({"score": 1}))
-    with refusing as server, pytest.raises(StudyError, match="status 401"):
-        ask(server.url, ["good", "bad"], concurrency=1)
-    with endpoint(lambda request: says({"score": 0})) as server:
-        assert ask(server.url, ["good", "bad"]) == [1.0, 0.0]
-
-
 def test_without_a_folder_nothing_is_kept(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     template = tmp_path / "judge.txt"
@@ -123,6 +115,7 @@ def test_a_line_without_an_end_or_with_damage_is_not_read(tmp_path):
         '{"score": 1}',
         '{"request": "' + B + '", "score": NaN}',
         "[" * 100_000,
+        json.dumps({"request": A, "score": 0.75}),  # of two scores of one request the first stays
     ]
     file = tmp_path / "x.jsonl"
     file.write_text("\n".join(lines) + "\n" + json.dumps({"request": B, "score": 0.25}))
@@ -133,15 +126,20 @@ def test_a_line_without_an_end_or_with_damage_is_not_read(tmp_path):
         written.write("\n")
     kept.refresh()
     assert (kept.get(A), kept.get(B)) == (0.5, 0.25)
+    kept.put(A, 0.75)
+    assert kept.get(A) == 0.5
 
 
-def test_of_two_scores_of_one_request_the_first_stays(tmp_path):
-    first, second = KeptAnswers(tmp_path), KeptAnswers(tmp_path)
-    first.put(A, 0.5)
-    second.put(A, 0.25)
-    first.refresh()
-    second.refresh()
-    assert (first.get(A), second.get(A)) == (0.5, 0.25)
+def test_what_a_batch_that_ends_in_an_error_has_is_kept_and_counted(ask, tmp_path):
+    refusing = endpoint(lambda request: Reply(status=401) if "bad" in request.prompt else says({"score": 1}))
+    with refusing as server, pytest.raises(StudyError, match="status 401"):
+        ask(server.url, ["good", "bad"], concurrency=1)
+    with endpoint(lambda request: Reply(status=500)) as server, pytest.raises(PassingError):
+        ask(server.url, ["a", "b"], retries=1)
+    with endpoint(lambda request: says({"score": 0})) as server:
+        assert ask(server.url, ["good", "bad"]) == [1.0, 0.0]
+    of_model = counted(tmp_path / "counts")["m"]
+    assert (of_model["requests"], of_model["unanswered"], of_model["kept"]) == (2 + 4 + 1, 2, 1)
 
 
 def test_requests_and_tokens_are_counted_by_model(ask, tmp_path):
@@ -151,13 +149,6 @@ def test_requests_and_tokens_are_counted_by_model(ask, tmp_path):
         ask(server.url, ["a", "b", "a"])
     counts = {"requests": 4, "kept": 2, "retries": 2, "unanswered": 0, "prompt_tokens": 30, "completion_tokens": 15}
     assert counted(tmp_path / "counts") == {"m": counts}
-
-
-def test_requests_are_counted_also_where_none_is_answered(ask, tmp_path):
-    with endpoint(lambda request: Reply(status=500)) as server, pytest.raises(PassingError):
-        ask(server.url, ["a", "b"], retries=1)
-    of_model = counted(tmp_path / "counts")["m"]
-    assert (of_model["requests"], of_model["unanswered"], of_model["prompt_tokens"]) == (4, 2, 0)
 
 
 def test_counts_of_processes_are_summed_and_half_a_file_is_passed_over(tmp_path):

@@ -99,7 +99,7 @@ def test_the_core_and_the_components_count_and_nothing_around_them():
         "reward_ablation.sampling.prompts",
         "reward_ablation.sampling.tokenizer",
         "reward_ablation.rewards.grading",
-        "reward_ablation.rewards.grading.worker",
+        "reward_ablation.rewards.grading.math_worker",
         "reward_ablation.rewards.components.correctness",
     } <= modules.keys()
     assert [name for name in modules if is_around(name)] == []

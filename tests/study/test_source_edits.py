@@ -124,7 +124,7 @@ SAMPLES = "train|evaluation|sft"
         ("sampling/prompts.py", function, SAMPLES),
         ("sampling/draws.py", function, "train|evaluation"),
         ("gram/similarity.py", function, rf"train|{CHEAP}"),
-        ("rewards/grading/units.py", function, rf"train|evaluation|data|{CHEAP}"),
+        ("rewards/grading/structure.py", function, rf"train|evaluation|data|{CHEAP}"),
         ("rewards/components/correctness.py", function, "train"),
         ("rewards/components/tag_count.py", function, NOTHING),  # not in use
         # Data, models, answers.

@@ -116,7 +116,7 @@ MADE_AGAIN = {
         {"prepare_train": 1, "prepare_evaluation": 1} | TABLES | FIGURES | PAGES,
     ),
     "code that decides runs, and that data are prepared with": (
-        lambda bench: bench.append("rewards/grading/units.py", "edited = 1\n"),
+        lambda bench: bench.append("rewards/grading/structure.py", "edited = 1\n"),
         {"train": 4, "prepare_train": 1, "prepare_evaluation": 1} | ANSWERS | TABLES | FIGURES | PAGES,
     ),
     "code that answers are made with, and data prepared": (

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ..instructions.test_checks import CASES
+from .instruction_cases import CASES
 
 JUDGE_TEMPLATE = str(Path(__file__).parents[3] / "config" / "templates" / "judge.txt")
 

@@ -32,10 +32,11 @@ def judged(tmp_path):
     """Judge completions by an endpoint that gives the prescribed answers."""
     (tmp_path / "judge.txt").write_text(TEMPLATE)
 
-    def judged(url, completions, columns=COLUMNS, **parameters):
+    def judged(url, completions, columns=COLUMNS, logged=None, **parameters):
         parameters = {"model": "judge-1", "template": "judge.txt", "endpoint": url, "seconds": 5.0} | parameters
         component = load_component("judge", parameters, tmp_path, "helpful", {"JUDGE_API_KEY": SECRET})
-        return component(completions, **{name: [value] * len(completions) for name, value in columns.items()})
+        rows = {name: [value] * len(completions) for name, value in columns.items()}
+        return component(completions, **rows, **(logged or {}))
 
     return judged
 
@@ -45,9 +46,10 @@ def by_length(request):
     return says({"score": len(request.prompt.split(">: ")[1].split("\nGold")[0]) / 10})
 
 
-def test_each_completion_gets_its_own_score_in_order(judged):
+def test_each_completion_gets_its_own_score_in_order_and_equal_ones_are_asked_about_once(judged):
     with endpoint(by_length) as server:
-        assert judged(server.url, ["a" * n for n in (3, 0, 10, 7)]) == [0.3, 0.0, 1.0, 0.7]
+        assert judged(server.url, ["a" * n for n in (3, 0, 10, 7, 3, 0)]) == [0.3, 0.0, 1.0, 0.7, 0.3, 0.0]
+    assert len(server.requests) == 4
 
 
 def test_the_request_has_the_rendered_prompt_the_schema_and_the_key(judged):
@@ -116,20 +118,30 @@ FAULTS = {
     "busy": Reply(status=429),
     "broken": Reply(b"oops", status=500),
     "overloaded": Reply(status=529),
+    "of a proxy": Reply(status=520),  # no status of HTTP
     "cut": Reply(b"{", cut=True),
     "endless": Reply(endless=True),
     "huge": Reply(b" " * (LARGEST + 1)),
     "compressed": Reply(b"x", headers={"Content-Encoding": "gzip"}),
+    **{
+        f"Retry-After: {value}": Reply(status=503, headers={"Retry-After": value})  # cannot be read, and does not count
+        for value in ("soon", "-1", "1e999", "", "Mon, 99 Foo 2026")
+    },
 }
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_after_a_fault_the_request_is_made_again_and_a_fault_that_stays_is_none_and_not_0(judged, fault, capsys):
+    shares = {}
+
     def faulty(request):
         return FAULTS[fault] if "bad" in request.prompt or request.number == 0 else says({"score": 0.25})
 
     with endpoint(faulty) as server:
-        assert judged(server.url, ["good", "bad"], seconds=0.3, retries=1, concurrency=1) == [0.25, None]
+        logged = {"log_metric": lambda name, value: shares.update({name: value})}
+        found = judged(server.url, ["good", "bad"], logged=logged, seconds=0.3, retries=1, concurrency=1)
+    assert found == [0.25, None]
+    assert shares == {"judge/unanswered/judge-1": 0.5}
     assert len(server.requests) == 4
     assert "judge: 1 of 2 requests without an answer: " in capsys.readouterr().out
 
@@ -149,13 +161,6 @@ def test_retry_after_is_honoured_within_a_limit(judged, monkeypatch, header):
         assert judged(server.url, ["a"]) == [1.0]
     first, second = (request.moment for request in server.requests)
     assert second - first >= 1.0
-
-
-@pytest.mark.parametrize("value", ["soon", "-1", "1e999", "", "Mon, 99 Foo 2026"])
-def test_a_retry_after_that_cannot_be_read_does_not_count(judged, value):
-    busy = Reply(status=503, headers={"Retry-After": value})
-    with endpoint(lambda request: says({"score": 1}) if request.number else busy) as server:
-        assert judged(server.url, ["a"]) == [1.0]
 
 
 def test_pauses_grow_with_jitter_up_to_a_limit(monkeypatch):
@@ -178,17 +183,20 @@ def test_asking_moves_no_random_number_of_training(judged):
 def test_where_nothing_is_answered_the_run_stops_and_may_go_on_later(judged):
     with endpoint(lambda request: Reply(status=503)) as server, pytest.raises(PassingError) as error:
         judged(server.url, ["a", "b"], retries=1)
+    with pytest.raises(PassingError, match=r"no connection \(ConnectError\)"):
+        judged(server.url, ["a"], retries=1)  # the server has gone
     assert str(error.value).startswith(
         "components.helpful: endpoint: answered none of 2 requests: status 503 (2); check"
     )
     assert len(server.requests) == 4
 
 
-def test_a_server_that_is_not_there_stops_the_run(judged):
-    with endpoint(by_length) as server:
-        url = server.url
-    with pytest.raises(PassingError, match=r"no connection \(ConnectError\)"):
-        judged(url, ["a"], retries=1)
+def test_a_prompt_that_the_model_does_not_take_is_not_sent_again(judged, capsys):
+    too_long = Reply(b"context length " + SECRET.encode(), status=400)
+    with endpoint(lambda request: too_long if "bad" in request.prompt else says({"score": 1})) as server:
+        assert judged(server.url, ["bad", "good"], api_key={"env": "JUDGE_API_KEY"}) == [None, 1.0]
+    assert len(server.requests) == 2
+    assert SECRET not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 405, 410])
@@ -204,14 +212,6 @@ def test_a_refusal_that_stays_ends_the_run_in_one_line_without_the_key(judged, s
     assert not may_pass(error.value)
     assert len(server.requests) == 1
     assert SECRET not in "".join(capfd.readouterr())
-
-
-def test_a_prompt_that_the_model_does_not_take_is_not_sent_again(judged, capsys):
-    too_long = Reply(b"context length " + SECRET.encode(), status=400)
-    with endpoint(lambda request: too_long if "bad" in request.prompt else says({"score": 1})) as server:
-        assert judged(server.url, ["bad", "good"], api_key={"env": "JUDGE_API_KEY"}) == [None, 1.0]
-    assert len(server.requests) == 2
-    assert SECRET not in capsys.readouterr().out
 
 
 WRITTEN = {
@@ -253,12 +253,6 @@ def test_no_more_requests_than_allowed_are_in_flight(judged):
         assert judged(server.url, [str(n) for n in range(40)], concurrency=7) == [1.0] * 40
     assert server.most_open == 7
     assert server.connections <= 7
-
-
-def test_equal_completions_are_asked_about_once(judged):
-    with endpoint(by_length) as server:
-        assert judged(server.url, ["aa", "bb", "aa", "aa"]) == [0.2] * 4
-    assert len(server.requests) == 2
 
 
 def test_an_interruption_ends_all_requests(judged):
@@ -327,13 +321,6 @@ def test_a_bad_template_is_refused_before_any_job(tmp_path, template, message):
         check_component("judge", {"model": "m", "template": "judge.txt", "endpoint": "http://h/v1"}, tmp_path)
 
 
-def test_planning_touches_no_endpoint(tmp_path):
-    (tmp_path / "judge.txt").write_text(TEMPLATE)
-    with endpoint(by_length) as server:
-        check_component("judge", {"model": "m", "template": "judge.txt", "endpoint": server.url}, tmp_path)
-    assert server.connections == 0
-
-
 def test_the_shipped_template_fits_the_data(tmp_path):
     template = Path(__file__).parents[3] / "config" / "templates" / "judge.txt"
     check_component("judge", {"model": "m", "template": str(template), "endpoint": "http://h/v1"}, tmp_path)
@@ -353,14 +340,3 @@ def test_more_fields_of_a_request_do_not_replace_its_own(judged):
         judged(server.url, ["a"], extra_body=more)
     body = server.requests[0].body
     assert (body["model"], body["chat_template_kwargs"]) == ("judge-1", {"enable_thinking": False})
-
-
-def test_the_trainer_logs_the_share_without_an_answer(tmp_path):
-    logged = {}
-    (tmp_path / "judge.txt").write_text(TEMPLATE)
-    with endpoint(lambda request: says({"score": 1} if "good" in request.prompt else "?")) as server:
-        parameters = {"model": "m", "template": "judge.txt", "endpoint": server.url, "retries": 0}
-        component = load_component("judge", parameters, tmp_path)
-        columns = {"question": ["q"] * 4, "answer": ["1"] * 4, "log_metric": logged.__setitem__}
-        component(["good 1", "good 2", "good 3", "bad"], **columns)
-    assert logged == {"judge/unanswered/m": 0.25}

@@ -63,7 +63,7 @@ def test_gsm8k_needs_no_worker_right_or_wrong():
     script = (
         "import json, sys\n"
         "from reward_ablation.rewards import grade_answer\n"
-        "from reward_ablation.rewards.grading.supervisor import math_worker\n"
+        "from reward_ablation.rewards.grading.math_worker import math_worker\n"
         "golds = json.load(sys.stdin)\n"
         "[grade_answer(a + end, g) for a, g in zip(golds, golds[1:]) for end in ('', '.00', ' dollars', '%')]\n"
         "print(math_worker.pid, [m for m in ('torch', 'sympy', 'math_verify', 'snakemake') if m in sys.modules])\n"

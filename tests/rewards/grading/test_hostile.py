@@ -19,7 +19,7 @@ import pytest
 
 from reward_ablation.rewards import grade, grade_batch
 from reward_ablation.rewards.grading import grader
-from reward_ablation.rewards.grading.supervisor import MathWorker
+from reward_ablation.rewards.grading.math_worker import MathWorker
 
 from .spellings import FORMATS, marked
 
@@ -182,25 +182,32 @@ def expected():
     return found
 
 
-def test_any_order_agrees(own_worker, expected):
+def in_any_order():
     shuffled = random.Random(0).sample(range(len(FEW)), len(FEW))
-    assert statuses([FEW[n] for n in shuffled]) == [expected[n] for n in shuffled]
+    found = dict(zip(shuffled, statuses([FEW[n] for n in shuffled]), strict=True))
+    return [found[n] for n in range(len(FEW))]
 
 
-def test_one_by_one_in_threads_as_in_a_batch(own_worker, expected):
+def in_threads():
     with ThreadPoolExecutor(4) as threads:
-        assert list(threads.map(status, FEW)) == expected
-    assert threading.active_count() < 8
+        return list(threads.map(status, FEW))
 
 
-def test_under_asyncio_as_in_a_batch(own_worker, expected):
+def under_asyncio():
     """In threads of the loop and, as a careless caller would, in the loop itself."""
 
     async def grade_all():
         beside = await asyncio.gather(*(asyncio.to_thread(status, pair) for pair in FEW[::2]))
         return beside, [status(pair) for pair in FEW[1::2]]
 
-    assert asyncio.run(grade_all()) == (expected[::2], expected[1::2])
+    beside, inside = asyncio.run(grade_all())
+    return [status for two in zip(beside, inside, strict=True) for status in two]
+
+
+@pytest.mark.parametrize("way", [in_any_order, in_threads, under_asyncio])
+def test_each_way_of_grading_agrees_with_a_batch(own_worker, expected, way):
+    assert way() == expected
+    assert threading.active_count() < 40
 
 
 def test_in_a_forked_child_as_in_its_parent(own_worker, expected):

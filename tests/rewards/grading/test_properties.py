@@ -2,14 +2,16 @@
 
 import re
 from fractions import Fraction
+from itertools import product
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from reward_ablation.rewards import extract, extract_lenient, grade, grade_batch
+from public_data import rows
+from reward_ablation.rewards import extract, grade
 from reward_ablation.rewards.grading.exact import exact_value
-from reward_ablation.rewards.grading.normalisation import comparison_key, is_prose, normalise
+from reward_ablation.rewards.grading.normalisation import normalise
 
 from .spellings import FORMATS, marked, notations
 
@@ -48,13 +50,6 @@ def test_any_text_has_a_stripped_answer_from_it_or_none(answer_format, text):
 
 
 @fixed
-@given(text=texts)
-def test_lenient_finds_what_any_format_finds(text):
-    found = [extract(text, name) for name in (*FORMATS, "last_number")]
-    assert extract_lenient(text) is not None or found == [None] * 5  # it takes a last formula, too
-
-
-@fixed
 @given(before=before, content=balanced, after=st.text(alphabet=" .}{x", max_size=9))
 def test_what_is_put_in_the_last_box_comes_out(before, content, after):
     assert extract(f"{before} so \\boxed{{x{content}}}{after}", "boxed") == f"x{content}".strip()
@@ -79,26 +74,10 @@ def test_nothing_in_a_thought_counts(answer_format, before, answer, thought):
 
 
 @fixed
-@given(text=texts)
-def test_any_text_is_read_without_an_error(text):
-    normalised = normalise(text)
-    comparison_key(normalised)
-    exact_value(normalised)
-    is_prose(normalised)
-
-
-@fixed
 @given(spelled=spelled)
 def test_every_notation_is_read_back_exactly(spelled):
     value, text = spelled
     assert exact_value(normalise(text)) == value
-
-
-@fixed
-@given(spelled=spelled)
-def test_normalising_twice_is_normalising_once(spelled):
-    once = normalise(spelled[1])
-    assert normalise(once) == once
 
 
 @fixed
@@ -134,23 +113,6 @@ def test_another_number_is_wrong_in_any_notation(one, other):
 
 
 @fixed
-@given(spelled=spelled, change=st.sampled_from([Fraction(1, 10**30), Fraction(1), Fraction(-1, 7)]))
-def test_a_number_beside_it_is_wrong(spelled, change):
-    value, text = spelled
-    other = value + change
-    assert grade(rf"\boxed{{\frac{{{other.numerator}}}{{{other.denominator}}}}}", text).status == "wrong"
-
-
-@fixed
-@pytest.mark.parametrize("answer_format", FORMATS)
-@given(before=before, spelled=spelled, gold=spelled)
-def test_text_before_the_answer_changes_nothing(answer_format, before, spelled, gold):
-    answer = marked(spelled[1], answer_format)
-    alone = grade(answer, gold[1], answer_format)
-    assert grade(f"{before} so it is {answer}", gold[1], answer_format) == alone
-
-
-@fixed
 @given(numbers=st.lists(st.integers(-99, 99), min_size=2, max_size=5, unique=True), data=st.data())
 def test_sets_have_no_order_and_tuples_have_one(numbers, data):
     shuffled = data.draw(st.permutations(numbers))
@@ -162,9 +124,16 @@ def test_sets_have_no_order_and_tuples_have_one(numbers, data):
     assert grade(rf"\boxed{{({inner})}}", f"({gold})").status == same
 
 
-@fixed
-@given(pairs=st.lists(st.tuples(spelled, spelled), max_size=12))
-def test_a_batch_has_the_grades_of_its_members(pairs):
-    completions, golds = [marked(one[1], "boxed") for one, _ in pairs], [other[1] for _, other in pairs]
-    alone = [grade(completion, gold) for completion, gold in zip(completions, golds, strict=True)]
-    assert grade_batch(completions, golds) == alone
+@pytest.mark.parametrize(
+    "name", ["math500.jsonl", pytest.param("math_train.jsonl", marks=[pytest.mark.slow, pytest.mark.long])]
+)
+def test_normalising_twice_changes_no_answer_of_math(name):
+    once = [normalise(row["answer"]) for row in rows(name)]
+    assert [normalise(text) for text in once] == once
+
+
+def test_the_short_cut_for_plain_numbers_is_what_the_rules_give():
+    numbers = ["72", "1,234", "1,234.50", "0.5", "12345678", "1,2"]
+    for parts in product(["", "$", r"\$"], ["", "-", "+"], numbers, ["", ".", "%", r"\%", r"\%."]):
+        text = "".join(parts)
+        assert normalise(text) == normalise(f" {text} "), text  # a space is no plain number

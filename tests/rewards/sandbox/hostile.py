@@ -41,7 +41,8 @@ def alone(*programs: str) -> Family:
 
 _FORGED = r"""
 import os, json
-lines = [b'{"passed": [true, true, true]}\n', b'["value", NUMBER, []]\n', b'["value", ["dict", []], []]\n']
+empty = b'["value", ["dict", [["list", []], ["list", []]]], []]\n'
+lines = [b'{"passed": [true, true, true]}\n', b'["value", NUMBER, []]\n', empty]
 for number in range(64):
     for line in lines:
         try:
@@ -125,11 +126,12 @@ FORGERIES: dict[str, Family] = {
         "import sys\nremote = sys.modules['reward_ablation.rewards.sandbox.remote']\n"
         "remote.encode = lambda value, refer: ['shared', ['unittest.mock', '']]",
         "import sys\nremote = sys.modules['reward_ablation.rewards.sandbox.remote']\n"
-        "remote.Link._answer = lambda self, *a: self._send(['value', ['dict', [['passed', True]]], [[0, 1], [-1, 1]]])",
+        "forged = ['dict', [['list', ['passed']], ['list', [True]]]]\n"
+        "remote.Link._answer = lambda self, *a: self._send(['value', forged, [[0, 1], [-1, 1]]])",
         "import json\njson.dumps = lambda *a, **k: '[\"value\", true, []]'",
         'import json\njson.dumps = lambda *a, **k: \'["ask", "call", [["shared", ["builtins", "exit"]]], {}]\'',
         "import json\njson.dumps = lambda *a, **k: '[' * 100000",
-        "import json\njson.dumps = lambda *a, **k: '[\"value\", [\"int\", \"' + 'f' * 10**6 + '\"], []]'",
+        "import json\njson.dumps = lambda *a, **k: '[\"value\", [\"int\", [\"' + 'f' * 10**6 + '\"]], []]'",
         "import sys\nfor name in list(sys.modules):\n    if 'sandbox' in name:\n        del sys.modules[name]",
     ),
     "descriptors": of(

@@ -98,15 +98,15 @@ COMPOSITIONS: dict[str, tuple[str, str]] = {
         "assert f() == 27",
     ),
     "forged function": (
-        "import sys\nremote = sys.modules['reward_ablation.rewards.sandbox.remote']\nremote.encode = lambda value, refer: ['dict', [['f', ['shared', ['builtins', 'bool']]]]]",
+        "import sys\nremote = sys.modules['reward_ablation.rewards.sandbox.remote']\nremote.encode = lambda value, refer: ['dict', [['list', ['f']], ['list', [['shared', ['builtins', 'bool']]]]]]",
         "assert f(3)",
     ),
     "forged array": (
-        "import sys\nremote = sys.modules['reward_ablation.rewards.sandbox.remote']\nremote.encode = lambda value, refer: ['dict', [['f', ['ndarray', ['|O', [1], '00' * 8]]]]]",
+        "import sys\nremote = sys.modules['reward_ablation.rewards.sandbox.remote']\nremote.encode = lambda value, refer: ['dict', [['list', ['f']], ['list', [['ndarray', ['|O', ['list', [1]], '00' * 8]]]]]]",
         "assert len(f) == 1",
     ),
     "forged named tuple": (
-        "import sys\nremote = sys.modules['reward_ablation.rewards.sandbox.remote']\nremote.encode = lambda value, refer: ['dict', [['f', ['namedtuple', ['P', ['x=print(1)'], [1]]]]]]",
+        "import sys\nremote = sys.modules['reward_ablation.rewards.sandbox.remote']\nremote.encode = lambda value, refer: ['dict', [['list', ['f']], ['list', [['namedtuple', ['P', ['list', ['x=print(1)']], 1]]]]]]",
         "assert len(f) == 1",
     ),
 }

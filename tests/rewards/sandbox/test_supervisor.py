@@ -61,7 +61,7 @@ def test_ends_with_its_starter_even_if_that_is_killed(runner, mode):
         f"runner = Sandbox(({mode!r},))\n"
         "program = 'import time; time.sleep(600)'\n"
         "threading.Thread(target=runner.run, args=([Job(program, 'script', '', 2, 512)], 1), daemon=True).start()\n"
-        "while runner.pid is None: time.sleep(0.01)\n"
+        "while runner.mode is None: time.sleep(0.01)\n"
         "time.sleep(0.5)\n"
         "print(runner.pid, flush=True)\n"
         "time.sleep(600)\n"
@@ -134,7 +134,7 @@ def test_a_server_that_starts_too_slowly_says_so(monkeypatch, tmp_path):
     silent = tmp_path / "server.py"
     silent.write_text("import sys\nsys.stdin.buffer.read()\n")  # until its socket is closed
     monkeypatch.setattr(supervisor.server, "__file__", str(silent))
-    monkeypatch.setattr(supervisor, "START_SECONDS", 0.1)
+    monkeypatch.setattr(Sandbox, "start_seconds", 0.1)
     with pytest.raises(RuntimeError, match="did not start"):
         Sandbox().run([HELLO], 1)
 

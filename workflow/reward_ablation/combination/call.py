@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from reward_ablation.combination.interface import CONTEXT, Combined, Method
+from reward_ablation.combination.interface import Combined, Method
 from reward_ablation.combination.normalisation import group_size
 from reward_ablation.system.errors import StudyError
 
@@ -58,30 +58,19 @@ def call_method(
     (K,), are the arm's and may be negative. `state` is what the method returned at the last generation, empty at first.
     For the keywords see `interface.CONTEXT`. `label` names the method in messages.
 
-    StudyError if a score other than NaN, a weight, the Gram matrix or the result is not finite, if a score or a weight
-    is beyond `LARGEST`, if the result has a wrong shape, or if a parameter is wrong. ValueError if the shapes of the
-    input do not fit together or the groups are not as described.
+    StudyError if a number of the input or of the result is not finite or beyond `LARGEST`, if the result has a wrong
+    shape, or if a parameter is wrong. ValueError if the input's shapes do not fit, or the groups are not as described.
     """
-    scores, groups, weights = (np.asarray(scores, float), np.asarray(groups), np.asarray(weights, float))
-    names = tuple(names)
-    _check_input(label, scores, groups, weights, names, gram)
+    scores, groups, weights, names = _checked_input(label, scores, groups, weights, names, gram)
     own = {key: value for key, value in parameters.items() if key != RESCALE}
     involved = (weights != 0) | np.isin(names, named_components(own, names))
     if not involved.any():
         return Combined(np.zeros(scores.shape), dict(state), None)
     signs = np.where(weights < 0, -1.0, 1.0)
-    context = {
-        **_of_components(names, gram, bounds, signs, involved),
-        "step": int(step),
-        "tokens": tokens if tokens is None else np.asarray(tokens),
-        "epsilon": epsilon,
-        "learning_rate": learning_rate,
-    }
-    asked = _asked(method)
-    given = {key: value for key, value in context.items() if key in asked}
-    if "tokens" in given and tokens is None:
-        raise StudyError(f"{label}: the method needs the lengths of the completions, which are not known here")
     inside = np.abs(weights[involved])
+    context = _of_components(names, gram, bounds, signs, involved)
+    context |= {"step": int(step), "tokens": tokens, "epsilon": epsilon, "learning_rate": learning_rate}
+    given = _asked(label, method, context)
     result = method(
         np.ascontiguousarray(scores[:, involved] * signs[involved]),
         groups.copy(),
@@ -94,27 +83,37 @@ def call_method(
     return _unfolded(_rescaled(label, found, inside, parameters.get(RESCALE), "gram" in given), involved, signs)
 
 
+def _asked(label: str, method: Method, context: dict[str, Any]) -> dict[str, Any]:
+    """The context that a method asks for by its keyword-only arguments."""
+    arguments = inspect.signature(method).parameters.values()
+    asked = {argument.name for argument in arguments if argument.kind is argument.KEYWORD_ONLY}
+    given = {name: value for name, value in context.items() if name in asked}
+    if "tokens" in given:
+        if given["tokens"] is None:
+            raise StudyError(f"{label}: the method needs the lengths of the completions, which are not known here")
+        given["tokens"] = np.asarray(given["tokens"])
+    return given
+
+
 def _of_components(
     names: tuple[str, ...], gram: np.ndarray | None, bounds: np.ndarray | None, signs: np.ndarray, involved: np.ndarray
 ) -> dict[str, Any]:
     """The parts of the context that have a value per component: for the components that the method sees, with signs."""
-    folded = None if gram is None else np.asarray(gram, float) * np.outer(signs, signs)
+    folded = np.asarray(0.0 if gram is None else gram, float) * np.outer(signs, signs)
+    low, high = np.full((2, len(signs)), np.nan) if bounds is None else np.asarray(bounds, float).T * signs
     return {
         "names": tuple(name for name, known in zip(names, involved, strict=True) if known),
         "signs": signs[involved],
-        "gram": None if folded is None else folded[np.ix_(involved, involved)],
-        "bounds": _folded(bounds, signs)[involved],
+        "gram": None if gram is None else folded[np.ix_(involved, involved)],
+        "bounds": np.where(signs < 0, (high, low), (low, high)).T[involved],
     }
 
 
-def _check_input(
-    label: str,
-    scores: np.ndarray,
-    groups: np.ndarray,
-    weights: np.ndarray,
-    names: tuple[str, ...],
-    gram: np.ndarray | None,
-) -> None:
+def _checked_input(
+    label: str, scores: np.ndarray, groups: np.ndarray, weights: np.ndarray, of: Sequence[str], gram: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[str, ...]]:
+    """Scores, groups, weights and names as arrays and a tuple."""
+    scores, groups, weights, names = np.asarray(scores, float), np.asarray(groups), np.asarray(weights, float), (*of,)
     count = len(names)
     if scores.ndim != 2 or scores.shape[1] != count or weights.shape != (count,) or groups.shape != scores.shape[:1]:
         raise ValueError(f"{scores.shape} scores, {groups.shape} groups, {weights.shape} weights, {count} components")
@@ -130,20 +129,7 @@ def _check_input(
         raise StudyError(f"{label}: a weight is not a number or beyond {LARGEST:g}; write smaller weights")
     if gram is not None and (np.shape(gram) != (count, count) or not np.isfinite(gram).all()):
         raise StudyError(f"{label}: the Gram matrix of the components' gradients is not finite: the training diverged")
-
-
-def _folded(bounds: np.ndarray | None, signs: np.ndarray) -> np.ndarray:
-    """Bounds of the scores after multiplication by the signs."""
-    if bounds is None:
-        return np.full((len(signs), 2), np.nan)
-    signed = np.asarray(bounds, float) * signs[:, None]
-    return np.where(signs[:, None] < 0, signed[:, ::-1], signed)
-
-
-def _asked(method: Method) -> set[str]:
-    """The context that a method asks for: its keyword-only arguments with a name in `CONTEXT`."""
-    arguments = inspect.signature(method).parameters.values()
-    return {argument.name for argument in arguments if argument.kind is argument.KEYWORD_ONLY} & set(CONTEXT)
+    return scores, groups, weights, names
 
 
 def _checked(label: str, result: Any, completions: int, weights: np.ndarray) -> Combined:
@@ -211,12 +197,11 @@ def _unfolded(found: Combined, involved: np.ndarray, signs: np.ndarray) -> Combi
     """The result for all components: 0 for components that the method did not see, and weights with their signs."""
     advantages = np.zeros((len(found.advantages), len(involved)))
     advantages[:, involved] = found.advantages
-    weights = found.weights
-    if weights is not None:
-        every = np.zeros(len(involved))
-        every[involved] = weights
-        weights = every * signs
-    return found._replace(advantages=advantages, weights=weights)
+    if found.weights is None:
+        return found._replace(advantages=advantages)
+    weights = np.zeros(len(involved))
+    weights[involved] = found.weights
+    return found._replace(advantages=advantages, weights=weights * signs)
 
 
 def named_components(parameters: Mapping[str, Any], names: Sequence[str]) -> tuple[str, ...]:

@@ -8,36 +8,31 @@ another loop.
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable, Coroutine
-from functools import wraps
+from functools import cache, wraps
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 
-class _Loop:
-    """The event loop of this process, and its thread."""
-
-    lock = threading.Lock()
-    loop: asyncio.AbstractEventLoop | None = None
-    thread: threading.Thread | None = None
+_lock = threading.Lock()
 
 
-def _running_loop() -> asyncio.AbstractEventLoop:
-    """The loop of this process. A forked process starts a new loop."""
-    with _Loop.lock:
-        if _Loop.loop is None or _Loop.thread is None or not _Loop.thread.is_alive():
-            loop = asyncio.new_event_loop()
-            _Loop.loop = loop
-            _Loop.thread = threading.Thread(target=loop.run_forever, name="reward functions", daemon=True)
-            _Loop.thread.start()
-        return _Loop.loop
+@cache
+def _loop(process: int) -> asyncio.AbstractEventLoop:
+    """The event loop of a process, which runs in a thread. A forked process starts a new loop."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="reward functions", daemon=True).start()
+    return loop
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
     """Result of a coroutine. An interruption of the caller, such as Ctrl-C, cancels the coroutine."""
-    future = asyncio.run_coroutine_threadsafe(_outcome(coroutine), _running_loop())
+    with _lock:  # so that two threads do not both start a loop
+        loop = _loop(os.getpid())
+    future = asyncio.run_coroutine_threadsafe(_outcome(coroutine), loop)
     try:
         result, error = future.result()
     except BaseException:

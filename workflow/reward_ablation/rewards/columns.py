@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection
 from functools import wraps
-from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -29,21 +28,15 @@ def decoded(texts: list[str | None]) -> list[Any]:
 def with_values(function: Callable, columns: Collection[str]) -> Callable:
     """Wrap a reward function, so that its columns of JSON texts are decoded at each call.
 
-    No two calls share a value: a function that changes its arguments changes nothing for other functions. The function
-    may be asynchronous. Without `columns` it is returned unchanged.
+    No two calls share a value: a function that changes its arguments changes nothing for other functions. Without
+    `columns` it is returned unchanged.
     """
     if not columns:
         return function
 
-    def values(given: dict[str, Any]) -> dict[str, Any]:
-        return {name: decoded(column) if name in columns else column for name, column in given.items()}
-
     @wraps(function)
     def call(completions: list, **given: Any) -> Any:
-        return function(completions=completions, **values(given))
+        values = {name: decoded(column) if name in columns else column for name, column in given.items()}
+        return function(completions=completions, **values)
 
-    @wraps(function)
-    async def call_async(completions: list, **given: Any) -> Any:
-        return await function(completions=completions, **values(given))
-
-    return call_async if iscoroutinefunction(function) else call
+    return call

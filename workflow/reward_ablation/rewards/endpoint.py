@@ -1,8 +1,8 @@
 """Requests of the component `judge` to an endpoint of OpenAI's form: each distinct one once, several at a time.
 
 The time of a request, the size of its response and the host that gets the key are limited. Nothing here decides a
-score, so a change trains nothing again; `judge_messages` has what decides scores. The `openai` client is not used: its
-retries draw their pauses from Python's global random generator, which training uses, it reads variables of the
+score, so a change trains nothing again; `components.judge` has what decides scores. The `openai` client is not used:
+its retries draw their pauses from Python's global random generator, which training uses, it reads variables of the
 environment that are meant for another host, and it limits neither the time nor the size of a response that comes byte
 by byte.
 """
@@ -22,12 +22,11 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from random import SystemRandom
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from reward_ablation.rewards.asynchronous import run
-from reward_ablation.rewards.judge_messages import NoScore, content_of
-from reward_ablation.rewards.request_records import KeptAnswers, answers_folder, count, counts_folder
+from reward_ablation.rewards.request_records import KeptAnswers, count, folders
 from reward_ablation.system.errors import PassingError, StudyError
 from reward_ablation.system.exit_status import BUSY
 from reward_ablation.system.masking import masked
@@ -49,8 +48,17 @@ FIRST_PAUSE, LONGEST_PAUSE, LONGEST_ASKED = 0.5, 30.0, 60.0
 #: A separate generator, because training uses Python's global generator, which must not advance here.
 _random = SystemRandom()
 
-#: Reads a score from the text of an answer; NoScore if there is none.
-Reader = Callable[[str], float]
+
+class Answer(NamedTuple):
+    """What a response says: a score, or the reason why there is none; and the numbers of tokens, 0 if unknown."""
+
+    score: float | None
+    reason: str
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+Reader = Callable[[bytes], Answer]
 
 
 class Failure(Exception):
@@ -117,17 +125,18 @@ def ask_all(bodies: list[dict[str, Any]], endpoint: Endpoint, read: Reader, judg
     if not bodies:
         return []
     digests = [hashlib.sha256(json.dumps([judge, body], sort_keys=True).encode()).hexdigest()[:32] for body in bodies]
+    folder, counts = folders()
+    batch = _Batch(endpoint, read, _kept(folder / judge[:16]) if folder else KeptAnswers(None))
+    batch.kept.refresh()
     distinct = dict(zip(digests, bodies, strict=True))
-    folder = answers_folder()
-    batch = _Batch(endpoint, read, _kept(folder / judge[:16]) if folder else None)
-    batch.take_kept(distinct)
-    waiting = {digest: body for digest, body in distinct.items() if digest not in batch.scores}
+    waiting = {digest: body for digest, body in distinct.items() if batch.kept.get(digest) is None}
+    batch.counts["kept"] = len(distinct) - len(waiting)
     try:
         if waiting:
             run(batch.ask(waiting))
     finally:
-        batch.counts["unanswered"] = sum(batch.reasons.values())
-        if counts := counts_folder():
+        batch.counts["unanswered"] = batch.reasons.total()
+        if counts:
             count(counts, bodies[0]["model"], batch.counts)
     if batch.reasons:
         reasons = ", ".join(f"{reason} ({number})" for reason, number in batch.reasons.most_common(3))
@@ -136,9 +145,8 @@ def ask_all(bodies: list[dict[str, Any]], endpoint: Endpoint, read: Reader, judg
                 f"endpoint: answered none of {len(waiting)} requests: {reasons}; check that the endpoint runs and can "
                 "be reached from here, then run the same command again"
             )
-        unanswered = batch.counts["unanswered"]
-        print(f"judge: {unanswered} of {len(waiting)} requests without an answer: {reasons}", flush=True)
-    return [batch.scores.get(digest) for digest in digests]
+        print(f"judge: {batch.reasons.total()} of {len(waiting)} requests without an answer: {reasons}", flush=True)
+    return [batch.kept.get(digest) for digest in digests]
 
 
 @cache
@@ -152,19 +160,10 @@ class _Batch:
 
     endpoint: Endpoint
     read: Reader
-    kept: KeptAnswers | None
-    scores: dict[str, float] = field(default_factory=dict)  # by digest of the request
+    kept: KeptAnswers
     reasons: Counter[str] = field(default_factory=Counter)  # how many requests had no answer, by reason
     counts: Counter[str] = field(default_factory=Counter)  # counts of `request_records.COUNTS`
     unreachable: int = 0  # requests to which the server gave no response, or said that it was busy
-
-    def take_kept(self, digests: dict[str, Any]) -> None:
-        """Take the scores that any process has kept."""
-        if self.kept is not None:
-            self.kept.refresh()
-            known = {digest: self.kept.get(digest) for digest in digests}
-            self.scores = {digest: score for digest, score in known.items() if score is not None}
-        self.counts["kept"] = len(self.scores)
 
     async def ask(self, bodies: dict[str, dict[str, Any]]) -> None:
         """Send requests, given by their digest. A request without an answer gets no score, but a reason."""
@@ -174,13 +173,10 @@ class _Batch:
             async with _new_client(self.endpoint) as client:
                 for digest, body in waiting:
                     try:
-                        self.scores[digest] = await self._with_retries(client, body)
+                        self.kept.put(digest, await self._with_retries(client, body))
                     except Failure as failure:
                         self.reasons[str(failure)] += 1
                         self.unreachable += isinstance(failure, Unreachable)
-                        continue
-                    if self.kept:
-                        self.kept.put(digest, self.scores[digest])
 
         tasks = [asyncio.ensure_future(ask_in_turn()) for _ in range(min(self.endpoint.concurrency, len(bodies)))]
         try:
@@ -197,22 +193,18 @@ class _Batch:
             self.counts["requests"] += 1
             self.counts["retries"] += attempt > 0
             try:
-                return await self._score(client, body)
+                answer = self.read(await _send(client, self.endpoint, body))
+                self.counts["prompt_tokens"] += answer.prompt_tokens
+                self.counts["completion_tokens"] += answer.completion_tokens
+                if answer.score is None:
+                    raise Failure(answer.reason)
+                return answer.score
             except Failure as failure:
                 if not failure.again or attempt == self.endpoint.retries:
                     raise
                 pause = pause_before(attempt, failure.after)
             await asyncio.sleep(pause)
             attempt += 1
-
-    async def _score(self, client: httpx.AsyncClient, body: dict[str, Any]) -> float:
-        try:
-            content, prompt_tokens, completion_tokens = content_of(await _send(client, self.endpoint, body))
-            self.counts["prompt_tokens"] += prompt_tokens
-            self.counts["completion_tokens"] += completion_tokens
-            return self.read(content)
-        except NoScore as error:
-            raise Failure(str(error)) from None
 
 
 def pause_before(retry: int, asked: float | None) -> float:

@@ -15,6 +15,7 @@ import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 from reward_ablation.system.files import write_json
@@ -27,11 +28,8 @@ COUNTS = ("requests", "kept", "retries", "unanswered", "prompt_tokens", "complet
 Usage = dict[str, dict[str, int]]
 
 
-class _Here:
-    """The folders of this process."""
-
-    answers: Path | None = None
-    counts: Path | None = None
+#: Folders of kept answers and of counts, of each `with` block of this process.
+_folders: list[tuple[Path | None, Path | None]] = [(None, None)]
 
 
 @contextmanager
@@ -41,110 +39,89 @@ def asking(answers: Path | None, counts: Path | None) -> Iterator[None]:
     All programs of a study share the folder of answers, so that no request is sent twice. The folder of counts is that
     of one run or one scoring, and `counted` reads it. None keeps no answers, or counts nothing.
     """
-    before = _Here.answers, _Here.counts
-    _Here.answers, _Here.counts = answers, counts
+    _folders.append((answers, counts))
     try:
         yield
     finally:
-        _Here.answers, _Here.counts = before
+        _folders.pop()
 
 
-def answers_folder() -> Path | None:
-    """Folder in which answers are kept; None if none was set."""
-    return _Here.answers
-
-
-def counts_folder() -> Path | None:
-    """Folder in which requests are counted; None if none was set."""
-    return _Here.counts
+def folders() -> tuple[Path | None, Path | None]:
+    """Folders in which this process keeps answers, and counts requests; None where none was set."""
+    return _folders[-1]
 
 
 class KeptAnswers:
-    """Scores by the digest of their request, kept in a folder.
+    """Scores by the digest of their request. With a folder they are kept there; it need not exist yet.
 
-    The folder holds the requests to one judge. It need not exist yet.
+    The folder holds the requests to one judge.
     """
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path | None):
         self.folder = folder
-        self._scores: dict[bytes, float] = {}
-        self._read: dict[str, int] = {}
-        self._file: int | None = None
-        self._process = os.getpid()
+        self._scores: dict[str, float] = {}
+        self._read: dict[str, int] = {}  # bytes of each file
 
     def refresh(self) -> None:
         """Read what all processes have written since the last call."""
-        try:
-            entries = [entry for entry in os.scandir(self.folder) if entry.name.endswith(".jsonl")]
-        except FileNotFoundError:
-            return
-        for entry in sorted(entries, key=lambda entry: entry.name):
-            with open(entry.path, "rb") as file:
-                file.seek(start := self._read.get(entry.name, 0))
-                whole = file.read().rpartition(b"\n")
-            self._read[entry.name] = start + len(whole[0]) + len(whole[1])
-            for line in whole[0].splitlines():
+        for path in sorted(self.folder.glob("*.jsonl")) if self.folder else ():
+            with path.open("rb") as file:
+                file.seek(start := self._read.get(path.name, 0))
+                lines, end, _ = file.read().rpartition(b"\n")
+            self._read[path.name] = start + len(lines) + len(end)
+            for line in lines.splitlines():
                 self._take(line)
 
     def _take(self, line: bytes) -> None:
         """Store the score in a line, unless the line is damaged. The first score of a request stays."""
         try:
             written = json.loads(line)
-            key, score = bytes.fromhex(written["request"]), float(written["score"])
+            request, score = str(written["request"]), float(written["score"])
         except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
             return
         if math.isfinite(score):
-            self._scores.setdefault(key, score)
+            self._scores.setdefault(request, score)
 
     def get(self, request: str) -> float | None:
-        """The score of a request, by the request's digest in hex; None if no process has kept a score."""
-        return self._scores.get(bytes.fromhex(request))
+        """The score of a request, by the request's digest; None if no process has kept a score."""
+        return self._scores.get(request)
 
     def put(self, request: str, score: float) -> None:
         """Keep the score of a request. An OSError, such as from a full disk, passes to the caller."""
-        self._scores.setdefault(bytes.fromhex(request), score)
-        line = json.dumps({"request": request, "score": score}) + "\n"
-        os.write(self._own_file(), line.encode())
-
-    def _own_file(self) -> int:
-        if self._file is None or self._process != os.getpid():
-            self.folder.mkdir(parents=True, exist_ok=True)
-            path = self.folder / f"{uuid.uuid4().hex}.jsonl"
-            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o666)
-            self._process = os.getpid()
-        return self._file
+        self._scores.setdefault(request, score)
+        if self.folder:
+            line = json.dumps({"request": request, "score": score}) + "\n"
+            os.write(_own_file(self.folder, os.getpid()), line.encode())
 
 
-class _Process:
-    """Counts of this process by folder and model, the name of its files, and its process id."""
-
-    counts: dict[Path, dict[str, Counter[str]]] = {}  # noqa: RUF012
-    name = ""
-    id = 0
+@cache
+def _own_file(folder: Path, process: int) -> int:
+    """The file of this process, which must not be a forked child's as well."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return os.open(folder / f"{uuid.uuid4().hex}.jsonl", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o666)
 
 
 def count(folder: Path, model: str, numbers: Mapping[str, int]) -> None:
     """Add numbers to the counts of a model, and write this process's file in a folder."""
-    if _Process.id != os.getpid():
-        _Process.counts, _Process.name, _Process.id = {}, uuid.uuid4().hex, os.getpid()
-    models = _Process.counts.setdefault(folder, {})
+    path, models = _own_counts(folder, os.getpid())
     models.setdefault(model, Counter()).update(numbers)
-    write_json({name: dict(counter) for name, counter in models.items()}, folder / f"{_Process.name}.json", False)
+    write_json(models, path, False)
+
+
+@cache
+def _own_counts(folder: Path, process: int) -> tuple[Path, dict[str, Counter[str]]]:
+    """The file and the counts of this process, by model."""
+    return folder / f"{uuid.uuid4().hex}.json", {}
 
 
 def counted(folder: Path) -> Usage:
     """Sums by model over all processes that have counted in a folder; empty if there are none."""
     sums: dict[str, Counter[str]] = {}
     for path in sorted(folder.glob("*.json")):
-        for model, numbers in _read(path).items():
+        try:
+            counts: Usage = load_json(path.read_text(encoding="utf-8"))
+        except ValueError:  # a power cut left half a file
+            continue
+        for model, numbers in counts.items():
             sums.setdefault(model, Counter()).update(numbers)
     return {model: {name: sums[model][name] for name in COUNTS} for model in sorted(sums)}
-
-
-def _read(path: Path) -> Usage:
-    """Counts of one process; empty if a power cut left half a file."""
-    try:
-        counts: Usage = load_json(path.read_text(encoding="utf-8"))
-    except ValueError:
-        return {}
-    return counts

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from copy import copy
-from functools import cache, cached_property
 from typing import Any
 
 from reward_ablation.rewards.arguments import Arguments
@@ -23,13 +22,12 @@ def output_of(function: Callable, arguments: Arguments, parameters: dict[str, An
     The function gets copies: what it changes in its arguments reaches no other function, no later call and no record.
     An output that is an iterator is read to its end.
     """
-    given = {name: _own(name, value) for name, value in arguments.columns_among(columns).items()}
+    given = copied(arguments.columns_among(columns))
+    if (state := given.get("trainer_state")) is not None:
+        given["trainer_state"] = own = copy(state)
+        vars(own).update(copied(vars(own)))
     output = function(**{**given, **copied(parameters)})
     return list(output) if isinstance(output, Iterator) else output
-
-
-def _own(name: str, value: Any) -> Any:
-    return _state_copy(value) if name == "trainer_state" else copied(value)
 
 
 def copied(value: Any) -> Any:
@@ -42,36 +40,6 @@ def copied(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: copied(each) for key, each in value.items()}
     return [copied(each) for each in value]
-
-
-class _LazyHistory:
-    """Copies the log of a trainer's state when it is first read: it grows with each step, and few functions read it."""
-
-    @cached_property
-    def log_history(self) -> Any:
-        return copied(self._history)  # type: ignore[attr-defined]
-
-    def __reduce__(self) -> tuple:
-        """Pickle as an object of the trainer's own class, which other processes know."""
-        values = {**vars(self), "log_history": self.log_history}
-        del values["_history"]
-        return object.__new__, (type(self).__bases__[1],), values
-
-
-@cache
-def _with_lazy_history(kind: type) -> type:
-    return type(kind.__name__, (_LazyHistory, kind), {})
-
-
-def _state_copy(state: Any) -> Any:
-    """A copy of a trainer's state. It is of a subclass, which copies the log only when the function reads it."""
-    own = copy(state)
-    values = vars(own)
-    history = values.pop("log_history", None)
-    values.update(copied(values))
-    if history is not None:
-        own._history, own.__class__ = history, _with_lazy_history(type(state))  # type: ignore[arg-type]
-    return own
 
 
 def listed(output: Any) -> list | None:

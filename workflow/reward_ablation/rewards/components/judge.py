@@ -1,28 +1,34 @@
-"""Score of a language model that judges the completion: an endpoint of OpenAI's form."""
+"""Score of a language model that judges the completion: an endpoint of OpenAI's form.
+
+The prompt from a template, the request and the reading of the answer are here, because they decide scores, unlike
+`endpoint`, which sends the requests.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
+import re
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any
 
 from pydantic import Field, FiniteFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 from reward_ablation.rewards.arguments import OF_TRAINER
 from reward_ablation.rewards.completions import Completion, completion_texts
-from reward_ablation.rewards.endpoint import Endpoint, ask_all
-from reward_ablation.rewards.judge_messages import (
-    COMPLETION,
-    FENCE,
-    check_columns,
-    fields_of,
-    read_template,
-    render,
-    request_body,
-    score_in,
-)
+from reward_ablation.rewards.endpoint import Answer, Endpoint, ask_all
 from reward_ablation.rewards.parameters import FilePath, NotInSpec
 from reward_ablation.system.errors import StudyError
+
+#: Two fields that are no columns of the data. `fence` is a word that no value contains, so that a completion cannot
+#: forge this delimiter.
+COMPLETION, FENCE = "completion", "fence"
+
+#: Largest size of a template, in bytes.
+LARGEST = 1 << 20
+
+_PART = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
 def judge(
@@ -52,10 +58,8 @@ def judge(
         File with the prompt. `{completion}`, `{question}`, `{answer}` and the name of any other column stand for the
         column's value, `{fence}` for a word that no value contains, and `{{` for a brace. The file counts by its
         content.
-    endpoint : str
-        Base URL, such as `http://localhost:8000/v1`. Not in a run's key.
-    api_key : str, optional
-        Written as `{env: NAME}`. Not in a run's key.
+    endpoint, api_key : str
+        Base URL, such as `http://localhost:8000/v1`, and the key, written as `{env: NAME}`. Not in a run's key.
     low, high : float
         Range of the score. A score outside the range counts as no answer.
     max_tokens : int
@@ -64,19 +68,9 @@ def judge(
         Sampling temperature of the judge, at least 0.
     extra_body : dict, optional
         Further fields of the request.
-    concurrency : int
-        Number of requests that each process may have in flight. Not in a run's key.
-    retries : int
-        Number of further attempts after a failed request. Not in a run's key.
-    seconds : float
-        Time limit of one request. Not in a run's key.
-
-    Raises
-    ------
-    StudyError
-        The template, the range or the endpoint is wrong, or the endpoint refuses the key or the model.
-    PassingError
-        The endpoint answers none of a batch's requests: without scores, training would go on without a signal.
+    concurrency, retries, seconds : int, int, float
+        Requests that each process may have in flight, further attempts after a failed request, and time limit of one
+        request. Not in a run's key.
 
     Notes
     -----
@@ -87,17 +81,169 @@ def judge(
         raise StudyError(f"low: {low} is not below high: {high}")
     where = Endpoint.checked(endpoint, api_key, concurrency, retries, seconds)
     text = read_template(template)
-    fields = fields_of(text)
-    check_columns(fields, [name for name in columns if name not in OF_TRAINER])
-
-    def body(prompt: str) -> dict[str, Any]:
-        return request_body(model, prompt, low, high, max_tokens, temperature, extra_body or {})
-
-    values = {**columns, COMPLETION: completion_texts(completions)}
-    rows = [{name: values[name][row] for name in fields if name != FENCE} for row in range(len(completions))]
-    digest = hashlib.sha256(json.dumps([body(""), text], sort_keys=True).encode()).hexdigest()
-    bodies = [body(render(text, row)) for row in rows]
-    scores = ask_all(bodies, where, lambda content: score_in(content, low, high), digest)
+    shared = request_body(model, low, high, max_tokens, temperature, extra_body or {})
+    prompts = prompts_of(text, {**columns, COMPLETION: completion_texts(completions)})
+    bodies = [{**shared, "messages": [{"role": "user", "content": prompt}]} for prompt in prompts]
+    scores = ask_all(bodies, where, lambda response: answer_in(response, low, high), digest_of(shared, text))
     if scores and (log_metric := columns.get("log_metric")):  # passed by the trainer
         log_metric(f"judge/unanswered/{model}", scores.count(None) / len(scores))
     return scores
+
+
+def read_template(path: str) -> str:
+    """Text of a template's file; StudyError if the file is missing, too large or not UTF-8."""
+    try:
+        with open(path, "rb") as file:
+            written = file.read(LARGEST + 1)
+    except OSError as error:
+        raise StudyError(f"template: {path}: {error.strerror or error}; give the path of a text file") from None
+    if len(written) > LARGEST:
+        raise StudyError(f"template: {path}: more than {LARGEST} bytes; give a shorter text")
+    try:
+        return written.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise StudyError(f"template: {path}: byte {error.start} is not UTF-8; save the file as UTF-8") from None
+
+
+def fields_of(template: str) -> list[str]:
+    """Names of a template's fields, each once, in the order of their first appearance.
+
+    StudyError if a field is not a name, such as `{question.x}`, if a brace has no partner, or if there is no field
+    `{completion}`.
+    """
+    fields: dict[str, None] = {}
+    for part in _PART.finditer(template):
+        name = part[1]
+        if name is None and part[0] in "{}":
+            line = template.count("\n", 0, part.start()) + 1
+            raise StudyError(f"template: line {line}: a single {part[0]}; write {part[0] * 2} for a brace of the text")
+        if name is not None and not name.isidentifier():
+            raise StudyError(
+                f"template: {{{name[:60]}}} is not a field; a field is the name of a column, such as {{question}}; "
+                "write {{ and }} for braces of the text"
+            )
+        if name is not None:
+            fields[name] = None
+    if COMPLETION not in fields:
+        raise StudyError("template: has no field {completion}; the judge would not see what it judges")
+    return list(fields)
+
+
+def check_columns(fields: Collection[str], columns: Collection[str]) -> None:
+    """Refuse a field that is neither a column of the data nor `completion` or `fence`."""
+    for name in fields:
+        if name not in (COMPLETION, FENCE, *columns):
+            known = ", ".join(dict.fromkeys([COMPLETION, FENCE, *sorted(columns)]))
+            raise StudyError(f"template: {{{name}}}: the data has no such column; fields: {known}")
+
+
+def prompts_of(template: str, columns: Mapping[str, Any]) -> list[str]:
+    """The prompt of each row; StudyError if the template is wrong or asks for a column that the data does not have."""
+    fields = fields_of(template)
+    check_columns(fields, [name for name in columns if name not in (*OF_TRAINER, COMPLETION)])
+    rows = range(len(columns[COMPLETION]))
+    return [render(template, {name: columns[name][row] for name in fields if name != FENCE}) for row in rows]
+
+
+def render(template: str, values: Mapping[str, Any]) -> str:
+    """The template with its fields filled in. Braces of a value stay as they are.
+
+    A text is filled in as it is, None as an empty text, and any other value as JSON. `{fence}` is the beginning of the
+    SHA-256 of all values, so that no value can contain it.
+    """
+    texts = {name: _text(value) for name, value in values.items()}
+    digest = hashlib.sha256(json.dumps(texts, sort_keys=True).encode()).hexdigest()
+    return template.format_map({**texts, FENCE: digest[:16]})  # safe, because all fields are names
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def request_body(
+    model: str, low: float, high: float, max_tokens: int, temperature: float, extra_body: dict[str, Any]
+) -> dict[str, Any]:
+    """What the requests to `/chat/completions` share: all but the message. The answer gets a JSON schema.
+
+    `extra_body` has further fields of the request, which cannot replace the fields that this function sets.
+    """
+    schema = {
+        "type": "object",
+        "properties": {"score": {"type": "number", "minimum": low, "maximum": high}},
+        "required": ["score"],
+        "additionalProperties": False,
+    }
+    return {
+        **extra_body,
+        "model": model,
+        "max_tokens": max_tokens,
+        "temperature": temperature,
+        "response_format": {"type": "json_schema", "json_schema": {"name": "score", "strict": True, "schema": schema}},
+    }
+
+
+def digest_of(shared: dict[str, Any], template: str) -> str:
+    """Digest of all that the requests of a judge share. An empty prompt keeps the folders of earlier versions."""
+    body = {**shared, "messages": [{"role": "user", "content": ""}]}
+    return hashlib.sha256(json.dumps([body, template], sort_keys=True).encode()).hexdigest()
+
+
+class NoScore(ValueError):
+    """An answer has no score in the range. The message says why."""
+
+
+def answer_in(response: bytes, low: float, high: float) -> Answer:
+    """The score in a chat completion, which must be `{"score": number}`, and the tokens that the server reports."""
+    try:
+        written = _parsed(response)
+        content = written["choices"][0]["message"]["content"]
+    except NoScore as error:
+        return Answer(None, str(error))
+    except (KeyError, IndexError, TypeError):
+        return Answer(None, "the response is not a chat completion")
+    if not isinstance(content, str):
+        return Answer(None, "the response has no text")
+    tokens = [_count(written.get("usage"), name) for name in ("prompt_tokens", "completion_tokens")]
+    try:
+        return Answer(score_in(content, low, high), "", *tokens)
+    except NoScore as error:
+        return Answer(None, str(error), *tokens)
+
+
+def score_in(content: str, low: float, high: float) -> float:
+    """The score of an answer `{"score": number}`.
+
+    NoScore if the answer is not JSON, has anything but one score, or the score is not a number in [low, high].
+    """
+    answer = _parsed(content)
+    if not isinstance(answer, dict) or list(answer) != ["score"]:
+        raise NoScore("the answer is not an object with a score alone")
+    score = answer["score"]
+    if isinstance(score, bool) or not isinstance(score, int | float):
+        raise NoScore("the score is not a number")
+    if not low <= score <= high:  # before `float`, which refuses large integers; false for NaN
+        raise NoScore("the score is out of range")
+    return float(score)
+
+
+def _parsed(text: str | bytes) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=_distinct)
+    except (ValueError, RecursionError):  # also for bytes that are not text
+        raise NoScore("the answer is not JSON") from None
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object in which each key occurs once. An answer with two scores has no score."""
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        raise ValueError("a key occurs twice")
+    return values
+
+
+def _count(usage: Any, name: str) -> int:
+    """A number of tokens; 0 if the server does not report the number."""
+    value = usage.get(name) if isinstance(usage, dict) else None
+    return int(value) if isinstance(value, int | float) and math.isfinite(value) and value > 0 else 0

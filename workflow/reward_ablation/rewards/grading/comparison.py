@@ -1,7 +1,7 @@
 r"""Whether two answers are equal: by their exact values, else by their structure, else expression by expression.
 
 Nothing here parses mathematics. Lists, sets, tuples and intervals are taken apart as text (`structure`). The remaining
-expressions go to the caller's function `leaf`: `grader` decides none of them, `worker` asks math-verify. The
+expressions go to the caller's function `leaf`: `grader` decides none of them, `math_worker` asks math-verify. The
 conventions are a table in docs/evaluation.md.
 """
 
@@ -19,8 +19,13 @@ from reward_ablation.rewards.grading.exact import (
     same_value,
 )
 from reward_ablation.rewards.grading.extraction import bare_gold
-from reward_ablation.rewards.grading.normalisation import comparison_key, is_prose, normalise
-from reward_ablation.rewards.grading.units import units_differ, without_unit
+from reward_ablation.rewards.grading.normalisation import (
+    comparison_key,
+    is_prose,
+    normalise,
+    units_differ,
+    without_unit,
+)
 
 Status = Literal["correct", "wrong", "unparseable", "timeout", "error"]
 #: Whether two expressions are equal (gold, answer); None if only a parser can decide.
@@ -33,7 +38,7 @@ _REALS = r"(-\infty, \infty)"
 #: What inequalities have and intervals have not; the word "or" is found as two letters.
 _SIGNS = (r"\le", r"\ge", r"\ne", "or", "o", "r")
 _TWO_SIGNS = re.compile(r"[-+] ?[-+]")
-#: Longer lists are compared as text. All pairs of 60 parts take .8 s of CPU time, and `worker` gives an answer 1 s.
+#: Longer lists are compared as text. All pairs of 60 parts take .8 s of CPU time; `math_worker` gives an answer 1 s.
 MAX_PARTS = 60
 
 

@@ -1,7 +1,7 @@
 r"""Whether a completion's answer is right; if this cannot be decided, the status says why.
 
 Components, evaluation and `data.problems` ask here. Most answers are decided in this process. The rest goes to
-math-verify in another (`supervisor`).
+math-verify in another (`math_worker`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from reward_ablation.rewards.grading.comparison import Status, settle
 from reward_ablation.rewards.grading.extraction import extract
-from reward_ablation.rewards.grading.supervisor import math_worker
+from reward_ablation.rewards.grading.math_worker import math_worker
 
 # Bounds for the text functions and the reader of this process. What passes them can still cost the parser its CPU time.
 MAX_CHARACTERS = 2000

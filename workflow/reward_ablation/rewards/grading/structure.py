@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from reward_ablation.rewards.grading.units import unit_name
+from reward_ablation.rewards.grading.normalisation import unit_name
 
 _TOKEN = re.compile(
     r"\\[{}]|\\[lr]angle(?![a-zA-Z])|\\[a-zA-Z]+|\\.|[()\[\]{}]|[,;=<>]|(?<![A-Za-z])(?:and|or)(?![A-Za-z])", re.DOTALL

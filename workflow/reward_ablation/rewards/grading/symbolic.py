@@ -29,7 +29,7 @@ _KINKED = (sympy.Abs, sympy.Max, sympy.Min, sympy.floor, sympy.ceiling, sympy.si
 _UNEVALUATED = (sympy.Sum, sympy.Product, sympy.Integral, sympy.Limit, sympy.Derivative)
 
 # LaTeX only: the extraction of plain expressions passes text to sympy's parse_expr, which is eval.
-# `units` removes units; the parser would remove the variables t, m, s and h with them.
+# `normalisation` removes units; the parser would remove the variables t, m, s and h with them.
 _NORMALISATION = NormalizationConfig(units=False, malformed_operators=True, nits=True)
 _LATEX = [LatexExtractionConfig(boxed_match_priority=0, normalization_config=_NORMALISATION)]
 

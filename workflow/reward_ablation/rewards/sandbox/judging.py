@@ -62,23 +62,27 @@ def judge(
     or fork.
     """
     at_once = workers or min(4, len(os.sched_getaffinity(0)))
-    found: dict[int, Verdict] = {}
-    asserted: dict[int, Job] = {}
-    scripts: list[_Script] = []
-    for number, task in enumerate(tasks):
-        kind = _kind(task.tests)
-        if kind is None:
-            found[number] = Verdict("error", 0.0)
-        elif kind == "asserts":
-            text = json.dumps({"tests": task.tests, "code_before": task.code_before})
-            asserted[number] = Job(_whole(task), "tests", text, seconds, memory_mb, all_tests)
-        else:
-            scripts.append(_Script(number, task))
-    outcomes = runner.run(list(asserted.values()), at_once) if asserted else []
-    for number, outcome in zip(asserted, outcomes, strict=True):
+    kinds = [_kind(task.tests) for task in tasks]
+    found = {number: Verdict("error", 0.0) for number, kind in enumerate(kinds) if kind is None}
+    asserted = [number for number, kind in enumerate(kinds) if kind == "asserts"]
+    jobs = [_job(tasks[number], "tests", _tests(tasks[number]), seconds, memory_mb, all_tests) for number in asserted]
+    for number, outcome in zip(asserted, runner.run(jobs, at_once) if jobs else (), strict=True):
         found[number] = _of_asserts(outcome, len(tasks[number].tests))
-    _judge_scripts(scripts, seconds, memory_mb, all_tests, at_once, runner)
-    found |= {script.number: script.verdict() for script in scripts}
+    # The next test of each script, until all its tests have run or, without `all_tests`, one has failed.
+    statuses: dict[int, list[Status]] = {number: [] for number, kind in enumerate(kinds) if kind == "scripts"}
+    while waiting := [
+        number
+        for number, known in statuses.items()
+        if len(known) < len(tasks[number].tests) and (all_tests or set(known) <= {"passed"})
+    ]:
+        tests = [tasks[number].tests[len(statuses[number])] for number in waiting]
+        jobs = [
+            _job(tasks[number], "script", test["input"], seconds, memory_mb)
+            for number, test in zip(waiting, tests, strict=True)
+        ]
+        for number, test, outcome in zip(waiting, tests, runner.run(jobs, at_once), strict=True):
+            statuses[number].append(_of_output(outcome, test["output"]))
+    found |= {number: _of_scripts(known, len(tasks[number].tests)) for number, known in statuses.items()}
     return [found[number] for number in range(len(tasks))]
 
 
@@ -95,10 +99,17 @@ def _kind(tests: Any) -> Literal["asserts", "scripts"] | None:
     return None
 
 
-def _whole(task: Task) -> str:
+def _tests(task: Task) -> str:
+    return json.dumps({"tests": task.tests, "code_before": task.code_before})
+
+
+def _job(
+    task: Task, kind: Literal["tests", "script"], text: str, seconds: int, memory_mb: int, all_tests: bool = False
+) -> Job:
     """The program after the code that it continues. A program that repeats this code only defines it again."""
     before = task.code_before
-    return f"{before}{'' if not before or before.endswith(chr(10)) else chr(10)}{task.program}"
+    program = f"{before}{'' if not before or before.endswith(chr(10)) else chr(10)}{task.program}"
+    return Job(program, kind, text, seconds, memory_mb, all_tests)
 
 
 def _of_asserts(outcome: Outcome, count: int) -> Verdict:
@@ -115,35 +126,12 @@ def _of_asserts(outcome: Outcome, count: int) -> Verdict:
     return Verdict("timeout" if program_ended and outcome.killed[1] else "failed", passed / count)
 
 
-class _Script:
-    """A program that reads standard input and prints, with the statuses of its tests so far."""
-
-    def __init__(self, number: int, task: Task) -> None:
-        self.number, self.program, self.tests = number, _whole(task), task.tests
-        self.statuses: list[Status] = []
-
-    def is_open(self, all_tests: bool) -> bool:
-        return len(self.statuses) < len(self.tests) and (all_tests or set(self.statuses) <= {"passed"})
-
-    def verdict(self) -> Verdict:
-        passed = self.statuses.count("passed")
-        if passed == len(self.tests):
-            return Verdict("passed", 1.0)
-        return Verdict("timeout" if "timeout" in self.statuses else "failed", passed / len(self.tests))
-
-
-def _judge_scripts(
-    scripts: list[_Script], seconds: int, memory_mb: int, all_tests: bool, at_once: int, runner: Sandbox
-) -> None:
-    """Run the next test of each script, until all its tests have run or, without `all_tests`, one has failed."""
-    while waiting := [script for script in scripts if script.is_open(all_tests)]:
-        tests = [script.tests[len(script.statuses)] for script in waiting]
-        jobs = [
-            Job(script.program, "script", test["input"], seconds, memory_mb)
-            for script, test in zip(waiting, tests, strict=True)
-        ]
-        for script, test, outcome in zip(waiting, tests, runner.run(jobs, at_once), strict=True):
-            script.statuses.append(_of_output(outcome, test["output"]))
+def _of_scripts(statuses: list[Status], count: int) -> Verdict:
+    """Verdict from the statuses of the tests that have run, of `count` tests."""
+    passed = statuses.count("passed")
+    if passed == count:
+        return Verdict("passed", 1.0)
+    return Verdict("timeout" if "timeout" in statuses else "failed", passed / count)
 
 
 def _of_output(outcome: Outcome, expected: str) -> Status:

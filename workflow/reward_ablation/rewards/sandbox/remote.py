@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import builtins
 import copy
-import datetime
 import importlib
 import io
 import json
@@ -27,7 +26,8 @@ import re
 import sys
 import types
 from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, cast
@@ -39,10 +39,6 @@ SHARED_MODULES = frozenset(
         *("heapq", "itertools", "json", "math", "operator", "random", "re", "statistics", "string", "typing"),
     )
 )
-_SEQUENCES = {kind.__name__: kind for kind in (list, tuple, set, frozenset, deque)}
-_MAPPINGS = {kind.__name__: kind for kind in (dict, OrderedDict, Counter)}
-_MAPPINGS["defaultdict"] = dict
-_DATES = {kind.__name__: kind for kind in (datetime.date, datetime.datetime, datetime.time)}
 _MUTABLE = (list, dict, set, bytearray, deque, OrderedDict, Counter, defaultdict)
 _PLAIN_INT_BITS = 1000  # longer integers are sent as hexadecimal digits: reading decimal digits is slow and limited
 #: Arrays of booleans, numbers, texts and dates. An array of objects is no plain data.
@@ -50,49 +46,60 @@ _ARRAY_TYPE = re.compile(r"[<>|][biufcSUmM]\d+(\[\w+\])?")
 
 #: Gives the JSON of an object that is not plain data.
 Refer = Callable[[Any], Any]
+Parts = Callable[[Any], Iterable[Any]]
+Make = Callable[..., Any]
+
+
+def _as_mapping(kind: type) -> tuple[Parts, Make]:
+    return lambda value: ([*value], [*value.values()]), lambda keys, values: kind(dict(zip(keys, values, strict=True)))
+
+
+#: Types of plain data: how a value is taken apart, and how it is made from its parts.
+_TYPES: dict[type, tuple[Parts, Make]] = {
+    list: (list, lambda *items: list(items)),
+    tuple: (list, lambda *items: items),
+    set: (list, lambda *items: set(items)),
+    frozenset: (list, lambda *items: frozenset(items)),
+    deque: (list, lambda *items: deque(items)),
+    type({}.keys()): (list, lambda *keys: dict.fromkeys(keys).keys()),
+    type({}.values()): (list, lambda *values: dict(enumerate(values)).values()),
+    type({}.items()): (list, lambda *items: dict(items).items()),
+    **{kind: _as_mapping(kind) for kind in (dict, OrderedDict, Counter)},
+    defaultdict: _as_mapping(dict),
+    **{kind: (lambda value: [value.isoformat()], kind.fromisoformat) for kind in (date, datetime, time)},
+    **{kind: (lambda value: [value.hex()], kind.fromhex) for kind in (bytes, bytearray)},
+    int: (lambda value: [hex(value)], lambda digits: int(digits, 16)),
+    complex: (lambda value: [value.real, value.imag], complex),
+    **{kind: (lambda value: [value.start, value.stop, value.step], kind) for kind in (range, slice)},
+    Decimal: (lambda value: [str(value)], Decimal),
+    Fraction: (lambda value: [value.numerator, value.denominator], Fraction),
+    timedelta: (lambda value: [value.days, value.seconds, value.microseconds], timedelta),
+}
+_MAKE: dict[str, Make] = {
+    **{kind.__name__: make for kind, (_, make) in _TYPES.items()},
+    "namedtuple": lambda name, fields, *items: namedtuple(name, fields)(*items),  # checks that they are identifiers
+    "ndarray": lambda dtype, shape, data: _array(dtype, shape, data),
+}
 
 
 def encode(value: Any, refer: Refer) -> Any:
     """JSON of a value; RecursionError if the value contains itself."""
     kind = type(value)
-    if value is None or kind in (bool, float, str):
+    if value is None or kind in (bool, float, str) or (kind is int and value.bit_length() <= _PLAIN_INT_BITS):
         return value
-    if kind is int:
-        return value if value.bit_length() <= _PLAIN_INT_BITS else ["int", hex(value)]
-    if kind in _SEQUENCES.values() or kind in _VIEWS:
-        return [kind.__name__, [encode(item, refer) for item in value]]
-    if kind in _MAPPINGS.values() or kind is defaultdict:
-        return [kind.__name__, [[encode(key, refer), encode(item, refer)] for key, item in value.items()]]
-    if kind in _DATES.values():
-        return [kind.__name__, value.isoformat()]
-    if kind in _SMALL:
-        return [kind.__name__, _SMALL[kind](value)]
-    if isinstance(value, int | float | str) and not isinstance(value, type):  # such as a member of IntEnum
+    if kind in _TYPES:
+        name, parts = kind.__name__, _TYPES[kind][0](value)
+    elif isinstance(value, int | float | str) and not isinstance(value, type):  # such as a member of IntEnum
         return encode(next(base for base in (bool, int, float, str) if isinstance(value, base))(value), refer)
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return ["namedtuple", [kind.__name__, list(value._fields), [encode(item, refer) for item in value]]]
-    if _is_array(value) and _ARRAY_TYPE.fullmatch(value.dtype.str):
-        return ["ndarray", [value.dtype.str, list(value.shape), value.tobytes().hex()]]
-    if kind.__module__ == "numpy" and getattr(value, "ndim", None) == 0:
+    elif isinstance(value, tuple) and hasattr(value, "_fields"):
+        name, parts = "namedtuple", [kind.__name__, list(value._fields), *value]
+    elif _is_array(value) and _ARRAY_TYPE.fullmatch(value.dtype.str):
+        name, parts = "ndarray", [value.dtype.str, value.shape, value.tobytes().hex()]
+    elif kind.__module__ == "numpy" and getattr(value, "ndim", None) == 0:
         return encode(value.item(), refer)
-    return refer(value)
-
-
-_VIEWS: dict[type, Callable[[list], Any]] = {
-    type({}.keys()): lambda items: dict.fromkeys(items).keys(),
-    type({}.values()): lambda items: dict(enumerate(items)).values(),
-    type({}.items()): lambda items: dict(items).items(),
-}
-_SMALL: dict[type, Callable[[Any], Any]] = {
-    bytes: lambda value: value.hex(),
-    bytearray: lambda value: value.hex(),
-    complex: lambda value: [value.real, value.imag],
-    range: lambda value: [value.start, value.stop, value.step],
-    Decimal: str,
-    Fraction: lambda value: [encode(value.numerator, _refuse), encode(value.denominator, _refuse)],
-    datetime.timedelta: lambda value: [value.days, value.seconds, value.microseconds],
-    slice: lambda value: [encode(part, _refuse) for part in (value.start, value.stop, value.step)],
-}
+    else:
+        return refer(value)
+    return [name, [encode(part, refer) for part in parts]]
 
 
 def decode(written: Any, resolve: Callable[[str, Any], Any]) -> Any:
@@ -106,40 +113,12 @@ def decode(written: Any, resolve: Callable[[str, Any], Any]) -> Any:
             raise ValueError("no value")
         return written
     kind, content = written
-    if kind in _SEQUENCES:
-        return _SEQUENCES[kind](decode(item, resolve) for item in content)
-    if kind in _MAPPINGS:
-        pairs = ((decode(key, resolve), decode(item, resolve)) for key, item in content)
-        return Counter(dict(pairs)) if kind == "Counter" else _MAPPINGS[kind](pairs)
-    if kind in _DATES:
-        return _DATES[kind].fromisoformat(content)
-    if kind in _MADE:
-        return _MADE[kind](*(decode(part, resolve) for part in content))
-    for view, make in _VIEWS.items():
-        if kind == view.__name__:
-            return make([decode(item, resolve) for item in content])
-    if kind == "namedtuple":
-        name, fields, items = content
-        return namedtuple(name, fields)(*(decode(item, resolve) for item in items))  # checks that they are identifiers
-    if kind == "ndarray":
-        return _array(*content)
-    if kind == "bytes":
-        return bytes.fromhex(content)
-    if kind == "bytearray":
-        return bytearray.fromhex(content)
-    if kind == "int":
-        return int(content, 16)
-    if kind == "Decimal":
-        return Decimal(content)
+    if kind in _MAKE:
+        return _MAKE[kind](*[decode(part, resolve) for part in content])
     return resolve(kind, content)
 
 
-_MADE: dict[str, Callable[..., Any]] = {
-    kind.__name__: kind for kind in (complex, range, datetime.timedelta, Fraction, slice)
-}
-
-
-def _array(dtype: str, shape: list[int], data: str) -> Any:
+def _array(dtype: str, shape: tuple[int, ...], data: str) -> Any:
     """An array of numpy, which is imported only here: few programs need it."""
     if not _ARRAY_TYPE.fullmatch(dtype):
         raise ValueError("no array of plain data")
@@ -166,10 +145,6 @@ def assign(target: Any, value: Any) -> None:
 
 def _is_array(value: Any) -> bool:
     return type(value).__module__ == "numpy" and type(value).__name__ == "ndarray"
-
-
-def _refuse(value: Any) -> Any:
-    raise TypeError("no plain value")
 
 
 def shared_name(value: Any) -> list[str] | None:
@@ -236,11 +211,12 @@ class Link:
         may_serve: Callable[[str, Any, tuple], bool] | None = None,
         output: io.TextIOWrapper | None = None,
     ) -> None:
-        self._descriptor, self._may_serve, self._output = descriptor, may_serve, output
+        self._reader = os.fdopen(descriptor, "rb", closefd=False)
+        self._writer = os.fdopen(descriptor, "wb", closefd=False)
+        self._may_serve, self._output = may_serve, output
         self._is_program = may_serve is None
         self.has_ended = False
         self.has_failed_assertion = False  # in a function that a test passed to the program, which may hide it
-        self._received = b""
         self._objects: dict[int, Any] = {}  # known to the other side
         self._remotes: dict[int, Remote] = {}
         self._errors: dict[str, type[Exception]] = {}
@@ -297,12 +273,12 @@ class Link:
         self._write(message)
 
     def _write(self, message: list) -> None:
-        data = memoryview(json.dumps(message).encode() + b"\n")
+        data = json.dumps(message).encode() + b"\n"
         if len(data) > LARGEST:
             raise Ended("the message is too large")
         try:
-            while data:
-                data = data[os.write(self._descriptor, data) :]
+            self._writer.write(data)
+            self._writer.flush()
         except OSError as error:
             self.has_ended = True
             raise Ended(str(error)) from None
@@ -314,21 +290,15 @@ class Link:
         return message
 
     def _read(self) -> list:
-        parts = [self._received]
-        while b"\n" not in parts[-1]:
-            try:
-                part = os.read(self._descriptor, 1 << 16)
-            except OSError:  # the other side ended without reading its message
-                part = b""
-            self.has_ended = not part
-            if not part or sum(map(len, parts)) > LARGEST:
-                raise Ended("no message")
-            parts.append(part)
-        line, _, self._received = b"".join(parts).partition(b"\n")
         try:
-            message = json.loads(line)
+            line = self._reader.readline(LARGEST)
+        except OSError:  # the other side ended without reading its message
+            line = b""
+        self.has_ended = len(line) < LARGEST and line[-1:] != b"\n"
+        try:
+            message = json.loads(line) if line.endswith(b"\n") else None
         except (ValueError, RecursionError):
-            raise Ended("no message") from None
+            message = None
         if not isinstance(message, list) or not message:
             raise Ended("no message")
         return message

@@ -69,7 +69,7 @@ class Server:
             self._end(job)
 
     def _reply(self, *files: int, **message: Any) -> None:
-        socket.send_fds(self._control, [json.dumps(message).encode()], files)
+        socket.send_fds(self._control, [json.dumps(message).encode() + b"\n"], files)
 
     def _start(self, request: dict[str, Any], files: list[int]) -> None:
         """Start the processes of a job, and reply with the pipe of its output."""
@@ -199,12 +199,12 @@ def main() -> None:
         elif not isolation.landlock_version():
             raise OSError("no Landlock")
     except OSError as error:
-        control.send(json.dumps({"refused": str(error)}).encode())
+        control.send(json.dumps({"refused": str(error)}).encode() + b"\n")
         return
     gc.collect()
     gc.freeze()  # a collection in a child would copy every page
     server = Server(control, isolation, paths, where)
-    control.send(json.dumps({"ready": mode, "landlock": isolation.landlock_version()}).encode())
+    control.send(json.dumps({"ready": mode, "landlock": isolation.landlock_version()}).encode() + b"\n")
     with contextlib.suppress(KeyboardInterrupt):
         server.run()
     server.end_all()

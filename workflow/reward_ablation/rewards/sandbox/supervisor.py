@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import select
@@ -20,8 +19,6 @@ from reward_ablation.rewards.killable_process import KillableProcess
 from reward_ablation.rewards.sandbox import server
 from reward_ablation.system.errors import StudyError
 
-START_SECONDS = 120.0  # imports on a busy network file system
-REPLY_SECONDS = 60.0  # to start or end a process on a stalled machine
 OUTPUT_BYTES = 8 << 20  # longest output of a script
 MODES = ("namespaces", "landlock")
 
@@ -72,7 +69,9 @@ class Outcome:
 class Sandbox(KillableProcess):
     """The server process. The ways of isolation, `modes`, are tried in their order."""
 
-    patience = REPLY_SECONDS  # to end all programs
+    name = "the server of the unit tests"
+    reply_seconds = 60.0  # to start or end a process on a stalled machine
+    patience = reply_seconds  # to end all programs
 
     def __init__(self, modes: Sequence[str] = MODES) -> None:
         super().__init__()
@@ -88,27 +87,17 @@ class Sandbox(KillableProcess):
         StudyError if the machine has no means to isolate programs. RuntimeError if the server cannot start, or cannot
         fork: every outcome would be false.
         """
+        found: dict[int, Outcome] = {}
         with self.lock:
-            found = self._run(dict(enumerate(jobs)), at_once)
+            with self.in_use():
+                self._run(dict(enumerate(jobs)), at_once, found)
             for number, job in enumerate(jobs):  # the rest one by one, since one of them may have ended the server
                 if number not in found:
-                    found |= self._run({number: job}, 1)
+                    with self.in_use():
+                        self._run({number: job}, 1, found)
         return [found.get(number, Outcome(b"")) for number in range(len(jobs))]
 
-    def _run(self, jobs: dict[int, Job], at_once: int) -> dict[int, Outcome]:
-        """Outcomes of the jobs that ended before the server did."""
-        found: dict[int, Outcome] = {}
-        try:
-            if self.pid is None:
-                self._start_server()
-            _run_jobs(self, jobs, at_once, found)
-        except BaseException as error:  # an interrupt here would leave replies behind for the next job
-            self.kill()
-            if not isinstance(error, ConnectionError | TimeoutError):
-                raise
-        return found
-
-    def _start_server(self) -> None:
+    def launch(self) -> None:
         """Start the process in the first mode that keeps programs from this machine."""
         refusals = []
         for mode in self._modes:
@@ -133,57 +122,58 @@ class Sandbox(KillableProcess):
             os.chmod(self._folder, 0o711)  # programs must reach their folders below it
         # -I would ignore the hash seed. -P, -s and an environment without Python's other variables do the same.
         command = ["-s", "-S", server.__file__, mode, json.dumps(readable_paths()), self._folder]
-        self.start(command, socket.SOCK_SEQPACKET, clean_environment(), cwd="/")
-        try:
-            return self._receive(START_SECONDS)[0]
-        except (ConnectionError, TimeoutError):
-            raise RuntimeError("the server of the unit tests did not start") from None
+        ready: dict[str, Any] = self.start(command, socket.SOCK_SEQPACKET, clean_environment(), cwd="/")
+        return ready
 
     def _isolates(self) -> bool:
         """Whether a program runs, but can neither read a file of this machine nor start a process."""
-        with tempfile.NamedTemporaryFile(prefix="unit-tests-check-") as file:
+        found: dict[int, Outcome] = {}
+        with tempfile.NamedTemporaryFile(prefix="unit-tests-check-") as file, self.in_use():
             os.chmod(file.name, 0o644)
-            job = Job(_CHECK.format(path=file.name), "script", "", 10, 1024)
-            found: dict[int, Outcome] = {}
-            with contextlib.suppress(ConnectionError, TimeoutError):
-                _run_jobs(self, {0: job}, 1, found)
+            self._run({0: Job(_CHECK.format(path=file.name), "script", "", 10, 1024)}, 1, found)
         return bool(found) and found[0].output == b"no process\nno file\n"
 
-    def begin(self, number: int, job: Job) -> int:
+    def _run(self, jobs: dict[int, Job], at_once: int, found: dict[int, Outcome]) -> None:
+        """Run jobs, `at_once` side by side, and add each outcome to `found` when its job ends."""
+        waiting = list(reversed(jobs.items()))
+        running: dict[int, _Running] = {}  # by pipe
+        poll = select.poll()  # not select.select, which refuses descriptors above 1,023
+        while waiting or running:
+            while waiting and len(running) < at_once:
+                started = _Running(*waiting.pop())
+                pipe = self._begin(started)
+                running[pipe] = started
+                poll.register(pipe, select.POLLIN)
+            earliest = min(one.deadline for one in running.values())
+            for pipe, _ in poll.poll(max(0.0, earliest - time.monotonic()) * 1000):
+                running[pipe].read(pipe)
+            now = time.monotonic()
+            for pipe, one in [*running.items()]:
+                if one.has_ended or one.deadline <= now:
+                    poll.unregister(pipe)
+                    os.close(pipe)
+                    del running[pipe]
+                    self.send({"end": one.number})
+                    killed = tuple(self.receive()[0]["killed"])
+                    found[one.number] = Outcome(one.output, not one.has_ended, killed, one.is_too_long)
+
+    def _begin(self, started: _Running) -> int:
         """Start a job and return the pipe of its output."""
+        job = started.job
         files = [_file(job.program), _file(job.text)]
         request = {
-            "start": number,
+            "start": started.number,
             "kind": job.kind,
             "seconds": job.seconds,
             "memory_bytes": job.memory_mb << 20,
             "all_of_them": job.all_of_them,
         }
         try:
-            socket.send_fds(self.socket, [json.dumps(request).encode()], files)
-            return self._receive(REPLY_SECONDS)[1][0]
+            self.send(request, files)
+            return self.receive()[1][0]
         finally:
             for descriptor in files:
                 os.close(descriptor)
-
-    def end(self, number: int) -> tuple[bool, ...]:
-        """End what is left of a job. Returns for each of its processes whether SIGKILL ended it."""
-        self.socket.send(json.dumps({"end": number}).encode())
-        return tuple(self._receive(REPLY_SECONDS)[0]["killed"])
-
-    def _receive(self, seconds: float) -> tuple[dict[str, Any], list[int]]:
-        """One message and its files; TimeoutError after `seconds`, ConnectionError if the server has ended."""
-        poll = select.poll()  # not select.select, which refuses descriptors above 1,023
-        poll.register(self.socket, select.POLLIN)
-        if not poll.poll(seconds * 1000):
-            raise TimeoutError
-        packet, files, _, _ = socket.recv_fds(self.socket, 1 << 16, 1)
-        if not packet:
-            raise ConnectionError("the server has ended")
-        message = json.loads(packet)
-        if "failed" in message:
-            raise RuntimeError(f"the server of the unit tests failed: {message['failed']}")
-        return message, files
 
     def kill(self) -> None:
         """End the server and, with it, all programs."""
@@ -194,10 +184,10 @@ class Sandbox(KillableProcess):
 
 
 class _Running:
-    """A job that runs: its pipe, the output so far, and its deadline in wall time."""
+    """A job that runs: the output so far, and its deadline in wall time."""
 
-    def __init__(self, number: int, job: Job, pipe: int) -> None:
-        self.number, self.job, self.pipe = number, job, pipe
+    def __init__(self, number: int, job: Job) -> None:
+        self.number, self.job = number, job
         self.deadline = time.monotonic() + wall_seconds(job.seconds)
         self.output = b""
         self.has_ended = False
@@ -206,9 +196,9 @@ class _Running:
     def is_too_long(self) -> bool:
         return len(self.output) > OUTPUT_BYTES
 
-    def read(self) -> None:
+    def read(self, pipe: int) -> None:
         """Read the output that is ready."""
-        part = os.read(self.pipe, 1 << 16)
+        part = os.read(pipe, 1 << 16)
         self.output += part
         self.has_ended = not part or self.is_too_long
 
@@ -216,29 +206,6 @@ class _Running:
 def wall_seconds(seconds: int) -> float:
     """Limit on wall time, for a program that sleeps or a stalled machine. Usually the limit on CPU time acts first."""
     return 4.0 * seconds + 6.0
-
-
-def _run_jobs(runner: Sandbox, jobs: dict[int, Job], at_once: int, found: dict[int, Outcome]) -> None:
-    """Run jobs, `at_once` side by side, and add each outcome to `found` when its job ends."""
-    waiting = list(reversed(jobs.items()))
-    running: dict[int, _Running] = {}  # by pipe
-    poll = select.poll()
-    while waiting or running:
-        while waiting and len(running) < at_once:
-            number, job = waiting.pop()
-            started = _Running(number, job, runner.begin(number, job))
-            running[started.pipe] = started
-            poll.register(started.pipe, select.POLLIN)
-        earliest = min(one.deadline for one in running.values())
-        for pipe, _ in poll.poll(max(0.0, earliest - time.monotonic()) * 1000):
-            running[pipe].read()
-        now = time.monotonic()
-        for one in [one for one in running.values() if one.has_ended or one.deadline <= now]:
-            poll.unregister(one.pipe)
-            os.close(one.pipe)
-            del running[one.pipe]
-            killed = runner.end(one.number)
-            found[one.number] = Outcome(one.output, not one.has_ended, killed, one.is_too_long)
 
 
 def described(mode: str, landlock: int, is_root: bool) -> str:

@@ -1,12 +1,56 @@
-"""Strict and loose following, shares, and the values that the data may have."""
-
-from __future__ import annotations
+"""Each instruction of IFEval on texts made by hand, strict and loose following, shares, and hostile data."""
 
 import pytest
 
-from reward_ablation.rewards.components.instructions import instructions
-from reward_ablation.rewards.instructions.following import share_followed, variants
+from reward_ablation.rewards.components.instructions import (
+    CHECKS,
+    instructions,
+    number_sentences,
+    share_followed,
+    variants,
+)
 from reward_ablation.system.errors import StudyError
+
+from .instruction_cases import CASES
+
+
+@pytest.mark.parametrize(("name", "kwargs", "text", "followed"), CASES)
+def test_an_instruction(name, kwargs, text, followed):
+    assert CHECKS[name](text, **kwargs) is followed
+
+
+def test_each_instruction_has_a_text_that_follows_it_and_one_that_does_not():
+    assert {(name, followed) for name, _, _, followed in CASES} == {
+        (name, ok) for name in CHECKS for ok in (True, False)
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("", 0),
+        ("...", 0),
+        ("no mark", 1),
+        ("One. Two! Three? Four", 4),
+        ("all small. as some are asked to write. yes!", 3),
+        ("Dr. Egg met Mr. Ham, i.e. J. Ham.", 1),
+        ("It has 3.5 g of salt, pepper etc. and more. So it is.", 2),
+        ("He lives in the U.S. today. She does not.", 2),
+        ("1. Boil it.\n2. Eat it.", 2),  # the numbers are no sentences; in NLTK they are
+        ("There were 12. Then more.", 2),
+        ('"Why?" he asked. "Why not!" "Well."', 3),
+        ("Wait... and see. Really?! Yes.", 3),
+        ("Wait… and see. Yes.", 2),
+        ("**Bold.** (Brackets.) _Done._", 3),
+        ("A heading\n\nThe text.", 1),  # as in NLTK
+        ("鸡蛋很好。我喜欢！你呢？", 3),
+        ("See https://example.org/a.b?c=d! Yes.", 2),
+    ],
+)
+def test_sentences(text, sentences):
+    counts = [number_sentences(text, number, "at least") for number in (sentences, sentences + 1)]
+    assert counts == [True, False]
+
 
 NO_COMMA = {"id": "punctuation:no_comma", "kwargs": {}}
 QUOTED = {"id": "startend:quotation", "kwargs": {}}

@@ -1,7 +1,8 @@
-"""The process that runs math-verify, started by `supervisor` as a script. Its standard input is a socket of JSON lines.
+"""math-verify in another process, and the script of that process.
 
 The process imports the parser once and then forks for every answer, which leaves nothing in a cache and has the same
-verdict in any order. The process itself judges no answer and has one thread, so that it can always fork.
+verdict in any order. The process itself judges no answer and has one thread, so that it can always fork. It reads lines
+of pairs, and replies with a line [index, status] for each pair.
 """
 
 from __future__ import annotations
@@ -12,13 +13,19 @@ import logging
 import os
 import resource
 import signal
+import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+
+from reward_ablation.rewards.grading.comparison import Status, settle
+from reward_ablation.rewards.killable_process import KillableProcess
 
 MEMORY_BYTES = 1 << 30  # address space; the parser alone takes about 70 MB
 CPU_SECONDS = 1  # for one answer; ordinary answers take some hundredths
 WALL_SECONDS = 8.0  # for a stalled machine; usually the limit on CPU time acts first
 MOST_AT_ONCE = 4  # so that hostile answers take no more than this many times the memory
+BATCH = 256  # most answers in one request
+CACHE = 1 << 14  # most verdicts that are kept
 
 #: What a signal that ended a child says: a limit on time or memory was reached. Any other signal came from outside.
 _BOUNDS = dict.fromkeys((signal.SIGXCPU, signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS), "timeout")
@@ -39,11 +46,58 @@ _WARM_UP = [
 ]
 
 Judge = Callable[[str, str], str]
+Pair = tuple[str, str]  # gold, answer
+
+
+class MathWorker(KillableProcess):
+    """The worker process, and the verdicts that are known."""
+
+    name = "the grading worker"
+    reply_seconds = 4 * WALL_SECONDS  # for a worker that cannot end an answer itself
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._known: dict[Pair, str] = {}
+
+    def judge(self, pairs: Sequence[Pair]) -> list[Status]:
+        """Statuses by math-verify, in the order of the pairs; error if two processes were ended from outside.
+
+        If the worker cannot start or cannot fork, this is a RuntimeError, because every status would be false.
+        """
+        with self.lock:
+            found = {pair: self._known[pair] for pair in pairs if pair in self._known}
+            new = [pair for pair in dict.fromkeys(pairs) if pair not in found]
+            for start in range(0, len(new), BATCH):
+                for _ in range(2):  # a killed process may not be the fault of its answer
+                    self._ask([pair for pair in new[start : start + BATCH] if pair not in found], found)
+            # An error or a deadline in wall time is not kept, because it may be the machine's fault.
+            self._known |= {pair: found[pair] for pair in new if found.get(pair, "late") != "late"}
+            while len(self._known) > CACHE:
+                del self._known[next(iter(self._known))]
+        statuses = (found.get(pair, "error") for pair in pairs)
+        return ["timeout" if status == "late" else status for status in statuses]  # type: ignore[misc]
+
+    def _ask(self, pairs: list[Pair], found: dict[Pair, str]) -> None:
+        """Add the statuses from one request, except for answers whose process was killed or whose worker ended."""
+        if not pairs:
+            return
+        with self.in_use():
+            self.send(pairs)
+            for _ in pairs:
+                index, status = self.receive()[0]
+                if status != "killed":
+                    found[pairs[index]] = status
+
+    def launch(self) -> None:
+        """Start the worker. Its hash seed is fixed, because sympy orders by hash: the same verdict each time."""
+        self.start([__file__], socket.SOCK_STREAM, {**os.environ, "PYTHONHASHSEED": "0"})
+
+
+math_worker = MathWorker()
 
 
 def load_judge() -> Judge:
     """Import math-verify and return a function (gold, answer) -> status."""
-    from reward_ablation.rewards.grading.comparison import settle
     from reward_ablation.rewards.grading.symbolic import TooCostly, equal
 
     logging.disable()  # math-verify writes to the log whenever it is told to set no alarm
@@ -102,19 +156,19 @@ def limit_process() -> None:
 
 
 def main() -> None:
-    """Reply to each line of pairs with lines [index, status], and to an error with [-1, error]."""
+    """Answer lines of pairs until the caller ends."""
     with open(0, "w", buffering=1, closefd=False) as replies:
         try:
             limit_process()
             judge = load_judge()
             gc.collect()
             gc.freeze()  # a collection in a child would copy every page
-            print(json.dumps([0, "ready"]), file=replies)
+            print(json.dumps({"ready": True}), file=replies)
             for line in sys.stdin:
                 for reply in judged(json.loads(line), judge):
                     print(json.dumps(reply), file=replies)
         except Exception as error:  # a broken installation, or the system gives no process
-            print(json.dumps([-1, f"{type(error).__name__}: {error}"]), file=replies)
+            print(json.dumps({"failed": f"{type(error).__name__}: {error}"}), file=replies)
 
 
 if __name__ == "__main__":

@@ -11,11 +11,12 @@ import threading
 
 import pytest
 
-from reward_ablation.rewards.grading.supervisor import MathWorker
+from reward_ablation.rewards.grading.math_worker import MathWorker
 
 from ..processes import children, is_running, wait_until
 
 ENDLESS = r"\int_0^1\int_0^1\int_0^1 \frac{\sin(xyz)}{x+y+z} dx dy dz"
+WORKER = "from reward_ablation.rewards.grading import math_worker as worker, symbolic\n"
 
 
 @pytest.fixture(scope="module")
@@ -29,10 +30,8 @@ def judge(worker, gold, answer):
     return worker.judge([(gold, answer)])[0]
 
 
-def test_starts_with_the_first_question(worker):
-    assert worker.pid is None
-    assert judge(worker, "x+1", "1+x") == "correct"
-    assert worker.pid is not None
+def printed(script):
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout
 
 
 @pytest.mark.parametrize(
@@ -50,18 +49,14 @@ def test_judge(worker, gold, answer, status):
     assert judge(worker, gold, answer) == status
 
 
-def test_an_endless_answer_costs_no_other_and_no_new_worker(worker):
+def test_an_endless_answer_costs_no_other_and_no_new_worker_and_no_order_counts(worker):
+    pairs = [("72", ENDLESS + "+1"), *((f"x+{n}", f"{n}+x") for n in range(1, 5)), ("x", r"\frac{"), ("73", ENDLESS)]
+    expected = ["timeout", *["correct"] * 4, "unparseable", "timeout"]
     judge(worker, "1", "x")
     first = worker.pid
-    pairs = [("72", ENDLESS + "+1"), *((f"x+{n}", f"{n}+x") for n in range(1, 5)), ("73", ENDLESS)]
-    assert worker.judge(pairs) == ["timeout", *["correct"] * 4, "timeout"]
+    assert worker.judge(pairs) == expected
     assert worker.pid == first
     assert children(first) == []
-
-
-def test_verdicts_do_not_depend_on_order_or_on_how_many_run_at_once():
-    pairs = [(f"x^2+{n}", f"{m}+x^2") for n in range(1, 4) for m in range(1, 4)] + [("5", r"\frac{"), ("6", ENDLESS)]
-    expected = ["correct" if n == m else "wrong" for n in range(1, 4) for m in range(1, 4)] + ["unparseable", "timeout"]
     shuffled = random.Random(1).sample(range(len(pairs)), len(pairs))
     cpus = os.sched_getaffinity(0)
     os.sched_setaffinity(0, [*cpus][:1])  # the worker runs as many at once as it has CPUs
@@ -108,14 +103,11 @@ def test_an_answer_whose_child_is_killed_twice_has_no_verdict(worker):
 def test_a_child_that_only_waits_ends_at_the_deadline():
     """The answer uses no CPU time. The deadline of the worker ends it."""
     script = (
-        "import time\n"
-        "from reward_ablation.rewards.grading import worker\n"
-        "worker.WALL_SECONDS = 0.2\n"
+        "import time\nworker.WALL_SECONDS = 0.2\n"
         "judge = lambda gold, answer: time.sleep(600) or 'correct' if answer == 'wait' else 'correct'\n"
         "print(sorted(worker.judged([['1', 'wait'], ['1', '2']], judge)))\n"
     )
-    output = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
-    assert output == "[(0, 'late'), (1, 'correct')]\n"  # late: a timeout that may be the machine's fault
+    assert printed(WORKER + script) == "[(0, 'late'), (1, 'correct')]\n"  # late: may be the machine's fault
 
 
 @pytest.mark.parametrize(
@@ -128,40 +120,33 @@ def test_a_child_that_only_waits_ends_at_the_deadline():
 )
 def test_a_child_ends_at_its_bounds(code, status):
     script = (
-        "from reward_ablation.rewards.grading import symbolic, worker\n"
-        f"symbolic.read = lambda text: {code}\n"
-        "worker._WARM_UP.clear()\n"
-        "worker.limit_process()\n"
+        f"symbolic.read = lambda text: {code}\nworker._WARM_UP.clear()\nworker.limit_process()\n"
         "print(list(worker.judged([['|x|', '|y|']], worker.load_judge())))\n"
     )
-    output = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
-    assert output == f"[(0, '{status}')]\n"
+    assert printed(WORKER + script) == f"[(0, '{status}')]\n"
 
 
-def test_a_worker_that_stalls_is_replaced(worker, monkeypatch):
+@pytest.mark.parametrize("count", [1, 50])  # 50 are more than the pipe holds, and cannot be written
+def test_a_worker_that_stalls_is_replaced(worker, monkeypatch, count):
     judge(worker, "1", "x")
     stopped = worker.pid
     os.kill(stopped, signal.SIGSTOP)
-    monkeypatch.setattr("reward_ablation.rewards.grading.supervisor.REPLY_SECONDS", 5)
-    assert judge(worker, "x+17", "17+x") == "correct"
-    assert worker.pid != stopped
+    monkeypatch.setattr(MathWorker, "reply_seconds", 5)
+    pairs = [(f"x+{n}", f"{n}+x" + " " * (1850 + count)) for n in range(count)]
+    assert worker.judge(pairs) == ["correct"] * count
     assert not is_running(stopped)
 
 
-def test_a_worker_that_takes_no_request_is_replaced(worker, monkeypatch):
-    """A request larger than the pipe cannot be written to a worker that does not read."""
-    judge(worker, "1", "x")
-    stopped = worker.pid
-    os.kill(stopped, signal.SIGSTOP)
-    monkeypatch.setattr("reward_ablation.rewards.grading.supervisor.REPLY_SECONDS", 5)
-    pairs = [(f"x+{n}", f"{n}+x" + " " * 1900) for n in range(50)]
-    assert worker.judge(pairs) == ["correct"] * 50
-    assert not is_running(stopped)
-
-
-def test_a_worker_that_starts_too_slowly_says_so(monkeypatch):
-    monkeypatch.setattr("reward_ablation.rewards.grading.supervisor.START_SECONDS", 0.01)
+def test_a_worker_that_starts_too_slowly_or_not_at_all_says_so(monkeypatch, tmp_path):
+    hasty = MathWorker()
+    hasty.start_seconds = 0.01
     with pytest.raises(RuntimeError, match="did not start within"):
+        judge(hasty, "x+1", "1+x")
+    broken = tmp_path / "math_verify"
+    broken.mkdir()
+    (broken / "__init__.py").write_text("raise ImportError('broken installation')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    with pytest.raises(RuntimeError, match="failed: ImportError: broken installation"):
         judge(MathWorker(), "x+1", "1+x")
 
 
@@ -169,7 +154,6 @@ def test_a_worker_that_cannot_fork_says_so():
     """If no process can be started, this is the machine's fault and must not look like the answer's."""
     script = (
         "import os, resource\n"
-        "from reward_ablation.rewards.grading import worker\n"
         "def load_judge():\n"
         "    resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))\n"
         "    os.getuid() or os.setuid(65534)\n"  # the limit does not hold for root
@@ -177,10 +161,11 @@ def test_a_worker_that_cannot_fork_says_so():
         "worker.main()\n"
     )
     ours, theirs = socket.socketpair()
-    with ours, theirs, ours.makefile() as replies, subprocess.Popen([sys.executable, "-c", script], stdin=theirs):
+    command = [sys.executable, "-c", WORKER + script]
+    with ours, theirs, ours.makefile() as replies, subprocess.Popen(command, stdin=theirs):
         ours.sendall(b'[["1", "1"]]\n')
-        assert replies.readline() == '[0, "ready"]\n'
-        assert replies.readline().startswith('[-1, "BlockingIOError: ')
+        assert replies.readline() == '{"ready": true}\n'
+        assert replies.readline().startswith('{"failed": "BlockingIOError: ')
 
 
 def test_works_in_an_interpreter_that_blocks_the_signals():
@@ -191,73 +176,49 @@ def test_works_in_an_interpreter_that_blocks_the_signals():
         "from reward_ablation.rewards import grade\n"
         f"print(grade(r'\\boxed{{{ENDLESS}}}', '72').status)\n"
     )
-    output = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
-    assert output == "timeout\n"
+    assert printed(script) == "timeout\n"
 
 
-def test_signals_to_all_processes_of_a_job_do_not_end_it(worker):
+@pytest.mark.parametrize("starting", [False, True])
+def test_signals_to_all_processes_of_a_job_do_not_end_it(worker, starting):
     """Slurm sends SIGTERM to all of them. A training goes on to the end of its step, and still has answers graded."""
-    judge(worker, "1", "x")
-    pid = worker.pid
-    answer = threading.Thread(target=lambda: verdicts.append(judge(worker, "7", ENDLESS)))
-    verdicts = []
-    answer.start()
-    wait_until(lambda: children(pid))
-    for process in (pid, *children(pid)):
-        os.kill(process, signal.SIGTERM)
-        os.kill(process, signal.SIGINT)
-    answer.join()
-    assert verdicts == ["timeout"]
-    assert (judge(worker, "x+7", "7+x"), worker.pid) == ("correct", pid)
-
-
-def test_nor_while_it_starts():
-    starting = MathWorker()
-    verdicts = []
-    question = threading.Thread(target=lambda: verdicts.append(judge(starting, "x+7", "7+x")))
+    asked = MathWorker() if starting else worker
     before = set(children(os.getpid()))
+    if not starting:
+        judge(asked, "1", "x")
+    verdicts = []
+    question = threading.Thread(target=lambda: verdicts.append(judge(asked, "7", ENDLESS)))
     question.start()
-    wait_until(lambda: set(children(os.getpid())) - before)
-    for process in set(children(os.getpid())) - before:
-        with contextlib.suppress(ProcessLookupError):  # ps, which lists them
-            os.kill(process, signal.SIGTERM)
+    wait_until(lambda: set(children(os.getpid())) - before if starting else children(asked.pid))
+    processes = set(children(os.getpid())) - before if starting else {asked.pid, *children(asked.pid)}
+    for process in processes:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with contextlib.suppress(ProcessLookupError):  # ps, which lists them
+                os.kill(process, number)
     question.join()
-    assert verdicts == ["correct"]
-    starting.close()
+    assert verdicts == ["timeout"]
+    assert starting or (judge(asked, "x+7", "7+x"), {asked.pid} & processes) == ("correct", {asked.pid})
+    if starting:
+        asked.close()
 
 
-def test_memory_is_bounded(worker):
+def test_memory_is_bounded_and_no_torch_is_imported(worker):
     judge(worker, "1", "x")
     limits = open(f"/proc/{worker.pid}/limits").read()  # noqa: SIM115
     assert f"{1 << 30}" in next(line for line in limits.splitlines() if line.startswith("Max address space"))
-
-
-def test_the_worker_does_not_import_torch():
-    script = (
-        "import sys\n"
-        "from reward_ablation.rewards.grading.worker import load_judge\n"
-        "load_judge()\n"
-        "print([m for m in ('torch', 'transformers', 'snakemake', 'pandas') if m in sys.modules])\n"
+    assert (
+        printed(
+            f"{WORKER}import sys\nworker.load_judge()\n"
+            "print([m for m in ('torch', 'transformers', 'snakemake', 'pandas') if m in sys.modules])\n"
+        )
+        == "[]\n"
     )
-    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout == "[]\n"
 
 
 def test_ends_with_its_parent_even_if_that_is_killed():
     script = (
-        "import os, sys\n"
-        "from reward_ablation.rewards.grading.supervisor import math_worker\n"
-        "math_worker.judge([('x+1', '1+x')])\n"
-        "print(math_worker.pid, flush=True)\n"
-        "os.kill(os.getpid(), 9)\n"
+        "import os\nworker.math_worker.judge([('x+1', '1+x')])\n"
+        "print(worker.math_worker.pid, flush=True)\nos.kill(os.getpid(), 9)\n"
     )
-    pid = int(subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout)
+    pid = int(printed(WORKER + script))
     wait_until(lambda: not is_running(pid))
-
-
-def test_a_worker_that_cannot_start_says_why(monkeypatch, tmp_path):
-    broken = tmp_path / "math_verify"
-    broken.mkdir()
-    (broken / "__init__.py").write_text("raise ImportError('broken installation')")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with pytest.raises(RuntimeError, match="failed: ImportError: broken installation"):
-        judge(MathWorker(), "x+1", "1+x")
