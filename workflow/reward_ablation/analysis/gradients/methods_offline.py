@@ -32,7 +32,7 @@ from reward_ablation.analysis.gradients.similarity_by_arm import ratios
 from reward_ablation.combination.call import named_components
 from reward_ablation.combination.load import arguments_of_method, check, method_names
 from reward_ablation.combination.of_run import SOURCES, Source
-from reward_ablation.config.sections.combine import DEFAULT_GRAM
+from reward_ablation.config.sections.training import DEFAULT_GRAM
 from reward_ablation.study.reward_import import range_of
 from reward_ablation.system.errors import StudyError
 
