@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
+
+import pytest
+
+from reward_ablation.study.resolve import resolve
+from reward_ablation.system.errors import StudyError
 
 CONFIG = {
     "name": "study",
@@ -39,3 +45,13 @@ def changed(config: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
     else:
         section[last] = value
     return config
+
+
+def refusal(config: dict[str, Any], root: Path | None = None) -> str:
+    """The one line with which a config is refused, without the name of its file."""
+    with pytest.raises(StudyError) as error:
+        resolve(config, "study.yaml", root or Path())
+    line = str(error.value)
+    assert line.startswith("study.yaml: ")
+    assert "\n" not in line
+    return line.removeprefix("study.yaml: ")

@@ -13,9 +13,8 @@ from enum import Enum, EnumType
 from pathlib import Path
 from typing import Any
 
-from reward_ablation.config.grpo_settings import SETTINGS as GRPO
 from reward_ablation.config.study_config import StudyConfig
-from reward_ablation.config.trl_settings import SFT, TrlSettings, schema_in
+from reward_ablation.config.trl_settings import GRPO, SFT, TrlSettings, schema_in
 
 ALL_SETTINGS = (GRPO, SFT)
 WORKFLOW = Path(__file__).parents[2] / "workflow"

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from configs import CONFIG
-from reward_ablation.config.batch_sizes import BatchSizes
+from configs import CONFIG, refusal
+from reward_ablation.config.trl_settings import BatchSizes
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.errors import StudyError
 from reward_ablation.training.around.launch.worker import WORKER, refuse_other_launchers
@@ -52,10 +52,7 @@ def message_of(training=None, arm=None, **sections):
     config = copy.deepcopy(CONFIG) | sections
     config["training"] |= training or {}
     config["arms"]["arms"]["b"] |= arm or {}
-    with pytest.raises(StudyError) as caught:
-        resolve(config, "s", Path.cwd())
-    assert "\n" not in str(caught.value)
-    return str(caught.value).removeprefix("s: ")
+    return refusal(config)
 
 
 @pytest.mark.parametrize(
@@ -102,10 +99,7 @@ def test_reentrant_checkpointing_goes_with_one_backward_pass(reason, sections):
         ({"gradient_checkpointing_kwargs": '{"use_reentrant": true}'}, "gradient_checkpointing_kwargs: '{"),
         ({"generation_kwargs": '{"num_beams": 4}'}, "generation_kwargs: '{"),
         ({"model_init_kwargs": '{"trust_remote_code": true}'}, "model_init_kwargs: '{"),
-        (
-            {"generation_kwargs": {"length_penalty": 2.0}},
-            "generation_kwargs.length_penalty: not to be set here: rollou",
-        ),
+        ({"generation_kwargs": {"length_penalty": 2.0}}, "generation_kwargs.length_penalty: not to be set here: rollo"),
         ({"generation_kwargs": {"eos_token_id": 5}}, "generation_kwargs.eos_token_id: not to be set here: rollouts"),
         ({"generation_kwargs": {"top_k": 5}}, "generation_kwargs.top_k: not to be set here: set top_k in training"),
         ({"model_init_kwargs": {"torch_dtype": "bfloat16"}}, "model_init_kwargs.torch_dtype: not to be set here; al"),

@@ -166,7 +166,7 @@ def commands_of(study) -> list[str]:
     specs += [study.model_spec, study.train_data_spec, study.export_metadata]
     specs += [study.sft_spec, study.sft_data_spec] if study.config.sft else []
     commands = [format_command("exec python --spec {spec:q}", spec=spec) for spec in specs]
-    options = [study.options(run) for run in runs]
+    options = [run.options for run in runs]
     commands += [
         format_command("exec python --spec x{params.options}", params=SimpleNamespace(options=o)) for o in options
     ]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reward_ablation.config.sections.model import DemoModel, HubModel, LocalModel
-from reward_ablation.config.tracking import run_title
+from reward_ablation.study.job_options import run_title
 from reward_ablation.study.resolve import resolve
 
 
@@ -31,7 +31,7 @@ def options(study):
     """What each training command is told, by arm, of seed 0."""
     told = {}
     for run in study.runs.values():
-        words = shlex.split(study.options(run))
+        words = shlex.split(run.options)
         if run.seed == 0:
             told[run.arm] = json.loads(words[1]) if words else {}
     return told

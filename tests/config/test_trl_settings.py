@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reward_ablation.config.grpo_settings import SETTINGS as GRPO
-from reward_ablation.config.trl_settings import SFT
+from reward_ablation.config.trl_settings import GRPO, SFT
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.errors import StudyError
 

@@ -10,9 +10,8 @@ from typing import Any
 from reward_ablation.study.core_digest import command_modules, training_modules
 from reward_ablation.study.heartbeat import FILE as HEARTBEAT
 from reward_ablation.study.heartbeat import STOPPED, TRAINING, Heartbeat
-from reward_ablation.study.run import Run
 from reward_ablation.study.run_folder import LOCK, OWNER, RECORD, SEAL, WORK
-from reward_ablation.study.study import Study
+from reward_ablation.study.study import Run, Study
 from reward_ablation.system.files import sha256, write_json
 
 #: When the logs of these runs were last written to, in seconds since 1970.

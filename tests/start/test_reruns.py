@@ -8,7 +8,6 @@ from types import SimpleNamespace
 import pytest
 from snakemake.io import is_flagged
 
-from reward_ablation.config.sections.evaluation import Metric
 from reward_ablation.start.reruns import Reruns
 from reward_ablation.start.stale import PresentInputs, are_stale
 from reward_ablation.study.core_digest import deciding_digest
@@ -56,6 +55,12 @@ def evaluated(config, tmp_path):
         files[name] = path
     inputs = {name: sha256(path) for name, path in files.items()}
     return study, dataset, files, {"code": deciding_digest("evaluation"), "inputs": inputs}
+
+
+def with_metric(config, root):
+    """The study with a metric of its own."""
+    config["evaluation"]["metrics"] = {"flat": {"function": "constant"}}
+    return resolve(config, "study.yaml", root)
 
 
 def test_answers_of_what_is_there_are_not_stale(evaluated):
@@ -136,9 +141,8 @@ def test_snakemakes_own_record_is_no_reason_to_make_a_result(evaluated, ask):
         (5, 3, None, True),  # the base model is fetched; the next start compares it with the answers'
     ],
 )
-def test_scores_stay_beside_their_answers(evaluated, tmp_path, answers, scores, model, stays):
-    study, dataset, _, _ = evaluated
-    study.config.evaluation.metrics["flat"] = Metric(function="constant")
+def test_scores_stay_beside_their_answers(evaluated, config, tmp_path, answers, scores, model, stays):
+    study, dataset = with_metric(config, tmp_path), evaluated[1]
     name = f"base/{dataset}"
     times = {
         f"{study.answers_folder}/{name}.parquet": answers,
@@ -162,9 +166,8 @@ def test_scores_stay_beside_their_answers(evaluated, tmp_path, answers, scores, 
     assert is_flagged(path, "before_update") == stays
 
 
-def test_scores_of_a_run_s_answers_depend_on_its_record(evaluated):
-    study, dataset, _, _ = evaluated
-    study.config.evaluation.metrics["flat"] = Metric(function="constant")
+def test_scores_of_a_run_s_answers_depend_on_its_record(evaluated, config, tmp_path):
+    study, dataset = with_metric(config, tmp_path), evaluated[1]
     run = next(iter(study.runs))
     inputs = Reruns(workflow_with(), study).inputs_of_scores(Wildcards(model=run, dataset=dataset, kind=""))
     assert inputs["run"] == [f"{study.config.root}/runs/{run}/run.json"]

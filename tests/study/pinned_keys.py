@@ -21,7 +21,6 @@ from reward_ablation.spec import parts, run
 from reward_ablation.start.config_files import from_working_folder
 from reward_ablation.study.resolve import resolve
 from reward_ablation.study.study import Study
-from reward_ablation.system.files import write_json
 
 ROOT = Path(__file__).parents[2]
 FILE = Path(__file__).with_name("pinned_keys.json")
@@ -84,8 +83,12 @@ def fields() -> dict[str, dict[str, Any]]:
 
 
 def main() -> None:
-    keys = {name: keys_of(study) for name, study in shipped_studies().items()}
-    write_json({"keys": keys, "fields": fields()}, FILE)
+    content = {"keys": {name: keys_of(study) for name, study in shipped_studies().items()}, "fields": fields()}
+    texts = []
+    for kind, part in content.items():  # one line a config or part of a spec, so that a difference shows which
+        lines = (f"{json.dumps(name)}: {json.dumps(part[name])}" for name in sorted(part))
+        texts.append(f"{json.dumps(kind)}: {{\n" + ",\n".join(lines))
+    FILE.write_text("{" + "},\n".join(texts) + "}}\n")
 
 
 def pinned() -> dict[str, Any]:

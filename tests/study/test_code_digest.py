@@ -14,6 +14,7 @@ from reward_ablation.study.code_digest import (
     PACKAGE_ROOT,
     code_digest,
     code_text,
+    content,
     file_of_module,
     kept_or_made,
     module_digests,
@@ -29,7 +30,6 @@ from reward_ablation.study.core_digest import (
     present_digest,
     training_modules,
 )
-from reward_ablation.study.syntax_text import content
 
 FILES = {
     "__init__.py": "",
@@ -210,15 +210,15 @@ def test_digests_on_disk_are_of_the_same_texts_and_whole(tmp_path):
             cached.cache_clear()
         files = {"module": module}
         kept_or_made("one", lambda: answer, files, file)
-        key = package_key(tuple(files.items()))
-        write(file, key, read(file, key))
-        return read(file, key)["one"]
+        kept = read(file, package_key(tuple(files.items())))
+        write(file, kept)
+        return kept["digests"]["one"]
 
     assert digest("first") == "first"
     assert digest("second") == "first"
     module.write_text("x = 2\n")
     assert digest("third") == "third"
-    for damaged in ("", "no\n{}", file.read_text().replace("third", "other"), file.read_text()[:-1]):
+    for damaged in ("", "no\n{}", "[1]", file.read_text()[:-1]):
         file.write_text(damaged)
         assert digest("fourth") == "fourth"
         file.unlink()

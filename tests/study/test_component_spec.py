@@ -64,14 +64,14 @@ def test_the_spec_and_the_options_together_have_all_parameters(study_of):
     component = json.loads(run.spec)["components"]["mine"]
     assert component["parameters"] == {"bonus": 1}
     assert list(component["contents"]) == ["words"]
-    words = shlex.split(study.options(run))
+    words = shlex.split(run.options)
     assert words[0] == "--parameters"
     assert json.loads(words[1]) == {"mine": {"attempts": 7, "words": "words.txt"}}
 
 
 def test_components_without_markers_need_no_options(config, tmp_path):
     study = resolve(config, "study.yaml", tmp_path)
-    assert {study.options(run) for run in study.runs.values()} == {""}
+    assert {run.options for run in study.runs.values()} == {""}
 
 
 @pytest.mark.parametrize(

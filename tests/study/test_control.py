@@ -76,11 +76,7 @@ def test_a_simplex_is_over_what_is_scored_everywhere(config):
     [
         ("control", "x", "control: unknown arm 'x'; arms here: a, b, noise"),
         ("control", "a", "control: 'a' is the baseline, which the others are compared with; name another arm, or set"),
-        (
-            "arms/arms/noise/weights",
-            {"format": 1},
-            "components.random: scored: where_trained, and no arm has a weight on it; give an arm one, or take",
-        ),
+        ("arms/arms/noise/weights", {"format": 1}, "components.random: scored: where_trained, and no arm has a weight"),
         ("components/random/scored", "never", "components.random.scored: 'never' is not allowed; input should be"),
         (
             "arms",

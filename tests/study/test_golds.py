@@ -122,31 +122,15 @@ COLUMNS_HERE = "problem_id, question, answer, solution, source, split, level, su
             mine("by_column", column="tests"),
             f"column: the data does not have the column 'tests'; columns: {COLUMNS_HERE}, code_before, unit_tests; ",
         ),
-        (
-            file(),
-            {"function": "instructions"},
-            "components.one: instructions: column: the data does not have the column 'instructions'; columns: ",
-        ),
+        (file(), {"function": "instructions"}, "components.one: instructions: column: the data does not have the colu"),
         (file(), mine("by_column", column="completions"), "the data does not have the column 'completions'"),
         (file(), mine("by_column", column=3), "components.one: mine.py:by_column: column: 3 is no text; name a column"),
-        (
-            {"source": "mbpp", "split": "train"},
-            {"function": "correctness"},
-            "data.train: mbpp has no answers, and components.one asks for them; take the component out, or train on",
-        ),
-        (
-            file({"answer": None}),
-            mine("by_column", column="answer"),
-            "data.train: columns.answer is null, and components.one asks for them",
-        ),
+        ({"source": "mbpp", "split": "train"}, {"function": "correctness"}, "data.train: mbpp has no answers, and com"),
+        (file({"answer": None}), mine("by_column", column="answer"), "data.train: columns.answer is null, and compone"),
         (file({"split": "tests"}), FORMAT, "data.train.columns: 'split' is a column of the workflow; "),
         (file({"a b": "tests"}), FORMAT, "data.train.columns: 'a b' is no name of a column"),
         ({"source": "mbpp", "split": "tset"}, FORMAT, "data.train.split: 'tset' is not allowed; "),
-        (
-            {"source": "humaneval", "split": "train"},
-            FORMAT,
-            "data.train: split: humaneval has no split train; allowed: test",
-        ),
+        ({"source": "humaneval", "split": "train"}, FORMAT, "data.train: split: humaneval has no split train; allowed"),
         ({"source": "gsm8k", "split": "validation"}, FORMAT, "gsm8k has no split validation; allowed: train, test"),
     ],
 )
@@ -161,10 +145,7 @@ def test_what_the_data_do_not_have_is_refused_in_one_line(root, train, component
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        (
-            {"source": "ifeval", "split": "train"},
-            "data.evaluation.test: ifeval has no answers, and evaluation.answer_f",
-        ),
+        ({"source": "ifeval", "split": "train"}, "data.evaluation.test: ifeval has no answers, and evaluation.answer_"),
         (file({"answer": None}), "data.evaluation.test: columns.answer is null, and evaluation.answer_format grades"),
     ],
 )
@@ -181,20 +162,6 @@ def test_demonstrations_need_answers_where_a_template_has_them(root):
         StudyError, match=r"sft\.data: mbpp has no answers, and a template of sft\.completion has {answ"
     ):
         study_with(root, CONFIG["data"]["train"], FORMAT, sft=sft | {"completion": ["{solution}", "= {answer}"]})
-
-
-@pytest.mark.parametrize(
-    ("train", "advice"),
-    [
-        ({"source": "mbpp", "split": "test"}, "; source: mbpp, split: train has problems to train on"),
-        ({"source": "humaneval", "split": "test"}, ""),
-        ({"source": "ifeval", "split": "train"}, ""),
-    ],
-)
-def test_training_on_a_benchmark_is_told(root, train, advice):
-    [warning] = study_with(root, train, FORMAT).warnings
-    assert warning.startswith(f"data.train: training on test problems: {train['source']} is a public benchmark")
-    assert warning.endswith(f"nor compare with anybody else's{advice}")
 
 
 def test_another_further_column_is_another_run(root):

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from configs import refusal
 from reward_ablation.start.declarations import Declarations, record_question
 from reward_ablation.study.answers_record import read_record
 from reward_ablation.study.looks import ContrastAtLook, Look, recorded_looks
 from reward_ablation.study.resolve import resolve
-from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import write_json
 
 NUMBERS = {"estimate": 0.1, "low": -0.2, "high": 0.4, "p": 0.3, "p_holm": 0.6, "boundary": 0.01}
@@ -137,10 +137,7 @@ def test_a_list_of_seeds_leaves_the_record_and_says_what_it_is_not(looking, tmp_
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            {"seeds": {"looks": [1, 3]}},
-            "seeds.looks: the first look has one seed, which cannot show how seeds differ",
-        ),
+        ({"seeds": {"looks": [1, 3]}}, "seeds.looks: the first look has one seed, which cannot show how seeds differ"),
         ({"seeds": {"looks": [3, 2]}}, "seeds.looks: not ascending; each look needs more seeds than the look before"),
         ({"seeds": {"looks": [2]}}, "seeds.looks: has 1 entry; at least 2 needed"),
         ({"seeds": {"looks": [2, 3], "stop": "haybittle"}}, "seeds.stop: 'haybittle' is not allowed; input should be"),
@@ -156,15 +153,11 @@ def test_a_list_of_seeds_leaves_the_record_and_says_what_it_is_not(looking, tmp_
     ],
 )
 def test_a_mistake_is_told_in_one_line(looking, change, message):
-    with pytest.raises(StudyError) as error:
-        resolve(looking | change, "study.yaml", Path())
-    assert str(error.value).startswith(f"study.yaml: {message}")
-    assert "\n" not in str(error.value)
+    assert refusal(looking | change).startswith(message)
 
 
 def test_seeds_of_single_arms_do_not_go_with_looks(looking):
     looking["arms"]["seeds"] = {"b": [0]}
-    with pytest.raises(StudyError, match=r"arms\.seeds\.b: seeds\.looks decides the seeds of each arm"):
-        resolve(looking, "s", Path())
+    assert refusal(looking).startswith("arms.seeds.b: seeds.looks decides the seeds of each arm")
     looking["arms"]["seeds"] = {"d": []}
     assert set(seeds_by_arm(resolve(looking, "s", Path()))) == {"a", "b", "c"}

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from configs import refusal
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.errors import StudyError
 
@@ -63,10 +64,7 @@ def test_a_component_is_a_metric_by_its_name(config):
 )
 def test_a_mistake_is_told_in_one_line(config, evaluation, message):
     config["evaluation"] |= evaluation
-    with pytest.raises(StudyError) as error:
-        study(config)
-    assert message in str(error.value)
-    assert "\n" not in str(error.value)
+    assert message in refusal(config)
 
 
 def test_a_function_with_a_default_for_what_only_training_knows_is_a_metric(config, tmp_path, monkeypatch):
@@ -83,5 +81,4 @@ def test_a_function_with_a_default_for_what_only_training_knows_is_a_metric(conf
 def test_an_export_of_mathematics_asks_for_mathematics(config):
     config["evaluation"] |= OWN
     config["exports"] = ["simple_grpo"]
-    with pytest.raises(StudyError, match="exports: simple_grpo has answers graded as mathematics"):
-        study(config)
+    assert refusal(config).startswith("exports: simple_grpo has answers graded as mathematics")

@@ -118,7 +118,7 @@ def test_evaluation_sets_are_found_under_other_names(config, tmp_path):
     config["data"]["evaluation"] = {"exam": sets["other"], "final": sets["exam"]}
     swapped = resolve(config, "study.yaml", tmp_path)
     assert list(swapped.datasets) == [other, exam]
-    assert swapped.dataset_names == ["exam", "final"]
+    assert list(swapped.config.data.evaluation) == ["exam", "final"]
     assert swapped.summary["questions"]["final"] == f"data/evaluation/{exam}.parquet"
     config["data"]["evaluation"] = {"final": sets["exam"], "again": sets["exam"]}
     first, second = resolve(config, "study.yaml", tmp_path).datasets

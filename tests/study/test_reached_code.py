@@ -197,36 +197,26 @@ def f():
 """
 
 
-def test_a_module_that_is_imported_for_what_it_does_counts(tmp_path):
+@pytest.mark.parametrize(
+    "files",
+    [
+        # A module that is imported for what it does.
+        {"tab.py": "T = {'a': 1}\n", "patch.py": "import tab\n\ntab.T['a'] = VALUE\n", "mine.py": PATCHED},
+        # A user's module with the name of one of Python's.
+        {
+            "statistics.py": "import builtins\n\nbuiltins.GIVEN = VALUE\n",
+            "mine.py": PATCHED.replace("tab, patch", "statistics").replace("tab.T", "GIVEN"),
+        },
+        {"mine.py": MANGLED.replace("return 1", "return VALUE")},  # a name in a class may mean another
+    ],
+)
+def test_what_a_function_reaches_without_its_name_counts(tmp_path, files):
     digests = []
-    for value in (5, 6):
-        place = tmp_path / str(value)
-        place.mkdir()
-        (place / "tab.py").write_text("T = {'a': 1}\n")
-        (place / "patch.py").write_text(f"import tab\n\ntab.T['a'] = {value}\n")
-        (place / "mine.py").write_text(PATCHED)
-        digests.append(function_digest("mine.py:f", place))
-    assert digests[0] != digests[1]
-
-
-def test_a_users_module_with_the_name_of_one_of_pythons_counts(tmp_path):
-    digests = []
-    for value in (1, 2):
-        place = tmp_path / str(value)
-        place.mkdir()
-        (place / "statistics.py").write_text(f"import builtins\n\nbuiltins.VALUE = {value}\n")
-        (place / "mine.py").write_text(PATCHED.replace("tab, patch", "statistics").replace("tab.T", "VALUE"))
-        digests.append(function_digest("mine.py:f", place))
-    assert digests[0] != digests[1]
-
-
-def test_a_name_of_a_class_may_mean_another(tmp_path):
-    digests = []
-    for value in (1, 2):
-        place = tmp_path / str(value)
-        place.mkdir()
-        (place / "mine.py").write_text(MANGLED.replace("return 1", f"return {value}"))
-        digests.append(function_digest("mine.py:f", place))
+    for value in ("5", "6"):
+        (tmp_path / value).mkdir()
+        for name, text in files.items():
+            (tmp_path / value / name).write_text(text.replace("VALUE", value))
+        digests.append(function_digest("mine.py:f", tmp_path / value))
     assert digests[0] != digests[1]
 
 

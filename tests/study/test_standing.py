@@ -21,6 +21,8 @@ from reward_ablation.study.run_folder import HIDDEN_RECORD, RECORD
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import write_json
 
+pytestmark = pytest.mark.usefixtures("clock")
+
 FORMAT = {"metric": "format"}
 BETTER = {"says": "b is better", "metric": "format", "arm": "b", "direction": "higher"}
 
@@ -82,23 +84,6 @@ class Folder:
 @pytest.fixture
 def folder(config, tmp_path):
     return Folder(config, tmp_path)
-
-
-@pytest.fixture(autouse=True)
-def clock(monkeypatch):
-    """A clock that is a minute later at each look."""
-
-    class Clock:
-        minute = 0
-
-        @classmethod
-        def now(cls, zone):
-            from datetime import datetime
-
-            cls.minute += 1
-            return datetime(2026, 1, 31, 12, cls.minute, tzinfo=zone)
-
-    monkeypatch.setattr("reward_ablation.study.primary.datetime", Clock)
 
 
 def test_runs_that_can_be_restored_are_there_when_a_question_is_changed(folder):
@@ -235,7 +220,7 @@ def test_an_arm_that_is_added_to_declared_contrasts_is_exploratory(folder):
         Declarations(folder.study)
         .primary_line()
         .endswith(
-            "b against a; declared 2026-01-31T12:01:00Z, before the first run; "
+            "b against a; declared 2026-01-31T01:00:00Z, before the first run; "
             "exploratory, as added after runs had begun: c"
         )
     )

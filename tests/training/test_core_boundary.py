@@ -5,10 +5,9 @@
 
 import pytest
 
-from reward_ablation.config import checks, grpo_settings
-from reward_ablation.study.code_digest import PACKAGE_ROOT, code_text, is_own, package_files
+from reward_ablation.config import checks, trl_settings
+from reward_ablation.study.code_digest import PACKAGE_ROOT, code_text, imported_names, is_own, package_files
 from reward_ablation.study.core_digest import is_around, training_modules
-from reward_ablation.study.syntax_text import imported_names
 from reward_ablation.training.core import settings, trainer
 
 MODULES = package_files(PACKAGE_ROOT)
@@ -54,4 +53,4 @@ def test_the_digest_of_training_is_over_the_core_and_nothing_else():
 
 def test_settings_that_config_explains_are_those_of_the_core():
     assert set(checks.UNWATCHED) == set(trainer.UNWATCHED)
-    assert grpo_settings.IMPORTANCE_SAMPLING_MODE == settings.IMPORTANCE_SAMPLING_MODE
+    assert trl_settings.IMPORTANCE_SAMPLING_MODE == settings.IMPORTANCE_SAMPLING_MODE

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from reward_ablation.study import syntax_text
+from reward_ablation.study import code_digest
 from reward_ablation.study.reward_files import file_digest
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
@@ -188,8 +188,8 @@ def test_a_reward_file_that_has_changed_since_the_start_is_refused(train, tmp_pa
     file.write_text("def one(completions, **columns):\n    return [1.0 for _ in completions]\n")
     mine = {"function": f"{file}:one", "parameters": {}, "code": file_digest(file, tmp_path)}
     file.write_text(file.read_text().replace("1.0", "2.0"))
-    syntax_text.content.cache_clear()  # of the process that planned it
-    syntax_text.source.cache_clear()
+    code_digest.content.cache_clear()  # of the process that planned it
+    code_digest.source.cache_clear()
     with pytest.raises(
         StudyError, match=r"mine\.py: the file, or one that it imports, has changed since the workflow was started"
     ):

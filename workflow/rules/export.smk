@@ -41,7 +41,7 @@ rule export_simple_grpo:
         answers=expand(
             "<results>/exports/simple_grpo/{{run}}/eval_{moment}_{name}.jsonl",
             moment=["before", "after"],
-            name=study.dataset_names,
+            name=list(study.config.data.evaluation),
         ),
         summary="<results>/exports/simple_grpo/{run}/evaluation.json",
     log:

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from trl import GRPOConfig
 
-from reward_ablation.config.grpo_settings import COMPLETION_LENGTH
+from reward_ablation.config.trl_settings import COMPLETION_LENGTH
 from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.spec.run import RunSpec
 from reward_ablation.system.errors import StudyError

@@ -1,13 +1,10 @@
 """Models that cannot be measured right are refused, and unmeasured runs train as TRL does."""
 
-from contextlib import nullcontext
-
 import pytest
 import torch
 from torch import nn
 
 from reward_ablation.system.errors import StudyError
-from reward_ablation.training.around.checks import check_passes
 
 from .conftest import batch_of
 
@@ -157,13 +154,3 @@ def test_watching_leaves_nothing_in_a_saved_model(pair, tmp_path):
     model.save_pretrained(tmp_path / "saved")
     again = type(model).from_pretrained(tmp_path / "saved", dtype=torch.float64)
     assert all(torch.equal(a, b) for a, b in zip(model.parameters(), again.parameters(), strict=True))
-
-
-@pytest.mark.parametrize(("measure_every", "beta", "is_refused"), [(1, 0.1, True), (1, 0.0, False), (0, 0.1, False)])
-def test_checkpointing_that_allows_one_backward_pass_is_refused_where_measuring_takes_more(
-    pair, measure_every, beta, is_refused
-):
-    reentrant = {"gradient_checkpointing": True, "gradient_checkpointing_kwargs": {"use_reentrant": True}}
-    trainer = pair(measure_every=measure_every, beta=beta, **reentrant).ours
-    with pytest.raises(StudyError, match="beta takes more than one") if is_refused else nullcontext():
-        check_passes(trainer)

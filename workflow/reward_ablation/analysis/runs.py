@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError
 
 from reward_ablation.analysis.reading import read_parquets
 from reward_ablation.analysis.study_file import Section, StudyFile, StudyRun, first_mistake
-from reward_ablation.spec.imported import ImportedSpec
+from reward_ablation.spec.run import ImportedSpec
 from reward_ablation.study.provenance import Trained, comparable_codes
 from reward_ablation.study.run_folder import RECORD, deciding_inputs
 from reward_ablation.system.digests import check_files, read_object

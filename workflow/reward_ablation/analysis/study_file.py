@@ -10,9 +10,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from reward_ablation.config.sections.combine import TRL_AGGREGATIONS
-from reward_ablation.spec.imported import ImportedSpec
-from reward_ablation.spec.run import ArmSpec
+from reward_ablation.config.sections.training import TRL_AGGREGATIONS
+from reward_ablation.spec.run import ArmSpec, ImportedSpec
 from reward_ablation.study.claims import DeclaredClaim
 from reward_ablation.study.looks import Sequential
 from reward_ablation.study.partial import without_diverged

@@ -21,7 +21,7 @@ from reward_ablation.analysis.statistics.intervals import (
 )
 from reward_ablation.analysis.study_file import StudyFile, correctness_component
 from reward_ablation.analysis.tables import COUNT, NUMBER, TEXT, Parts, columns, write_tables
-from reward_ablation.config.sections.combine import AGGREGATION
+from reward_ablation.config.sections.training import AGGREGATION
 
 SCHEMAS = {
     "rewards_by_step": columns(

@@ -1,17 +1,26 @@
-"""Checks of training settings: would results be wrong, gradients impossible to measure, or would TRL refuse to train?
+"""Checks across sections of the config: would results be wrong, gradients not be measured, or TRL refuse to train?
 
-Each check takes the study's settings with an arm's overrides, and raises a ValueError that names the arm. `placements`
-are the placements of the arm's components on tokens.
+Each check raises a ValueError, `key: what is wrong; what is allowed`. `training` are the study's settings with an arm's
+overrides, and `placements` are the placements of the arm's components on tokens.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from reward_ablation.config.batch_sizes import BatchSizes
-from reward_ablation.config.grpo_settings import COMPLETION_LENGTH, IMPORTANCE_SAMPLING_MODE, SETTINGS
+from reward_ablation.config.designs import Arm, arms_here, key_of_arm
 from reward_ablation.config.sections.launch import Launch
 from reward_ablation.config.sections.training import Lora
+from reward_ablation.config.study_config import StudyConfig
+from reward_ablation.config.trl_settings import (
+    COMPLETION_LENGTH,
+    GRPO,
+    IMPORTANCE_SAMPLING_MODE,
+    BatchSizes,
+    without_tracking,
+)
 
 #: Settings under which the backward pass is not watched, with reasons. Nothing can be measured then: training is TRL's
 #: own, unchanged.
@@ -39,6 +48,14 @@ FOR_TRANSFORMERS |= {"begin_suppress_tokens", "exponential_decay_length_penalty"
 #: Arguments of vLLM's SamplingParams that TRL has no setting for: generation_kwargs may have them.
 FOR_VLLM = {"presence_penalty", "frequency_penalty", "bad_words", "ignore_eos", "min_tokens", "stop", "stop_token_ids"}
 FOR_VLLM |= {"logit_bias", "allowed_token_ids"}
+#: The component function whose score does not depend on the completion.
+CONTROL_FUNCTION = "random"
+#: Components in rldynamics' files.
+RLDYNAMICS = ("correctness", "format", "length")
+#: Arguments of a tokenizer's `apply_chat_template` that are not variables of the template.
+OF_THE_CALL = {"conversation", "messages", "tools", "documents", "chat_template", "add_generation_prompt"}
+OF_THE_CALL |= {"continue_final_message", "tokenize", "padding", "truncation", "max_length", "return_tensors"}
+OF_THE_CALL |= {"return_dict", "return_assistant_tokens_mask", "tokenizer_kwargs"}
 
 
 def check_measurable(training: dict[str, Any], arm: str) -> None:
@@ -126,7 +143,7 @@ def _conflict_with_sampling(training: dict[str, Any], launch: Launch) -> str | N
         reason = NOT_FOR_VLLM.get(name) if launch.vllm else None
         if name in ("max_new_tokens", "max_length"):
             reason = "set max_completion_length"
-        elif name in SETTINGS.schema()["properties"]:
+        elif name in GRPO.schema()["properties"]:
             reason = f"set {name} in training itself; TRL's log-probabilities follow that setting"
         elif launch.vllm and name not in FOR_VLLM:
             reason = reason or f"allowed with launch.vllm: {', '.join(sorted(FOR_VLLM))}"
@@ -178,3 +195,143 @@ def _conflict_with_adapters(training: dict[str, Any], lora: Lora | None, launch:
     if training.get("sync_ref_model") and not training.get("beta"):
         return "sync_ref_model: with beta: 0 there is no reference model; set beta, or sync_ref_model: false"
     return None
+
+
+def check_control(study: StudyConfig, arms: dict[str, Arm]) -> None:
+    """Refuse a baseline or a control that is not an arm, and a control that is the baseline."""
+    if study.baseline is not None and study.baseline not in arms:
+        raise ValueError(f"baseline: unknown arm '{study.baseline}'; {arms_here(study.baseline, arms)}")
+    if study.control is None:
+        return
+    if study.control not in arms:
+        raise ValueError(f"control: unknown arm '{study.control}'; {arms_here(study.control, arms)}")
+    if study.control == (study.baseline or next(iter(arms))):
+        raise ValueError(
+            f"control: '{study.control}' is the baseline, which the others are compared with; name another arm, or set "
+            "baseline"
+        )
+
+
+def control_warnings(study: StudyConfig, arms: dict[str, Arm]) -> list[str]:
+    """Warnings about a control that is rewarded for something, or trained with other settings than the baseline."""
+    if study.control is None:
+        return []
+    control, baseline = arms[study.control], study.baseline or next(iter(arms))
+    functions = {name: study.components[name].function for name, weight in control.weights.items() if weight}
+    informative = [f"{name} ({function})" for name, function in functions.items() if function != CONTROL_FUNCTION]
+    warnings = []
+    if informative:
+        warnings.append(
+            f"control: arm {study.control} is trained on {', '.join(informative)}; a control is trained on components "
+            f"with function: {CONTROL_FUNCTION} alone"
+        )
+    own, others = (without_tracking({**study.training, **arm.training}) for arm in (control, arms[baseline]))
+    differing = sorted(name for name in own.keys() | others.keys() if own.get(name) != others.get(name))
+    if differing:
+        settings = ", ".join(f"training.{name}" for name in differing)
+        warnings.append(
+            f"control: arm {study.control} and the baseline {baseline} differ in {settings}; a control needs the "
+            "baseline's settings, and as many steps"
+        )
+    return warnings
+
+
+def check_scored(study: StudyConfig, arms: dict[str, Arm]) -> None:
+    """Refuse a component that no arm scores."""
+    scored = {name for arm in arms.values() for name in study.scored_in(arm)}
+    for name in study.components:
+        if name not in scored:
+            raise ValueError(
+                f"components.{name}: scored: where_trained, and no arm has a weight on it; give an arm one, or take "
+                "the component out"
+            )
+
+
+def check_arms(study: StudyConfig, arms: dict[str, Arm]) -> None:
+    """Refuse settings of an arm that measure nothing, keep no model, or train on other prompts than it is judged on."""
+    for name, arm in arms.items():
+        settings, scored = {**study.training, **arm.training}, study.scored_in(arm)
+        measured = study.gradients.every or study.gradients.whole
+        check_single_rollouts(settings, name)
+        if measured:
+            check_measurable(settings, name)
+        for component_name, component in scored.items():
+            if component.placement != "all_tokens" and (arm.weights[component_name] or measured):
+                check_placeable(settings, name, component_name)
+        steps = settings.get("max_steps", -1)
+        if study.keep_models and isinstance(steps, int) and 0 < steps <= study.keep_models:
+            raise ValueError(
+                f"keep_models: {study.keep_models} keeps no model of arm {name}, which ends at step {steps}, and the "
+                "final model is kept anyway; lower it, or set it to 0"
+            )
+    check_prompts_alike(study, arms)
+
+
+def check_prompts_alike(study: StudyConfig, arms: dict[str, Arm]) -> None:
+    """Refuse an arm with prompts of its own, since all are judged on the same, and wrong chat template variables."""
+    key = "chat_template_kwargs"
+    for name, arm in arms.items():
+        if key in arm.training and (arm.training[key] or {}) != (study.training.get(key) or {}):
+            raise ValueError(
+                f"{key_of_arm(study.arms, name)}.training.{key}: all arms are judged on the same prompts, and with "
+                "this key the arm would be trained on others; set the key for the study, in training"
+            )
+    kwargs = study.training.get(key)
+    arguments = sorted(OF_THE_CALL & {*(kwargs or ())})
+    if arguments:
+        raise ValueError(f"training.{key}.{arguments[0]}: not to be set here; only variables of the chat template are")
+    if kwargs and not study.prompt.chat:
+        raise ValueError(f"training.{key}: prompt.chat is false, so that there is no template; take one of the two out")
+
+
+def check_exports(study: StudyConfig, arms: dict[str, Arm]) -> None:
+    """Refuse to export in a layout that needs components or answers which the study does not have."""
+    missing = [name for name in RLDYNAMICS if name not in study.components]
+    if "rldynamics" in study.exports and missing:
+        raise ValueError(
+            f"exports: rldynamics has the components correctness, format and length, and this study has no "
+            f"{' and no '.join(missing)}; name its components so, or take rldynamics out"
+        )
+    for name, arm in arms.items() if "rldynamics" in study.exports else ():
+        unscored = [component for component in RLDYNAMICS if component not in study.scored_in(arm)]
+        if unscored:
+            raise ValueError(
+                f"exports: rldynamics has the scores of {unscored[0]} of all runs, and arm {name} does not score it; "
+                f"set components.{unscored[0]}.scored: everywhere, or take rldynamics out"
+            )
+    if "simple_grpo" in study.exports and study.evaluation.answer_format is None:
+        raise ValueError(
+            "exports: simple_grpo has answers graded as mathematics, and evaluation.answer_format is not set; set "
+            "it, or take simple_grpo out"
+        )
+    if "simple_grpo" in study.exports and not study.evaluation.greedy:
+        raise ValueError(
+            "exports: simple_grpo has greedy answers, and evaluation.greedy is false; set it to true, or take "
+            "simple_grpo out"
+        )
+
+
+@contextmanager
+def at_arm(study: StudyConfig, arm: str) -> Iterator[None]:
+    """Name an arm of the config in the ValueErrors of a block, which begin with a key of the arm."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{key_of_arm(study.arms, arm)}.{error}") from None
+
+
+def checked_launches(study: StudyConfig, arms: dict[str, Arm]) -> dict[str, Launch]:
+    """How each arm's runs are launched. An arm's override or settings that do not fit the launch are a ValueError."""
+    launches = {}
+    for name, arm in arms.items():
+        try:
+            launches[name] = study.launch.changed(arm.launch, arm.resources)
+        except ValueError as error:
+            raise ValueError(f"{key_of_arm(study.arms, name)}.launch.{error}") from None
+    for name, arm in arms.items():
+        settings = {**study.training, **arm.training}
+        placements: set[str] = {component.placement for component in study.scored_in(arm).values()}
+        check_launchable(settings, study.lora, launches[name], name)
+        if study.gradients.every or study.gradients.whole:
+            check_second_pass(settings, placements, study.lora, launches[name], name)
+    return launches

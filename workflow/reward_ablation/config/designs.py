@@ -15,9 +15,9 @@ from typing import Annotated, Literal
 from pydantic import Field, FiniteFloat, field_validator
 
 from reward_ablation.config.base import Name, PositiveInt, Section, Seed
-from reward_ablation.config.grpo_settings import GrpoSettings
-from reward_ablation.config.sections.combine import Combine
 from reward_ablation.config.sections.launch import LaunchChanges, Resources
+from reward_ablation.config.sections.training import Combine
+from reward_ablation.config.trl_settings import GrpoSettings
 
 Weights = dict[Name, FiniteFloat]
 

@@ -9,7 +9,6 @@ from pydantic import Field, field_validator
 
 from reward_ablation.config.base import Folder, Name, NonNegativeInt, Section
 from reward_ablation.config.designs import Arm, Design, expand, without_left_out
-from reward_ablation.config.grpo_settings import GrpoSettings
 from reward_ablation.config.sections.data import Data, Prompt
 from reward_ablation.config.sections.evaluation import Evaluation
 from reward_ablation.config.sections.launch import Launch
@@ -22,8 +21,8 @@ from reward_ablation.config.sections.questions import (
     SequentialSeeds,
     Statistics,
 )
-from reward_ablation.config.sections.sft import Sft
-from reward_ablation.config.sections.training import Component, Gradients, Lora
+from reward_ablation.config.sections.training import Component, Gradients, Lora, Sft
+from reward_ablation.config.trl_settings import GrpoSettings
 
 
 class StudyConfig(Section):
@@ -124,6 +123,11 @@ class StudyConfig(Section):
                     "or name another arm"
                 )
 
+    @property
+    def chat_template_kwargs(self) -> dict[str, Any]:
+        """Variables of the chat template, the same for all prompts."""
+        return self.training.get("chat_template_kwargs") or {}
+
     def scored_in(self, arm: Arm) -> dict[str, Component]:
         """The components that score the completions of an arm's runs, by name."""
         named = arm.combine.named(self.components) if arm.combine else ()
@@ -132,6 +136,10 @@ class StudyConfig(Section):
             for name, component in self.components.items()
             if component.scored == "everywhere" or arm.weights[name] or name in named
         }
+
+    def component_functions(self) -> dict[str, tuple[str, dict[str, Any]]]:
+        """Function and parameters of each component, by name."""
+        return {name: (component.function, component.parameters) for name, component in self.components.items()}
 
     def metric_functions(self) -> dict[str, tuple[str, dict[str, Any]]]:
         """Function and parameters of each of the study's own metrics, by name."""

@@ -1,4 +1,4 @@
-"""Settings of one of TRL's trainers by TRL's own names, checked without importing TRL.
+"""Settings of TRL's trainers by TRL's own names, checked without importing TRL, and the batch sizes that follow.
 
 Each config class of TRL that a study may set has a JSON schema here, generated from it (`make schemas`), so that a dry
 run of a thousand arms need not import torch. A test compares each schema with the installed TRL.
@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import difflib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from typing import Annotated, Any
 
-from jsonschema import Draft202012Validator
 from pydantic import AfterValidator
 
 from reward_ablation.config.base import HIGHEST_SEED, LARGEST_INT
@@ -22,6 +22,9 @@ from reward_ablation.system.errors import StudyError
 
 #: The version of TRL whose private parts the trainers read. `pyproject.toml` and the locks in `envs/` have the same.
 TRL = "1.16.0"
+
+#: Why FSDP is refused, as `launch.strategy` and in TRL's settings.
+NO_FSDP = "layers hold parts of their weights, of which gradients are not measured"
 
 _REMOTE_CODE = "no code of a model's repository is run"
 
@@ -104,7 +107,9 @@ class TrlSettings:
         return schema_in(self.file)
 
     @cached_property
-    def _validators(self) -> dict[str, Draft202012Validator]:
+    def _validators(self) -> dict[str, Any]:
+        from jsonschema import Draft202012Validator  # here, because only the check of a config needs it
+
         return {name: Draft202012Validator(rule) for name, rule in self.schema()["properties"].items()}
 
     def check(self, settings: dict[str, Any]) -> dict[str, Any]:
@@ -184,3 +189,137 @@ SFT = TrlSettings(
 
 #: A config's `sft.training`.
 SftSettings = Annotated[dict[str, Any], AfterValidator(SFT.check)]
+
+#: The settings of GRPO training.
+GRPO = TrlSettings(
+    config="GRPOConfig",
+    file="grpo_settings.json",
+    reserved={
+        **RESERVED,
+        "output_dir": "the run's folder is decided by the workflow",
+        **dict.fromkeys(("seed", "data_seed"), "write it under seeds"),
+        "reward_weights": "weights are written under arms",
+        "remove_unused_columns": "components need the data's columns",
+        "num_completions_to_print": "rollouts.parquet has every completion",
+        **dict.fromkeys(
+            ("log_completions", "log_completions_hub_repo", "log_multimodal", "log_unique_prompts"),
+            "rollouts.parquet has every completion",
+        ),
+        "num_generations_eval": RESERVED["eval_strategy"],
+        "max_tool_calling_iterations": "completions call no tools",
+        "train_sampling_strategy": "the seed orders the prompts; shuffle_dataset: false keeps the data's order",
+        "label_smoothing_factor": "GRPO's loss has no labels",
+        "include_num_input_tokens_seen": "tokens are counted anyway, as num_tokens",
+        "average_tokens_across_devices": "loss_type says over what the loss is averaged",
+        **dict.fromkeys(("use_vllm", "vllm_mode"), "set launch.vllm.mode"),
+        "vllm_tensor_parallel_size": "set launch.vllm.tensor_parallel_size",
+        "vllm_gpu_memory_utilization": "set launch.vllm.gpu_memory_utilization",
+        "vllm_enable_sleep_mode": "set launch.vllm.enable_sleep_mode",
+        **dict.fromkeys(
+            ("vllm_server_base_url", "vllm_server_host", "vllm_server_port", "vllm_server_timeout", "vllm_group_port"),
+            "each run starts a server of its own; set launch.vllm.mode: server",
+        ),
+        "deepspeed": "set launch.strategy: zero2 or zero3",
+        **dict.fromkeys(("fsdp", "fsdp_config"), f"{NO_FSDP}; launch.strategy: zero3 does the same job"),
+        **dict.fromkeys(("accelerator_config", "parallelism_config"), "set launch.gpus and launch.strategy"),
+        **dict.fromkeys(
+            (
+                *("use_transformers_continuous_batching", "transformers_continuous_batching_config"),
+                "use_transformers_paged",
+            ),
+            "its draws do not follow the seeds; for faster rollouts set launch.vllm",
+        ),
+    },
+    choices={
+        "loss_type": ["grpo", "dapo", "dr_grpo", "bnpo", "cispo", "sapo", "luspo", "vespo"],
+        "scale_rewards": ["group", "batch", "none"],
+        "multi_objective_aggregation": ["sum_then_normalize", "normalize_then_sum"],
+        "importance_sampling_level": ["token", "sequence"],
+        "vllm_importance_sampling_mode": ["token_truncate", "token_mask", "sequence_truncate", "sequence_mask"],
+    },
+    gone={
+        "max_prompt_length": "no prompt is cut: a prompt that does not fit into the model's context with "
+        "max_completion_length is refused, or left out with data.train.too_long: drop",
+    },
+)
+
+#: TRL's own default of max_completion_length.
+COMPLETION_LENGTH = 512
+#: Not TRL's default, sequence_mask, which drops a completion by the product of its tokens' ratios: the longer a
+#: completion is, the more often it would be dropped.
+IMPORTANCE_SAMPLING_MODE = "token_truncate"
+
+
+def _checked_grpo(settings: dict[str, Any]) -> dict[str, Any]:
+    """Refuse names and values that `trl.GRPOConfig` does not take, or that no run can be trained with."""
+    GRPO.check(settings)
+    generations = settings.get("num_generations")
+    if generations is not None and generations < 1:
+        raise ValueError("num_generations: completions of one prompt, at least 1; with 1, the reward is the advantage")
+    if settings.get("max_steps") == 0:
+        raise ValueError("max_steps: a run takes at least 1 step; leave it out to train by num_train_epochs")
+    if settings.get("max_completion_length", COMPLETION_LENGTH) is None:
+        raise ValueError("max_completion_length: null would let a completion go on for ever; give a number of tokens")
+    return settings
+
+
+#: A config's `training`, of the study or of an arm.
+GrpoSettings = Annotated[dict[str, Any], AfterValidator(_checked_grpo)]
+
+#: TRL's settings of experiment trackers, which decide no result and are in no spec.
+TRACKING = {"report_to", "run_name", "project", "hub_private_repo"}
+TRACKING |= {"trackio_space_id", "trackio_bucket_id", "trackio_static_space_id"}
+
+
+def without_tracking(training: dict[str, Any]) -> dict[str, Any]:
+    """Training settings without those of trackers."""
+    return {name: value for name, value in training.items() if name not in TRACKING}
+
+
+def tracking_in(training: dict[str, Any]) -> dict[str, Any]:
+    """The settings of trackers; empty if no tracker is switched on."""
+    chosen = {name: value for name, value in training.items() if name in TRACKING}
+    return {} if chosen.get("report_to") in (None, "none", [], ["none"]) else chosen
+
+
+@dataclass(frozen=True)
+class BatchSizes:
+    """Sizes of one run's batches, with TRL's defaults.
+
+    `steps_per_generation` and `generation_batch_size` set the same thing, and `gradient_accumulation_steps` sets it
+    where both are left out. A check therefore looks here, and not at one of these names.
+    """
+
+    micro_batch: int  # completions of a micro-batch, in each process
+    accumulation: int  # micro-batches of an optimiser step, in each process
+    generated: int  # micro-batches that are generated at once, in each process: TRL's steps_per_generation
+    iterations: int  # how often a generation is trained on
+    processes: int
+    setting: str  # the setting that decides `generated`
+
+    @classmethod
+    def of(cls, training: Mapping[str, Any], processes: int) -> BatchSizes:
+        """The sizes by TRL's settings, as written in a config or as TRL has completed them."""
+        micro_batch = training.get("per_device_train_batch_size", 8)
+        accumulation = training.get("gradient_accumulation_steps", 1)
+        generated, setting = accumulation, "gradient_accumulation_steps"
+        if training.get("steps_per_generation"):
+            generated, setting = training["steps_per_generation"], "steps_per_generation"
+        elif batch := training.get("generation_batch_size"):
+            generated, setting = batch // max(1, micro_batch * processes), "generation_batch_size"
+        return cls(micro_batch, accumulation, generated, training.get("num_iterations", 1), processes, setting)
+
+    @property
+    def rows(self) -> int:
+        """Completions that each process generates at once."""
+        return self.micro_batch * self.generated
+
+    @property
+    def completions(self) -> int:
+        """Completions that all processes generate at once: TRL's generation_batch_size."""
+        return self.rows * self.processes
+
+    @property
+    def for_one_step(self) -> bool:
+        """Whether each optimiser step has one generation of its own, and trains on it once."""
+        return self.generated == self.accumulation and self.iterations == 1

@@ -16,8 +16,7 @@ from reward_ablation.models.load import whole_model
 from reward_ablation.models.verify import FETCHED, check_trained, verify_model
 from reward_ablation.spec.run import EvaluateSpec
 from reward_ablation.study.answers_record import Making
-from reward_ablation.study.diverged import GOES_ON, record_divergence
-from reward_ablation.study.run_folder import LOCK, MODEL, RECORD, UNFINISHED
+from reward_ablation.study.run_folder import GOES_ON, LOCK, MODEL, RECORD, UNFINISHED, record_divergence
 from reward_ablation.system.digests import read_object
 from reward_ablation.system.errors import NotFinite, StudyError, one_line_errors, storage_errors
 from reward_ablation.system.files import sha256

@@ -15,9 +15,8 @@ from reward_ablation.imported.answers import CORRECT, OF_ALL_TASKS, Evaluation
 from reward_ablation.imported.config import ImportConfig, Source
 from reward_ablation.imported.readers.reward_ablation import read_record, tables_of
 from reward_ablation.imported.runs import read_run
-from reward_ablation.spec.imported import ImportedSpec
 from reward_ablation.spec.parts import ComponentSpec
-from reward_ablation.spec.run import ArmSpec
+from reward_ablation.spec.run import ArmSpec, ImportedSpec
 from reward_ablation.study.answers_record import read_record as read_content
 from reward_ablation.study.claims import DeclaredClaim, recorded_claims
 from reward_ablation.study.primary import Contrast, Primary, utc_now

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt
 
-from reward_ablation.config.base import Section
-from reward_ablation.config.batch_sizes import BatchSizes
+from reward_ablation.config.base import Line, Section
 from reward_ablation.config.sections.launch import DDP, Strategy
+from reward_ablation.config.trl_settings import BatchSizes
 from reward_ablation.spec.parts import (
     CombineSpec,
     ComponentSpec,
@@ -148,3 +148,27 @@ class RunSpec(ArmSpec):
     """The spec of one run."""
 
     seed: NonNegativeInt
+
+
+class ImportedSpec(Spec):
+    """What is known of the runs of an arm that were trained elsewhere. It stands in place of an `ArmSpec`.
+
+    `imported` is the format of their files. A component is None where nothing but its scores is known. `training` has
+    TRL's settings by which the tables read groups and totals: `num_generations` and `multi_objective_aggregation`.
+    """
+
+    imported: Line
+    components: dict[str, ComponentSpec | None]
+    training: dict[str, Any]
+    weights: dict[str, Number]
+    combine: None = None
+
+    @property
+    def functions(self) -> list[str]:
+        """No code of this project trained the runs."""
+        return []
+
+    @property
+    def taking_part(self) -> list[str]:
+        """The components that the advantage is made of: those with a weight other than 0."""
+        return [name for name, weight in self.weights.items() if weight]

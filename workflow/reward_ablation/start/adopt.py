@@ -18,9 +18,7 @@ from reward_ablation.start.plan import plural
 from reward_ablation.start.rescore import make_rescored, missing_runs, rescored_lines, sources
 from reward_ablation.start.stale import stale_because
 from reward_ablation.study.answers_record import record_beside
-from reward_ablation.study.run import key_in
-from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, RECORD, WORK
-from reward_ablation.study.trained_keys import remember_keys
+from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, RECORD, WORK, key_in, remember_keys
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import link_or_copy, sha256, write_json
 

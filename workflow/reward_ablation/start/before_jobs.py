@@ -12,8 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from reward_ablation.config.sections.data import further_columns
-from reward_ablation.config.tracking import tracking_in
-from reward_ablation.config.trl_settings import check_version
+from reward_ablation.config.trl_settings import check_version, tracking_in
 from reward_ablation.report.pages import installed
 from reward_ablation.rewards.trial import is_wanted
 from reward_ablation.spec.canonical import canonical
@@ -65,7 +64,11 @@ def check_training_settings(study: Study, folder: Path, tell: Callable[[str], No
 def training_settings(study: Study) -> list[str]:
     """Canonical JSON of each distinct set of settings, for `reward_ablation.start.ask_trl`."""
     asked = [
-        ({**run.arm_spec.training, **tracking_in(study.training_of(run))}, run.launch) for run in study.runs.values()
+        (
+            {**run.arm_spec.training, **tracking_in({**study.config.training, **study.arms[run.arm].training})},
+            run.launch,
+        )
+        for run in study.runs.values()
     ]
     settings = {canonical({"training": own, "layout": layout_of(launch).content()}) for own, launch in asked}
     if study.config.sft:

@@ -29,8 +29,7 @@ from reward_ablation.start.power import (
     wrapped,
 )
 from reward_ablation.start.stale import PresentInputs, stale_because
-from reward_ablation.study.run import Run
-from reward_ablation.study.study import Study
+from reward_ablation.study.study import Run, Study
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import atomic_path
 
@@ -300,7 +299,7 @@ def costs_of(study: Study, keys: Mapping[str, Any], arms: list[str]) -> Costs:
         devices = 1 if study.config.launch.gpus else study.config.launch.threads
         return estimate_evaluations(study, jobs, pace).device_hours / devices
 
-    names = dict(zip(study.dataset_names, study.datasets, strict=True))
+    names = dict(zip(study.config.data.evaluation, study.datasets, strict=True))
     primary = names.pop(study.question.dataset)
     of_primary = hours_of(primary, *of_a_run)
     source = "by finished runs" + ("" if of_primary else "; hours of evaluations are not known, and assumed to be 0")

@@ -63,7 +63,7 @@ def sets_of(study: Study) -> Iterator[ProblemSet]:
     for dataset, spec in study.datasets.items():
         yield ProblemSet(f"{_EVALUATION}{dataset.rpartition('-')[0]}", evaluation_file(dataset), spec)
     yield ProblemSet("data.train", study.problems_file, study.train_data_spec)
-    if study.demonstrations_file:
+    if study.demonstrations_file and study.sft_data_spec:
         yield ProblemSet("sft.data", study.demonstrations_file, study.sft_data_spec)
 
 

@@ -17,9 +17,8 @@ from reward_ablation.start.history import History, Interrupted, read_history, re
 from reward_ablation.start.stale import PresentInputs, are_stale, stale_because
 from reward_ablation.study.answers_record import record_beside
 from reward_ablation.study.core_digest import checkpoint_code
-from reward_ablation.study.run import Run
 from reward_ablation.study.standing import Standing, standing_of
-from reward_ablation.study.study import Study
+from reward_ablation.study.study import Run, Study
 
 DONE = "trained"
 DAMAGED = "its files are damaged"

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from reward_ablation.study.claims import ClaimsOnRecord, declared_claims, recorded_claims, since_words
-from reward_ablation.study.description import described_runs, diverged_runs
 from reward_ablation.study.looks import Sequential, changed_text, declared_looks, looks_text, recorded_looks
 from reward_ablation.study.primary import Primary, declaration_text, declare_primary, recorded_primary
 from reward_ablation.study.standing import Standing, as_runs_say
-from reward_ablation.study.study import Study
+from reward_ablation.study.study import Study, described_runs, diverged_runs
 from reward_ablation.system.files import write_json
 
 

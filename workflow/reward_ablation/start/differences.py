@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from reward_ablation.start.history import History, arm_of
-from reward_ablation.study.run import Run
+from reward_ablation.study.study import Run
 
 #: Stands for the value of a key that one of two specs lacks.
 ABSENT = object()

@@ -15,9 +15,8 @@ from pydantic import ValidationError
 
 from reward_ablation.spec.run import Layout
 from reward_ablation.start.history import History, read_record
-from reward_ablation.study.run import Run
 from reward_ablation.study.specs_of_config import layout_of
-from reward_ablation.study.study import Study
+from reward_ablation.study.study import Run, Study
 
 #: Name of the base model, where the other models have the names of their runs.
 BASE_MODEL = "base"

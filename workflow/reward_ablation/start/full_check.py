@@ -21,14 +21,13 @@ from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any
 
-from reward_ablation.config.batch_sizes import BatchSizes
+from reward_ablation.config.trl_settings import BatchSizes
 from reward_ablation.start.before_jobs import check_before_training, check_reward_files, check_training_settings
 from reward_ablation.start.data_files import MEMORY, SECONDS, named, sets_of, try_preparation
 from reward_ablation.study.job_options import resources_of, threads_of
 from reward_ablation.study.resolve import check_variables
 from reward_ablation.study.reward_models import model_file
-from reward_ablation.study.run import Run
-from reward_ablation.study.study import Study
+from reward_ablation.study.study import Run, Study
 from reward_ablation.system.errors import ERROR, StudyError, storage_errors
 from reward_ablation.system.gpus import gpus_here, too_few_gpus_text
 from reward_ablation.system.limits import within_limits

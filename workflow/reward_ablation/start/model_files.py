@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from reward_ablation.config.grpo_settings import COMPLETION_LENGTH
+from reward_ablation.config.trl_settings import COMPLETION_LENGTH
 from reward_ablation.data.sources import REPOSITORIES
 from reward_ablation.models.check import check_names
 from reward_ablation.models.fetch import hub_errors

@@ -32,9 +32,8 @@ from reward_ablation.design.variances import (
 from reward_ablation.figures.power import power as power_figure
 from reward_ablation.figures.style import save_pdf, save_png
 from reward_ablation.start.declarations import Declarations
-from reward_ablation.study.description import described_runs
 from reward_ablation.study.primary import Question
-from reward_ablation.study.study import Study
+from reward_ablation.study.study import Study, described_runs
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.plain_values import printable
 
@@ -121,7 +120,9 @@ def questions_of(study: Study, keys: Mapping[str, Any]) -> int | None:
             raise StudyError(f"--questions: {number:g} is not a number of questions; state a whole number above 1")
         return int(number)
     name = study.question.dataset
-    keyed = next(keyed for short, keyed in zip(study.dataset_names, study.datasets, strict=True) if short == name)
+    keyed = next(
+        keyed for short, keyed in zip(study.config.data.evaluation, study.datasets, strict=True) if short == name
+    )
     prepared = study.results / "data" / "evaluation" / f"{keyed}.parquet"
     try:
         return int(pq.read_metadata(prepared).num_rows)

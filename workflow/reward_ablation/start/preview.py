@@ -17,11 +17,10 @@ from typing import Any
 from reward_ablation.start.decide import Decisions
 from reward_ablation.start.declarations import Declarations
 from reward_ablation.start.described import DescribedStudy, make_tables, write_if_changed
-from reward_ablation.study.description import described_runs, diverged_runs
 from reward_ablation.study.partial import missing_lines, part_of
 from reward_ablation.study.primary import Primary
 from reward_ablation.study.run_folder import DESCRIPTION, LOCK, PREVIEW, RECORD, evaluation_file
-from reward_ablation.study.study import Study
+from reward_ablation.study.study import Study, described_runs, diverged_runs
 from reward_ablation.system.errors import storage_errors
 from reward_ablation.system.locks import hold_lock
 from reward_ablation.system.plain_values import printable
@@ -100,7 +99,7 @@ class Preview:
             "runs": runs,
             **diverged_runs(study),
         }
-        names = dict(zip(study.datasets, study.dataset_names, strict=True))
+        names = dict(zip(study.datasets, study.config.data.evaluation, strict=True))
         datasets = [names[dataset] for dataset in self.finished.datasets]
         shown = [f"runs/{run}" for run in self.finished.runs]
         part = part_of(whole, shown, datasets)
@@ -157,7 +156,7 @@ def finished_part(decisions: Decisions) -> FinishedPart:
         models = {model for model in ("base", *trained) if _is_evaluated(decisions, model, dataset)}
         if "base" in models and len(models) > 1 and decisions.exists(evaluation_file(dataset)):
             evaluated[dataset] = models - {"base"}
-    names = dict(zip(study.datasets, study.dataset_names, strict=True))
+    names = dict(zip(study.datasets, study.config.data.evaluation, strict=True))
     shown, runs = _largest_part(evaluated, [data for data in evaluated if names[data] == study.question.dataset])
     ordered = [dataset for dataset in study.datasets if dataset in shown]
     return FinishedPart([run for run in trained if run in runs], ordered, trained)

@@ -74,8 +74,7 @@ class Reruns:
     def inputs_of_run(self, wildcards: Any) -> dict[str, list[str]]:
         """Input function of a run: the model, the problems and the reward models. Forces a stale or damaged run."""
         files = {"model": [self.study.model_file], "problems": [self.study.problems_file]}
-        models = self.study.models_of_components(self.study.runs[wildcards.run]).values()
-        rewards = sorted({model.file for model in models})
+        rewards = sorted({*self.study.runs[wildcards.run].reward_models})
         files |= {f"reward_model_{number}": [file] for number, file in enumerate(rewards)}
         with one_line_errors():
             again = self.is_main and wildcards.run in self.decisions.finished_runs_again

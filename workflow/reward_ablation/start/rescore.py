@@ -27,10 +27,10 @@ from reward_ablation.spec.run import ArmSpec
 from reward_ablation.start.damage import Damage
 from reward_ablation.start.decide import Decisions
 from reward_ablation.start.history import read_record
+from reward_ablation.study.core_digest import training_digest
 from reward_ablation.study.provenance import RESCORED
-from reward_ablation.study.run import Run, run_code
 from reward_ablation.study.run_folder import HIDDEN_RECORD, RECORD, deciding_inputs
-from reward_ablation.study.study import Study
+from reward_ablation.study.study import Run, Study
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import link_or_copy, sha256, write_json, write_parquet
 from reward_ablation.system.user_functions import in_a_file, user_file
@@ -99,7 +99,7 @@ def _source(folder: Path, record: dict[str, Any], before: ArmSpec, run: Run, dec
 
     None if its code, inputs or files forbid it, or a function that is to be called does.
     """
-    if record.get("code") != run_code(tuple(before.functions)) or not _is_inside(folder, record):
+    if record.get("code") != training_digest(before.functions) or not _is_inside(folder, record):
         return None
     inputs = deciding_inputs(record["spec"], decisions.present.inputs)
     if any(record.get("inputs", {}).get(name, digest) != digest for name, digest in inputs.items()):

@@ -13,8 +13,7 @@ from typing import Any
 
 from reward_ablation.start.internals import per_job
 from reward_ablation.study.job_options import resources_of, threads_of
-from reward_ablation.study.run import Run
-from reward_ablation.study.study import Study
+from reward_ablation.study.study import Run, Study
 from reward_ablation.system.errors import StudyError
 
 #: Resources that Snakemake converts to other units, and that must therefore be numbers.
@@ -52,7 +51,7 @@ class RuleParams:
 
     def options_of_run(self, wildcards: Any) -> str:
         """Options of a run's training command."""
-        return self.study.options(self._run(wildcards))
+        return self._run(wildcards).options
 
     @property
     def resources_of_evaluation(self) -> dict[str, int]:

@@ -18,9 +18,8 @@ from reward_ablation.study.core_digest import (
     training_modules,
 )
 from reward_ablation.study.partial import listed
-from reward_ablation.study.run import Run
 from reward_ablation.study.run_folder import DIVERGED, deciding_inputs
-from reward_ablation.study.study import Study
+from reward_ablation.study.study import Run, Study
 from reward_ablation.system.digests import digest_where_present
 
 #: How many changed modules a reason names before "and n more".

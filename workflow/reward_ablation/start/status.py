@@ -30,9 +30,8 @@ from reward_ablation.start.signs import BRIEF, NO_SIGNS, Signs, read_attempts, r
 from reward_ablation.start.stale import PresentInputs, stale_because
 from reward_ablation.study.heartbeat import STARTING, TRAINING, Heartbeat
 from reward_ablation.study.reward_models import model_file
-from reward_ablation.study.run import Run
 from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, RECORD, WORK, evaluation_file, gpus_of
-from reward_ablation.study.study import Study
+from reward_ablation.study.study import Run, Study
 from reward_ablation.system.plain_values import printable
 from reward_ablation.system.strict_text import load_json
 

@@ -10,6 +10,7 @@ under PYTHONDONTWRITEBYTECODE, which images of containers set. A damaged file, o
 
 from __future__ import annotations
 
+import ast
 import atexit
 import hashlib
 import json
@@ -18,9 +19,9 @@ from contextlib import suppress
 from functools import cache
 from importlib.util import cache_from_source
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from reward_ablation.study.syntax_text import content, imported_names, source
+from reward_ablation.study.reached_code import reached
 from reward_ablation.system.files import atomic_path
 
 PACKAGE = "reward_ablation"
@@ -42,7 +43,7 @@ def code_digest(*modules: str, root: Path = PACKAGE_ROOT, without: tuple[str, ..
             digest.update(f"{module}\0{code_text(path)}\0".encode())
         return digest.hexdigest()[:16]
 
-    digest: str = _kept("all", modules, root, without, make)
+    digest: str = kept_or_made(json.dumps(["all", modules, without]), make, package_files(root))
     return digest
 
 
@@ -53,14 +54,7 @@ def module_digests(*modules: str, root: Path = PACKAGE_ROOT, without: tuple[str,
         files = _files(modules, root, without)
         return {module: hashlib.sha256(code_text(path).encode()).hexdigest()[:8] for module, path in files.items()}
 
-    return dict(_kept("each", modules, root, without, make))
-
-
-def _kept(kind: str, modules: tuple[str, ...], root: Path, without: tuple[str, ...], make: Callable[[], Any]) -> Any:
-    """The result of `make`. For this package itself, it comes from the cache on disk if it is there."""
-    if root != PACKAGE_ROOT:
-        return make()
-    return kept_or_made(json.dumps([kind, modules, without]), make, package_files(root))
+    return dict(kept_or_made(json.dumps(["each", modules, without]), make, package_files(root)))
 
 
 def code_text(path: Path) -> str:
@@ -120,49 +114,174 @@ def package_files(root: Path) -> dict[str, Path]:
     return files
 
 
+#: The digests on disk.
 FILE = Path(cache_from_source(__file__)).with_suffix(".json")
 
 
-def kept_or_made(name: str, make: Callable[[], Any], files: dict[str, Path], file: Path = FILE) -> Any:
+def kept_or_made(name: str, make: Callable[[], Any], files: dict[str, Path], file: Path | None = None) -> Any:
     """A digest from the cache, or a new digest, which is written to the cache when this process ends.
 
     `files` are all modules of the package. `make` computes the digest from their `content`, and from nothing else.
-    `file` is the cache, and `name` is the digest's name there.
+    `file` is the cache; None stands for `FILE`, which has digests of this package alone. `name` is the digest's name.
     """
-    key = package_key(tuple(files.items()))
-    digests = read(file, key)
-    if name not in digests:
+    if file is None and files is not package_files(PACKAGE_ROOT):
+        return make()
+    kept = read(file or FILE, package_key(tuple(files.items())))
+    if name not in kept["digests"]:
         atexit.unregister(write)
-        atexit.register(write, file, key, digests)
-        digests[name] = make()
-    return digests[name]
+        atexit.register(write, file or FILE, kept)
+        kept["digests"][name] = make()
+    return kept["digests"][name]
 
 
 @cache
 def package_key(files: tuple[tuple[str, Path], ...]) -> str:
     """SHA-256 over the names and the texts of modules."""
     texts = {module: content(path) for module, path in files}
-    return _sha256(json.dumps(texts, sort_keys=True))
+    return hashlib.sha256(json.dumps(texts, sort_keys=True).encode()).hexdigest()
 
 
 @cache
 def read(file: Path, key: str) -> dict[str, Any]:
-    """The digests in a file, if they were written for this key and the file is not damaged; else none."""
-    try:
-        seal, _, text = file.read_text(encoding="utf-8").partition("\n")
-        written = json.loads(text) if seal == _sha256(text) else {}
-    except (OSError, ValueError):
-        return {}
-    digests: dict[str, Any] = written["digests"] if written.get("key") == key else {}
-    return digests
+    """The `digests` in a file, and their `key`; no digests if they were written for another key, or cannot be read."""
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        written = json.loads(file.read_text(encoding="utf-8"))
+        if written["key"] == key:
+            return {"key": key, "digests": dict(written["digests"])}
+    return {"key": key, "digests": {}}
 
 
-def write(file: Path, key: str, digests: dict[str, Any]) -> None:
-    """Write the digests for a key, with a checksum. Do nothing if the folder cannot be written to."""
-    text = json.dumps({"key": key, "digests": digests})
+def write(file: Path, kept: dict[str, Any]) -> None:
+    """Write the digests for a key. Do nothing if the folder cannot be written to."""
     with suppress(OSError), atomic_path(file, durable=False) as temporary:
-        temporary.write_text(f"{_sha256(text)}\n{text}", encoding="utf-8")
+        temporary.write_text(json.dumps(kept), encoding="utf-8")
 
 
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+#: Fields of a syntax tree that no behaviour depends on.
+_NEVER_COUNT = {"ctx", "kind", "type_comment"}
+#: Nodes that may begin with a docstring.
+_DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+#: Nodes that `_cut` may remove parts of.
+_CUT = {*_DOCUMENTED, ast.JoinedStr, ast.Raise, ast.Expr}
+_IMPORTS = {ast.Import, ast.ImportFrom}
+
+
+class Source(NamedTuple):
+    """A Python file.
+
+    `imports` has (module, level, names) of each import statement, including those in functions. `import a` has no
+    names.
+    """
+
+    text: str  # its syntax tree, the same in each version of Python
+    imports: list[tuple[str, int, list[str]]]
+
+
+@cache
+def content(path: Path) -> str:
+    """Text of a file, read only once, so that all digests of one process are of the same text."""
+    return path.read_text(encoding="utf-8")
+
+
+@cache
+def source(path: Path, messages: bool) -> Source:
+    """The `Source` of a file, which is parsed only once.
+
+    The tree is not kept, because Python's garbage collector would visit its objects again and again. `messages` says
+    whether the text includes the messages of errors and the arguments of `print`. Raises SyntaxError if the file is not
+    Python.
+    """
+    imports: list[tuple[str, int, list[str]]] = []
+    return Source(_text(ast.parse(content(path), filename=str(path)), messages, imports), imports)
+
+
+@cache
+def text_of_function(path: Path, function: str) -> str:
+    """The text of the part of a file that a function of the file reaches, messages included.
+
+    It is that of the whole file where the function reaches all of it. Raises SyntaxError if the file is not Python.
+    """
+    tree = ast.parse(content(path), filename=str(path))
+    return _text(ast.Module(body=reached(tree, function), type_ignores=[]), True, [])
+
+
+@cache
+def imported_names(path: Path, package: str, messages: bool) -> frozenset[str]:
+    """Dotted names that a file of a package may import.
+
+    Some of these names are functions or classes, not modules. The caller drops them.
+    """
+    names: set[str] = set()
+    parents = package.split(".") if package else []
+    for module, level, imported in source(path, messages).imports:
+        above = parents[: max(len(parents) - level + 1, 0)] if level else []
+        whole = ".".join([*above, *([module] if module else [])])
+        names.add(whole)
+        names.update(f"{whole}.{name}" for name in imported)
+    return frozenset(names)
+
+
+def _has_text(node: ast.AST) -> bool:
+    return any(isinstance(part, ast.Constant) and isinstance(part.value, str) for part in ast.walk(node))
+
+
+def _is_message(call: ast.Call) -> bool:
+    """Whether a call prints to the log. Printing into a file does not count: a program may read the file."""
+    is_print = isinstance(call.func, ast.Name) and call.func.id == "print"
+    return is_print and all(keyword.arg != "file" for keyword in call.keywords)
+
+
+def _text(node: Any, messages: bool, imports: list[tuple[str, int, list[str]]]) -> str:
+    """A tree as text, without docstrings, empty fields, and fields that only some versions of Python have.
+
+    Appends the tree's imports to `imports`.
+    """
+    if isinstance(node, list):
+        return f"[{','.join([_text(each, messages, imports) for each in node])}]"
+    if not isinstance(node, ast.AST):
+        return repr(node)
+    kind = type(node)
+    if kind in _IMPORTS:
+        imports.extend(_imports_of(node))
+    if kind in _CUT:
+        _cut(node, messages)
+    parts = []
+    for name in _fields_that_count(node._fields):
+        value = getattr(node, name, None)
+        if value is not None and value != []:
+            parts.append(f"{name}={_text(value, messages, imports)}")
+    return f"{kind.__name__}({','.join(parts)})"
+
+
+@cache
+def _fields_that_count(fields: tuple[str, ...]) -> list[str]:
+    return sorted(set(fields) - _NEVER_COUNT)
+
+
+def _imports_of(node: Any) -> list[tuple[str, int, list[str]]]:
+    if isinstance(node, ast.Import):
+        return [(alias.name, 0, []) for alias in node.names]
+    return [(node.module or "", node.level, [alias.name for alias in node.names])]
+
+
+def _cut(node: Any, messages: bool) -> None:
+    """Remove a node's docstring and, unless `messages` count, its message.
+
+    The arguments of a raised exception that contain no text stay, because code that catches the exception may use them.
+    """
+    if isinstance(node, ast.JoinedStr):  # Python 3.12 puts empty texts between the parts of some f-strings
+        node.values = [part for part in node.values if not (isinstance(part, ast.Constant) and part.value == "")]
+    elif isinstance(node, _DOCUMENTED):
+        if _has_docstring(node.body):
+            node.body = node.body[1:] or ([] if isinstance(node, ast.Module) else [ast.Pass()])
+    elif messages:
+        return
+    elif isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+        node.exc.args = [value for value in node.exc.args if not _has_text(value)]
+    elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and _is_message(node.value):
+        node.value.args, node.value.keywords = [], []
+
+
+def _has_docstring(body: list[ast.stmt]) -> bool:
+    first = body[0] if body else None
+    return isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from reward_ablation.combination.load import arguments_of_method, check
-from reward_ablation.config.batch_sizes import BatchSizes
 from reward_ablation.config.designs import Arm
-from reward_ablation.config.sections.combine import AGGREGATION, DEFAULT_GRAM, TRL_AGGREGATIONS, CombineMethod
+from reward_ablation.config.sections.training import AGGREGATION, DEFAULT_GRAM, TRL_AGGREGATIONS
 from reward_ablation.config.study_config import StudyConfig
+from reward_ablation.config.trl_settings import BatchSizes
 from reward_ablation.spec.canonical import normalised
 from reward_ablation.spec.parts import CombineSpec
 from reward_ablation.spec.run import ArmSpec
@@ -54,9 +54,13 @@ def combine_spec(study: StudyConfig, arm: Arm, root: Path, processes: int) -> Co
     weights = [arm.weights[name] for name in names]
     try:
         context = arguments_of_method(method.method, root).context
-        gram = _gram(method, "gram" in context)
+        if method.gram and "gram" not in context:
+            raise StudyError(f"gram: {method.method} uses no gradients; leave gram out")
+        gram = (method.gram or DEFAULT_GRAM) if "gram" in context else None
         check_settings({**study.training, **arm.training}, study.gradients.every, gram, processes)
-        known = _bounds(study, names, root) if "bounds" in context else {}
+        functions = {name: study.components[name] for name in names if "bounds" in context}
+        ranges = {name: range_of(each.function, each.parameters, root) for name, each in functions.items()}
+        known = {name: list(ends) for name, ends in ranges.items() if ends}
         bounds = np.array([known.get(name, (np.nan, np.nan)) for name in names])
         check(method.method, method.parameters, names, weights, bounds, root)
     except StudyError as error:
@@ -85,23 +89,6 @@ def estimate_warnings(specs: Mapping[str, ArmSpec]) -> list[str]:
         "parameters of more than 65,521 numbers, which moved weights by up to 0.0007 where it was measured; with one "
         "micro-batch a step, in one process, they are exact"
     ]
-
-
-def _gram(method: CombineMethod, uses_gradients: bool) -> Any:
-    if method.gram and not uses_gradients:
-        raise StudyError(f"gram: {method.method} uses no gradients; leave gram out")
-    return (method.gram or DEFAULT_GRAM) if uses_gradients else None
-
-
-def _bounds(study: StudyConfig, names: tuple[str, ...], root: Path) -> dict[str, list[float]]:
-    """Lowest and highest score of each component in `names` whose range is known."""
-    bounds = {}
-    for name in names:
-        component = study.components[name]
-        score_range = range_of(component.function, component.parameters, root)
-        if score_range:
-            bounds[name] = [*score_range]
-    return bounds
 
 
 def check_settings(training: dict[str, Any], every: int, gram: str | None, processes: int) -> None:

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from reward_ablation.config.sections.launch import Launch
+from reward_ablation.config.sections.model import DemoModel, HubModel, Model
 from reward_ablation.config.study_config import StudyConfig
-from reward_ablation.config.tracking import run_title, tracking_in
+from reward_ablation.config.trl_settings import tracking_in
 from reward_ablation.spec.canonical import dump, normalised
 from reward_ablation.study.reward_models import UsedModel
-from reward_ablation.study.run import Run
 from reward_ablation.study.specs_of_config import divide
+
+#: TRL's own defaults of settings that a run's title shows.
+GENERATIONS, EPOCHS = 8, 3.0
 
 
 def threads_of(launch: Launch) -> int:
@@ -37,9 +40,9 @@ def launch_options(launch: Launch) -> str:
 
 
 def other_parameters(functions: Mapping[str, tuple[str, dict[str, Any]]], root: Path) -> dict[str, dict[str, Any]]:
-    """Parameters that are not part of any spec, by component or metric. Names without such parameters are left out.
+    """Parameters that are part of no spec, by component or metric. Names without such parameters are left out.
 
-    `functions` are functions with all their parameters, by component or metric. Relative paths start from the root.
+    `functions` are functions with all their parameters, by component or metric.
     """
     divided = {name: divide(function, parameters, root).others for name, (function, parameters) in functions.items()}
     return {name: normalised(others) for name, others in divided.items() if others}
@@ -56,7 +59,7 @@ def reward_model_options(models: Iterable[UsedModel], results: str) -> str:
     return f" --reward-models {shlex.quote(dump(folders))}" if folders else ""
 
 
-def tracking_options(config: StudyConfig, training: dict[str, Any], run: Run) -> str:
+def tracking_options(config: StudyConfig, training: dict[str, Any], arm: str, seed: int) -> str:
     """Option with the settings of experiment trackers for a run; empty without trackers.
 
     `training` are the run's training settings as in the config, including the settings of trackers.
@@ -64,6 +67,15 @@ def tracking_options(config: StudyConfig, training: dict[str, Any], run: Run) ->
     chosen = tracking_in(training)
     if not chosen:
         return ""
-    title = run_title(config.model, training, run.arm, run.seed)
-    settings = {"project": config.name, "run_name": title, **chosen, "group": run.arm}
+    title = run_title(config.model, training, arm, seed)
+    settings = {"project": config.name, "run_name": title, **chosen, "group": arm}
     return f" --tracking {shlex.quote(dump(settings))}"
+
+
+def run_title(model: Model, training: dict[str, Any], arm: str, seed: int) -> str:
+    """What trackers call a run: `Qwen2.5-0.5B-Instruct-K8-128steps-mixed-seed0`. K is the completions of a prompt."""
+    name = "demo" if isinstance(model, DemoModel) else model.id if isinstance(model, HubModel) else model.path
+    steps = training.get("max_steps", -1)
+    length = f"{steps}steps" if steps > 0 else f"{training.get('num_train_epochs', EPOCHS):g}epochs"
+    generations = training.get("num_generations") or GENERATIONS
+    return f"{PurePosixPath(name).name}-K{generations}-{length}-{arm}-seed{seed}"

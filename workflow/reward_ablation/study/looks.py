@@ -123,16 +123,14 @@ def declared_looks(plan: LooksPlan | None, before: Sequential | None, runs: Path
     """
     if plan is None or (before is not None and before.key == plan.key):
         return before and before.model_copy(update={"in_force": plan is not None})
-    replaced = [] if before is None else [*before.earlier, *([_without_earlier(before)] if before.taken else [])]
+    replaced = [] if before is None else [*before.earlier]
+    if before is not None and before.taken:
+        replaced.append(Declared.model_validate(before.model_dump()))
     earlier = [each for each in replaced if each.key != plan.key]
     returned_to = next((each for each in replaced if each.key == plan.key), None)
     if returned_to is not None:
         return Sequential(**returned_to.model_dump(), earlier=earlier)
     return Sequential(**plan.model_dump(), **declared_now(runs).since, earlier=earlier)
-
-
-def _without_earlier(record: Sequential) -> Declared:
-    return Declared.model_validate(record.model_dump())
 
 
 def seeds_of_arms(arms: Iterable[str], contrasts: Sequence[Contrast], record: Sequential) -> dict[str, list[int]]:

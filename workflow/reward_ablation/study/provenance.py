@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from reward_ablation.spec.canonical import key_of
 from reward_ablation.study.core_digest import is_around, training_digest
-from reward_ablation.study.run import run_code
 
 #: Quantities that describe a run's hardware. Any other quantity, except the code, is a package.
 HARDWARE = ("machine", "CPUs", "GPUs", "processes")
@@ -63,7 +62,7 @@ def comparable_codes(runs: Mapping[str, Trained], functions: Iterable[str]) -> d
     codes: dict[str, str] = {}
     firsts: dict[str, Trained] = {}
     for name, run in runs.items():
-        if run.code == run_code(tuple(run.functions)):
+        if run.code == training_digest(run.functions):
             codes[name] = today
             continue
         same_core = (code for code, first in firsts.items() if _differ_in_components_only(first, run))

@@ -6,7 +6,8 @@ Each check raises a ValueError, `key: what is wrong; what is allowed`. `resolve`
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,38 +15,66 @@ from typing import Any
 from pydantic import ValidationError
 
 from reward_ablation.config.checks import (
-    check_launchable,
-    check_measurable,
-    check_placeable,
-    check_second_pass,
-    check_single_rollouts,
+    at_arm,
+    check_arms,
+    check_control,
+    check_exports,
+    check_scored,
+    checked_launches,
+    control_warnings,
 )
 from reward_ablation.config.config_errors import describe
-from reward_ablation.config.designs import Arm, arms_here, key_of_arm
+from reward_ablation.config.designs import Arm
 from reward_ablation.config.secrets import missing_variables, not_set, refuse_secrets
-from reward_ablation.config.sections.data import SPLITS, Data, HubData, ProblemSource, further_columns
+from reward_ablation.config.sections.data import ProblemSource, further_columns, test_set_warnings
 from reward_ablation.config.sections.launch import Launch
+from reward_ablation.config.sections.training import AGGREGATION, TRL_AGGREGATIONS
 from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.rewards.arguments import OF_TRAINER
 from reward_ablation.spec.canonical import dump, key_of
-from reward_ablation.spec.parts import CombineSpec
 from reward_ablation.spec.run import ArmSpec, StudySpec
-from reward_ablation.study.across_arms import check_control, check_scored, control_warnings, same_arms
 from reward_ablation.study.claims import claims_of, recorded_claims, with_recovered
 from reward_ablation.study.combine_spec import combine_spec, estimate_warnings, with_trl_methods
+from reward_ablation.study.core_digest import training_digest
 from reward_ablation.study.declarations import OnRecord
 from reward_ablation.study.endpoint_requests import metric_warnings, request_warnings
+from reward_ablation.study.job_options import (
+    launch_options,
+    other_parameters,
+    parameter_options,
+    reward_model_options,
+    tracking_options,
+)
 from reward_ablation.study.looks import declared_looks, looks_plan, recorded_looks, recovered_looks, seeds_of_arms
 from reward_ablation.study.primary import question_of, recorded_primary, recovered_primary, without_added_arms
 from reward_ablation.study.reward_files import codes_on_record, imports_of_file
 from reward_ablation.study.reward_import import defaults_of, planned_arguments
-from reward_ablation.study.run import Run, folders_of, run_code
-from reward_ablation.study.run_folder import DESCRIPTION, FOLDERS
+from reward_ablation.study.reward_models import UsedModel, used_models
+from reward_ablation.study.run_folder import (
+    DESCRIPTION,
+    FOLDERS,
+    EarlierPaths,
+    base_file,
+    demonstrations_file,
+    folders_of,
+    trained_keys,
+    training_file,
+)
+from reward_ablation.study.scoring import scoring_of
 from reward_ablation.study.shown_paths import path_warnings
-from reward_ablation.study.specs_of_config import arm_spec, check_answers, contents_of, evaluation_spec, study_spec
+from reward_ablation.study.specs_of_config import (
+    arm_spec,
+    check_answers,
+    data_spec,
+    evaluation_spec,
+    model_spec,
+    sft_data_spec,
+    sft_spec,
+    study_spec,
+    train_data_spec,
+)
 from reward_ablation.study.standing import standings
-from reward_ablation.study.study import Study
-from reward_ablation.study.trained_keys import trained_keys
+from reward_ablation.study.study import Run, Study
 from reward_ablation.system.errors import StudyError, first_line
 from reward_ablation.system.plain_values import check_length, check_values
 from reward_ablation.system.strict_text import load_json
@@ -57,12 +86,6 @@ TAKEN = {
     "arms": ("base",),
     "components": ("total", "tokens", "truncated", "kl"),
 }
-#: Components in rldynamics' files.
-RLDYNAMICS = ("correctness", "format", "length")
-#: Arguments of a tokenizer's `apply_chat_template` that are not variables of the template.
-OF_THE_CALL = {"conversation", "messages", "tools", "documents", "chat_template", "add_generation_prompt"}
-OF_THE_CALL |= {"continue_final_message", "tokenize", "padding", "truncation", "max_length", "return_tensors"}
-OF_THE_CALL |= {"return_dict", "return_assistant_tokens_mask", "tokenizer_kwargs"}
 
 
 def resolve(config: dict[str, Any], file: str, root: Path) -> Study:
@@ -84,21 +107,14 @@ def resolve(config: dict[str, Any], file: str, root: Path) -> Study:
 def _resolved(config: StudyConfig, written: dict[str, Any], root: Path) -> Study:
     """The study of a config that pydantic accepts."""
     arms = checked_arms(config, root)
-    launches = launches_of(config, arms)
-    check_launches(config, arms, launches)
+    launches = checked_launches(config, arms)
     check_exports(config, arms)
     check_scored(config, arms)
     question = question_of(config, list(arms))
     described = described_before(config, root)
-    shared = study_spec(config, root)
-    specs = {
-        name: arm_spec(
-            shared, arm, launches[name], config.scored_in(arm), combined_arm(config, name, arm, root, launches[name])
-        )
-        for name, arm in arms.items()
-    }
-    runs_folder = root / config.root / "runs"
-    specs, contents = codes_on_record(specs, contents_of(shared, specs), _names_in(runs_folder), root)
+    shared, runs_folder = study_spec(config, root), root / config.root / "runs"
+    specs = codes_on_record(_specs_of(config, shared, arms, launches, root), _names_in(runs_folder), root)
+    contents = {name: spec.content() for name, spec in specs.items()}
     keys = {name: key_of(content) for name, content in contents.items()}
     declared_keys = trained_keys(root / config.root, keys)
     began = cache(lambda: standings(runs_folder))
@@ -111,22 +127,29 @@ def _resolved(config: StudyConfig, written: dict[str, Any], root: Path) -> Study
     if plan and (sequential := declared_looks(plan, looks, runs_folder)):
         config = config.with_seeds(seeds_of_arms(arms, question.contrasts, sequential))
     claims = claims_of(config, list(arms), question)
+    jobs = _specs_and_files(config, root)
+    others = other_parameters(config.component_functions(), root)
     folders = folders_of(keys, _names_in(runs_folder))
-    runs = _runs(config, specs, contents, keys, folders, launches)
-    resolved = Study(
+    runs, models = _runs(config, arms, specs, contents, keys, folders, launches, others)
+    study = Study(
         config=config,
         root=root,
         arms=arms,
         keys=keys,
         folders=folders,
         runs={run.name: run for run in runs},
+        **jobs,
+        # If a component and a metric use the same model, the component's source counts, so that a metric changes no
+        # other job.
+        reward_models={model.key: model.source for model in [*jobs["scoring"].models, *models]},
+        other_parameters=others,
         question=question,
         looks=plan,
         claims=claims,
         described=described,
         on_record=OnRecord(primary, with_recovered(recorded_claims(described), claims, began), looks),
         warnings=[
-            *trained_on_test(config.data),
+            *test_set_warnings(config.data),
             *same_arms(contents, keys),
             *control_warnings(config, arms),
             *estimate_warnings(specs),
@@ -135,28 +158,80 @@ def _resolved(config: StudyConfig, written: dict[str, Any], root: Path) -> Study
             *_path_warnings(config, shared, contents),
         ],
     )
-    check_lengths(resolved, written)
-    return resolved
+    check_lengths(study, written)
+    return study
+
+
+def _specs_of(
+    config: StudyConfig, shared: StudySpec, arms: dict[str, Arm], launches: dict[str, Launch], root: Path
+) -> dict[str, ArmSpec]:
+    """The spec of each arm. A wrong method of combination is a ValueError, `arms....combine: ...`."""
+    specs = {}
+    for name, arm in arms.items():
+        with at_arm(config, name):
+            combine = combine_spec(config, arm, root, launches[name].process_count)
+        specs[name] = arm_spec(shared, arm, launches[name], config.scored_in(arm), combine)
+    return specs
+
+
+def _specs_and_files(config: StudyConfig, root: Path) -> dict[str, Any]:
+    """What is made before the runs and beside them: specs of these jobs, and their files, as the fields of `Study`."""
+    earlier = EarlierPaths(root / config.root)
+    model, train, judging = model_spec(config.model, root), train_data_spec(config, root), evaluation_spec(config)
+    start = base_file(earlier.as_made(model, base_file))
+    fields: dict[str, Any] = dict.fromkeys(("sft_spec", "sft_data_spec", "demonstrations_file"))
+    fields |= {"model_spec": dump(model), "fetched_file": start, "model_file": start}
+    if config.sft:
+        demonstrations = sft_data_spec(config, root)
+        sft = earlier.as_made({"model": model, "sft": sft_spec(config, root).content()}, base_file)
+        file = demonstrations_file(earlier.as_made(demonstrations.content(), demonstrations_file))
+        fields |= {"sft_spec": dump(sft["sft"]), "model_file": base_file(sft), "demonstrations_file": file}
+        fields |= {"sft_data_spec": demonstrations.text}
+    sets = {name: data_spec(config, source, root).content() for name, source in config.data.evaluation.items()}
+    scoring = scoring_of(config, root)
+    return {
+        **fields,
+        "train_data_spec": train.text,
+        "problems_file": training_file(earlier.as_made(train.content(), training_file)),
+        "datasets": dict(zip(earlier.evaluation_sets(sets), map(dump, sets.values()), strict=True)),
+        "evaluation_spec": judging.text,
+        "answers_folder": f"evaluation/{judging.key}",
+        "scoring": scoring,
+        "scores_folder": f"scores/{judging.key}-{scoring.spec.key}" if config.evaluation.metrics else None,
+    }
 
 
 def _runs(
     config: StudyConfig,
+    arms: dict[str, Arm],
     specs: dict[str, ArmSpec],
     contents: dict[str, dict[str, Any]],
     keys: dict[str, str],
     folders: dict[str, str],
     launches: dict[str, Launch],
-) -> list[Run]:
-    """The runs of all arms, each once: arms with the same spec share their runs. All but `folders` is by arm."""
-    codes = {arm: run_code(tuple(spec.functions)) for arm, spec in specs.items()}
+    others: dict[str, dict[str, Any]],
+) -> tuple[list[Run], list[UsedModel]]:
+    """The runs of all arms, each once: arms with the same spec share their runs. And the reward models that score them.
+
+    `others` are the parameters of components that are in no spec. All else but `folders` is by arm.
+    """
     sharing: dict[str, list[str]] = {}
     for arm, key in keys.items():
         sharing.setdefault(key, []).append(arm)
-    return [
-        Run(arm, key, seed, dump({**contents[arm], "seed": seed}), specs[arm], folders[key], launches[arm], codes[arm])
-        for key, (arm, *others) in sharing.items()
-        for seed in config.seeds_in_order([arm, *others])
-    ]
+    runs, every_model = [], []
+    for key, (arm, *twins) in sharing.items():
+        spec, launch = specs[arm], launches[arm]
+        models = used_models(spec.components, config.component_functions())
+        every_model += models
+        of_arm = {name: each for name, each in others.items() if name in spec.components}
+        options = launch_options(launch) + parameter_options(of_arm) + reward_model_options(models, config.root)
+        training, code = {**config.training, **arms[arm].training}, training_digest(spec.functions)
+        files = [model.file for model in models]
+        for seed in config.seeds_in_order([arm, *twins]):
+            text = dump({**contents[arm], "seed": seed})
+            of_run = options + tracking_options(config, training, arm, seed)
+            runs.append(Run(arm, key, seed, text, spec, folders[key], launch, code, of_run, files))
+    return runs, every_model
 
 
 def _path_warnings(config: StudyConfig, shared: StudySpec, contents: dict[str, dict[str, Any]]) -> list[str]:
@@ -168,7 +243,7 @@ def check_lengths(study: Study, written: dict[str, Any]) -> None:
     """Refuse specs that are too long for the commands of the jobs. `written` is the config as the user wrote it."""
     longest = {run.arm: run for run in sorted(study.runs.values(), key=lambda run: run.seed)}
     for run in longest.values():
-        check_length(run.spec + study.options(run), f"the spec of arm {run.arm}", written)
+        check_length(run.spec + run.options, f"the spec of arm {run.arm}", written)
     check_length(study.evaluation_spec, "the spec of an evaluation", written)
     check_length(study.scoring.spec.text + study.scoring.options, "the spec of the metrics", written)
     for dataset, spec in study.datasets.items():
@@ -217,60 +292,39 @@ def _damage(written: Any) -> str | None:
 
 
 def checked_arms(study: StudyConfig, root: Path) -> dict[str, Arm]:
-    """The study's arms, after checks that pydantic cannot make.
+    """The study's arms, with TRL's own methods of combination turned into TRL's settings, after all checks of arms.
 
     The checks refuse names that the workflow uses itself, unknown baselines and components, reward functions that
     do not fit the config, and settings under which gradients cannot be measured or advantages cannot be placed.
     """
     study.refuse_left_out()
-    arms = trl_methods(study)
+    arms = study.expanded_arms()
+    for name, arm in arms.items():
+        with at_arm(study, name):
+            arms[name] = with_trl_methods(study, arm)
     for key, names in (("name", [study.name]), ("arms", arms), ("components", study.components)):
         for name in names:
             if name in TAKEN[key]:
                 raise ValueError(f"{key}: '{name}' is taken by the workflow; not allowed: {', '.join(TAKEN[key])}")
-    if study.baseline is not None and study.baseline not in arms:
-        raise ValueError(f"baseline: unknown arm '{study.baseline}'; {arms_here(study.baseline, arms)}")
     check_control(study, arms)
     check_metrics(study, root)
-    for name, arm in arms.items():
-        settings, scored = {**study.training, **arm.training}, study.scored_in(arm)
-        measured = study.gradients.every or study.gradients.whole
-        check_single_rollouts(settings, name)
-        if measured:
-            check_measurable(settings, name)
-        for component_name, component in scored.items():
-            if component.placement != "all_tokens" and (arm.weights[component_name] or measured):
-                check_placeable(settings, name, component_name)
-    check_kept(study, arms)
-    check_prompts_alike(study, arms)
+    check_arms(study, arms)
     further = further_columns(study.data.train)
     for name, component in study.components.items():
-        try:
+        with _in_section(f"components.{name}"):
             planned_arguments(component.function, component.parameters, root, further)
-        except StudyError as error:
-            raise ValueError(f"components.{name}: {str(error).removeprefix('components: ')}") from None
     check_helpers(study, root)
     check_answers(study, root)
     return arms
 
 
-def trl_methods(study: StudyConfig) -> dict[str, Arm]:
-    """The study's arms, with TRL's own methods of combination turned into TRL's settings."""
-    arms = {}
-    for name, arm in study.expanded_arms().items():
-        try:
-            arms[name] = with_trl_methods(study, arm)
-        except ValueError as error:
-            raise ValueError(f"{key_of_arm(study.arms, name)}.{error}") from None
-    return arms
-
-
-def combined_arm(study: StudyConfig, name: str, arm: Arm, root: Path, launch: Launch) -> CombineSpec | None:
-    """The spec of an arm's method of combination. A wrong one is a ValueError, `arms....combine: ...`."""
+@contextmanager
+def _in_section(where: str) -> Iterator[None]:
+    """Name the key in a config at which the function of a component or metric is refused."""
     try:
-        return combine_spec(study, arm, root, launch.process_count)
-    except ValueError as error:
-        raise ValueError(f"{key_of_arm(study.arms, name)}.{error}") from None
+        yield
+    except StudyError as error:
+        raise ValueError(f"{where}: {str(error).removeprefix('components: ')}") from None
 
 
 def check_metrics(study: StudyConfig, root: Path) -> None:
@@ -292,10 +346,8 @@ def check_metrics(study: StudyConfig, root: Path) -> None:
 
 def check_judging(function: str, parameters: dict[str, Any], root: Path, source: ProblemSource, where: str) -> None:
     """Refuse a function that asks for columns that the stored answers to an evaluation set do not have."""
-    try:
+    with _in_section(where):
         arguments = planned_arguments(function, parameters, root, further_columns(source))
-    except StudyError as error:
-        raise ValueError(f"{where}: {str(error).removeprefix('components: ')}") from None
     needless = {"completions"} | defaults_of(function, root)
     if missing := [column for column in arguments.columns if column in OF_TRAINER and column not in needless]:
         raise ValueError(
@@ -344,93 +396,40 @@ def check_variables(study: StudyConfig, environment: Mapping[str, str], trains: 
         )
 
 
-def check_kept(study: StudyConfig, arms: dict[str, Arm]) -> None:
-    """Refuse `keep_models` if an arm's runs end before the first model would be kept."""
-    for name, arm in arms.items():
-        steps = {**study.training, **arm.training}.get("max_steps", -1)
-        if study.keep_models and isinstance(steps, int) and 0 < steps <= study.keep_models:
-            raise ValueError(
-                f"keep_models: {study.keep_models} keeps no model of arm {name}, which ends at step {steps}, and the "
-                "final model is kept anyway; lower it, or set it to 0"
+def same_arms(specs: dict[str, dict[str, Any]], keys: dict[str, str]) -> list[str]:
+    """Warnings about arms with the same spec, or with weights that differ only by a factor that scaling removes.
+
+    `specs` and `keys` are the specs' content and their keys, by arm.
+    """
+    first_with: dict[str, str] = {}
+    first_direction: dict[str, str] = {}
+    warnings = []
+    for name, spec in specs.items():
+        direction = dump({**spec, "weights": direction_of(spec["weights"])})
+        if keys[name] in first_with:
+            warnings.append(f"arms {first_with[keys[name]]} and {name} have the same spec: they are one run per seed")
+        elif direction in first_direction and scales(spec["training"]) and "combine" not in spec:
+            warnings.append(
+                f"arms {first_direction[direction]} and {name} differ only in the scale of their weights, "
+                "which scaled advantages take out"
             )
+        first_with.setdefault(keys[name], name)
+        first_direction.setdefault(direction, name)
+    return warnings
 
 
-def check_exports(study: StudyConfig, arms: dict[str, Arm]) -> None:
-    """Refuse to export in a layout that needs components or answers which the study does not have."""
-    missing = [name for name in RLDYNAMICS if name not in study.components]
-    if "rldynamics" in study.exports and missing:
-        raise ValueError(
-            f"exports: rldynamics has the components correctness, format and length, and this study has no "
-            f"{' and no '.join(missing)}; name its components so, or take rldynamics out"
-        )
-    for name, arm in arms.items() if "rldynamics" in study.exports else ():
-        unscored = [component for component in RLDYNAMICS if component not in study.scored_in(arm)]
-        if unscored:
-            raise ValueError(
-                f"exports: rldynamics has the scores of {unscored[0]} of all runs, and arm {name} does not score it; "
-                f"set components.{unscored[0]}.scored: everywhere, or take rldynamics out"
-            )
-    if "simple_grpo" in study.exports and study.evaluation.answer_format is None:
-        raise ValueError(
-            "exports: simple_grpo has answers graded as mathematics, and evaluation.answer_format is not set; set "
-            "it, or take simple_grpo out"
-        )
-    if "simple_grpo" in study.exports and not study.evaluation.greedy:
-        raise ValueError(
-            "exports: simple_grpo has greedy answers, and evaluation.greedy is false; set it to true, or take "
-            "simple_grpo out"
-        )
+def scales(training: dict[str, Any]) -> bool:
+    """Whether advantages are scaled, so that a common factor of the weights has no effect.
+
+    With one completion per prompt, the reward is the advantage, unscaled. TRL's `normalize_then_sum` scales the sum
+    over the whole batch, whatever `scale_rewards` is.
+    """
+    scaled = training.get("scale_rewards", "group") not in ("none", False)
+    normalizes_first = training.get(AGGREGATION) == TRL_AGGREGATIONS["gdpo"]
+    return (scaled or normalizes_first) and training.get("num_generations") != 1
 
 
-def check_prompts_alike(study: StudyConfig, arms: dict[str, Arm]) -> None:
-    """Refuse an arm with prompts of its own, since all are judged on the same, and wrong chat template variables."""
-    key = "chat_template_kwargs"
-    for name, arm in arms.items():
-        if key in arm.training and (arm.training[key] or {}) != (study.training.get(key) or {}):
-            raise ValueError(
-                f"{key_of_arm(study.arms, name)}.training.{key}: all arms are judged on the same prompts, and with "
-                "this key the arm would be trained on others; set the key for the study, in training"
-            )
-    kwargs = study.training.get(key)
-    arguments = sorted(OF_THE_CALL & {*(kwargs or ())})
-    if arguments:
-        raise ValueError(f"training.{key}.{arguments[0]}: not to be set here; only variables of the chat template are")
-    if kwargs and not study.prompt.chat:
-        raise ValueError(f"training.{key}: prompt.chat is false, so that there is no template; take one of the two out")
-
-
-def launches_of(study: StudyConfig, arms: dict[str, Arm]) -> dict[str, Launch]:
-    """How each arm's runs are launched. An arm's override that does not fit the study's launch is a ValueError."""
-    launches = {}
-    for name, arm in arms.items():
-        try:
-            launches[name] = study.launch.changed(arm.launch, arm.resources)
-        except ValueError as error:
-            raise ValueError(f"{key_of_arm(study.arms, name)}.launch.{error}") from None
-    return launches
-
-
-def check_launches(study: StudyConfig, arms: dict[str, Arm], launches: dict[str, Launch]) -> None:
-    """Refuse settings that conflict with how an arm's runs are launched."""
-    for name, arm in arms.items():
-        settings = {**study.training, **arm.training}
-        placements: set[str] = {component.placement for component in study.scored_in(arm).values()}
-        check_launchable(settings, study.lora, launches[name], name)
-        if study.gradients.every or study.gradients.whole:
-            check_second_pass(settings, placements, study.lora, launches[name], name)
-
-
-def trained_on_test(data: Data) -> list[str]:
-    """A warning if the training set is the test split of a public benchmark, else an empty list."""
-    train = data.train
-    # IFEval's only split is called train, but models are judged on it.
-    if not isinstance(train, HubData) or (train.split != "test" and train.source != "ifeval"):
-        return []
-    source = "math" if train.source == "math500" else train.source
-    others = ", and on the 500 of MATH-500, which are among MATH's test problems," if train.source == "math" else ""
-    has_training_split = source != "ifeval" and "train" in SPLITS[source]
-    advice = f"; source: {source}, split: train has problems to train on" if has_training_split else ""
-    return [
-        f"data.train: training on test problems: {train.source} is a public benchmark; numbers on it{others} say "
-        f"nothing of what a model can do, nor compare with anybody else's{advice}"
-    ]
+def direction_of(weights: dict[str, float]) -> dict[str, float]:
+    """Weights divided by the largest absolute weight, rounded to 12 digits."""
+    largest = max(abs(weight) for weight in weights.values())
+    return {name: round(weight / largest, 12) for name, weight in weights.items()}

@@ -9,13 +9,19 @@ from contextlib import contextmanager
 from functools import cache
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import Any
 
-from reward_ablation.spec.canonical import key_of
+from reward_ablation.spec.parts import CombineSpec, ComponentSpec
 from reward_ablation.spec.run import ArmSpec
-from reward_ablation.study.code_digest import PACKAGE_ROOT, closure, file_of_module, is_own
+from reward_ablation.study.code_digest import (
+    PACKAGE_ROOT,
+    closure,
+    file_of_module,
+    imported_names,
+    is_own,
+    source,
+    text_of_function,
+)
 from reward_ablation.study.core_digest import deciding_digest
-from reward_ablation.study.syntax_text import imported_names, source, text_of_function
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.plain_values import printable
 from reward_ablation.system.user_functions import file_below, in_a_file, names_a_module, user_file, user_module
@@ -146,38 +152,31 @@ def _is_shadowed(name: str, folder: Path) -> bool:
     return Path(spec.origin).resolve().parent not in (home, home / name)
 
 
-def codes_on_record(
-    specs: dict[str, ArmSpec], contents: dict[str, dict[str, Any]], folders: Iterable[str], root: Path
-) -> tuple[dict[str, ArmSpec], dict[str, dict[str, Any]]]:
-    """The specs and their contents, by arm, with the digests of whole files where runs are there under these alone.
+def codes_on_record(specs: dict[str, ArmSpec], folders: Iterable[str], root: Path) -> dict[str, ArmSpec]:
+    """The specs, by arm, with the digests of whole files where runs are there under these alone.
 
     Earlier versions took the digest of a whole reward file; finished runs whose record has it keep their keys.
     `folders` are the names of the folders of runs. Relative paths in the specs start from `root`.
     """
     keys = {folder.rpartition("-")[2] for folder in folders}
-    specs, contents = dict(specs), dict(contents)
-    for arm, content in contents.items() if keys else ():
-        if key_of(content) in keys:
+    if not keys:
+        return specs
+    found = {}
+    for arm, spec in specs.items():
+        parts: dict[str, ComponentSpec | CombineSpec] = {**spec.components}
+        if spec.combine:
+            parts[""] = spec.combine
+        if spec.key in keys or not any(part.code for part in parts.values()):
+            found[arm] = spec
             continue
-        spec = _with_whole_files(specs[arm], root)
-        earlier = {**content, "components": {name: dict(each) for name, each in content["components"].items()}}
-        for name, component in spec.components.items():
-            if component.code:
-                earlier["components"][name]["code"] = component.code
-        if spec.combine and spec.combine.code:
-            earlier["combine"] = {**content["combine"], "code": spec.combine.code}
-        if key_of(earlier) in keys:
-            specs[arm], contents[arm] = spec, earlier
-    return specs, contents
+        codes = {
+            name: part.model_copy(update={"code": whole_digest(_function_of(part), root)}) if part.code else part
+            for name, part in parts.items()
+        }
+        earlier = spec.model_copy(update={"combine": codes.pop("", None), "components": codes})
+        found[arm] = earlier if earlier.key in keys else spec
+    return found
 
 
-def _with_whole_files(spec: ArmSpec, root: Path) -> ArmSpec:
-    """A spec whose digests of code are those of whole files."""
-    components = {
-        name: each.model_copy(update={"code": whole_digest(each.function, root)}) if each.code else each
-        for name, each in spec.components.items()
-    }
-    combine = spec.combine
-    if combine and combine.code:
-        combine = combine.model_copy(update={"code": whole_digest(combine.method, root)})
-    return spec.model_copy(update={"components": components, "combine": combine})
+def _function_of(part: ComponentSpec | CombineSpec) -> str:
+    return part.method if isinstance(part, CombineSpec) else part.function

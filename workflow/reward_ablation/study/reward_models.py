@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from reward_ablation.spec.canonical import dump, key_of
 from reward_ablation.spec.parts import ComponentSpec, MetricSpec
@@ -13,38 +12,13 @@ from reward_ablation.spec.parts import ComponentSpec, MetricSpec
 FUNCTION = "reward_model"
 
 
-@dataclass(frozen=True)
-class UsedModel:
-    """A reward model of one component or metric.
+class UsedModel(NamedTuple):
+    """A reward model of a component or metric."""
 
-    `parameters` are all parameters of the component, including those that are not part of its spec. `content` is the
-    digest of a local folder; None for a model on the hub.
-    """
-
-    parameters: Mapping[str, Any]
-    content: str | None
-
-    @property
-    def reference(self) -> str:
-        """`id@commit` of a hub model, or the path of a local folder.
-
-        `RewardModelSettings.reference` of the component is the same.
-        """
-        revision = self.parameters.get("revision")
-        return f"{self.parameters['model']}{f'@{revision}' if revision else ''}"
-
-    @property
-    def source(self) -> dict[str, Any]:
-        """Source of the model, in the form that the command which fetches models takes."""
-        model = self.parameters["model"]
-        if self.content is None:
-            return {"source": "hub", "id": model, "revision": self.parameters["revision"]}
-        return {"source": "local", "path": model, "content": self.content}
-
-    @property
-    def key(self) -> str:
-        """Key of the fetched model's folder. It depends on commit or content, not on the path of a local folder."""
-        return key_of({key: value for key, value in self.source.items() if key != "path"})
+    #: `id@commit` of a hub model, or the path of a local folder, as `RewardModelSettings.reference` of the component.
+    reference: str
+    source: str  # the spec, as JSON, in the form that the command which fetches models takes
+    key: str  # of the fetched model's folder. It depends on commit or content, not on the path of a local folder
 
     @property
     def file(self) -> str:
@@ -57,17 +31,19 @@ def model_file(key: str) -> str:
     return f"models/reward-{key}/model.json"
 
 
-def sources_by_key(models: Iterable[UsedModel]) -> dict[str, str]:
-    """Source of each model, as JSON, by the key of its folder."""
-    return {model.key: dump(model.source) for model in models}
-
-
 def used_models(
-    specs: Mapping[str, ComponentSpec | MetricSpec], written: Mapping[str, Mapping[str, Any]]
-) -> dict[str, UsedModel]:
-    """The reward models of components or metrics, by their names. `written` are their parameters as in the config."""
-    return {
-        name: UsedModel(written[name], spec.contents.get("model"))
-        for name, spec in specs.items()
-        if spec.function == FUNCTION
-    }
+    specs: Mapping[str, ComponentSpec | MetricSpec], written: Mapping[str, tuple[str, Mapping[str, Any]]]
+) -> list[UsedModel]:
+    """The reward models of components or metrics. `written` are their functions and parameters as in the config."""
+    models = []
+    for name, spec in specs.items():
+        if spec.function != FUNCTION:
+            continue
+        parameters, content = written[name][1], spec.contents.get("model")
+        model, revision = parameters["model"], parameters.get("revision")
+        source = {"source": "hub", "id": model, "revision": revision}
+        if content is not None:
+            source = {"source": "local", "path": model, "content": content}
+        key = key_of({name: value for name, value in source.items() if name != "path"})
+        models.append(UsedModel(f"{model}@{revision}" if revision else model, dump(source), key))
+    return models

@@ -32,16 +32,15 @@ _MARKERS: dict[str, Any] = {f"{markers.__name__}.{name}": getattr(markers, name)
 #: What gives an object that can be called, but is no function, so that no reward function can be made with it.
 _NO_FUNCTION = ("functools.partial", "functools.lru_cache", "functools.cache")
 
+#: The full name of a name that the file does not define, such as one that only a type checker imports.
+_UNBOUND = "?"
+
 _DEF = (ast.FunctionDef, ast.AsyncFunctionDef)
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
 class NotInTree(StudyError):
     """A function whose arguments the syntax tree of its file does not say."""
-
-
-class _Unbound(Exception):
-    """A hint has a name that the file does not define, so that Python could not read the function's hints either."""
 
 
 def signature_in_file(reference: str, root: Path) -> Callable:
@@ -137,30 +136,21 @@ class _Scope:
                 self.bound[name] += 1
 
     def full_name(self, node: ast.expr) -> str:
-        """As `dotted`, but without an error; empty for what has no full name."""
-        try:
-            return self.dotted(node) or ""
-        except _Unbound:
-            return ""
-
-    def dotted(self, node: ast.expr) -> str | None:
-        """Full name of what `Name` or `module.Name` stands for; None for anything else, or a name of the file's own."""
+        """Full name of what `Name` or `module.Name` stands for; empty for all else, or a name of the file's own."""
         if isinstance(node, ast.Attribute):
-            above = self.dotted(node.value)
-            return above and f"{above}.{node.attr}"
+            above = self.full_name(node.value)
+            return above if above in ("", _UNBOUND) else f"{above}.{node.attr}"
         if not isinstance(node, ast.Name):
-            return None
+            return ""
         statement = self.names.get(node.id)
         if isinstance(statement, ast.ImportFrom):
             real = next(each.name for each in statement.names if (each.asname or each.name) == node.id)
-            return f"{statement.module}.{real}" if not statement.level else None
+            return "" if statement.level else f"{statement.module}.{real}"
         if isinstance(statement, ast.Import):
             return next((each.name for each in statement.names if each.asname == node.id), node.id)
-        if statement is None and not self.any_name:
-            if not hasattr(builtins, node.id):
-                raise _Unbound
-            return f"builtins.{node.id}"
-        return None
+        if statement or self.any_name:
+            return ""
+        return f"builtins.{node.id}" if hasattr(builtins, node.id) else _UNBOUND
 
 
 def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -259,8 +249,11 @@ def _stub(name: str, function: _Function, scope: _Scope, where: str) -> Callable
         [inspect.Parameter(each.arg, kind, default=_default(defaults.get(each), scope)) for each, kind in arguments]
     )
     hints = {each.arg: each.annotation for each, _ in arguments if each.annotation}
-    stub.__annotations__ = _marked(hints, scope)
-    for argument, node in hints.items() if not _has_unbound_names(hints, scope) else ():
+    named = (node for hint in hints.values() for node in ast.walk(_unquoted(hint)) if isinstance(node, ast.Name))
+    if any(scope.full_name(node) == _UNBOUND for node in named):
+        return stub  # Python could not read the function's hints either
+    stub.__annotations__ = {name: marker for name, hint in hints.items() if (marker := _marker(hint, scope))}
+    for argument, node in hints.items():
         if argument not in stub.__annotations__ and _reaches_marker(node, scope, set()):
             raise NotInTree(
                 f"{where}: its arguments are not in the text of the file: line {node.lineno} makes the type hint of "
@@ -282,18 +275,13 @@ def _reaches_marker(node: ast.AST, scope: _Scope, seen: set[str]) -> bool:
         if f"{full}.".startswith(f"{markers.__name__}."):
             return True
         whole = each.value if isinstance(each, ast.Attribute) else each
-        if not isinstance(whole, ast.Name) or whole.id in seen:
-            continue
-        own = scope.names.get(whole.id)
-        if (
-            own is None
-            or isinstance(own, ast.Import | ast.ImportFrom)
-            or (whole is each and isinstance(own, ast.ClassDef))
-        ):
-            continue
-        seen.add(whole.id)
-        if _reaches_marker(own, scope, seen):
-            return True
+        name = whole.id if isinstance(whole, ast.Name) else ""
+        own = scope.names.get(name)
+        is_type = isinstance(own, ast.Import | ast.ImportFrom) or (whole is each and isinstance(own, ast.ClassDef))
+        if own and not is_type and name not in seen:
+            seen.add(name)
+            if _reaches_marker(own, scope, seen):
+                return True
     return False
 
 
@@ -315,25 +303,6 @@ def _default(node: ast.expr | None, scope: _Scope) -> Any:
         return ast.literal_eval(node)
     except (*NOT_PYTHON, TypeError):
         return ...
-
-
-def _marked(hints: dict[str, ast.expr], scope: _Scope) -> dict[str, Any]:
-    """The hints that name a marker, by argument; none where Python could not read the function's hints either."""
-    if _has_unbound_names(hints, scope):
-        return {}
-    found = {argument: _marker(node, scope) for argument, node in hints.items()}
-    return {argument: marker for argument, marker in found.items() if marker}
-
-
-def _has_unbound_names(hints: dict[str, ast.expr], scope: _Scope) -> bool:
-    """Whether a hint has a name that the file does not define, such as one that only a type checker imports."""
-    try:
-        for hint in hints.values():
-            for node in ast.walk(_unquoted(hint)):
-                scope.dotted(node) if isinstance(node, ast.Name) else None
-    except _Unbound:
-        return True
-    return False
 
 
 def _marker(node: ast.expr, scope: _Scope, passed: tuple[str, ...] = ()) -> Any:

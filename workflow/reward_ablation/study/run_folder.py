@@ -7,14 +7,17 @@ made. The record beside such a file names this path, so that the same key can be
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
+from reward_ablation.config.base import NAME_PATTERN
 from reward_ablation.spec.canonical import key_of
 from reward_ablation.study.answers_record import read_record
+from reward_ablation.system.files import write_json
 
 #: Folder of the tables and figures of what is finished, below the results folder.
 PREVIEW = "preview"
@@ -124,8 +127,6 @@ class EarlierPaths:
 
         `file_of` is the file of a spec, below the results folder.
         """
-        if (self.results / file_of(spec)).exists():
-            return spec
         return next((other for other in self._respelled(spec) if (self.results / file_of(other)).exists()), spec)
 
     def evaluation_sets(self, specs: Mapping[str, Any]) -> dict[str, Any]:
@@ -134,20 +135,20 @@ class EarlierPaths:
         `specs` are JSON values, by the names of the sets in the config.
         """
         present = sorted(path.stem for path in (self.results / EVALUATION_SETS).glob("*.parquet"))
-        free = [stem for stem in present if stem not in {f"{name}-{key_of(spec)}" for name, spec in specs.items()}]
+        stems = {name: f"{name}-{key_of(spec)}" for name, spec in specs.items()}
+        free = [stem for stem in present if stem not in stems.values()]
         made = {}
         for name, spec in specs.items():
-            stem, spec = f"{name}-{key_of(spec)}", spec
-            if stem not in present:
-                stem, spec = self._earlier_set(spec, sorted(free, key=lambda other: _name(other) != name), (stem, spec))
-                free = [other for other in free if other != stem]
-            made[stem] = spec
+            stem, made_of = stems[name], spec
+            if stem not in present and free:
+                keys = {key_of(other): other for other in self._respelled(spec)}
+                fitting = [other for other in free if other.rpartition("-")[2] in keys]
+                if fitting:
+                    stem = min(fitting, key=lambda other: other.rpartition("-")[0] != name)
+                    made_of = keys[stem.rpartition("-")[2]]
+                    free.remove(stem)
+            made[stem] = made_of
         return made
-
-    def _earlier_set(self, spec: Any, stems: Iterable[str], otherwise: tuple[str, Any]) -> tuple[str, Any]:
-        """Name and spec of the first set among `stems` that was made of the same content."""
-        keys = {key_of(other): other for other in self._respelled(spec)} if stems else {}
-        return next(((stem, keys[key]) for stem in stems if (key := stem.rpartition("-")[2]) in keys), otherwise)
 
     def _respelled(self, spec: Any) -> Iterator[Any]:
         """The spec itself, then the spec with other known paths of the same content, `MOST_SPELLINGS` at most."""
@@ -188,5 +189,57 @@ class EarlierPaths:
         return {digest: [*dict.fromkeys(each)] for digest, each in paths.items()}
 
 
-def _name(stem: str) -> str:
-    return stem.rpartition("-")[0]
+def key_in(name: str) -> str:
+    """The key in a run's name."""
+    return name.partition("/")[0].rpartition("-")[2]
+
+
+def folders_of(keys: dict[str, str], present: Iterable[str]) -> dict[str, str]:
+    """Folder below `runs/` of each key. All arms with the same spec share a folder.
+
+    `keys` has the key of each arm's spec, and `present` has the names of the existing folders. The first choice is a
+    folder that the workflow itself creates, so that a job on another machine gets the same result. If the only folders
+    of a key are named after other arms, the first of these is taken: an arm was renamed, and its runs need no training.
+    """
+    named: dict[str, list[str]] = {key: [] for key in keys.values()}
+    for arm, key in keys.items():
+        named[key].append(f"{arm}-{key}")
+    of_key: dict[str, list[str]] = {key: [] for key in named}
+    for folder in sorted(present):
+        name, _, key = folder.rpartition("-")
+        if key in of_key and re.fullmatch(NAME_PATTERN, name):
+            of_key[key].append(folder)
+    return {
+        key: next((folder for folder in own if folder in of_key[key]), (of_key[key] or own)[0])
+        for key, own in named.items()
+    }
+
+
+#: In the results folder: the key under which an arm was trained, by its key.
+TRAINED_KEYS = ".trained_keys.json"
+
+
+def trained_keys(results: Path, keys: Mapping[str, str]) -> dict[str, str]:
+    """The keys of arms, by their names, as their runs were trained."""
+    known = read_record(results / TRAINED_KEYS)
+    return {arm: str(known.get(key, key)) for arm, key in keys.items()}
+
+
+def remember_keys(results: Path, keys: Mapping[str, str]) -> None:
+    """Record the key under which an arm was trained, by its present key."""
+    if keys:
+        known = read_record(results / TRAINED_KEYS)
+        write_json({**known, **{new: known.get(old, old) for new, old in keys.items()}}, results / TRAINED_KEYS)
+
+
+#: What a message says of the next start.
+GOES_ON = "start the workflow again, which goes on without this run"
+
+
+def record_divergence(run_dir: Path, made: dict[str, Any], step: int, what: str) -> None:
+    """Write the record of a run that diverged. `what` says what was not finite at this step.
+
+    `made` has `seed`, `spec`, `code`, `inputs` and `modules`, as in `run.json`.
+    """
+    kept = {name: made[name] for name in ("seed", "spec", "code", "inputs", "modules") if name in made}
+    write_json({**kept, "step": step, "what": what}, run_dir / DIVERGED)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 from reward_ablation.config.study_config import StudyConfig
@@ -25,45 +24,31 @@ def scoring_code(spec: ScoresSpec) -> str:
 
 @dataclass(frozen=True)
 class Scoring:
-    """The scoring of answers in a study. Relative paths in its config start from `root`."""
+    """The scoring of answers in a study."""
 
-    config: StudyConfig
-    root: Path
+    spec: ScoresSpec  # everything that decides the scores
+    models: list[UsedModel]  # the reward models that score answers
+    gpus: int  # of a job: 1 if a metric is a model and the study uses GPUs, else 0
+    #: Options of the command that decide no score, each after a space: the other parameters of metrics, the folder of
+    #: judges' answers, and the folders of models. A change of them is no reason to score again.
+    options: str
 
-    @cached_property
-    def spec(self) -> ScoresSpec:
-        """Everything that decides the scores."""
-        return scores_spec(self.config, self.root)
-
-    @cached_property
+    @property
     def code(self) -> str:
         """Digest of the code that decides scores."""
         return scoring_code(self.spec)
 
-    @cached_property
-    def models(self) -> dict[str, UsedModel]:
-        """The reward models that score answers, by metric."""
-        written = {name: parameters for name, (_, parameters) in self.config.metric_functions().items()}
-        return used_models(self.spec.metrics, written)
-
     @property
     def model_files(self) -> list[str]:
-        """Records of these models after they are fetched, each once, below the results folder."""
-        return sorted({model.file for model in self.models.values()})
+        """Records of the models after they are fetched, each once, below the results folder."""
+        return sorted({model.file for model in self.models})
 
-    @property
-    def gpus(self) -> int:
-        """Number of a job's GPUs: 1 if a metric is a model and the study uses GPUs, else 0."""
-        return min(1, self.config.launch.gpus) if self.models else 0
 
-    @property
-    def options(self) -> str:
-        """Options of the scoring command that decide no score, each after a space.
-
-        These are the other parameters of metrics, the folder of judges' answers, and the folders of models. A change of
-        them is no reason to score again.
-        """
-        others = other_parameters(self.config.metric_functions(), self.root)
-        answers_of_judges = shlex.quote(f"{self.config.root}/{ANSWERS_OF_JUDGES}")
-        models = reward_model_options(self.models.values(), self.config.root)
-        return f"{parameter_options(others)} --judge {answers_of_judges}{models}"
+def scoring_of(config: StudyConfig, root: Path) -> Scoring:
+    """The scoring of answers by a config. Relative paths in the config start from `root`."""
+    spec, functions = scores_spec(config, root), config.metric_functions()
+    models = used_models(spec.metrics, functions)
+    others = parameter_options(other_parameters(functions, root))
+    judges = shlex.quote(f"{config.root}/{ANSWERS_OF_JUDGES}")
+    options = f"{others} --judge {judges}{reward_model_options(models, config.root)}"
+    return Scoring(spec, models, min(1, config.launch.gpus) if models else 0, options)

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from reward_ablation.study.specs_of_config import local_digest
 from reward_ablation.system.digests import folder_fingerprint
 from reward_ablation.system.errors import StudyError
+from reward_ablation.system.files import sha256
 
 #: A text that is an absolute path, or the function of a file there.
 _WHOLE_PATH = re.compile(r"(?P<path>/[^\n:]*/[^\n/:]+)(?P<rest>:\w+)?")
@@ -34,9 +34,7 @@ def shown_path(path: str, root: Path, with_digest: bool = True) -> str:
 def _digest_of(path: Path) -> str:
     """A digest of a file or of a model's folder in words; empty where there is neither."""
     try:
-        return (
-            f" (content {folder_fingerprint(path)[:16]})" if path.is_dir() else f" (sha256 {local_digest(path)[:16]})"
-        )
+        return f" (content {folder_fingerprint(path)[:16]})" if path.is_dir() else f" (sha256 {sha256(path)[:16]})"
     except (OSError, StudyError):
         return ""
 

@@ -1,26 +1,29 @@
 """From a config to specs. A spec holds everything that decides a result, with digests of local files and folders.
 
 In order: the study and its arms, evaluation and metrics, models and data, components, and which sets of problems need
-answers. The combination has `combine_spec`, which imports the grader."""
+answers. Relative paths in a config start from `root`. The combination has `combine_spec`.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 
 from reward_ablation.config.config_errors import describe
 from reward_ablation.config.designs import Arm
-from reward_ablation.config.sections.data import Data, ProblemSource, WordProblems, further_columns, has_answers
+from reward_ablation.config.sections.data import ProblemSource, WordProblems, further_columns, has_answers
 from reward_ablation.config.sections.launch import Launch
 from reward_ablation.config.sections.model import DemoModel, HubModel, LocalModel, Model
 from reward_ablation.config.sections.training import Component
 from reward_ablation.config.study_config import StudyConfig
-from reward_ablation.config.tracking import without_tracking
+from reward_ablation.config.trl_settings import without_tracking
+from reward_ablation.rewards.load import marks_of_component
+from reward_ablation.rewards.parameters import Mark
 from reward_ablation.spec.canonical import normalised
 from reward_ablation.spec.parts import (
     CombineSpec,
@@ -34,19 +37,14 @@ from reward_ablation.spec.parts import (
 from reward_ablation.spec.run import ArmSpec, EvaluateSpec, Layout, ScoresSpec, SftSpec, StudySpec, VllmSpec
 from reward_ablation.study.core_digest import deciding_digest
 from reward_ablation.study.reward_files import function_digest
+from reward_ablation.study.reward_import import planned_arguments, planned_marks
 from reward_ablation.system.digests import folder_fingerprint
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
 
-if TYPE_CHECKING:
-    from reward_ablation.rewards.parameters import Mark
-
 
 def study_spec(study: StudyConfig, root: Path) -> StudySpec:
-    """Everything that decides the results of all runs in the same way: all but weights, overrides, processes and seed.
-
-    Relative paths in the config start from `root`, in this function and in those below.
-    """
+    """Everything that decides the results of all runs alike: all but weights, overrides, processes and seed."""
     shared = {
         "model": _without_place(model_spec(study.model, root)),
         "data": {**_without_place(train_data_spec(study, root).content()), "too_long": study.data.train.too_long},
@@ -81,18 +79,6 @@ def arm_spec(
     return ArmSpec.model_validate({**dict(shared), **dict(layout_of(launch)), **own})
 
 
-def contents_of(shared: StudySpec, specs: dict[str, ArmSpec]) -> dict[str, dict[str, Any]]:
-    """The `content` of each arm's spec, by arm. The part that all arms share is computed only once."""
-    own = {*ArmSpec.model_fields} - {*StudySpec.model_fields} | {"training"}
-    common = shared.content()
-    contents = {}
-    for name, spec in specs.items():
-        scored = {component: common["components"][component] for component in spec.components}
-        dumped = normalised(spec.model_dump(include=own, exclude_defaults=True))
-        contents[name] = {**common, "components": scored, **dumped}
-    return contents
-
-
 def layout_of(launch: Launch) -> Layout:
     """The device of a run, its processes, and how its rollouts are sampled."""
     vllm = launch.vllm and VllmSpec(
@@ -102,34 +88,31 @@ def layout_of(launch: Launch) -> Layout:
     return Layout(gpus=launch.gpus, processes=processes, strategy=launch.strategy, vllm=vllm)
 
 
+def _prompts_of(study: StudyConfig) -> dict[str, Any]:
+    """How all models of a study read questions, and on which device, as the fields of a spec."""
+    return {
+        "prompt": study.prompt.model_dump(),
+        "device": study.launch.device,
+        "chat_template_kwargs": study.chat_template_kwargs,
+    }
+
+
 def evaluation_spec(study: StudyConfig) -> EvaluateSpec:
     """Everything that decides a model's answers: the settings of evaluation, and the prompts."""
-    return EvaluateSpec.model_validate(
-        {
-            "evaluation": study.evaluation.model_dump(exclude={"metrics"}),
-            "prompt": study.prompt.model_dump(),
-            "device": "cuda" if study.launch.gpus else "cpu",
-            "chat_template_kwargs": study.training.get("chat_template_kwargs") or {},
-        }
-    )
+    settings = study.evaluation.model_dump(exclude={"metrics"})
+    return EvaluateSpec.model_validate({"evaluation": settings, **_prompts_of(study)})
 
 
 def scores_spec(study: StudyConfig, root: Path) -> ScoresSpec:
     """Everything that decides the scores of answers by the study's own metrics."""
-    metrics = {
-        name: metric_spec(name, function, parameters, root)
-        for name, (function, parameters) in study.metric_functions().items()
-    }
-    return ScoresSpec(metrics=metrics, device="cuda" if study.launch.gpus else "cpu")
-
-
-def metric_spec(name: str, function: str, parameters: dict[str, Any], root: Path) -> MetricSpec:
-    """The spec of a metric of the study's own, made by `component_spec`. `name` is for the message of an error."""
-    try:
-        component = component_spec(Component(function=function, parameters=parameters), root, name)
-    except StudyError as error:
-        raise StudyError(f"evaluation.metrics.{str(error).removeprefix('components.')}") from None
-    return MetricSpec(**{field: getattr(component, field) for field in MetricSpec.model_fields})
+    metrics = {}
+    for name, (function, parameters) in study.metric_functions().items():
+        try:
+            component = component_spec(Component(function=function, parameters=parameters), root, name)
+        except StudyError as error:
+            raise StudyError(f"evaluation.metrics.{str(error).removeprefix('components.')}") from None
+        metrics[name] = MetricSpec(**{field: getattr(component, field) for field in MetricSpec.model_fields})
+    return ScoresSpec(metrics=metrics, device=study.launch.device)
 
 
 def _without_place(spec: Any) -> Any:
@@ -170,47 +153,45 @@ def data_spec(study: StudyConfig, source: ProblemSource, root: Path) -> DataSpec
 
 
 def train_data_spec(study: StudyConfig, root: Path) -> TrainDataSpec:
-    """The training set's source and checks."""
-    return checked_data_spec(study.data, study.data.train, root, training_golds(study, root))
+    """The training set's source and checks.
+
+    A kind of source that earlier versions accepted always needs answers, so that the keys of its runs stay. A source
+    with further columns, or one declared without answers, needs answers only if a component asks for them.
+    """
+    source = study.data.train
+    return _checked_spec(study, source, _always_had_golds(source) or bool(asking_components(study, root)), root)
 
 
-def checked_data_spec(data: Data, source: ProblemSource, root: Path, golds: bool) -> TrainDataSpec:
+def sft_data_spec(study: StudyConfig, root: Path) -> TrainDataSpec:
+    """The demonstrations' source and checks. The checks are the same as for the training set."""
+    assert study.sft
+    return _checked_spec(study, study.sft.data, demonstration_golds(study), root)
+
+
+def _checked_spec(study: StudyConfig, source: ProblemSource, golds: bool, root: Path) -> TrainDataSpec:
     """The spec of a set to train on, with its checks, such as for questions that evaluation sets have too.
 
     The evaluation sets are part of the spec only if their questions are dropped from training. `golds` says whether
     problems need answers.
     """
-    others = data.evaluation.values() if data.overlap == "drop" else []
+    others = study.data.evaluation.values() if study.data.overlap == "drop" else []
     return TrainDataSpec.model_validate(
         {
             "source": source_spec(source, root),
-            "duplicates": data.duplicates,
-            "overlap": data.overlap,
+            "duplicates": study.data.duplicates,
+            "overlap": study.data.overlap,
             "apart_from": [source_spec(other, root) for other in others],
             "golds": golds,
         }
     )
 
 
-def sft_data_spec(study: StudyConfig, root: Path) -> TrainDataSpec:
-    """The demonstrations' source and checks. The checks are the same as for the training set."""
-    assert study.sft
-    return checked_data_spec(study.data, study.sft.data, root, demonstration_golds(study))
-
-
 def sft_spec(study: StudyConfig, root: Path) -> SftSpec:
     """Everything that decides the supervised start, except the model that it starts from."""
     assert study.sft
-    return SftSpec.model_validate(
-        {
-            **study.sft.model_dump(exclude={"data", "completion"}),
-            "completion": study.sft.templates,
-            "data": sft_data_spec(study, root).content(),
-            "prompt": study.prompt.model_dump(),
-            "device": "cuda" if study.launch.gpus else "cpu",
-            "chat_template_kwargs": study.training.get("chat_template_kwargs") or {},
-        }
-    )
+    own = study.sft.model_dump(exclude={"data", "completion"})
+    data = sft_data_spec(study, root).content()
+    return SftSpec.model_validate({**own, "completion": study.sft.templates, "data": data, **_prompts_of(study)})
 
 
 @cache
@@ -230,7 +211,7 @@ class Divided(NamedTuple):
 
 
 def component_spec(component: Component, root: Path, name: str) -> ComponentSpec:
-    """The spec of a component. Relative paths start from the root.
+    """The spec of a component.
 
     The spec contains a user's file as a digest of the file's syntax tree and of the trees of the files that it imports.
     It contains a function of an installed module as a digest of the files of its package. It contains a parameter that
@@ -251,82 +232,53 @@ def component_spec(component: Component, root: Path, name: str) -> ComponentSpec
 
 
 def divide(function: str, parameters: dict[str, Any], root: Path, marks: dict[str, Mark] | None = None) -> Divided:
-    """Divide a component's parameters by their markers. Relative paths start from the root.
+    """Divide a component's parameters by their markers.
 
     `marks` are the markers, if they are known; else those that planning reads, which imports no user's file. Raises
     StudyError if a file or folder that a parameter names is missing, or if an environment variable holds its path.
     """
-    from reward_ablation.study.reward_import import planned_marks  # here, because it imports the grader
-
-    marks = _present_marks(planned_marks(function, root) if marks is None else marks, parameters)
+    marks = planned_marks(function, root) if marks is None else marks
+    if parameters.get("revision") is not None:  # a model from the hub: the spec has its name and commit
+        for name in [name for name, mark in marks.items() if mark is Mark.MODEL and name in parameters]:
+            try:
+                HubModel(id=parameters[name], revision=parameters["revision"])
+            except ValidationError as error:
+                raise StudyError(f"components: {name}: {describe(error, {}).partition(': ')[2]}") from None
+        marks = {name: mark for name, mark in marks.items() if mark is not Mark.MODEL}
     deciding = {name: value for name, value in parameters.items() if name not in marks}
     others = {name: value for name, value in parameters.items() if name in marks}
-    contents = {name: _content(name, value, marks[name], root) for name, value in others.items() if value is not None}
-    return Divided(deciding, others, {name: digest for name, digest in contents.items() if digest})
-
-
-def _content(name: str, value: Any, mark: Mark, root: Path) -> str | None:
-    """Digest of the file or folder that a parameter names; None for a parameter that decides no score."""
-    from reward_ablation.rewards.parameters import Mark  # here, because its package imports the grader
-
-    if mark is Mark.NOT_IN_SPEC:
-        return None
-    if not isinstance(value, str):
-        raise StudyError(f"components: {name}: give the path in the config: the content there decides the runs' keys")
-    return _digest(root / value, mark, f"components: {name}: {value}")
-
-
-def _present_marks(marks: dict[str, Mark], parameters: dict[str, Any]) -> dict[str, Mark]:
-    """Markers of a component's parameters, but none of a hub model, since the spec has its name and commit."""
-    from reward_ablation.rewards.parameters import Mark  # here, because its package imports the grader
-
-    revision = parameters.get("revision")
-    if revision is None:
-        return marks
-    for name in [name for name, mark in marks.items() if mark is Mark.MODEL and name in parameters]:
-        try:
-            HubModel(id=parameters[name], revision=revision)
-        except ValidationError as error:
-            raise StudyError(f"components: {name}: {describe(error, {}).partition(': ')[2]}") from None
-    return {name: mark for name, mark in marks.items() if mark is not Mark.MODEL}
+    contents = {
+        name: _content(name, value, marks[name], root)
+        for name, value in others.items()
+        if value is not None and marks[name] is not Mark.NOT_IN_SPEC
+    }
+    return Divided(deciding, others, contents)
 
 
 def contents_without_models(function: str, parameters: dict[str, Any], root: Path) -> dict[str, str]:
     """The `contents` of `divide`, without folders of models. For a job, which imports the user's file anyway."""
-    from reward_ablation.rewards.load import marks_of_component  # here, because it imports the grader
-    from reward_ablation.rewards.parameters import Mark
-
     marks = marks_of_component(function, root)
     others = {name: value for name, value in parameters.items() if marks.get(name) is not Mark.MODEL}
     return divide(function, others, root, marks).contents
 
 
-def _digest(path: Path, mark: Mark, where: str) -> str:
-    """Digest of a file or folder."""
-    from reward_ablation.rewards.parameters import Mark  # here, because its package imports the grader
-
+def _content(name: str, value: Any, mark: Mark, root: Path) -> str:
+    """Digest of the file or folder that a parameter names."""
+    if not isinstance(value, str):
+        raise StudyError(f"components: {name}: give the path in the config: the content there decides the runs' keys")
+    path, where = root / value, f"components: {name}: {value}"
     if mark is Mark.FILE:
         if not os.path.isfile(path):  # Path.is_file raises where a name is too long
             raise StudyError(f"{where}: no such file; a relative path starts from the study's folder")
         return sha256(path)
-    if not os.path.isdir(path) and mark is Mark.MODEL:
-        raise StudyError(
-            f"{where}: no such folder; for a model from the hub give `revision` too, the full hash of a commit"
-        )
     if not os.path.isdir(path):
-        raise StudyError(f"{where}: no such folder; a relative path starts from the study's folder")
+        advice = "a relative path starts from the study's folder"
+        if mark is Mark.MODEL:
+            advice = "for a model from the hub give `revision` too, the full hash of a commit"
+        raise StudyError(f"{where}: no such folder; {advice}")
     if not os.path.isfile(path / "config.json"):
         raise StudyError(f"{where}: no config.json; give a folder with a saved transformers model")
     return folder_fingerprint(path)
-
-
-def training_golds(study: StudyConfig, root: Path) -> bool:
-    """Whether training problems need answers.
-
-    A kind of source that earlier versions accepted always needs answers, so that the keys of its runs stay. A source
-    with further columns, or one declared without answers, needs answers only if a component asks for them.
-    """
-    return _always_had_golds(study.data.train) or bool(asking_components(study, root))
 
 
 def evaluation_golds(study: StudyConfig, root: Path) -> bool:
@@ -335,31 +287,26 @@ def evaluation_golds(study: StudyConfig, root: Path) -> bool:
 
 
 def demonstration_golds(study: StudyConfig) -> bool:
-    """Whether demonstrations of the supervised start need answers. Some sources always do, as in `training_golds`."""
+    """Whether demonstrations of the supervised start need answers. Some sources always do, as in `train_data_spec`."""
     assert study.sft
     return _always_had_golds(study.sft.data) or any("{answer}" in template for template in study.sft.templates)
 
 
 def asking_components(study: StudyConfig, root: Path) -> list[str]:
     """Names of the components that ask for the column `answer`."""
-    from reward_ablation.study.reward_import import planned_arguments  # here, because it imports the grader
-
-    further = further_columns(study.data.train)
-    return [
-        name
-        for name, component in study.components.items()
-        if "answer" in planned_arguments(component.function, component.parameters, root, further).asked
-    ]
+    return _asking(study.component_functions(), [study.data.train], root)
 
 
 def asking_metrics(study: StudyConfig, root: Path) -> list[str]:
     """Names of the study's own metrics that ask for the column `answer`."""
-    from reward_ablation.study.reward_import import planned_arguments  # here, because it imports the grader
+    return _asking(study.metric_functions(), study.data.evaluation.values(), root)
 
-    further = [column for source in study.data.evaluation.values() for column in further_columns(source)]
+
+def _asking(functions: dict[str, tuple[str, dict[str, Any]]], sets: Iterable[ProblemSource], root: Path) -> list[str]:
+    further = [column for source in sets for column in further_columns(source)]
     return [
         name
-        for name, (function, parameters) in study.metric_functions().items()
+        for name, (function, parameters) in functions.items()
         if "answer" in planned_arguments(function, parameters, root, further).asked
     ]
 

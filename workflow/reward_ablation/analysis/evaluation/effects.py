@@ -28,8 +28,7 @@ from reward_ablation.analysis.statistics.estimates import holm
 from reward_ablation.analysis.statistics.seed_variance import SeedMeans
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.spec.canonical import dump
-from reward_ablation.spec.imported import ImportedSpec
-from reward_ablation.spec.run import ArmSpec
+from reward_ablation.spec.run import ArmSpec, ImportedSpec
 
 #: A regression is dropped where its lack of fit has a p-value below this; with few seeds the test has little power.
 DOUBTFUL_FIT = 0.2

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from reward_ablation.analysis.runs import rerun_of
 from reward_ablation.combination.normalisation import SUM_THEN_NORMALIZE, nan_mean, shares
-from reward_ablation.config.sections.combine import AGGREGATION
+from reward_ablation.config.sections.training import AGGREGATION
 from reward_ablation.gram.similarity import Block
 from reward_ablation.gram.store import StoredBlock, StoredGrams
 from reward_ablation.spec.run import ArmSpec

@@ -37,8 +37,8 @@ from reward_ablation.analysis.gradients.similarity_by_arm import ratios
 from reward_ablation.combination.load import load_method
 from reward_ablation.combination.normalisation import NORMALIZE_THEN_SUM
 from reward_ablation.combination.of_run import CombinationOfRun, Source
-from reward_ablation.config.batch_sizes import BatchSizes
-from reward_ablation.config.sections.combine import AGGREGATION
+from reward_ablation.config.sections.training import AGGREGATION
+from reward_ablation.config.trl_settings import BatchSizes
 from reward_ablation.gram.similarity import ALL_LAYERS
 from reward_ablation.spec.run import ArmSpec
 from reward_ablation.system.errors import StudyError

@@ -181,6 +181,22 @@ def refuse_too_long(source: ProblemSource, where: str = "") -> None:
         raise ValueError(f"{where}too_long: only data.train has this key; take it out, and long questions as well")
 
 
+def test_set_warnings(data: Data) -> list[str]:
+    """A warning if the training set is the test split of a public benchmark, else an empty list."""
+    train = data.train
+    # IFEval's only split is called train, but models are judged on it.
+    if not isinstance(train, HubData) or (train.split != "test" and train.source != "ifeval"):
+        return []
+    source = "math" if train.source == "math500" else train.source
+    others = ", and on the 500 of MATH-500, which are among MATH's test problems," if train.source == "math" else ""
+    has_training_split = source != "ifeval" and "train" in SPLITS[source]
+    advice = f"; source: {source}, split: train has problems to train on" if has_training_split else ""
+    return [
+        f"data.train: training on test problems: {train.source} is a public benchmark; numbers on it{others} say "
+        f"nothing of what a model can do, nor compare with anybody else's{advice}"
+    ]
+
+
 class Prompt(Section):
     """How a question becomes a prompt."""
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, Strict, StrictInt, WithJsonSchema, model_validator
 
 from reward_ablation.config.base import Line, Name, PositiveInt, Section
+from reward_ablation.config.trl_settings import NO_FSDP
 
 #: Names that `resources` cannot have: the workflow decides them, or Snakemake has other names for them.
 NO_RESOURCES = {
@@ -36,9 +37,6 @@ def _no_other_names(resources: dict[str, int | str]) -> dict[str, int | str]:
 
 
 Resources = Annotated[dict[Name, StrictInt | Annotated[Line, Strict()]], AfterValidator(_no_other_names)]
-
-#: Why FSDP is refused, as `launch.strategy` and in TRL's settings.
-NO_FSDP = "layers hold parts of their weights, of which gradients are not measured"
 
 
 def _no_fsdp(strategy: Any) -> Any:
@@ -111,6 +109,11 @@ class Launch(Section):
     def _fits(self) -> Launch:
         self._check()
         return self
+
+    @property
+    def device(self) -> Literal["cpu", "cuda"]:
+        """Device of all jobs with a model."""
+        return "cuda" if self.gpus else "cpu"
 
     @property
     def process_count(self) -> int:

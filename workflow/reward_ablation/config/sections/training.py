@@ -1,12 +1,15 @@
-"""Reward components, and how runs are trained and measured."""
+"""How runs are trained and measured: components, their combination, adapters, the supervised start, gradients."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, PositiveFloat, field_validator, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, PositiveFloat, field_validator, model_validator
 
-from reward_ablation.config.base import Line, NonNegativeInt, PositiveInt, Section
+from reward_ablation.config.base import Line, NonNegativeInt, PositiveInt, Section, Seed
+from reward_ablation.config.sections.data import ProblemSource, refuse_too_long
+from reward_ablation.config.trl_settings import SftSettings
 
 
 class Component(Section):
@@ -77,3 +80,98 @@ class Gradients(Section):
             name = "every" if self.every else "whole"
             raise ValueError(f"{name}: backward: trl measures nothing; leave {name} out, or backward")
         return self
+
+
+#: TRL's two aggregations by our names of methods. Training uses TRL's own code for them.
+TRL_AGGREGATIONS = {"weighted_sum": "sum_then_normalize", "gdpo": "normalize_then_sum"}
+#: The Gram matrix that a gradient method uses by default.
+DEFAULT_GRAM = "averaged"
+#: TRL's setting that chooses the aggregation.
+AGGREGATION = "multi_objective_aggregation"
+
+
+def _as_section(value: Any) -> Any:
+    return {"method": value} if isinstance(value, str) else value
+
+
+class CombineMethod(Section):
+    """A method of combination with its parameters. All keys that are not listed here are parameters of the method."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    method: Line = Field(
+        description="A function of reward_ablation.combination.methods, path/to/file.py:function, or "
+        "package.module:function."
+    )
+    gram: Literal["same_step", "previous", "averaged", "unbiased"] | None = Field(
+        None, description="Gram matrix that a gradient method uses; default averaged."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_the_allowed_keys(cls, data: Any) -> Any:
+        return {str(key): value for key, value in data.items()} if isinstance(data, dict) else data
+
+    def named(self, components: Collection[str]) -> list[str]:
+        """The components that the parameters name, as a key or a text at any depth."""
+        texts = {*_texts(self.parameters)}
+        return [name for name in components if name in texts]
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The method's own parameters."""
+        return dict(self.model_extra or {})
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        yield from (str(key) for key in value)
+        yield from _texts([*value.values()])
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item)
+
+
+#: A name alone, or a mapping with `method` and parameters.
+Combine = Annotated[CombineMethod, BeforeValidator(_as_section, json_schema_input_type=str | CombineMethod)]
+
+
+#: Parts of a demonstration in a template. The working is the solution without the line that states the answer.
+PLACEHOLDERS = ("{solution}", "{working}", "{answer}")
+
+
+class Sft(Section):
+    """Supervised fine-tuning on demonstrations."""
+
+    data: ProblemSource
+    completion: str | list[str] = Field(
+        "{solution}",
+        description="Text after the prompt, of {solution}, {working} and {answer}; several texts take turns by row.",
+    )
+    training: SftSettings = Field(default_factory=dict, description="TRL's SFTConfig by its own names.")
+    lora: Lora | None = Field(None, description="Train adapters and merge them; default: all weights.")
+    seed: Seed = 0
+
+    @field_validator("data")
+    @classmethod
+    def _drops_nothing(cls, data: ProblemSource) -> ProblemSource:
+        refuse_too_long(data)
+        return data
+
+    @field_validator("completion")
+    @classmethod
+    def _have_placeholders(cls, completion: str | list[str]) -> str | list[str]:
+        templates = [completion] if isinstance(completion, str) else completion
+        if not templates:
+            raise ValueError("no template; give one, or leave the key out for {solution}")
+        for template in templates:
+            if not any(placeholder in template for placeholder in PLACEHOLDERS):
+                raise ValueError(f"{template!r} holds none of {', '.join(PLACEHOLDERS)}; give it one")
+        return completion
+
+    @property
+    def templates(self) -> list[str]:
+        """The templates, which take turns by row."""
+        return [self.completion] if isinstance(self.completion, str) else self.completion

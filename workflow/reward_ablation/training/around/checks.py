@@ -1,4 +1,4 @@
-"""Checks of `run`, before training, that a run's processes, strategy, server, problems and files are as in its spec."""
+"""Checks of `run`, before training, that a run's processes, strategy, problems and files are as in its spec."""
 
 from __future__ import annotations
 
@@ -9,14 +9,11 @@ import pyarrow.parquet as pq
 from peft.tuners.lora import LoraLayer
 from trl import GRPOConfig
 
-from reward_ablation.config.batch_sizes import BatchSizes
-from reward_ablation.config.checks import second_pass_setting
 from reward_ablation.config.sections.launch import DDP
 from reward_ablation.spec.parts import ComponentSpec
 from reward_ablation.study.reward_files import is_code_of
 from reward_ablation.study.specs_of_config import contents_without_models
 from reward_ablation.system.errors import StudyError
-from reward_ablation.training.around.job import Engine
 from reward_ablation.training.core.model import find_dropout
 from reward_ablation.training.core.trainer import AblationTrainer
 
@@ -48,40 +45,17 @@ def check_unchanged(component: ComponentSpec, parameters: dict[str, Any]) -> Non
         )
 
 
-def check_trainer(trainer: AblationTrainer, strategy: str, engine: Engine) -> None:
+def check_trainer(trainer: AblationTrainer, strategy: str) -> None:
     """Refuse a trainer that would not train as the run's spec says, or whose vLLM would sample from another model."""
     unwrapped = trainer.accelerator.unwrap_model(trainer.model)
-    check_passes(trainer)
     check_strategy(trainer, strategy)
     if trainer.use_vllm:
-        check_server(trainer, engine)
         check_for_vllm(trainer)
     elif trainer.accelerator.is_main_process and (found := find_dropout(unwrapped)):
         print(
             f"train: {found[0]} has a dropout of {found[1]}, which is active while completions are sampled, as in TRL; "
             "evaluation has none; training.disable_dropout: true switches it off",
             flush=True,
-        )
-
-
-def check_passes(trainer: AblationTrainer) -> None:
-    """Refuse a measurement that needs several backward passes where TRL's activation checkpointing allows only one.
-
-    TRL may choose reentrant checkpointing itself.
-    """
-    args: Any = trainer.args
-    reentrant = (args.gradient_checkpointing_kwargs or {}).get("use_reentrant")
-    if not args.gradient_checkpointing or not reentrant or not (trainer.measure_every or trainer.whole_at):
-        return
-    # vLLM's samples come with the sampler's log-probabilities, so that ratios are clipped: a reason for a second pass.
-    sizes = BatchSizes.of(vars(args), args.world_size)
-    reason = second_pass_setting(vars(args), set(trainer.placements.values()), sizes)
-    reason = reason or ("vLLM" if trainer.use_vllm else "router_aux_loss_coef" if trainer.aux_loss_enabled else None)
-    if reason:
-        raise StudyError(
-            f"gradients: measuring with {reason} takes more than one backward pass, and TRL checkpoints "
-            "activations with use_reentrant: true, which allows only one; set gradient_checkpointing: false, "
-            "or gradients.every: off"
         )
 
 
@@ -97,16 +71,6 @@ def check_problems(config: GRPOConfig, count: int, problems: Path) -> None:
             f"training: a generation takes {prompts} problems at once, and {problems} has {count}{left_out}; add "
             "problems, or lower per_device_train_batch_size or steps_per_generation"
         )
-
-
-def check_server(trainer: AblationTrainer, engine: Engine) -> None:
-    """Refuse to generate on another run's vLLM server, which may have taken the port of this run's server."""
-    server = engine.server
-    if server is None or not trainer.accelerator.is_main_process:
-        return
-    served = trainer.vllm_generation.vllm_client.model
-    if served != server.model_name:
-        raise StudyError(f"launch.vllm: the server at {server.url} serves {served}, not {server.model_name}")
 
 
 def check_strategy(trainer: AblationTrainer, strategy: str) -> None:

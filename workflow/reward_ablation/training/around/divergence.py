@@ -16,8 +16,7 @@ from typing import Any
 import torch
 from transformers import Trainer, TrainerCallback
 
-from reward_ablation.study.diverged import GOES_ON, record_divergence
-from reward_ablation.study.run_folder import OWNER, WORK
+from reward_ablation.study.run_folder import GOES_ON, OWNER, WORK, record_divergence
 from reward_ablation.system.errors import NotFinite, StudyError
 
 

@@ -235,7 +235,7 @@ def build_trainer(job: TrainingJob) -> SavingTrainer:
         )
     if job.tracking:
         trainer.callback_handler.callbacks.insert(0, InTrackers(job.tracking, dict(spec.weights), sink))
-    check_trainer(trainer, spec.strategy, engine)
+    check_trainer(trainer, spec.strategy)
     dataset: Any = trainer.train_dataset
     check_problems(config, len(dataset), job.problems)
     return trainer

@@ -21,7 +21,7 @@ from pathlib import Path
 from subprocess import Popen
 from typing import Any
 
-from reward_ablation.config.grpo_settings import COMPLETION_LENGTH
+from reward_ablation.config.trl_settings import COMPLETION_LENGTH
 from reward_ablation.study.heartbeat import STOPPED, beat
 from reward_ablation.study.run_folder import VLLM_LOG, WORK
 from reward_ablation.system.errors import PassingError, StudyError
