@@ -126,7 +126,7 @@ def _check_machines(study: Study, work: Work, runs: list[Run]) -> None:
         if work.site is not None:
             _check_cluster(study, work.site, runs)
         return
-    of_one = min(1, study.config.launch.gpus) if work.trains or work.evaluates or work.scores else 0
+    of_one = min(1, study.config.launch.gpus) if work.trains or work.evaluates else 0
     largest = max((run.launch for run in runs), key=lambda launch: launch.all_gpus, default=None)
     needed = max(of_one, largest.all_gpus if largest else 0)
     if needed > (available := len(gpus_here()) if needed else 0):
