@@ -17,11 +17,11 @@ from reward_ablation.figures.catalogue import (
 )
 from reward_ablation.config.base import NAME_PATTERN
 from reward_ablation.start.config_files import contents_of, refuse_command
-from reward_ablation.start.before_jobs import remember_settings
+from reward_ablation.start.full_check import remember_settings
 from reward_ablation.start.data_files import check_data_files
-from reward_ablation.start.stale import with_diverged
+from reward_ablation.start.decide import with_diverged
 from reward_ablation.start.full_check import full_check, refuse
-from reward_ablation.start.handed_config import FILE, config_of_start
+from reward_ablation.start.overrides import FILE, config_of_start
 from reward_ablation.start.job_commands import (
     FailedJobs,
     end_at_second_interrupt,
@@ -30,17 +30,17 @@ from reward_ablation.start.job_commands import (
 )
 from reward_ablation.system.errors import one_line_errors
 from reward_ablation.start.internals import (
-    changes_files,
+    given_config,
+    hand_to_jobs,
     is_dry_run,
     is_main,
     per_job,
     watch_failures,
 )
 from reward_ablation.start.declarations import record_question
-from reward_ablation.start.planned_jobs import planned_work, share_gpus
 from reward_ablation.report.pages import ReportPages
 from reward_ablation.report.policy import guard_report
-from reward_ablation.start.reruns import Reruns
+from reward_ablation.start.reruns import Reruns, share_gpus
 from reward_ablation.start.rule_params import RuleParams, verbatim
 from reward_ablation.study.core_digest import code_of
 from reward_ablation.study.resolve import resolve
@@ -68,7 +68,9 @@ if is_dry_run(workflow):
     sys.dont_write_bytecode = True
     os.environ.update(PYTHONDONTWRITEBYTECODE="1")
 with one_line_errors():
-    settled = config_of_start(config, workflow, os.environ, logger.info)
+    settled = config_of_start(
+        config, workflow.configfiles, given_config(workflow), os.environ, logger.info
+    )
     study = with_diverged(resolve(config, settled.source, Path.cwd()))
     check_working_folder(Path.cwd())
     # A dry run ends before the full check.
@@ -86,10 +88,13 @@ pages = ReportPages(config, study)
 guard_report()
 
 
-# If jobs run on this machine, they share its GPUs, which are counted before the first job. Otherwise the cluster has
-# the GPUs.
+# If jobs run on this machine, they share its GPUs. Otherwise the cluster has the GPUs.
 resource_scopes:
     gpu="local",
+
+
+if study.config.launch.gpus:
+    share_gpus(workflow)
 
 
 pathvars:
@@ -203,16 +208,14 @@ rule all:
 onstart:
     # All that can be known before a job is checked here. TRL is asked only if something is trained.
     with one_line_errors():
-        work = planned_work(reruns)
+        work = reruns.work
         # The reward files of the study run in its last check, and no line before runs code of them.
         refuse(full_check(study, work, logger.warning))
-        share_gpus(workflow, logger.info)
         results_folder.claim()
-        settled.hand_on(workflow, results_folder.folder)
+        hand_to_jobs(workflow, settled.hand_on(results_folder.folder, work.submits))
         results_folder.record_config(workflow.configfiles)
         if work.trains:
             remember_settings(study, results_folder.folder)
-        if changes_files(workflow):
-            record_question(study, reruns.trains, reruns.describes, logger.info)
+        record_question(study, work.trains, "describe" in reruns.jobs, logger.info)
         reruns.announce(logger.info)
     end_at_second_interrupt()

@@ -14,7 +14,6 @@ import snakemake_executor_plugin_slurm as parent
 from snakemake.cli import parse_args
 
 import snakemake_executor_plugin_slurm_study as plugin
-from snakemake_executor_plugin_slurm_study.reminder import Reminder
 
 OURS = {field.name for field in fields(plugin.ExecutorSettings)}
 
@@ -164,7 +163,7 @@ def test_the_end_of_snakemake_ends_the_wait():
 )
 def test_a_limit_is_told_once_and_its_end_too(caplog, limit, hint):
     queue = Queue()
-    queue.logger, queue.at_limit, queue.limit = logging.getLogger("queue"), Reminder(), limit
+    queue.logger, queue.at_limit, queue.limit = logging.getLogger("queue"), plugin.Reminder(), limit
     queue.inside, queue.waiting = dict.fromkeys("ab"), [None] * 1363
     with caplog.at_level("INFO"):
         queue._tell_limit()
@@ -179,9 +178,10 @@ def test_a_limit_is_told_once_and_its_end_too(caplog, limit, hint):
     ]
 
 
-def test_a_message_comes_once_and_again_after_a_while_and_at_once_where_the_condition_is_new():
+def test_a_message_comes_once_and_again_after_a_while_and_at_once_where_the_condition_is_new(monkeypatch):
     times = iter([0.0, 20.0, 300.0, 301.0, 320.0, 321.0])
-    reminder = Reminder(lambda: next(times))
+    monkeypatch.setattr(plugin, "time", SimpleNamespace(monotonic=lambda: next(times)))
+    reminder = plugin.Reminder()
     assert [reminder.due() for _ in range(5)] == [True, False, True, False, False]
     reminder.forget()
     assert reminder.due()

@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from reward_ablation.cluster.options import environment_options, sbatch_options, unread_variables, words_of
+from reward_ablation.cluster.options import sbatch_options, unread_variables, words_of
 
 
 @pytest.mark.parametrize(
@@ -112,10 +112,6 @@ def test_variables_that_change_a_submission_are_not_read():
         "SBATCH_ACCOUNT": "lab",
         "SBATCH_PARTITION": "gpu",
         "SBATCH_QOS": "long",
-        "SBATCH_RESERVATION": "course",
-        "SBATCH_CONSTRAINT": "ib",
-        "SBATCH_EXCLUSIVE": "",
-        "SBATCH_GPU_BIND": "closest",
         "SLURM_CONF": "/etc/slurm/slurm.conf",
         "PATH": "/bin",
     }
@@ -128,10 +124,4 @@ def test_variables_that_change_a_submission_are_not_read():
         "SBATCH_OF_A_LATER_VERSION",
         "SBATCH_TEST_ONLY",
         "SLURM_CLUSTERS",
-    ]
-    assert words_of(environment_options(environment)) == [
-        "--constraint=ib",
-        "--gpu-bind=closest",
-        "--reservation=course",
-        "--exclusive",
     ]

@@ -8,11 +8,10 @@ import pytest
 
 from reward_ablation.cluster.preflight import (
     bytes_to_come,
-    check_dry_run,
+    check_jobs,
     no_room,
     offer,
     refusal,
-    requests_of,
     within_limits,
 )
 from reward_ablation.cluster.request import Request
@@ -33,13 +32,6 @@ CLUSTER = {
 }
 REQUEST = Request("train", None, "gpu", None, None, 1, 8, 64_000, 1440, 1, None)
 SITE = Site.model_validate({"train": {"hours": 1, "mem_gb": 1}, "evaluate": {"hours": 1, "mem_gb": 1}})
-
-
-def test_jobs_that_ask_for_the_same_are_one_request():
-    jobs = [job("train", gpu=1), job("train", gpu=2), job("evaluate", gpu=1), job("train", gpu=1)]
-    requests = requests_of([[each] for each in jobs], SITE)
-    counts = [(request.kind, number) for request, number in requests.items()]
-    assert counts == [("evaluate", 1), ("train", 2), ("train", 1)]
 
 
 @pytest.mark.parametrize(
@@ -91,14 +83,9 @@ def test_a_later_attempt_asks_for_no_more_than_there_is():
     assert within_limits(REQUEST, CLUSTER) == REQUEST
 
 
-def test_a_dry_run_without_slurm_says_what_is_not_checked_and_checks_the_rest(monkeypatch, tmp_path):
-    monkeypatch.setenv("PATH", "")
-    assert check_dry_run([[job("train")]], SITE, tmp_path) == (
-        f"{tmp_path}: not checked whether Slurm takes these jobs: sinfo: no such command; is Slurm installed on this "
-        "machine?"
-    )
+def test_a_resource_of_another_type_is_refused(tmp_path):
     with pytest.raises(StudyError, match="cpus_per_task: 'many' is not a whole number"):
-        check_dry_run([[job("train", cpus_per_task="many")]], SITE, tmp_path)
+        check_jobs([[job("train", cpus_per_task="many")]], SITE, tmp_path, {})
 
 
 FULL = ArmSpec.read(arm_spec())

@@ -2,7 +2,6 @@ from pathlib import Path
 
 import pytest
 
-from reward_ablation.cluster.options import sbatch_options, words_of
 from reward_ablation.cluster.site import read_site
 from reward_ablation.system.errors import StudyError
 
@@ -101,12 +100,6 @@ def test_the_environment_counts_where_the_file_is_silent(monkeypatch, variables,
 
 def test_the_file_wins_over_the_environment(tmp_path, monkeypatch):
     monkeypatch.setenv("SBATCH_PARTITION", "gpu")
-    monkeypatch.setenv("SBATCH_RESERVATION", "of all")
-    monkeypatch.setenv("SBATCH_HINT", "nomultithread")
     path = tmp_path / "site.yaml"
-    path.write_text(
-        "partition: cpu\nsbatch: --reservation=mine\ntrain: {hours: 1, mem_gb: 1}\nevaluate: {hours: 1, mem_gb: 1}\n"
-    )
-    site = read_site(path)
-    assert site.partition == "cpu"
-    assert words_of(sbatch_options(site.sbatch)) == ["--hint=nomultithread", "--reservation=mine"]
+    path.write_text("partition: cpu\ntrain: {hours: 1, mem_gb: 1}\nevaluate: {hours: 1, mem_gb: 1}\n")
+    assert read_site(path).partition == "cpu"

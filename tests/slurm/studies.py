@@ -17,7 +17,7 @@ import yaml
 
 from reward_ablation.cluster.job_names import prefix
 from reward_ablation.rewards.trial import TRY
-from reward_ablation.start.before_jobs import PASSED
+from reward_ablation.start.full_check import PASSED
 from reward_ablation.study.resolve import resolve
 from workflow.conftest import ROOT, TINY
 

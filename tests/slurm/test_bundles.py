@@ -47,13 +47,7 @@ def test_a_run_and_its_evaluation_are_one_slurm_job(evaluated: ClusterStudy, stu
     assert alone.digests() == evaluated.digests()
 
 
-def test_a_dry_run_counts_slurm_jobs_and_a_sum_beyond_the_partition_is_refused(study: ClusterStudy):
-    study.config["keep_models"] = 8
-    data = study.config["data"]["evaluation"]
-    data |= {name: data["test"] | {"seed": seed} for seed, name in enumerate(("second", "third"), 1)}
-    status, told = study.run("--dry-run")
-    assert status == 0, told
-    assert "site.yaml: Slurm takes these 3 jobs: 1 evaluate, 2 train + evaluate (bundle: run)" in told
+def test_a_sum_beyond_the_partition_is_refused(study: ClusterStudy):
     study.site |= {
         "partition": "short",
         "train": {"hours": 0.05, "mem_gb": 1},

@@ -126,26 +126,6 @@ def test_a_start_that_cannot_go_well_submits_nothing(study: ClusterStudy, cluste
 
 
 @pytest.mark.slow
-def test_a_dry_run_checks_what_a_start_would(study: ClusterStudy, cluster: Cluster):
-    before = {job.id for job in cluster.jobs()}
-    status, said = study.run("--dry-run")
-    assert status == 0, said
-    assert "site.yaml: Slurm takes these 5 jobs: 3 evaluate, 2 train" in said
-    study.site["partition"] = "gpuu"
-    status, said = study.run("--dry-run")
-    assert status == 1
-    last_line = said.strip().splitlines()[-1]
-    assert last_line.startswith("error: site.yaml: evaluate: Slurm refuses such a job: sbatch: invalid partition")
-    assert "; partitions here: cpu, gpu, high, low_cancel, short (" in last_line
-    (study.folder / "slurm.conf").touch()
-    study.environment["SLURM_CONF"] = str(study.folder / "slurm.conf")
-    status, said = study.run("--dry-run")
-    assert status == 0, said
-    assert "site.yaml: not checked whether Slurm takes these jobs: sinfo: " in said
-    assert {job.id for job in cluster.jobs()} == before
-
-
-@pytest.mark.slow
 @pytest.mark.long
 def test_variables_that_do_nothing_here_are_told(study: ClusterStudy):
     """The parent plugin would read the file of the second."""

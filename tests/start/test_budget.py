@@ -5,7 +5,7 @@ import yaml
 
 from configs import changed
 from reward_ablation.start.budget import HEADER, budget
-from reward_ablation.start.stale import PresentInputs
+from reward_ablation.start.decide import PresentInputs
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.errors import StudyError
 

@@ -6,8 +6,8 @@ import shutil
 
 import pytest
 
-from reward_ablation.start.damage import NAMELESS, Damage
 from reward_ablation.start.decide import DAMAGED, PUT_BACK, Decisions
+from reward_ablation.start.history import NAMELESS, Damage
 from reward_ablation.start.plan import DAMAGED_RESULTS, plan_of, plan_text, summary
 from reward_ablation.start.status import State, read_status, status_text
 from reward_ablation.study.answers_record import FORM, NAMING

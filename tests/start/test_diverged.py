@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from reward_ablation.start.decide import Decisions
+from reward_ablation.start.decide import Decisions, with_diverged
 from reward_ablation.start.plan import plan_of, plan_text
-from reward_ablation.start.stale import with_diverged
 from reward_ablation.start.status import State, read_status, status_text
 from reward_ablation.study.resolve import resolve
 from reward_ablation.study.run_folder import DIVERGED, record_divergence

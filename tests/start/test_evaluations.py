@@ -3,7 +3,7 @@
 import pytest
 
 from reward_ablation.start.decide import Decisions
-from reward_ablation.start.estimates import BASE, FINAL, KEPT, Evaluation, evaluation_of
+from reward_ablation.start.estimates import BASE, FINAL, KEPT, evaluation_of
 from reward_ablation.start.plan import plan_of, plan_text, summary
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.files import write_json
@@ -40,22 +40,6 @@ def record(config, root, model, seconds, models=1, kind="", **changes):
     path = root / study.config.root / study.answers_folder / model / f"{dataset}{kind}.json"
     found = {"spec": spec, "models": [f"model-step{number}" for number in range(models)], "wall_seconds": seconds}
     write_json({**found, **changes}, path)
-
-
-@pytest.mark.parametrize(
-    ("model", "kind", "expected"),
-    [
-        ("base", "", Evaluation(BASE, "", "test-2", "evaluation/key/base/test-2.parquet")),
-        ("a-1/seed0", "", Evaluation(FINAL, "a-1/seed0", "test-2", "evaluation/key/a-1/seed0/test-2.parquet")),
-        (
-            "a-1/seed0",
-            ".steps",
-            Evaluation(KEPT, "a-1/seed0", "test-2", "evaluation/key/a-1/seed0/test-2.steps.parquet"),
-        ),
-    ],
-)
-def test_a_file_of_answers_is_an_evaluation(model, kind, expected):
-    assert evaluation_of(f"evaluation/key/{model}/test-2{kind}.parquet", model) == expected
 
 
 def test_no_evaluation_is_not_told(config, tmp_path):

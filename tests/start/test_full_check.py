@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import platform
 import shutil
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -18,8 +20,7 @@ from reward_ablation.config.sections.data import REVISIONS
 from reward_ablation.data.word_problems import generate
 from reward_ablation.spec.run import EvaluateSpec
 from reward_ablation.start import full_check as module
-from reward_ablation.start.before_jobs import remember_settings
-from reward_ablation.start.full_check import full_check
+from reward_ablation.start.full_check import check_before_training, full_check, remember_settings
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.errors import StudyError
 
@@ -129,7 +130,7 @@ def test_jobs_of_a_cluster_need_no_gpu_here(checked, config, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     config["launch"] = {"gpus": 2}
     assert checked(submits=True)[0] == []
-    assert checked(runs=frozenset())[0] == []
+    assert checked(runs=frozenset(), trains=False, evaluates=False)[0] == []
 
 
 def test_a_cluster_that_would_never_run_the_jobs_is_a_problem(checked, config, tmp_path, monkeypatch):
@@ -144,6 +145,10 @@ def test_a_cluster_that_would_never_run_the_jobs_is_a_problem(checked, config, t
     monkeypatch.setattr("reward_ablation.cluster.slurm.partitions", lambda: offered)  # else `sinfo` is asked
     [problem] = checked(submits=True, site=site)[0]
     assert problem.startswith(f"{site}: evaluate: asks for 48 hours; partition gpu gives a job at most 24 hours")
+    site.write_text("bundle: run\ntrain: {hours: 13, mem_gb: 1}\nevaluate: {hours: 13, mem_gb: 1}\n")
+    monkeypatch.setattr("reward_ablation.cluster.preflight.run_slurm_command", lambda *command: "")
+    [problem] = checked(submits=True, site=site)[0]
+    assert problem.startswith(f"{site}: train + evaluate (bundle: run): asks for 26 hours; partition gpu gives")
 
 
 @pytest.mark.slow
@@ -197,3 +202,74 @@ def test_the_module_imports_neither_torch_nor_snakemake():
     heavy = {"torch", "snakemake", "pandas", "pyarrow"}
     code = f"import sys, {module.__name__}; print({heavy} & {{*sys.modules}})"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
+
+
+HARDWARE = {"machine": "x86_64", "cpus": 2, "gpus": [], "processes": 1}
+
+
+@pytest.fixture
+def start(config, tmp_path):
+    """A study of four runs, of which these are finished, about to be started again."""
+
+    def check(*finished: dict, refuse: bool = True, **options) -> None:
+        switch = {"mixed_provenance": "refuse" if refuse else "tell"}
+        study = resolve(config | switch, "config.yaml", tmp_path)
+        for (name, run), changes in zip(study.runs.items(), finished, strict=False):
+            packages = {"python": platform.python_version(), "numpy": version("numpy")} | changes.get("packages", {})
+            hardware = HARDWARE | changes.get("hardware", {})
+            attempt = {"from_step": 0, "to_step": 3, "packages": packages, "hardware": hardware}
+            folder = tmp_path / study.config.root / "runs" / name
+            folder.mkdir(parents=True, exist_ok=True)
+            record = {"code": changes.get("code", run.code), "attempts": [attempt]}
+            (folder / "run.json").write_text(json.dumps(record))
+        check_before_training(study, **options)
+
+    return check
+
+
+ALL_ALIKE = [{}, {}, {}, {}]
+OLD_NUMPY = {"packages": {"numpy": "1.0"}}
+OTHER_GPU = {"hardware": {"gpus": ["NVIDIA A100"]}}
+OLD_CODE = {"code": "0" * 16}
+
+
+def test_a_control_beside_finished_runs_is_of_the_same_code(start, config):
+    config["components"]["random"] = {"function": "random", "scored": "where_trained"}
+    config["arms"]["arms"]["noise"] = {"weights": {"random": 1}}
+    start(*ALL_ALIKE)  # the control is to be trained
+    start(*ALL_ALIKE, {}, {})  # it is trained, too
+    with pytest.raises(StudyError, match="code is"):
+        start(*ALL_ALIKE, OLD_CODE, {}, code_counts=False)
+
+
+def test_runs_that_are_alike_pass(start):
+    start()
+    start({}, {})
+    start(*ALL_ALIKE)
+
+
+@pytest.mark.parametrize("finished", [[{}, OLD_NUMPY], [OLD_NUMPY], [{}, OTHER_GPU]])
+def test_by_default_nothing_is_refused(start, finished):
+    start(*finished, refuse=False)
+
+
+def test_finished_runs_that_differ_are_refused(start):
+    with pytest.raises(StudyError, match=r"^results/study: GPUs is none in runs/a-\w+/seed0 and 1 x NVIDIA A100"):
+        start({}, OTHER_GPU, {}, {})
+
+
+def test_a_package_that_has_changed_since_is_refused_while_runs_are_missing(start):
+    with pytest.raises(StudyError) as error:
+        start(OLD_NUMPY)
+    assert "numpy is 1.0 in runs/a-" in str(error.value)
+    assert f"and {version('numpy')} in the runs to be trained now; delete the runs" in str(error.value)
+    start(*[OLD_NUMPY] * 4)  # all are there, and alike
+
+
+def test_runs_of_older_code_are_trained_again_and_do_not_count(start):
+    start(OLD_CODE | OLD_NUMPY, {})
+
+
+def test_where_older_code_is_kept_it_counts(start):
+    with pytest.raises(StudyError, match=r"code is 0000000000000000 in runs/"):
+        start(OLD_CODE, {}, code_counts=False)

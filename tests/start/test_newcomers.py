@@ -21,9 +21,8 @@ from configs import CONFIG, REMOVE, changed
 from hub import Hub
 from models.conftest import tiny_model  # noqa: F401
 from reward_ablation.rewards.load import load_component
-from reward_ablation.start.before_jobs import remember_settings
 from reward_ablation.start.data_files import sets_of
-from reward_ablation.start.full_check import Work, full_check
+from reward_ablation.start.full_check import Work, full_check, remember_settings
 from reward_ablation.study.resolve import resolve
 from reward_ablation.study.study import Study
 from reward_ablation.system.errors import one_line_errors
@@ -434,7 +433,7 @@ def works(study: Study, **changes: Any) -> Work:
     """A first start, which does everything on this machine."""
     makes = frozenset([study.fetched_file, *(each.file for each in sets_of(study))])
     everything = {"runs": frozenset(study.runs), "trains": True, "scores": True, "makes": makes, "code_counts": True}
-    return Work(**{**everything, "submits": False, "site": None, **changes})
+    return Work(**{**everything, "submits": False, "site": None, "evaluates": True, **changes})
 
 
 def written(folder: Path, mistake: Mistake, commit: str = COMMIT) -> dict[str, Any]:
@@ -460,7 +459,7 @@ CHECK = """
 import json, sys
 from pathlib import Path
 from start.test_newcomers import works
-from reward_ablation.start.before_jobs import remember_settings
+from reward_ablation.start.full_check import remember_settings
 from reward_ablation.start.full_check import full_check, refuse
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.errors import one_line_errors

@@ -187,13 +187,6 @@ def test_a_record_that_cannot_be_read_is_written_anew(config, tmp_path, text):
     assert plan_for(config, tmp_path).runs[0].why == "its run.json cannot be read"
 
 
-def test_a_finished_run_whose_record_snakemake_removed_is_not_trained(config, tmp_path):
-    finish(config, tmp_path, "a", "b", name=".run.json")
-    assert plan_for(config, tmp_path).training == []
-    finish(config, tmp_path, "a", "b", name=".run.json", code="0" * 16)
-    assert len(plan_for(config, tmp_path).training) == 4
-
-
 def test_an_interrupted_run_goes_on_from_its_last_whole_checkpoint_under_the_same_code(config, tmp_path):
     study = finish(config, tmp_path, "b", seconds=36)
     run = next(iter(study.runs.values()))

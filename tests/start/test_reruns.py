@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 from snakemake.io import is_flagged
 
+from reward_ablation.start.decide import PresentInputs, are_stale
 from reward_ablation.start.reruns import Reruns
-from reward_ablation.start.stale import PresentInputs, are_stale
 from reward_ablation.study.core_digest import deciding_digest
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.files import sha256, write_json
@@ -86,7 +86,10 @@ def test_answers_of_other_code_are_stale(evaluated):
 
 
 class Wildcards(SimpleNamespace):
-    """As Snakemake's: with `get`."""
+    """As Snakemake's: with `get` and `items`."""
+
+    def items(self):
+        return vars(self).items()
 
     def get(self, name):
         return getattr(self, name, None)
@@ -119,7 +122,7 @@ def test_inputs_of_answers_are_ancient_once_these_are_there(evaluated, tmp_path,
         (answers / f"{dataset}.parquet").write_text("answers")
 
 
-@pytest.mark.parametrize("ask", [Reruns.inputs_of_answers, Reruns.inputs_of_fetched_model])
+@pytest.mark.parametrize("ask", [Reruns.inputs_of_answers, lambda reruns, of: reruns.inputs_of("models/none")(of)])
 def test_snakemakes_own_record_is_no_reason_to_make_a_result(evaluated, ask):
     """Such as another set of inputs: an evaluation set that is taken out must not have every run evaluated."""
     workflow = workflow_with()

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from reward_ablation.data.problems import PrepareSpec, prepare
-from reward_ablation.start.before_jobs import check_reward_files
-from reward_ablation.start.reward_trials import trial_of
+from reward_ablation.start.data_files import trial_of
+from reward_ablation.start.full_check import check_reward_files
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.errors import StudyError
 

@@ -5,7 +5,7 @@ import fcntl
 import json
 import multiprocessing
 import os
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 
 import pytest
 
@@ -16,7 +16,7 @@ from reward_ablation.start.history import is_held
 from reward_ablation.start.signs import BRIEF, Signs
 from reward_ablation.start.status import SILENT, State, read_status
 from reward_ablation.study.core_digest import training_modules
-from reward_ablation.study.heartbeat import STARTING, TRAINING
+from reward_ablation.study.heartbeat import STARTING
 from reward_ablation.study.resolve import resolve
 from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK
 from reward_ablation.system.locks import take
@@ -141,9 +141,6 @@ AT_REST = {
         several(lambda left, run: stopped(left, run, age=BRIEF * 2), logged(KILLED)), State.FAILED, {}),
     "without a log": (lambda left, run: left.work(run, checkpoint=12), State.INTERRUPTED,
         {"goes_on_from": 12, "attempts": None}),
-    "by an older version, without a heartbeat": (
-        several(lambda left, run: left.work(run, attempt(1800, "time limit"), checkpoint=12), logged(LAST_STEP)),
-        State.INTERRUPTED, {"goes_on_from": 12}),
     "ended in a traceback": (lambda left, run: at_work(left, run, KILLED), State.FAILED, {"goes_on_from": 10}),
     "ended in an error": (lambda left, run: at_work(left, run, "error: disk: full\n"), State.FAILED, {"attempts": 2}),
     "ended without a word": (at_work, State.FAILED, {"goes_on_from": 10, "attempts": 2}),
@@ -208,19 +205,6 @@ def test_a_second_attempt_that_has_not_trained_yet_is_counted(left, run):
         left.beat(run, step=10, steps=40)
         left.work(run, attempt(1800, "SIGTERM"), attempt(1), checkpoint=10)
         assert look(left).attempts == 2
-
-
-def test_what_an_older_version_left_is_told_by_its_attempts(left, run):
-    for attempts, held, known in (
-        ([attempt(1800, "time limit")], nullcontext(), (20, None, "time limit")),
-        ([attempt(1800, "time limit"), attempt(90)], take(left.folder(run) / LOCK), (20, None, "")),
-    ):
-        left.work(run, *attempts, checkpoint=12)
-        left.log(run, LAST_STEP)
-        with held:
-            beat = look(left).signs.beat
-        assert (beat.step, beat.steps, beat.why) == known
-        assert (beat.doing == TRAINING) == (len(attempts) == 2)
 
 
 def test_errors_are_those_of_the_run_and_not_of_processes_that_lost_a_peer(left, run):

@@ -1,6 +1,7 @@
-"""TRL's check of the settings: settings that passed are remembered; refused and new settings are checked."""
+"""Settings that TRL refuses are refused before the first job; settings that passed are remembered."""
 
-import subprocess
+import json
+import re
 import tomllib
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
@@ -8,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from reward_ablation.config import trl_settings
-from reward_ablation.start import before_jobs
-from reward_ablation.start.before_jobs import check_training_settings, remember_settings
+from reward_ablation.start import full_check as before_jobs
+from reward_ablation.start.full_check import check_training_settings, remember_settings
+from reward_ablation.start.model_files import as_one_process, check_settings
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.errors import StudyError
 
@@ -17,21 +19,16 @@ from reward_ablation.system.errors import StudyError
 @pytest.mark.slow
 def test_what_has_passed_is_not_checked_again(config, tmp_path, monkeypatch):
     started = []
-    really = subprocess.run
-    monkeypatch.setattr(
-        subprocess, "run", lambda command, **options: started.append(command) or really(command, **options)
-    )
 
     def check():
         before = len(started)
         study = resolve(config, "study.yaml", tmp_path)
-        check_training_settings(study, tmp_path / "results", print)
+        check_training_settings(study, tmp_path / "results", started.append)
         remember_settings(study, tmp_path / "results")
         return len(started) - before
 
     check_training_settings(resolve(config, "study.yaml", tmp_path), tmp_path / "results", print)
     assert not (tmp_path / "results").exists()  # the check itself writes nothing
-    started.clear()
 
     assert check() == 1
     assert check() == 0
@@ -72,3 +69,42 @@ def test_another_trl_is_refused_at_the_start_and_in_each_job(config, tmp_path, m
 def test_the_needed_trl_is_the_one_that_the_project_pins():
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
     assert f"trl=={trl_settings.TRL}" in project["dependencies"]
+
+
+def check(settings, gpus):
+    check_settings([json.dumps({"training": settings, "layout": {"gpus": gpus}})])
+
+
+@pytest.mark.parametrize(
+    ("settings", "gpus"),
+    [
+        ({"num_generations": 8, "per_device_train_batch_size": 2}, 4),  # 8 completions over 4 processes
+        ({"tf32": True, "bf16": True}, 1),  # the machine that submits jobs may have no GPU
+        ({"report_to": ["tensorboard"]}, 0),
+    ],
+)
+def test_accepted(settings, gpus):
+    check(settings, gpus)
+
+
+@pytest.mark.parametrize(
+    ("settings", "gpus", "message"),
+    [
+        ({"num_generations": 8, "per_device_train_batch_size": 2}, 1, "must be divisible by num_generations (8)"),
+        ({"deepspeed": "no_such_file.json"}, 1, "training: TRL's GRPOConfig refuses these settings: "),
+        ({"report_to": "trackio"}, 0, "report_to: trackio is not installed; pip install trackio"),
+    ],
+)
+def test_refused(settings, gpus, message):
+    with pytest.raises(StudyError, match=re.escape(message)):
+        check(settings, gpus)
+
+
+def test_the_generated_batch_spans_all_processes():
+    assert as_one_process({"per_device_train_batch_size": 2}, 4, 4)["per_device_train_batch_size"] == 8
+    assert as_one_process({"generation_batch_size": 16, "per_device_train_batch_size": 2}, 4, 4) == {
+        "generation_batch_size": 16,
+        "per_device_train_batch_size": 8,
+        "bf16": False,
+    }
+    assert as_one_process({"per_device_train_batch_size": 2}, 0, 2) == {"per_device_train_batch_size": 4}

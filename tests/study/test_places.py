@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from reward_ablation.start.stale import PresentInputs, stale_because
+from reward_ablation.start.decide import PresentInputs, stale_because
 from reward_ablation.study.resolve import resolve
 from reward_ablation.study.run_folder import deciding_inputs
 

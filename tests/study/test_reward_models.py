@@ -10,7 +10,7 @@ import pytest
 
 from configs import changed, refusal
 from reward_ablation.spec.run import RunSpec
-from reward_ablation.start.prune import needed_paths
+from reward_ablation.start.files import needed_paths
 from reward_ablation.start.reruns import Reruns
 from reward_ablation.study import core_digest, scoring
 from reward_ablation.study.resolve import resolve

@@ -11,8 +11,8 @@ from reward_ablation.analysis.study_file import as_its_runs_say, read_study
 from reward_ablation.report.pages import ReportPages
 from reward_ablation.start.decide import Decisions
 from reward_ablation.start.declarations import Declarations, record_question
+from reward_ablation.start.files import remove, unneeded
 from reward_ablation.start.plan import plan_of
-from reward_ablation.start.prune import remove, unneeded
 from reward_ablation.study.answers_record import read_record
 from reward_ablation.study.declarations import declarations
 from reward_ablation.study.looks import LooksPlan, recorded_looks

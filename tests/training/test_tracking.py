@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 from reward_ablation.spec.canonical import canonical
-from reward_ablation.start.prune import foreign_in
+from reward_ablation.start.files import foreign_in
 from reward_ablation.training.around.run import train_run
 from reward_ablation.training.around.tracking import prepare_wandb, tracker_settings
 

@@ -17,12 +17,9 @@ from reward_ablation.start.internals import (
     hand_to_jobs,
     is_dry_run,
     is_main,
-    jobs_to_submit,
     keep_updated,
     limit,
     needed_jobs,
-    set_limit,
-    submits_jobs,
     watch_failures,
 )
 from reward_ablation.system.errors import StudyError
@@ -169,172 +166,28 @@ def test_ready_jobs_start_by_priority_functions_of_their_wildcards(tmp_path, sch
     assert (tmp_path / "order").read_text().splitlines() == ["evaluate base", *of_runs]
 
 
-OF_JOBS = """
-from reward_ablation.start.internals import (
-    followers,
-    keep_updated,
-    needed_jobs,
-    shell_command,
-    waits_only_for,
-)
-
-
-shell.prefix("set -u; {{ ")
-
-
-rule all:
-    input:
-        "1.answers",
-
-
-rule train:
-    output:
-        "{run}.model",
-    shell:
-        "touch {output:q}"
-
-
-rule other:
-    output:
-        "other",
-    shell:
-        "touch {output:q}"
+UPDATED = """
+from reward_ablation.start.internals import keep_updated
 
 
 rule evaluate:
-    input:
-        "{run}.model",
-        "other",
     output:
-        update("{run}.answers"),
-    params:
-        text="{{$(touch PWNED)}} it's",
+        update("answers"),
     shell:
-        "printf %s {params.text:q} > {output:q}; exit 1"
+        "printf new > {output}; exit 1"
 
 
 onstart:
-    shell.prefix("")
-    jobs = {job.rule.name: job for job in needed_jobs(workflow)}
-    print("after train:", [job.rule.name for job in followers(workflow, jobs["train"])])
-    print("after evaluate:", [job.rule.name for job in followers(workflow, jobs["evaluate"])])
-    print("free:", waits_only_for(workflow, jobs["evaluate"], jobs["train"]))
-    print("free:", waits_only_for(workflow, jobs["other"], jobs["train"]))
-    shell.prefix("set -u; {{ ")
-    print("command:", shell_command(jobs["evaluate"]))
-    shell.prefix("")
     keep_updated(workflow)
 """
 
 
-def test_what_a_submission_takes_of_jobs_and_updated_outputs_of_failed_ones_stay(tmp_path):
-    (tmp_path / "Snakefile").write_text(OF_JOBS)
-    (tmp_path / "1.answers").write_text("earlier")
+def test_updated_outputs_of_failed_jobs_stay(tmp_path):
+    (tmp_path / "Snakefile").write_text(UPDATED)
+    (tmp_path / "answers").write_text("earlier")
     command = [sys.executable, "-m", "snakemake", "--cores", "1", "--forceall"]
-    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert result.returncode == 1
-    lines = result.stdout.splitlines()
-    assert "after train: ['evaluate']" in lines
-    assert "after evaluate: ['all']" in lines
-    assert [line for line in lines if line.startswith("free:")] == ["free: False", "free: True"]
-    [command] = [line.removeprefix("command: set -u; { ") for line in lines if line.startswith("command:")]
-    assert subprocess.run(["bash", "-c", command], cwd=tmp_path).returncode == 1
-    assert (tmp_path / "1.answers").read_text() == "{{$(touch PWNED)}} it's", "the failed job's own, not removed"
-    assert not (tmp_path / "PWNED").exists()
-
-
-LIMITED = """
-from reward_ablation.start.internals import changes_files, limit, set_limit
-
-
-rule all:
-    input:
-        expand("{number}.txt", number=range(4)),
-
-
-# Each goes on only once another one runs, some for longer than others, and fails where two others do.
-rule make:
-    output:
-        "{number}.txt",
-    resources:
-        slot=1,
-    shell:
-        "mkdir run-{wildcards.number};"
-        " for i in $(seq 600); do [ -e two ] && break; [ $(ls -d run-* | wc -l) = 2 ] && touch two; sleep 0.1; done;"
-        " for i in $(seq 5 1{wildcards.number}); do [ $(ls -d run-* | wc -l) -le 2 ] || exit 1; sleep 0.1; done;"
-        " rmdir run-{wildcards.number}; touch {output}"
-
-
-onstart:
-    print("here:", changes_files(workflow), "limit:", limit(workflow, "slot"))
-    if limit(workflow, "slot") is None:
-        set_limit(workflow, "slot", 2)
-    print("limit now:", limit(workflow, "slot"))
-"""
-
-
-def test_a_limit_that_is_set_at_the_start_is_kept(tmp_path):
-    (tmp_path / "Snakefile").write_text(LIMITED)
-    printed = snakemake(tmp_path, "--cores", "4")
-    assert "here: True limit: None" in printed
-    assert "limit now: 2" in printed
-    assert (tmp_path / "two").exists()
-    assert "here: False limit: 3" in snakemake(tmp_path, "--touch", "--forceall", "--resources", "slot=3")
-
-
-SUBMITTED = """
-localrules:
-    local,
-    table,
-
-
-rule table:
-    input:
-        "answers",
-    output:
-        "table",
-    shell:
-        "touch table"
-
-
-rule local:
-    output:
-        "local",
-    shell:
-        "touch local"
-
-
-rule evaluate:
-    output:
-        "answers",
-    threads: 3
-    shell:
-        "touch answers"
-"""
-
-SITE = "train: {hours: 1, mem_gb: 1}\nevaluate: {hours: HOURS, mem_gb: 1}\n"
-
-
-@pytest.mark.parametrize(
-    ("hours", "target", "told"),
-    [
-        ("1", "table", "site.yaml: not checked whether Slurm takes these jobs: sinfo: "),  # Slurm does not answer
-        ("none", "table", "error: site.yaml: evaluate.hours: 'none' is not allowed"),
-        ("none", "local", None),  # no job to submit
-    ],
-)
-def test_a_dry_run_calls_the_executors_check(tmp_path, monkeypatch, hours, target, told):
-    """A dry run calls no `onstart` and makes no executor of ours."""
-    (tmp_path / "slurm.conf").touch()
-    monkeypatch.setenv("SLURM_CONF", str(tmp_path / "slurm.conf"))  # there may be a Slurm here
-    (tmp_path / "Snakefile").write_text(SUBMITTED)
-    (tmp_path / "site.yaml").write_text(SITE.replace("HOURS", hours))
-    command = [sys.executable, "-m", "snakemake", "-n", "--executor", "slurm-study", "--jobs", "1", target]
-    result = subprocess.run([*command, "--slurm-study-site", "site.yaml"], cwd=tmp_path, capture_output=True, text=True)
-    printed = result.stdout + result.stderr
-    assert result.returncode == (1 if told and told.startswith("error") else 0), printed
-    assert (told or "This was a dry-run") in printed
-    assert "Traceback" not in printed
+    assert subprocess.run(command, cwd=tmp_path, capture_output=True).returncode == 1
+    assert (tmp_path / "answers").read_text() == "new", "the failed job's own, not removed"
 
 
 FAILING = """
@@ -409,12 +262,9 @@ def test_a_snakemake_that_reports_failures_elsewhere_is_one_line(monkeypatch):
         (lambda workflow: force(workflow, "file"), "dag.forcefiles"),
         (lambda workflow: compare_no_records(workflow, ["train"]), "persistence"),
         (is_dry_run, "output_settings.dryrun"),
-        (submits_jobs, "local_exec"),
         (given_config, "config_settings.config"),
         (lambda workflow: hand_to_jobs(workflow, "key=value"), "config_settings"),
-        (lambda workflow: limit(workflow, "gpu"), "global_resources"),
-        (lambda workflow: set_limit(workflow, "gpu", 1), "register_resource"),
-        (jobs_to_submit, "_localrules"),
+        (lambda workflow: limit(workflow, "gpu", 1), "global_resources"),
         (keep_updated, "persistence"),
     ],
 )

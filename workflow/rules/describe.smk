@@ -16,5 +16,5 @@ rule describe:
     message:
         "describe the study"
     shell:
-        "exec python -m reward_ablation.start.study_jobs describe --config {params.config:q}"
+        "exec python -m reward_ablation.start.declarations describe --config {params.config:q}"
         " --output {output.study:q} > {log:q} 2>&1"

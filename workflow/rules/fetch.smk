@@ -1,7 +1,7 @@
 rule fetch:
     """Fetch the base model's snapshot, or build the demo model."""
     input:
-        reruns.inputs_of_fetched_model,
+        unpack(reruns.inputs_of(study.fetched_file)),
     output:
         model=f"<results>/{study.fetched_file}",
     log:
@@ -23,7 +23,7 @@ rule fetch:
 rule fetch_reward_model:
     """Fetch the snapshot of a reward model, and check that it is a sequence classifier."""
     input:
-        reruns.inputs_of_fetched_model,
+        unpack(reruns.inputs_of("models/reward-{reward_model}/model.json")),
     output:
         model="<results>/models/reward-{reward_model}/model.json",
     log:

@@ -1,7 +1,7 @@
 rule prepare_evaluation:
     """One evaluation set, as problems of one schema."""
     input:
-        unpack(reruns.inputs_of_evaluation_set),
+        unpack(reruns.inputs_of("data/evaluation/{dataset}.parquet")),
     output:
         problems="<results>/data/evaluation/{dataset}.parquet",
     log:
@@ -21,7 +21,7 @@ rule prepare_evaluation:
 rule prepare_train:
     """The training set, held apart from the evaluation sets."""
     input:
-        unpack(reruns.inputs_of_training_set),
+        unpack(reruns.inputs_of(study.problems_file, evaluation=study.evaluation_files)),
     output:
         problems=f"<results>/{study.problems_file}",
     log:

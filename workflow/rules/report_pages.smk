@@ -35,5 +35,5 @@ rule report_pages:
     message:
         "write the report's pages on the study"
     shell:
-        "exec python -m reward_ablation.start.study_jobs pages --config {params.config:q} --study {input.study:q}"
+        "exec python -m reward_ablation.start.declarations pages --config {params.config:q} --study {input.study:q}"
         ' --output "$(dirname {output.config:q})" > {log:q} 2>&1'

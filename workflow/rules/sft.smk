@@ -1,7 +1,11 @@
 rule prepare_sft:
     """The demonstrations, held apart from the evaluation sets like the training set."""
     input:
-        unpack(reruns.inputs_of_demonstrations),
+        unpack(
+            reruns.inputs_of(
+                study.demonstrations_file, evaluation=study.evaluation_files
+            )
+        ),
     output:
         problems=f"<results>/{study.demonstrations_file}",
     log:
@@ -24,7 +28,13 @@ rule sft:
     The contents of the model and the demonstrations count, not their file times.
     """
     input:
-        unpack(reruns.inputs_of_sft),
+        unpack(
+            reruns.inputs_of(
+                study.model_file,
+                model=[study.fetched_file],
+                problems=[study.demonstrations_file],
+            )
+        ),
     output:
         model=f"<results>/{study.model_file}",
     log:

@@ -18,8 +18,10 @@ import os
 import shlex
 import sys
 import threading
+import time
 from collections.abc import AsyncGenerator
-from functools import cached_property, partial
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import snakemake_executor_plugin_slurm as slurm_plugin
@@ -37,20 +39,12 @@ from reward_ablation.cluster.script import Part, batch_script, number_in, output
 from reward_ablation.cluster.site import read_site
 from reward_ablation.cluster.slurm import is_live, live_jobs, my_jobs, partitions
 from reward_ablation.start.config_files import check_config_files
-from reward_ablation.start.internals import (
-    followers,
-    jobs_to_submit,
-    keep_updated,
-    last_attempt,
-    needed_jobs,
-    shell_command,
-    waits_only_for,
-)
+from reward_ablation.start.internals import jobs_to_submit, keep_updated, last_attempt, needed_jobs
+from reward_ablation.start.job_commands import shell_prefix
 from reward_ablation.system.errors import StudyError, one_line_errors
 from reward_ablation.system.exit_status import is_permanent
 
-from .earlier import Slot, check_inputs, slot_of, taken_over, words_of
-from .reminder import Reminder
+from .earlier import Followers, Slot, check_inputs, slot_of, taken_over, words_of
 from .settings import ExecutorSettings as ExecutorSettings
 
 # Checked here because Snakemake imports its plugins before it reads config files. The workflow's code comes later.
@@ -71,6 +65,29 @@ PARTITIONS_OF_PARENT = "SNAKEMAKE_SLURM_PARTITIONS"
 
 #: Words of the log for a job that an existing Slurm job does.
 TAKEN_OVER = "is the work of"
+
+
+#: Seconds between two messages on the same condition.
+REMIND_EVERY = 300.0
+
+
+@dataclass
+class Reminder:
+    """Has a message given at once, and then again every `REMIND_EVERY` seconds."""
+
+    last: float | None = None
+
+    def due(self) -> bool:
+        """Whether to give the message now. After True, the message counts as given."""
+        now = time.monotonic()
+        if self.last is not None and now - self.last < REMIND_EVERY:
+            return False
+        self.last = now
+        return True
+
+    def forget(self) -> None:
+        """To be called when the condition is over: the next message is due at once."""
+        self.last = None
 
 
 class NoRoom(Exception):
@@ -125,6 +142,7 @@ class Executor(slurm_plugin.Executor):
         except SlurmError as error:
             raise StudyError(f"{error}; start this on a machine where `sinfo` answers") from None
         needed = jobs_to_submit(self.workflow)
+        self.followers = Followers(needed)
         if grouped := next((job for job in needed if job.group is not None), None):
             raise StudyError(
                 f"--groups: {grouped.rule.name}: `bundle` in the site file says which jobs share a Slurm job; leave "
@@ -136,9 +154,8 @@ class Executor(slurm_plugin.Executor):
                 self.leaving |= dict.fromkeys(slot_of(job, jobs).names, job.id)
         #: By a job's name: the Slurm job that already does the job, or will do it after its other jobs.
         self.slots = taken_over([job for job in live.values() if not job.ending], jobs, self.logger)
-        check_inputs(jobs, self.slots, partial(followers, self.workflow), self._name)
-        slurm_jobs = bundles(needed, self.site, partial(followers, self.workflow))
-        new = [parts for parts in slurm_jobs if self._name(parts[0]) not in self.slots]
+        check_inputs(jobs, self.slots, self.followers, self._name)
+        new = [parts for parts in bundles(needed, self.site, self.followers) if self._name(parts[0]) not in self.slots]
         check_jobs(new, self.site, self.executor_settings.site, self.cluster)
         self.checked = True
 
@@ -281,8 +298,9 @@ class Executor(slurm_plugin.Executor):
         """A job, and the jobs that can follow it in the same Slurm job by the present state of the study."""
 
         def ready(job: JobExecutorInterface) -> list[JobExecutorInterface]:
-            free = [after for after in followers(self.workflow, job) if self._name(after) not in self.slots]
-            return [after for after in free if waits_only_for(self.workflow, after, job)]
+            free = [after for after in self.followers(job) if self._name(after) not in self.slots]
+            others = {file for each in needed_jobs(self.workflow) if each is not job for file in each.output}
+            return [after for after in free if others.isdisjoint(after.input)]
 
         return bundles([job], self.site, ready)[0]
 
@@ -311,14 +329,17 @@ class Executor(slurm_plugin.Executor):
         inputs = [str(file) for file in job.get_wait_for_files()]
         benchmark = str(job.benchmark) if job.benchmark else None
         logs = self._log(self._name(job), "%j").parent
-        return Part(shell_command(job), inputs, outputs, job.threads, logs, benchmark)
+        if job.shellcmd is None:
+            raise StudyError(f"{job.rule.name}: only a rule with a shell command can be submitted to Slurm")
+        command = f"{shell_prefix(Path(sys.executable).parent).format()}{job.shellcmd}"
+        return Part(command, inputs, outputs, job.threads, logs, benchmark)
 
     def _live(self, job: JobExecutorInterface) -> Slot | None:
         """The Slurm job with a job's name that waits or runs; None where there is none, or it was just cancelled."""
         live = live_jobs(self.of_study, my_jobs()).get(self._name(job))
         if live is None or live.id in self.cancelled:
             return None
-        return slot_of(live, map(self._name, followers(self.workflow, job)))
+        return slot_of(live, map(self._name, self.followers(job)))
 
     def _is_live(self, job: JobExecutorInterface) -> bool:
         try:

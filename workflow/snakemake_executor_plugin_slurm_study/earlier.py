@@ -24,6 +24,20 @@ class Slot:
     mem_mb: int | None = None  # main memory that was asked for; None for a Slurm job of an earlier start
 
 
+class Followers:
+    """Which of some jobs of Snakemake need an output of a job, in the order of their rules and wildcards."""
+
+    def __init__(self, jobs: Iterable[Any]):
+        self.needing: dict[str, list[Any]] = {}
+        for job in sorted(jobs, key=lambda job: (job.rule.name, *job.wildcards)):
+            for file in dict.fromkeys(job.input):
+                self.needing.setdefault(file, []).append(job)
+
+    def __call__(self, job: Any) -> list[Any]:
+        """The jobs that need an output of a job."""
+        return list(dict.fromkeys(after for file in job.output for after in self.needing.get(file, ())))
+
+
 def slot_of(job: SlurmJob, names: Iterable[str]) -> Slot:
     """The slot of a Slurm job: its first job, and those of the named jobs that it does afterwards."""
     return Slot(job.id, (job.name, *then_in(job.comment, names)))

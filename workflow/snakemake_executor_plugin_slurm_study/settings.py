@@ -1,16 +1,11 @@
 """Settings of the executor: the options `--slurm-study-...`, which the profile may set, too."""
 
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 from snakemake_interface_executor_plugins.settings import ExecutorSettingsBase
 
-from reward_ablation.cluster.preflight import check_dry_run
-from reward_ablation.cluster.request import bundles
-from reward_ablation.cluster.site import read_site
-from reward_ablation.start.internals import followers, in_dry_runs, jobs_to_submit
 from reward_ablation.system.errors import StudyError, one_line_errors
 
 
@@ -62,11 +57,3 @@ class ExecutorSettings(ExecutorSettingsBase):
             for name, least in (("poll", 1), ("patience", 0)):
                 if getattr(self, name) < least:
                     raise StudyError(f"--slurm-study-{name}: must be at least {least}, in seconds")
-        in_dry_runs(self._check_dry_run)
-
-    def _check_dry_run(self, workflow: Any, logger: Any) -> None:
-        """Check the jobs of a dry run. Snakemake creates these settings for a dry run, but not the executor."""
-        with one_line_errors():
-            if jobs := jobs_to_submit(workflow):
-                site = read_site(self.site)
-                logger.info(check_dry_run(bundles(jobs, site, partial(followers, workflow)), site, self.site))

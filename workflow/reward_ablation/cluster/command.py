@@ -7,7 +7,6 @@ import re
 import subprocess
 
 #: Variables that Slurm's commands do not get. Some change the lists that this code parses, others change submissions.
-#: `options.environment_options` turns the allowed ones of `sbatch` into options.
 _NOT_HANDED_ON = ("SQUEUE_", "SINFO_", "SCANCEL_", "SACCT_", "SCONTROL_", "SBATCH_", "SLURM_CLUSTERS")
 
 #: Errors of a controller that may nevertheless have accepted the job, or will accept it later.

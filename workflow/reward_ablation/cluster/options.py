@@ -66,14 +66,6 @@ _ELSEWHERE = {
 #: Environment variables by which a user chooses the account, the partition and the quality of service.
 DEFAULTS = {"account": "SBATCH_ACCOUNT", "partition": "SBATCH_PARTITION", "qos": "SBATCH_QOS"}
 
-#: Options that may be set in the environment, by variables of `sbatch` such as SBATCH_ACCTG_FREQ. SBATCH_GRES is not
-#: among them, because it could add GPUs to any job.
-_OF_ENVIRONMENT = [
-    *("acctg-freq", "constraint", "core-spec", "delay-boot", "distribution", "exclusive", "gpu-bind", "gpu-freq"),
-    *("gres-flags", "hint", "mem-bind", "network", "no-kill", "profile", "reservation", "thread-spec"),
-    *("threads-per-core", "wait-all-nodes", "wckey"),
-]
-
 
 def check_plugin_option(name: str) -> None:
     """Raise ValueError for a name that cannot be an option of a plugin."""
@@ -111,23 +103,10 @@ def words_of(options: Mapping[str, str | None]) -> list[str]:
     return [f"--{name}" if value is None else f"--{name}={value}" for name, value in options.items()]
 
 
-def environment_options(environment: Mapping[str, str]) -> dict[str, str | None]:
-    """Options that the environment sets, by their long names."""
-    values = {name: environment.get(_variable(name)) for name in _OF_ENVIRONMENT}
-    alone = {name: None for name, value in values.items() if value == "" and name in _WITH_OR_WITHOUT}
-    return {name: value for name, value in values.items() if value} | alone
-
-
 def unread_variables(environment: Mapping[str, str]) -> list[str]:
     """Names of set variables that would change submissions. They have no effect: Slurm's commands do not get them."""
-    read = {*DEFAULTS.values(), *map(_variable, _OF_ENVIRONMENT)}
-    return sorted(
-        name for name in environment if (name.startswith("SBATCH_") and name not in read) or name == "SLURM_CLUSTERS"
-    )
-
-
-def _variable(name: str) -> str:
-    return f"SBATCH_{name.upper().replace('-', '_')}"
+    changing = (name for name in environment if name.startswith("SBATCH_") or name == "SLURM_CLUSTERS")
+    return sorted(name for name in changing if name not in DEFAULTS.values())
 
 
 class _Parser(argparse.ArgumentParser):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -14,7 +13,7 @@ from typing import Any
 from reward_ablation.cluster.command import SlurmError, run_slurm_command
 from reward_ablation.cluster.request import BUNDLED, Request, arguments, request_of
 from reward_ablation.cluster.site import Site
-from reward_ablation.cluster.slurm import Node, Partition, partitions
+from reward_ablation.cluster.slurm import Node, Partition
 from reward_ablation.models.verify import FETCHED
 from reward_ablation.spec.run import ArmSpec
 from reward_ablation.system.errors import StudyError
@@ -28,48 +27,17 @@ _CHECKPOINTS_KEPT = 2
 _ADAPTER = 0.05
 
 
-def check_jobs(
-    bundles: Iterable[Sequence[Any]], site: Site, site_file: Path, cluster: Mapping[str, Partition]
-) -> str | None:
+def check_jobs(bundles: Iterable[Sequence[Any]], site: Site, site_file: Path, cluster: Mapping[str, Partition]) -> None:
     """Refuse Slurm jobs that Slurm would never run, by a StudyError.
 
-    `bundles` has the jobs of Snakemake that each Slurm job does, and `cluster` has the partitions by name. Returns why
-    Slurm cannot judge all of the jobs now, such as a reached limit on the number of jobs, or None if it can.
+    `bundles` has the jobs of Snakemake that each Slurm job does, and `cluster` has the partitions by name. Jobs that
+    Slurm cannot judge now are passed over, such as at a limit on the number of jobs.
     """
-    unknown = None
-    for request in requests_of(bundles, site):
-        try:
-            refused = refusal(request, site.gpus_by, cluster)
-        except SlurmError as error:
-            unknown = str(error)
-        else:
-            if refused:
+    requests = {request_of(parts, site) for parts in bundles}
+    for request in sorted(requests, key=lambda request: request.kind):
+        with suppress(SlurmError):
+            if refused := refusal(request, site.gpus_by, cluster):
                 raise StudyError(f"{site_file}: {refused}")
-    return unknown
-
-
-def requests_of(bundles: Iterable[Sequence[Any]], site: Site) -> Counter[Request]:
-    """The distinct requests of Slurm jobs, sorted by kind, each with its number of jobs.
-
-    Raises StudyError if a resource of a job is impossible.
-    """
-    return Counter(sorted((request_of(parts, site) for parts in bundles), key=lambda request: request.kind))
-
-
-def check_dry_run(bundles: Sequence[Sequence[Any]], site: Site, site_file: Path) -> str:
-    """Check the jobs of a dry run as a start would, and return a line for the user, also if Slurm does not answer."""
-    requests = requests_of(bundles, site)
-    try:
-        unknown = check_jobs(bundles, site, site_file, partitions())
-    except SlurmError as error:
-        unknown = str(error)
-    if unknown:
-        return f"{site_file}: not checked whether Slurm takes these jobs: {unknown}"
-    kinds: Counter[str] = Counter()
-    for request, number in requests.items():
-        kinds[request.kind] += number
-    listed = ", ".join(f"{number} {kind}" for kind, number in kinds.items())
-    return f"{site_file}: Slurm takes these {kinds.total()} jobs: {listed}"
 
 
 def within_limits(request: Request, cluster: Mapping[str, Partition]) -> Request:

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from reward_ablation.cluster.options import (
-    DEFAULTS,
-    check_plugin_option,
-    environment_options,
-    sbatch_options,
-    words_of,
-)
+from reward_ablation.cluster.options import DEFAULTS, check_plugin_option, sbatch_options
 from reward_ablation.config.base import Line, Section
 from reward_ablation.config.config_errors import validate_spec
 from reward_ablation.system.errors import StudyError
@@ -80,8 +73,7 @@ class Site(Section):
     def with_defaults(self, environment: Mapping[str, str]) -> Site:
         """The site completed by variables of the environment, such as SBATCH_ACCOUNT. Values of the file win."""
         values = {key: getattr(self, key) or environment.get(variable) or None for key, variable in DEFAULTS.items()}
-        of_environment = shlex.join(words_of(environment_options(environment)))
-        return self.model_copy(update={**values, "sbatch": f"{of_environment} {self.sbatch or ''}".strip()})
+        return self.model_copy(update=values)
 
 
 def read_site(path: Path) -> Site:

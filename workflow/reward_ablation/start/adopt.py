@@ -10,13 +10,11 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from reward_ablation.start.damage import Damage
-from reward_ablation.start.decide import Decisions
+from reward_ablation.start.decide import Decisions, stale_because
 from reward_ablation.start.estimates import BASE_MODEL
-from reward_ablation.start.history import is_held, read_record
+from reward_ablation.start.history import Damage, is_held, read_record
 from reward_ablation.start.plan import plural
 from reward_ablation.start.rescore import make_rescored, missing_runs, rescored_lines, sources
-from reward_ablation.start.stale import stale_because
 from reward_ablation.study.answers_record import record_beside
 from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, RECORD, WORK, key_in, remember_keys
 from reward_ablation.system.errors import StudyError

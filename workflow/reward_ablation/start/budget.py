@@ -1,12 +1,12 @@
-"""`reward-ablation budget`: seeds and evaluation size that make primary contrasts most precise in given hours."""
+"""`reward-ablation budget`: the seeds that make primary contrasts most precise in given hours."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import yaml
 
@@ -14,9 +14,10 @@ from reward_ablation.analysis.evaluation.metrics import metrics_of_study
 from reward_ablation.analysis.evaluation.question_means import is_of_samples
 from reward_ablation.analysis.statistics.seed_variance import USUAL_SEED_SD
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.design.budget import TIME_LIMIT, Precision, Problem, TooFewHours, choose, precision_of
+from reward_ablation.design.budget import TIME_LIMIT, Problem, TooFewHours, choose, precision_of
 from reward_ablation.design.variances import Components, Pair, finished_runs
-from reward_ablation.start.estimates import BASE, FINAL, KEPT, Evaluation, Pace, estimate_evaluations
+from reward_ablation.start.decide import PresentInputs, stale_because
+from reward_ablation.start.estimates import FINAL, KEPT, Evaluation, Pace, estimate_evaluations
 from reward_ablation.start.history import read_history
 from reward_ablation.start.plan import seeds as seeds_in_words
 from reward_ablation.start.power import (
@@ -28,16 +29,9 @@ from reward_ablation.start.power import (
     variance_lines,
     wrapped,
 )
-from reward_ablation.start.stale import PresentInputs, stale_because
 from reward_ablation.study.study import Run, Study
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import atomic_path
-
-#: An evaluation's questions and samples may be divided by these numbers; and the fewest questions that must be left.
-PARTS, FEWEST_QUESTIONS = (1, 2, 4), 50
-
-#: The evaluation is cut only if the squared margin with the config's evaluation is more than this many times larger.
-WORTH = 1.05
 
 #: First line of a file that the command writes. Only a file with this line is replaced.
 HEADER = "# Written by `reward-ablation budget`."
@@ -48,46 +42,8 @@ FILE = r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*\.ya?ml"
 #: The text says what this many more hours would gain.
 NEXT = 10.0
 
-
-class Size(NamedTuple):
-    """Size of the evaluation: questions of the primary data set, and samples per question."""
-
-    questions: int
-    samples: int
-
-
-@dataclass(frozen=True)
-class Costs:
-    """Costs in GPU hours; for a study without GPU, in hours with one job at a time."""
-
-    training: Mapping[str, float]  # to train one run of each arm; stated hours include the evaluations
-    primary: float  # to evaluate a run's models on the primary data set
-    others: float  # to evaluate them on all other data sets
-    base: float  # to evaluate the base model on the primary data set
-    source: str  # where the hours are from, in words
-
-
-@dataclass(frozen=True)
-class Choice:
-    """Numbers of seeds by arm, at one size of the evaluation. Arms that share runs count as the first of them.
-
-    `is_best` says whether it is shown that no choice at this size is better.
-    """
-
-    size: Size
-    seeds: dict[str, int]
-    problem: Problem
-    is_best: bool
-
-    @property
-    def value(self) -> tuple[float, ...]:
-        """The value that the best choice minimises."""
-        return self.problem.value(self.seeds)
-
-    @property
-    def present(self) -> dict[str, int]:
-        """The arms that have seeds, with their numbers of seeds."""
-        return {arm: number for arm, number in self.seeds.items() if number}
+#: Numbers of seeds by arm. Arms that share runs count as the first of them.
+Seeds = Mapping[str, int]
 
 
 class Budget:
@@ -98,7 +54,8 @@ class Budget:
     """
 
     def __init__(self, study: Study, present: PresentInputs, keys: Mapping[str, Any]) -> None:
-        self.study, self.keys, self.file = study, keys, described(study)
+        self.study, file, config = study, described(study), study.config
+        self.unit = "GPU hours" if config.launch.gpus else "hours"
         self.first = {
             arm: next(first for first in study.arms if study.keys[first] == study.keys[arm]) for arm in study.arms
         }
@@ -106,96 +63,53 @@ class Budget:
         self.pairs = list(dict.fromkeys(pair for pair in contrasts if pair[0] != pair[1]))
         if not self.pairs:
             raise StudyError("budget: the study has no primary contrast of two arms that differ; add an arm")
-        self.arms = list(dict.fromkeys(self.first.values()))
+        arms = list(dict.fromkeys(self.first.values()))
         self.limit = limit_of(study, keys)
-        self.weights = weights_of(keys.get("weights"), self.pairs)
-        self.components = components_or_usual(study, self.file, keys, self.pairs)
-        self.finished = finished_seeds(study, present, self.arms)
-        self.costs = costs_of(study, keys, self.arms)
-        self.needed = frozenset(self.first[arm] for arm in needed_arms(study))
-        sampled = study.question.mode == "sampled" and not is_of_samples(study.question.metric)
-        self.samples_count = sampled
-        number = questions_of(study, keys) or self.components.questions
-        self.size = Size(number, study.config.evaluation.samples)
-
-    @property
-    def sizes(self) -> list[Size]:
-        """Sizes of the evaluation, the config's first; only this size where the evaluation's hours are not known."""
-        if not self.costs.primary:
-            return [self.size]
-        all_questions = [self.size.questions // part for part in PARTS]
-        all_samples = [self.size.samples // part for part in (PARTS if self.samples_count else (1,))]
-        return [
-            Size(questions, samples)
-            for questions in all_questions
-            for samples in dict.fromkeys(all_samples)
-            if questions == self.size.questions or questions >= FEWEST_QUESTIONS
-            if samples or samples == self.size.samples
-        ]
-
-    def problem(self, size: Size) -> Problem:
-        """The choice of seeds at a size. At another size than the config's, finished runs are evaluated again."""
-        greedy = self.study.config.evaluation.greedy
-        answers = (greedy + size.samples) / (greedy + self.size.samples)
-        primary = answers * size.questions / self.size.questions
-        evaluation = self.costs.primary * primary + self.costs.others * answers
-        numbers = {arm: len(seeds) for arm, seeds in self.finished.items()}
-        again = 0.0 if size == self.size else sum(numbers.values()) * evaluation + self.costs.base * primary
-        return Problem(
-            precision=self.precision(size),
-            hours={arm: hours + evaluation for arm, hours in self.costs.training.items()},
-            finished=numbers,
-            fixed=again,
-            needed=self.needed,
-            weights=self.weights,
+        weights = weights_of(keys.get("weights"), self.pairs)
+        self.components = components_or_usual(study, file, keys, self.pairs)
+        self.finished = finished_seeds(study, present, arms)
+        hours, self.source = costs_of(study, keys, arms)
+        is_sampled = study.question.mode == "sampled" and not is_of_samples(study.question.metric)
+        self.samples = config.evaluation.samples if is_sampled else None
+        self.questions = questions_of(study, keys) or self.components.questions
+        self.problem = Problem(
+            precision=precision_of(
+                self.components, self.questions, self.samples or 1, file.confidence, file.seed_variance == "moderated"
+            ),
+            hours=hours,
+            finished={arm: len(seeds) for arm, seeds in self.finished.items()},
+            needed=frozenset(self.first[arm] for arm in needed_arms(study)),
+            weights=weights,
         )
 
-    def precision(self, size: Size) -> Precision:
-        """The precision of contrasts at a size."""
-        samples = size.samples if self.samples_count else 1
-        lends = self.file.seed_variance == "moderated"
-        return precision_of(self.components, size.questions, samples, self.file.confidence, lends)
-
-    def best(self, limit: float) -> Choice:
-        """The best choice over all sizes within `limit` hours.
-
-        The config's own size stays unless another size is clearly better (`WORTH`).
-        """
-        choices, least = [], []
-        for size in self.sizes:
-            problem = self.problem(size)
-            try:
-                chosen = choose(problem, limit)
-                choices.append(Choice(size, chosen.seeds, problem, chosen.is_best))
-            except TooFewHours as error:
-                least.append(error.least)
-        if not choices:
+    def best(self, limit: float) -> tuple[dict[str, int], bool]:
+        """The best choice within `limit` hours, and whether it is shown that no choice is better."""
+        try:
+            chosen = choose(self.problem, limit)
+        except TooFewHours as error:
             unit = "gpu_hours" if self.study.config.launch.gpus else "hours"
             raise StudyError(
                 f"{unit}: {limit:g} hours do not pay for two seeds of each arm that is needed; the least is "
-                f"{min(least):.3g}"
-            )
-        best, own = min(choices, key=lambda choice: choice.value), choices[0]
-        lost, square = own.value
-        worth_it = lost > best.value[0] or square > WORTH * best.value[1]
-        return best if worth_it or own.size != self.size else own
+                f"{error.least:.3g}"
+            ) from None
+        return chosen.seeds, chosen.is_best
 
-    def seeds(self, choice: Choice) -> dict[str, list[int]]:
+    def seeds(self, choice: Seeds) -> dict[str, list[int]]:
         """Seeds of each arm of the study: finished seeds first, then the arm's own, then the lowest free numbers."""
-        return {arm: self._seeds_of(arm, choice.seeds[self.first[arm]]) for arm in self.study.arms}
+        return {arm: self._seeds_of(arm, choice[self.first[arm]]) for arm in self.study.arms}
 
     def _seeds_of(self, arm: str, number: int) -> list[int]:
         own = [*self.finished[self.first[arm]], *self.study.config.seeds_of(arm), *range(number)]
         return sorted(list(dict.fromkeys(own))[:number])
 
-    def overlay(self, choice: Choice) -> dict[str, Any]:
-        """The keys that change the study's config into the chosen study."""
-        content: dict[str, Any] = {"arms": {"seeds": self.seeds(choice)}}
-        if choice.size.samples != self.size.samples:
-            content["evaluation"] = {"samples": choice.size.samples}
-        if choice.size.questions != self.size.questions:
-            content["data"] = {"evaluation": {self.study.question.dataset: {"limit": choice.size.questions}}}
-        return content
+    def margin(self, pair: Pair, choice: Seeds) -> float:
+        """Expected half-length of a contrast's interval."""
+        return self.problem.precision.margin(pair, present(choice))
+
+
+def present(choice: Seeds) -> dict[str, int]:
+    """The arms that have seeds, with their numbers of seeds."""
+    return {arm: number for arm, number in choice.items() if number}
 
 
 def limit_of(study: Study, keys: Mapping[str, Any]) -> float:
@@ -276,12 +190,21 @@ def needed_arms(study: Study) -> set[str]:
     return needed
 
 
-def costs_of(study: Study, keys: Mapping[str, Any], arms: list[str]) -> Costs:
-    """Hours of a run: as stated in `run_hours`, else by finished runs and evaluations."""
+def costs_of(study: Study, keys: Mapping[str, Any], arms: list[str]) -> tuple[dict[str, float], str]:
+    """Hours of one more run of each arm with its evaluations, and where they are from, in words.
+
+    GPU hours; for a study without GPU, hours with one job at a time. The hours are those stated in `run_hours`, else
+    those of finished runs and evaluations.
+    """
     if "run_hours" in keys:
         hours = positive("run_hours", keys["run_hours"])
-        return Costs(dict.fromkeys(arms, hours), 0.0, 0.0, 0.0, f"stated: {hours:g} for each run with its evaluations")
+        return dict.fromkeys(arms, hours), f"stated: {hours:g} for each run with its evaluations"
     pace = Pace(read_history(study.results / "runs", ()))
+    on_gpus = study.config.launch.gpus > 0
+    kinds = (FINAL, KEPT) if study.config.keep_models else (FINAL,)
+    name = run_of(study, arms[0]).name
+    jobs = [Evaluation(kind, name, dataset, "") for dataset in study.datasets for kind in kinds]
+    evaluation = estimate_evaluations(study, jobs, pace).device_hours / (1 if on_gpus else study.config.launch.threads)
     training = {}
     for arm in arms:
         run = run_of(study, arm)
@@ -291,20 +214,9 @@ def costs_of(study: Study, keys: Mapping[str, Any], arms: list[str]) -> Costs:
                 f"run_hours: no finished run says how long a run of arm {arm} takes; state the hours of a run with its "
                 "evaluations, such as --run-hours 1.5"
             )
-        training[arm] = estimate.device_hours if study.config.launch.gpus else estimate.hours
-    name, of_a_run = run_of(study, arms[0]).name, (FINAL, KEPT) if study.config.keep_models else (FINAL,)
-
-    def hours_of(dataset: str, *kinds: str) -> float:
-        jobs = [Evaluation(kind, "" if kind == BASE else name, dataset, "") for kind in kinds]
-        devices = 1 if study.config.launch.gpus else study.config.launch.threads
-        return estimate_evaluations(study, jobs, pace).device_hours / devices
-
-    names = dict(zip(study.config.data.evaluation, study.datasets, strict=True))
-    primary = names.pop(study.question.dataset)
-    of_primary = hours_of(primary, *of_a_run)
-    source = "by finished runs" + ("" if of_primary else "; hours of evaluations are not known, and assumed to be 0")
-    others = sum(hours_of(dataset, *of_a_run) for dataset in names.values())
-    return Costs(training, of_primary, others, hours_of(primary, BASE), source)
+        training[arm] = (estimate.device_hours if on_gpus else estimate.hours) + evaluation
+    unknown = "" if evaluation else "; hours of evaluations are not known, and assumed to be 0"
+    return training, f"by finished runs{unknown}"
 
 
 def write_overlay(text: str, written: Any, root: Path) -> None:
@@ -321,25 +233,27 @@ def write_overlay(text: str, written: Any, root: Path) -> None:
 
 
 def budget(study: Study, present: PresentInputs, keys: Mapping[str, Any]) -> str:
-    """Choose seeds and sizes within the stated hours, write them to the file of `write`, and return the text."""
-    problem = Budget(study, present, keys)
-    choice = problem.best(problem.limit)
-    unit = "GPU hours" if study.config.launch.gpus else "hours"
-    content = yaml.safe_dump(problem.overlay(choice), default_flow_style=None, sort_keys=False, width=1000)
-    overlay = f"{HEADER}\n# {problem.limit:g} {unit} for {study.config.name}\n{content}"
+    """Choose seeds within the stated hours, write them to the file of `write`, and return the text."""
+    of = Budget(study, present, keys)
+    choice, is_best = of.best(of.limit)
+    seeds = of.seeds(choice)
+    content = yaml.safe_dump({"arms": {"seeds": seeds}}, default_flow_style=None, sort_keys=False, width=1000)
+    overlay = f"{HEADER}\n# {of.limit:g} {of.unit} for {study.config.name}\n{content}"
     lines = [
-        *heading(problem, choice, unit),
+        *heading(of),
         "",
-        *table_of_arms(problem, choice, unit),
+        *table_of_arms(of, choice),
         "",
-        *table_of_contrasts(problem, choice),
+        *table_of_contrasts(of, choice),
         "",
-        *wrapped(next_hours(problem, choice, unit)),
-        *(() if choice.is_best else wrapped(f"{TIME_LIMIT} s did not show whether a choice is better still")),
-        *(line for arm, why in left_out_texts(problem, choice).items() for line in wrapped(f"left out: {arm}: {why}")),
-        "",
-        overlay.rstrip(),
+        *wrapped(next_hours(of, choice)),
+        *(() if is_best else wrapped(f"{TIME_LIMIT} s did not show whether a choice is better still")),
     ]
+    for arm in (arm for arm, numbers in seeds.items() if not numbers):
+        is_contrasted = of.first[arm] in of.problem.contrasted
+        why = "the hours do not pay for two seeds of all arms" if is_contrasted else "in no primary contrast"
+        lines += wrapped(f"left out: {arm}: {why}")
+    lines += ["", overlay.rstrip()]
     if "write" in keys:
         file = keys["write"]
         write_overlay(overlay, file, study.root)
@@ -347,63 +261,47 @@ def budget(study: Study, present: PresentInputs, keys: Mapping[str, Any]) -> str
     return "\n".join(lines)
 
 
-def heading(problem: Budget, choice: Choice, unit: str) -> list[str]:
+def heading(of: Budget) -> list[str]:
     """Lines on the question, and on the assumed variances and costs."""
-    question, size = problem.study.question, choice.size
-    cut = "" if size == problem.size else f", cut from {in_words(problem, problem.size)}"
-    contrasts = f"{len(problem.pairs)} primary contrast{'s' if len(problem.pairs) > 1 else ''}"
-    hours = f"{problem.limit:g} {unit.removesuffix('s') if problem.limit == 1 else unit}"
-    aim = "the sum of squared margins is smallest" if problem.weights else "the widest is narrowest"
+    question = of.study.question
+    contrasts = f"{len(of.pairs)} primary contrast{'s' if len(of.pairs) > 1 else ''}"
+    hours = f"{of.limit:g} {of.unit.removesuffix('s') if of.limit == 1 else of.unit}"
+    aim = "the sum of squared margins is smallest" if of.problem.weights else "the widest is narrowest"
+    size = f"{of.questions:,} questions" + (f" with {of.samples} samples" if of.samples is not None else "")
+    asked = f"{question.metric} on {question.dataset} ({question.mode}), {size}"
     return [
-        *wrapped(
-            f"{hours} for {contrasts}, so that {aim}: {question.metric} on {question.dataset} ({question.mode}), "
-            f"{in_words(problem, size)}{cut}"
-        ),
+        *wrapped(f"{hours} for {contrasts}, so that {aim}: {asked}"),
         "",
-        *variance_lines(problem.components),
-        *wrapped(f"hours: {problem.costs.source}"),
+        *variance_lines(of.components),
+        *wrapped(f"hours: {of.source}"),
     ]
 
 
-def in_words(problem: Budget, size: Any) -> str:
-    """A size of the evaluation, such as `500 questions with 4 samples`."""
-    return f"{size.questions:,} questions" + (f" with {size.samples} samples" if problem.samples_count else "")
-
-
-def table_of_arms(problem: Budget, choice: Choice, unit: str) -> list[str]:
+def table_of_arms(of: Budget, choice: Seeds) -> list[str]:
     """A row for each arm of the chosen study, and a row with the hours of all arms."""
-    seeds = problem.seeds(choice)
+    seeds = of.seeds(choice)
     width = max(len(arm) for arm in (*seeds, "all"))
-    lines = [f"{'arm':<{width}}  {'seeds':<20}{'finished':>8}{'to train':>10}{unit:>12}"]
+    lines = [f"{'arm':<{width}}  {'seeds':<20}{'finished':>8}{'to train':>10}{of.unit:>12}"]
     for arm, numbers in seeds.items():
-        first = problem.first[arm]
-        if numbers and arm != first:
-            lines.append(f"{arm:<{width}}  {seeds_text(numbers):<20}the runs of {first}")
+        shown = seeds_in_words(numbers).partition(" ")[2]
+        if numbers and arm != of.first[arm]:
+            lines.append(f"{arm:<{width}}  {shown:<20}the runs of {of.first[arm]}")
         elif numbers:
-            finished = len(problem.finished[arm])
-            more = len(numbers) - finished
-            hours = more * choice.problem.hours[arm]
-            lines.append(f"{arm:<{width}}  {seeds_text(numbers):<20}{finished:>8}{more:>10}{hours:>12.2f}")
-    if choice.problem.fixed:
-        lines.append(f"{'':<{width}}  {'finished runs, evaluated at the new size':<38}{choice.problem.fixed:>12.2f}")
-    return [*lines, f"{'all':<{width}}  {'':<38}{choice.problem.cost(choice.seeds):>12.2f}"]
+            finished = len(of.finished[arm])
+            hours = of.problem.cost_of(arm, len(numbers))
+            lines.append(f"{arm:<{width}}  {shown:<20}{finished:>8}{len(numbers) - finished:>10}{hours:>12.2f}")
+    return [*lines, f"{'all':<{width}}  {'':<38}{of.problem.cost(choice):>12.2f}"]
 
 
-def seeds_text(numbers: list[int]) -> str:
-    """Seeds without the word `seeds`: `0-4, 7`."""
-    return seeds_in_words(numbers).partition(" ")[2]
-
-
-def table_of_contrasts(problem: Budget, choice: Choice) -> list[str]:
+def table_of_contrasts(of: Budget, choice: Seeds) -> list[str]:
     """Rows with the expected half-length of each contrast's interval, and the smallest effect that its test finds."""
-    pairs, precision = choice.problem.kept(choice.seeds), choice.problem.precision
+    pairs = of.problem.kept(choice)
     names = [f"{one} against {other}" for one, other in pairs]
     width = max(map(len, [*names, "contrast"]))
     lines = [f"{'contrast':<{width}}  {'interval':>10}{'found':>10}"]
     for name, pair in zip(names, pairs, strict=True):
-        margin = precision.margin(pair, choice.present)
-        effect = precision.detectable(pair, choice.present, len(pairs))
-        lines.append(f"{name:<{width}}  {'±' + number(margin):>10}{number(effect):>10}")
+        effect = of.problem.precision.detectable(pair, present(choice), len(pairs))
+        lines.append(f"{name:<{width}}  {'±' + number(of.margin(pair, choice)):>10}{number(effect):>10}")
     note = (
         "interval: expected half of its length. found: smallest effect with a power of 80 %, at the first level of "
         "Holm's test."
@@ -411,31 +309,10 @@ def table_of_contrasts(problem: Budget, choice: Choice) -> list[str]:
     return [*lines, *wrapped(note)]
 
 
-def next_hours(problem: Budget, choice: Choice, unit: str) -> str:
+def next_hours(of: Budget, choice: Seeds) -> str:
     """What ten more hours would gain."""
-    later = problem.best(problem.limit + NEXT)
-    before, after = widest(choice), widest(later)
-    seeds = [
-        f"{arm} {choice.seeds[arm]} to {seeds_later}"
-        for arm, seeds_later in later.seeds.items()
-        if seeds_later != choice.seeds[arm]
-    ]
-    changes = [*seeds, *([f"{in_words(problem, later.size)}"] if later.size != choice.size else [])]
-    words = f"seeds of {', '.join(changes)}" if seeds else ", ".join(changes) or "nothing"
-    return f"ten more {unit}: the widest interval ±{number(before)} becomes ±{number(after)} ({words})"
-
-
-def widest(choice: Choice) -> float:
-    """Half the length of the widest interval."""
-    return max(choice.problem.precision.margin(pair, choice.present) for pair in choice.problem.kept(choice.seeds))
-
-
-def left_out_texts(problem: Budget, choice: Choice) -> dict[str, str]:
-    """The arms that get no seeds, each with the reason."""
-    return {
-        arm: "the hours do not pay for two seeds of all arms"
-        if problem.first[arm] in choice.problem.contrasted
-        else "in no primary contrast"
-        for arm in problem.study.arms
-        if not choice.seeds[problem.first[arm]]
-    }
+    later, _ = of.best(of.limit + NEXT)
+    before, after = (max(of.margin(pair, each) for pair in of.problem.kept(each)) for each in (choice, later))
+    changes = [f"{arm} {choice[arm]} to {more}" for arm, more in later.items() if more != choice[arm]]
+    words = f"seeds of {', '.join(changes)}" if changes else "nothing"
+    return f"ten more {of.unit}: the widest interval ±{number(before)} becomes ±{number(after)} ({words})"

@@ -58,17 +58,17 @@ Questions = Annotated[float | None, typer.Option(metavar="NUMBER", help="Questio
 def opened(files: list[Path] | None, changes: list[str] | None, submits: bool = False) -> Study:
     """The study of its files, the environment and `--config`. Its warnings are printed to stderr."""
     from reward_ablation.start.config_files import read_config
-    from reward_ablation.start.overrides import AUTO, overridden, values_given, variables_in, with_counted_gpus
+    from reward_ablation.start.decide import with_diverged
+    from reward_ablation.start.overrides import AUTO, values_given, with_overrides
     from reward_ablation.start.results_folder import ResultsFolder
-    from reward_ablation.start.stale import with_diverged
     from reward_ablation.study.resolve import resolve
 
     files, tell = files or [DEFAULT], partial(print, file=sys.stderr)
-    config, variables = read_config(files, tell), variables_in(os.environ)
-    overridden(config, variables, values_given(changes or []), tell)
-    if with_counted_gpus(config, tell) is not None and submits:
+    given = values_given(changes or [])
+    settled = with_overrides(read_config(files, tell), files, given, os.environ, tell)
+    if settled.auto and submits:
         raise StudyError(AUTO)
-    study = with_diverged(resolve(config, " + ".join([*map(str, files), *variables]), Path.cwd()))
+    study = with_diverged(resolve(settled.config, settled.source, Path.cwd()))
     folder = ResultsFolder(study.results)
     for warning in [*study.warnings, *folder.other_config(files)]:
         tell(f"warning: {warning}")
@@ -123,13 +123,14 @@ def _check(decisions: Decisions, slurm: bool, offline: bool) -> None:
     work = Work(
         runs=trained,
         trains=bool(trained),
+        evaluates=bool(decisions.evaluations),
         scores=bool(decisions.scorings),
         makes=frozenset(made),
         code_counts=decisions.code_counts,
         submits=slurm,
         site=HOME / "profiles" / "slurm" / "site.yaml" if slurm else None,
     )
-    if work.trains or made or decisions.evaluations or decisions.scorings:
+    if work.trains or work.evaluates or work.scores or made:
         sys.stdout.flush()
         os.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # nothing is left beside the files of rewards
         refuse(full_check(decisions.study, work, partial(print, file=sys.stderr, flush=True), offline))
@@ -293,11 +294,10 @@ def verify(files: Files = None, config: Changes = None) -> None:
 
     The exit status is 1 where a file is damaged.
     """
-    from reward_ablation.start.verify import Verification
+    from reward_ablation.start.files import verify as read_again
 
-    verification = Verification(opened(files, config))
-    verification.run(partial(print, flush=True), partial(print, file=sys.stderr, flush=True))
-    sys.exit(1 if verification.damaged else 0)
+    tell_progress = partial(print, file=sys.stderr, flush=True)
+    sys.exit(1 if read_again(opened(files, config), partial(print, flush=True), tell_progress) else 0)
 
 
 @app.command()
@@ -308,7 +308,7 @@ def prune(
     costly: Annotated[bool, typer.Option("--costly", help="With --delete: delete such runs, too.")] = False,
 ) -> None:
     """Print what the study does not need, or delete it."""
-    from reward_ablation.start.prune import prune_text, remove, unneeded
+    from reward_ablation.start.files import prune_text, remove, unneeded
     from reward_ablation.start.results_folder import ResultsFolder
 
     if costly and not delete:

@@ -10,11 +10,11 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-from reward_ablation.start.overrides import merge
 from reward_ablation.system.errors import StudyError, one_line_errors
 from reward_ablation.system.strict_text import DuplicateKey, load_json, load_yaml
 
@@ -119,6 +119,15 @@ def read_config(files: Iterable[Path], tell: Callable[[str], None]) -> dict[str,
             from_working_folder(content, file, tell, known=config)
         merge(config, content)
     return config
+
+
+def merge(config: dict[str, Any], given: Mapping[str, Any]) -> None:
+    """Change the keys of a config that are given, in place. Mappings are merged, as by Snakemake's --config."""
+    for key, value in given.items():
+        if isinstance(value, Mapping) and isinstance(config.get(key), dict):
+            merge(config[key], value)
+        else:
+            config[key] = deepcopy(value)
 
 
 @one_line_errors()

@@ -9,6 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from reward_ablation.config.sections.data import further_columns
+from reward_ablation.rewards.columns import decoded, json_columns
+from reward_ablation.rewards.trial import Trial, made_up_completions
+from reward_ablation.sampling.prompts import render_prompt
 from reward_ablation.study.run_folder import evaluation_file
 from reward_ablation.study.study import Study
 from reward_ablation.system.errors import StudyError
@@ -119,13 +123,17 @@ def check_file(each: ProblemSet, path: Path) -> None:
             )
 
 
-def check_rows(spec: Any, path: str | Path) -> None:
-    """Read the rows as the job will, and refuse texts that are not Unicode."""
-    from reward_ablation.config.sections.data import further_columns
+def _rows_of(spec: Any, path: str | Path) -> Any:
+    """The rows of a set, as the job will prepare them."""
     from reward_ablation.data.problems import normalised  # here, because they are seldom needed
     from reward_ablation.data.sources import load
 
-    rows = normalised(load(spec.source, spec.golds), str(path), further_columns(spec.source))
+    return normalised(load(spec.source, spec.golds), str(path), further_columns(spec.source))
+
+
+def check_rows(spec: Any, path: str | Path) -> None:
+    """Read the rows as the job will, and refuse texts that are not Unicode."""
+    rows = _rows_of(spec, path)
     for index, row in enumerate(rows):
         for column, value in row.items():
             try:
@@ -191,3 +199,68 @@ def _notes(prepared: Path) -> list[str]:
     )
     missing = f"golds that count as missing: {', '.join(counts.get('golds_taken_as_missing', ()))}"
     return [dropped] * bool(counts["dropped_overlap"]) + [missing] * ("golds_taken_as_missing" in counts)
+
+
+#: Completions of the group where the config has no valid number: TRL's default.
+GROUP = 8
+#: Most completions of the call, so that a plan does not wait for a slow function.
+MOST = 64
+
+
+def trial_of(study: Study) -> Trial:
+    """A group of completions of the first problem of the training set.
+
+    The problem is made up if reading the set needs a download, takes long, or fails. Errors on it are warnings.
+    """
+    config = study.config
+    problem = _prepared(study.root / config.root / study.problems_file) or _of_source(study)
+    made_up = problem is None
+    problem = problem or _made_up(study)
+    wanted = config.training.get("num_generations")
+    number = min(wanted, MOST) if isinstance(wanted, int) and wanted > 0 else GROUP
+    texts = made_up_completions(problem["answer"] or problem["question"], number)
+    completions = [[{"role": "assistant", "content": text}] for text in texts] if config.prompt.chat else texts
+    row = {
+        "prompts": render_prompt(problem["question"], config.prompt),
+        "problem_id": problem["id"],
+        **{name: value for name, value in problem.items() if name != "id"},
+    }
+    columns: dict[str, list[Any]] = {name: [value] * len(texts) for name, value in row.items()}
+    tokens = [list(range(1, len(text.split()) + 2)) for text in texts]  # at least an end token
+    return Trial({**columns, "completions": completions, "completion_ids": tokens}, made_up)
+
+
+def _prepared(path: Path) -> dict[str, Any] | None:
+    """The first problem of a prepared set; None if it is not there."""
+    import pyarrow.parquet as pq
+
+    if not path.is_file():
+        return None
+    with pq.ParquetFile(path) as file:
+        rows = next(file.iter_batches(batch_size=1)).to_pylist()
+        objects = json_columns(file.schema_arrow)
+    return {name: decoded([value])[0] if name in objects else value for name, value in rows[0].items()}
+
+
+def _of_source(study: Study) -> dict[str, Any] | None:
+    """The first problem that will be prepared, of a set that is quickly read: generated, or a small local text file.
+
+    A small Parquet file can need much memory.
+    """
+    training = next(each for each in sets_of(study) if each.key == "data.train")
+    if not training.is_quickly_read or (training.path and training.path.suffix.lower() == PARQUET):
+        return None
+    spec = parsed(training.spec)
+    try:
+        rows = _rows_of(spec, training.name)
+    except StudyError:  # the job that prepares the set tells it
+        return None
+    return next((row for row in rows if row["answer"] or not spec.golds), None)
+
+
+def _made_up(study: Study) -> dict[str, Any]:
+    """A problem with the training set's columns."""
+    further = dict.fromkeys(further_columns(study.config.data.train), "made up")
+    texts = {"id": "made-up/0", "question": "What is 6 times 7?", "answer": "42", "solution": "6 times 7 is 42."}
+    others = {"source": study.config.data.train.source, "split": "train", "level": None, "subject": None}
+    return {**texts, **others, **further}

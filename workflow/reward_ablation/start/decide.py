@@ -7,18 +7,277 @@ Snakemake, and writes nothing. Snakemake's own records do not count, because the
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from functools import cached_property
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
 
-from reward_ablation.start.damage import Damage
-from reward_ablation.start.differences import why_new
+from reward_ablation.spec.canonical import key_of
 from reward_ablation.start.estimates import BASE_MODEL, Evaluation, Pace, evaluation_of
-from reward_ablation.start.history import History, Interrupted, read_history, read_record
-from reward_ablation.start.stale import PresentInputs, are_stale, stale_because
-from reward_ablation.study.answers_record import record_beside
-from reward_ablation.study.core_digest import checkpoint_code
+from reward_ablation.start.history import Damage, History, Interrupted, arm_of, read_history, read_record
+from reward_ablation.study.answers_record import made_otherwise, record_beside
+from reward_ablation.study.core_digest import (
+    checkpoint_code,
+    command_modules,
+    deciding_digest,
+    is_around,
+    training_modules,
+)
+from reward_ablation.study.partial import listed
+from reward_ablation.study.run_folder import DIVERGED as DIVERGED_RECORD
+from reward_ablation.study.run_folder import deciding_inputs
 from reward_ablation.study.standing import Standing, standing_of
 from reward_ablation.study.study import Run, Study
+from reward_ablation.system.digests import digest_where_present
+
+#: How many changed modules a reason names before "and n more".
+NAMED_MODULES = 3
+
+#: Start of the reason when the code that decides a run's numbers has changed.
+CODE_CHANGED = "training code changed"
+
+_INPUTS = {"model": "base model", "problems": "training set"}
+
+
+class PresentInputs:
+    """The code and inputs that the study would train with today. Files are read on first use."""
+
+    def __init__(self, study: Study):
+        self.study = study
+
+    def modules(self, run: Run) -> dict[str, str]:
+        """Digest of each of the modules that decide a run's numbers."""
+        return _modules(tuple(run.arm_spec.functions))
+
+    def checkpoint_code(self, run: Run) -> str:
+        """Digest of the code that a run's checkpoints depend on."""
+        return checkpoint_code(_command_modules(tuple(run.arm_spec.functions)))
+
+    @cached_property
+    def inputs(self) -> dict[str, str]:
+        """Digests of the base model's record and of the training set, as far as these files exist."""
+        return self._digests({"model": self.study.model_file, "problems": self.study.problems_file})
+
+    @cached_property
+    def base(self) -> str | None:
+        """Digest of the base model's record; None where there is none."""
+        return digest_where_present(self._root / self.study.model_file)
+
+    @cached_property
+    def evaluation_sets(self) -> dict[str, str]:
+        """Digests of the evaluation sets that are prepared, by name and key."""
+        return self._digests(dict(zip(self.study.datasets, self.study.evaluation_files, strict=True)))
+
+    @cached_property
+    def start_changed(self) -> bool:
+        """Whether the existing supervised start was made from another model or from other demonstrations."""
+        demonstrations = self.study.demonstrations_file
+        if demonstrations is None:
+            return False
+        model = self._root / self.study.model_file
+        record = read_record(model.parent, model.name) or {}
+        files = {"model": self.study.fetched_file, "problems": demonstrations}
+        if self.study.config.model.source == "local":  # the name of the start's folder has its content
+            del files["model"]
+        present = self._digests(files)
+        recorded = record.get("inputs", {})
+        return any(recorded.get(name, digest) != digest for name, digest in present.items())
+
+    def prepared_otherwise(self, file: str) -> bool:
+        """Whether other code prepared a set of problems. Records of older versions name no code: these sets stay."""
+        code = deciding_digest("data")
+        return self._record_beside(file).get("code", code) != code
+
+    @cached_property
+    def taught_otherwise(self) -> bool:
+        """Whether other code made the supervised start. A start of an older version, without this record, stays."""
+        code = deciding_digest("sft")
+        return self._record_beside(Path(self.study.model_file).parent).get("code", code) != code
+
+    def scored_otherwise(self, file: str) -> bool:
+        """Whether other code made scores. Scores of older versions are made again: scoring trains nothing."""
+        return self._record_beside(file).get("code") != self.study.scoring.code
+
+    def shares_unknown_sets(self, file: str) -> bool:
+        """Whether nobody has compared a set to train on with one of the evaluation sets that are there."""
+        apart_from = self._record_beside(file).get("apart_from")
+        return isinstance(apart_from, list) and not {*self.evaluation_sets.values()} <= {*map(str, apart_from)}
+
+    def _record_beside(self, file: str | Path) -> dict[str, Any]:
+        return read_record(self._root, record_beside(file)) or {}
+
+    @property
+    def _root(self) -> Path:
+        return self.study.results
+
+    def _digests(self, files: dict[str, str]) -> dict[str, str]:
+        digests = {name: digest_where_present(self._root / file) for name, file in files.items()}
+        return {name: digest for name, digest in digests.items() if digest is not None}
+
+
+@cache
+def _modules(functions: tuple[str, ...]) -> dict[str, str]:
+    return training_modules(functions)
+
+
+@cache
+def _command_modules(functions: tuple[str, ...]) -> dict[str, str]:
+    return command_modules(functions)
+
+
+def stale_because(record: dict[str, Any], run: Run, present: PresentInputs) -> str | None:
+    """Why a finished run must be trained again, in words; None where it need not."""
+    if not record:
+        return "its run.json cannot be read"
+    if record.get("seed") != run.seed or key_of(record.get("spec", {})) != run.key:
+        return "its run.json is of another config"
+    if record.get("code") != run.code:
+        return f"{CODE_CHANGED}{_changed_modules(record.get('modules', {}), present.modules(run))}"
+    trained_on, inputs = record.get("inputs", {}), deciding_inputs(record["spec"], present.inputs)
+    changed = [_INPUTS[name] for name, digest in inputs.items() if trained_on.get(name, digest) != digest]
+    return f"its {' and its '.join(changed)} changed" if changed else None
+
+
+def are_stale(answers: dict[str, Any], of_base: bool, dataset: str, present: PresentInputs) -> bool:
+    """Whether answers must be made again, because other code, problems or another base model than today's made them.
+
+    Answers of an earlier training of their run are a case of `Damage`. `answers` is the record beside the answers. A
+    value that the record of an older version lacks counts as unchanged. `of_base` says whether these are the base
+    model's answers, and not a run's. `dataset` is the name and key of the evaluation set.
+    """
+    today = {"problems": present.evaluation_sets.get(dataset), "model": present.base if of_base else None}
+    return made_otherwise(answers, {name: digest for name, digest in today.items() if digest is not None})
+
+
+def _changed_modules(recorded: dict[str, str], present: dict[str, str]) -> str:
+    """`: a.py, b/c.py and 2 more`; empty where the record does not list its modules."""
+    if not recorded:
+        return ""
+    deciding = {name for name in recorded.keys() | present.keys() if not is_around(name)}
+    modules = sorted(name for name in deciding if recorded.get(name) != present.get(name))
+    files = [f"{name.partition('.')[2].replace('.', '/') or name}.py" for name in modules]
+    return f": {listed(files, NAMED_MODULES)}" if files else ""
+
+
+def with_diverged(study: Study) -> Study:
+    """The study with its diverged runs, and a warning that names them."""
+    runs, present = study.results / "runs", PresentInputs(study)
+    diverged = {
+        name: record["step"]
+        for name, run in study.runs.items()
+        if (record := read_record(runs / name, DIVERGED_RECORD))
+        and isinstance(record.get("step"), int)
+        and stale_because(record, run, present) is None
+    }
+    if not diverged:
+        return study
+    names = listed([f"{name} at step {step}" for name, step in diverged.items()])
+    warning = f"diverged, and left out of evaluations, tables and figures: {names}"
+    return replace(study, diverged=diverged, warnings=[*study.warnings, warning])
+
+
+#: Stands for the value of a key that one of two specs lacks.
+ABSENT = object()
+#: Longest value of a spec, in characters, that is not cut.
+LONGEST = 40
+
+
+def why_new(run: Run, history: History) -> str:
+    """Why there is no result of a run, by comparison with the most similar earlier spec of the same arm."""
+    if not history.arms:
+        return "not trained yet"
+    trained_as = arm_of(run.name)
+    if any(name.startswith(f"{run.folder}/") for name in history.arms.get(trained_as, {})):
+        return "new seed"
+    spec = run.arm_spec.content()
+    earlier = {name.partition("/")[0]: record for name, record in history.arms.get(run.arm, {}).items()}
+    changes = [differences(record["spec"], spec) for record in earlier.values() if isinstance(record.get("spec"), dict)]
+    return ", ".join(sorted(changes, key=len)[0]) if changes else "new arm"
+
+
+def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """The differences of two specs without seeds, in words, weights first.
+
+    >>> differences({"weights": {"format": 0.33}}, {"weights": {"format": 0.5}})
+    ['format 0.33 → 0.5']
+    """
+    names = _new_names(before.get("components", {}), after.get("components", {}))
+    for section in ("components", "weights"):
+        if section in before:
+            renamed = {names.get(name, name): value for name, value in before[section].items()}
+            before = {**before, section: renamed}
+    changes = [change for change in leaves(before, after) if not _is_no_weight(*change)]
+    texts = [(path[0] != "weights", _in_words(path, old, new)) for path, old, new in changes]
+    texts += [(True, f"component {old} is now called {new}") for old, new in names.items()]
+    return [text for _, text in sorted(dict.fromkeys(texts), key=lambda item: item[0])]
+
+
+def _new_names(before: dict[str, Any], after: dict[str, Any]) -> dict[str, str]:
+    """The new names of components that have another name and are the same otherwise, by their old names."""
+    names: dict[str, str] = {}
+    for old in before.keys() - after.keys():
+        same = [new for new in after.keys() - before.keys() - {*names.values()} if after[new] == before[old]]
+        if same:
+            names[old] = min(same)
+    return names
+
+
+def _is_no_weight(path: tuple[str, ...], old: Any, new: Any) -> bool:
+    """Whether a difference is that of a weight of 0 and no weight, which are the same."""
+    return path[0] == "weights" and len(path) == 2 and all(value is ABSENT or value == 0 for value in (old, new))
+
+
+def leaves(before: Any, after: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
+    """Paths at which two values differ, with both values. A component that only one of them has is one difference."""
+    if before == after:
+        return
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in sorted(before.keys() | after.keys()):
+            yield from leaves(before.get(key, ABSENT), after.get(key, ABSENT), (*path, key))
+    else:
+        yield path, before, after
+
+
+def _in_words(path: tuple[str, ...], old: Any, new: Any) -> str:
+    section, *rest = path
+    name = " ".join(rest)
+    change = f"{_value(old)} → {_value(new)}"
+    match section, rest:
+        case "weights", [component]:
+            return f"{component} {_value(0 if old is ABSENT else old)} → {_value(0 if new is ABSENT else new)}"
+        case "components", [component]:
+            return f"component {component} {'is new' if old is ABSENT else 'is gone'}"
+        case "components", [component, "code"]:
+            return f"component {component}: its code changed"
+        case "components", [component, "parameters", parameter]:
+            return f"component {component}: {parameter} {change}"
+        case "components", [component, *keys]:
+            return f"component {component}: {' '.join(keys)} {change}"
+        case "training", [setting]:
+            return f"{setting} {change}"
+        case (("data" | "model"), _) if rest[-1:] == ["content"]:
+            return "the training set changed" if section == "data" else "the base model changed"
+        case "data", ["source", *keys] if keys:
+            return f"data: {' '.join(keys)} {change}"
+        case _:
+            return f"{section}: {name} {change}" if name else f"{section} {change}"
+
+
+def _value(value: Any) -> str:
+    """A value as written in a config. Commit hashes are cut to their first digits, and long texts are cut."""
+    if value is ABSENT:
+        return "(default)"
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    text = str(value)
+    if re.fullmatch(r"[0-9a-f]{16,}", text):
+        return text[:8]
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
 
 DONE = "trained"
 DAMAGED = "its files are damaged"
@@ -34,14 +293,11 @@ class PlannedRun:
     run: Run
     trains: bool
     why: str
-    #: Steps that the run still has to make; None where their number is not known.
-    steps_left: int | None = 0
-    #: Which file of the run is damaged and how, if the run is trained again because of damage.
-    damage: str = ""
+    steps_left: int | None = 0  # steps that the run still has to make; None where their number is not known
+    damage: str = ""  # which file of the run is damaged and how, if the run is trained again because of damage
     #: GPU hours that the damaged run's training took, or CPU hours of a run without a GPU; None where not recorded.
     hours: float | None = None
-    #: Whether the run diverged, and is left out.
-    diverged: bool = False
+    diverged: bool = False  # whether the run diverged, and is left out
 
     @property
     def has_job(self) -> bool:
@@ -62,6 +318,7 @@ class Decisions:
         self.root = study.results
         self.present = PresentInputs(study)
         self.damage = Damage(study)
+        self._reasons_if_new: dict[str, str] = {}
 
     @cached_property
     def history(self) -> History:
@@ -82,8 +339,46 @@ class Decisions:
     @cached_property
     def runs(self) -> dict[str, PlannedRun]:
         """The decision on each run of the study, by the run's name."""
-        planner = _Planner(self)
-        return {name: planner.planned(run) for name, run in self.study.runs.items()}
+        return {name: self._planned(run) for name, run in self.study.runs.items()}
+
+    def _planned(self, run: Run) -> PlannedRun:
+        """The decision on one run."""
+        if run.name in self.study.diverged:
+            return PlannedRun(run, False, DIVERGED.format(self.study.diverged[run.name]), diverged=True)
+        record = self.history.records.get(run.name)
+        stale = None if record is None else stale_because(record, run, self.present)
+        damaged = self.damage.of_run(run.name, record) if record else None
+        if record and damaged is None and (stale is None or not self.code_counts):
+            return PlannedRun(run, False, DONE if stale is None else f"{stale}; {KEPT}")
+        set_aside = self.history.set_aside.get(run.name)
+        if set_aside and stale_because(set_aside, run, self.present) is None:
+            damaged = self.damage.of_run(run.name, set_aside, with_models=True)
+            if damaged is None:
+                return PlannedRun(run, False, PUT_BACK)
+        steps = self.pace.steps_of(run)
+        if damaged is not None and not (record and stale and self.code_counts):
+            hours = (record or set_aside or {}).get("gpu_hours" if run.arm_spec.gpus else "cpu_hours")
+            return PlannedRun(run, True, DAMAGED, steps, damaged, hours)
+        if stale is not None:
+            return PlannedRun(run, True, stale, steps)
+        return self._unfinished(run, steps) or PlannedRun(run, True, self._why_new(run), steps)
+
+    def _unfinished(self, run: Run, steps: int | None) -> PlannedRun | None:
+        """The decision on a run whose training was interrupted or goes on; None where there is no such work."""
+        work = self.history.interrupted.get(run.name)
+        if work is not None and goes_on(work, run, self.present) and (work.step or work.running):
+            at = f"at step {work.step}{f' of {steps}' if steps else ''}"
+            why = f"is being trained now, {at}" if work.running else f"interrupted {at}, goes on from there"
+            return PlannedRun(run, True, why, None if steps is None else max(steps - work.step, 0))
+        if work is not None and work.step:
+            why = f"interrupted at step {work.step} under other code or data, begins anew"
+            return PlannedRun(run, True, why, steps)
+        return None
+
+    def _why_new(self, run: Run) -> str:
+        if run.folder not in self._reasons_if_new:  # all seeds of an arm have the same reason
+            self._reasons_if_new[run.folder] = why_new(run, self.history)
+        return self._reasons_if_new[run.folder]
 
     @cached_property
     def finished_runs_again(self) -> set[str]:
@@ -177,59 +472,6 @@ class Decisions:
         # A model that is not fetched yet has no bytes to compare, but its folder's name has its content.
         models = [os.path.basename(os.path.dirname(self.study.model_file))]
         return of_base and not self.exists(self.study.model_file) and record.get("models", models) != models
-
-
-class _Planner:
-    """Decides for each run whether it is trained, and why."""
-
-    def __init__(self, decisions: Decisions):
-        self.history = decisions.history
-        self.present = decisions.present
-        self.damage = decisions.damage
-        self.code_counts = decisions.code_counts
-        self.pace = decisions.pace
-        self.diverged = decisions.study.diverged
-        #: Why there is no result of a run, by the arm's folder. All seeds of an arm have the same reason.
-        self.reasons_if_new: dict[str, str] = {}
-
-    def planned(self, run: Run) -> PlannedRun:
-        """The decision on one run."""
-        if run.name in self.diverged:
-            return PlannedRun(run, False, DIVERGED.format(self.diverged[run.name]), diverged=True)
-        record = self.history.records.get(run.name)
-        stale = None if record is None else stale_because(record, run, self.present)
-        damaged = self.damage.of_run(run.name, record) if record else None
-        if record and damaged is None and (stale is None or not self.code_counts):
-            return PlannedRun(run, False, DONE if stale is None else f"{stale}; {KEPT}")
-        set_aside = self.history.set_aside.get(run.name)
-        if set_aside and stale_because(set_aside, run, self.present) is None:
-            damaged = self.damage.of_run(run.name, set_aside, with_models=True)
-            if damaged is None:
-                return PlannedRun(run, False, PUT_BACK)
-        steps = self.pace.steps_of(run)
-        if damaged is not None and not (record and stale and self.code_counts):
-            hours = (record or set_aside or {}).get("gpu_hours" if run.arm_spec.gpus else "cpu_hours")
-            return PlannedRun(run, True, DAMAGED, steps, damaged, hours)
-        if stale is not None:
-            return PlannedRun(run, True, stale, steps)
-        return self._unfinished(run, steps) or PlannedRun(run, True, self._why_new(run), steps)
-
-    def _unfinished(self, run: Run, steps: int | None) -> PlannedRun | None:
-        """The decision on a run whose training was interrupted or goes on; None where there is no such work."""
-        work = self.history.interrupted.get(run.name)
-        if work is not None and goes_on(work, run, self.present) and (work.step or work.running):
-            at = f"at step {work.step}{f' of {steps}' if steps else ''}"
-            why = f"is being trained now, {at}" if work.running else f"interrupted {at}, goes on from there"
-            return PlannedRun(run, True, why, None if steps is None else max(steps - work.step, 0))
-        if work is not None and work.step:
-            why = f"interrupted at step {work.step} under other code or data, begins anew"
-            return PlannedRun(run, True, why, steps)
-        return None
-
-    def _why_new(self, run: Run) -> str:
-        if run.folder not in self.reasons_if_new:
-            self.reasons_if_new[run.folder] = why_new(run, self.history)
-        return self.reasons_if_new[run.folder]
 
 
 def goes_on(work: Interrupted, run: Run, present: PresentInputs) -> bool:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from reward_ablation.report.pages import ReportPages
+from reward_ablation.start.decide import with_diverged
 from reward_ablation.study.claims import ClaimsOnRecord, declared_claims, recorded_claims, since_words
 from reward_ablation.study.looks import Sequential, changed_text, declared_looks, looks_text, recorded_looks
 from reward_ablation.study.primary import Primary, declaration_text, declare_primary, recorded_primary
+from reward_ablation.study.resolve import resolve
 from reward_ablation.study.standing import Standing, as_runs_say
 from reward_ablation.study.study import Study, described_runs, diverged_runs
+from reward_ablation.system.errors import one_line_errors
 from reward_ablation.system.files import write_json
+from reward_ablation.system.strict_text import load_json
 
 
 class Declarations:
@@ -144,3 +150,23 @@ def describe_study(study: Study, path: Path) -> None:
         record = with_next_look(read_study(path), path.parent, study.config.mixed_provenance == "refuse")
         write_json({**content, "sequential": record.model_dump()}, path)
     print(f"sequential seeds: {looks_text(record, study.question.contrasts)}")
+
+
+@one_line_errors()
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m reward_ablation.start.declarations")
+    parser.add_argument("job", choices=["describe", "pages"])
+    parser.add_argument("--config", type=Path, required=True)
+    parser.add_argument("--study", type=Path)
+    parser.add_argument("--output", type=Path, required=True)
+    arguments = parser.parse_args()
+    config = load_json(arguments.config.read_bytes())
+    study = with_diverged(resolve(config, str(arguments.config), Path.cwd()))
+    if arguments.job == "describe":
+        describe_study(study, arguments.output)
+    else:
+        ReportPages(config, study).write(arguments.output, arguments.study)
+
+
+if __name__ == "__main__":
+    main()

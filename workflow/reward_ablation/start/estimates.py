@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
@@ -28,16 +29,11 @@ BASE, FINAL, KEPT = KINDS = ("of the base model", "of trained runs", "of models 
 class Estimate:
     """Time that runs will take."""
 
-    #: Wall hours of all runs with an estimate, one after the other.
-    hours: float
-    #: GPU hours of these runs; for runs on the CPU, hours summed over threads.
-    device_hours: float
-    #: Steps that these runs still have to make.
-    steps: int
-    #: Number of runs without an estimate.
-    unknown: int
-    #: Number of finished runs that the estimate is based on.
-    earlier: int
+    hours: float  # wall hours of all runs with an estimate, one after the other
+    device_hours: float  # GPU hours of these runs; for runs on the CPU, hours summed over threads
+    steps: int  # steps that these runs still have to make
+    unknown: int  # number of runs without an estimate
+    earlier: int  # number of finished runs that the estimate is based on
 
 
 class Pace:
@@ -108,28 +104,20 @@ def seconds_per_step(record: dict[str, Any]) -> float | None:
 class Evaluation:
     """The job that makes one file of answers."""
 
-    #: One of `KINDS`.
-    kind: str
-    #: The run's name; empty for the base model.
-    run: str
-    #: Name and key of the evaluation set.
-    dataset: str
-    #: Path of the file, relative to the results folder.
-    answers: str
+    kind: str  # one of `KINDS`
+    run: str  # the run's name; empty for the base model
+    dataset: str  # name and key of the evaluation set
+    answers: str  # path of the file, relative to the results folder
 
 
 @dataclass(frozen=True)
 class Evaluations:
     """How many evaluations a start makes, and an estimate of their hours."""
 
-    #: Number of files of answers by kind.
-    counts: dict[str, int]
-    #: GPU hours of the evaluations that have an estimate; CPU hours where a study has no GPU.
-    device_hours: float
-    #: Number of evaluations without an estimate.
-    unknown: int
-    #: Number of earlier evaluations that the estimate is based on.
-    earlier: int
+    counts: dict[str, int]  # number of files of answers by kind
+    device_hours: float  # GPU hours of the evaluations that have an estimate; CPU hours where a study has no GPU
+    unknown: int  # number of evaluations without an estimate
+    earlier: int  # number of earlier evaluations that the estimate is based on
 
     @property
     def total(self) -> int:
@@ -155,21 +143,20 @@ def estimate_evaluations(study: Study, evaluations: Iterable[Evaluation], pace: 
     models the run keeps.
     """
     evaluations = list(evaluations)
-    records = {dataset: _earlier_records(study, dataset) for dataset in {each.dataset for each in evaluations}}
-    seconds_per_model = {dataset: _seconds_per_model(study, earlier) for dataset, earlier in records.items()}
+    earlier = {dataset: _seconds_per_model(study, dataset) for dataset in {each.dataset for each in evaluations}}
     seconds, unknown = 0.0, 0
     for evaluation in evaluations:
-        per_model, models = seconds_per_model[evaluation.dataset], _model_count(study, evaluation, pace)
-        if per_model is None or models is None:
+        per_model, models = earlier[evaluation.dataset], _model_count(study, evaluation, pace)
+        if not per_model or models is None:
             unknown += 1
         else:
-            seconds += per_model * models
+            seconds += statistics.median(per_model) * models
     devices = 1 if study.config.launch.gpus else study.config.launch.threads
     return Evaluations(
         counts=dict(Counter(each.kind for each in evaluations)),
         device_hours=seconds * devices / 3600,
         unknown=unknown,
-        earlier=sum(map(len, records.values())),
+        earlier=sum(map(len, earlier.values())),
     )
 
 
@@ -181,40 +168,25 @@ def _model_count(study: Study, evaluation: Evaluation, pace: Pace) -> int | None
     return None if steps is None else (steps - 1) // study.config.keep_models
 
 
-def _seconds_per_model(study: Study, records: list[dict[str, Any]]) -> float | None:
-    """Wall seconds that one model takes to answer an evaluation set; None without an earlier evaluation of the set."""
-    if not records:
-        return None
-    answers = _answers_per_problem(study.config.evaluation.model_dump())
-    return statistics.median(
-        record["wall_seconds"] / len(record["models"]) * answers / _answers_per_problem(record["spec"]["evaluation"])
-        for record in records
-    )
+def _seconds_per_model(study: Study, dataset: str) -> list[float]:
+    """Wall seconds that one model would take for an evaluation set, by each earlier evaluation on this kind of device.
 
-
-def _earlier_records(study: Study, dataset: str) -> list[dict[str, Any]]:
-    """Records of earlier evaluations of an evaluation set on the study's kind of device.
-
-    Records under the present settings are preferred; without any, all records are returned.
+    Evaluations under the present settings are preferred; without any, those under other settings count.
     """
-    folder = study.results / "evaluation"
-    present_settings = Path(study.answers_folder).name
-    by_settings: dict[str, list[dict[str, Any]]] = {}
-    for path in (*folder.glob(f"*/base/{dataset}*.json"), *folder.glob(f"*/*/seed*/{dataset}*.json")):
-        record = read_record(path.parent, path.name)
-        if record and _is_usable(record, "cuda" if study.config.launch.gpus else "cpu"):
-            by_settings.setdefault(path.relative_to(folder).parts[0], []).append(record)
-    return by_settings.get(present_settings) or [record for records in by_settings.values() for record in records]
+    device = "cuda" if study.config.launch.gpus else "cpu"
+    today = _answers_per_problem(study.config.evaluation.model_dump())
 
+    def seconds_in(folder: Path) -> Iterator[float]:
+        for path in (*folder.glob(f"base/{dataset}*.json"), *folder.glob(f"*/seed*/{dataset}*.json")):
+            record = read_record(path.parent, path.name) or {}
+            with suppress(KeyError, TypeError, ZeroDivisionError):  # a record without the values says nothing
+                answers = len(record["models"]) * _answers_per_problem(record["spec"]["evaluation"])
+                if record["spec"]["device"] == device and record["wall_seconds"] > 0:
+                    yield record["wall_seconds"] / answers * today
 
-def _is_usable(record: dict[str, Any], device: str) -> bool:
-    """Whether a record has the values that an estimate needs, and is of this kind of device."""
-    try:
-        answers = _answers_per_problem(record["spec"]["evaluation"])
-        complete = record["wall_seconds"] > 0 and len(record["models"]) > 0 and answers > 0
-        return complete and record["spec"]["device"] == device
-    except (KeyError, TypeError):
-        return False
+    others = (study.results / "evaluation").glob("*")
+    present = [*seconds_in(study.results / study.answers_folder)]
+    return present or [seconds for folder in others for seconds in seconds_in(folder)]
 
 
 def _answers_per_problem(evaluation: dict[str, Any]) -> int:

@@ -1,9 +1,12 @@
-"""Checks of models and data sets that are to be fetched, and of the lengths of prompts. They import torch."""
+"""Checks that import torch: models and data sets to fetch, lengths of prompts, and TRL's rules for the settings."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from reward_ablation.config.trl_settings import COMPLETION_LENGTH
 from reward_ablation.data.sources import REPOSITORIES
@@ -12,9 +15,12 @@ from reward_ablation.models.fetch import hub_errors
 from reward_ablation.sampling.context import context_of, describe_too_long, too_long
 from reward_ablation.sampling.prompts import render_prompt, tokenize_prompts
 from reward_ablation.sampling.tokenizer import load_tokenizer
-from reward_ablation.spec.run import EvaluateSpec, RunSpec
+from reward_ablation.sft.settings import sft_config
+from reward_ablation.spec.run import EvaluateSpec, Layout, RunSpec
 from reward_ablation.system.errors import StudyError
+from reward_ablation.training.around.launch.processes import check_installed
 from reward_ablation.training.core.problems import training_problems
+from reward_ablation.training.core.settings import grpo_config
 
 #: Seconds to wait for an answer of the hub.
 PATIENCE = 10
@@ -83,3 +89,40 @@ def check_prompts(model: Path, run: str | None, evaluation: str, files: Mapping[
             raise StudyError(
                 f"evaluation.max_new_tokens: {name}: {described}; lower it, or take long questions out of the set"
             )
+
+
+def as_one_process(settings: dict[str, Any], gpus: int, processes: int) -> dict[str, Any]:
+    """Change settings so that TRL judges them in this one process, perhaps without a GPU, as in the run's processes.
+
+    TRL multiplies the micro-batch by the number of processes wherever it uses it. Number formats that need a GPU are
+    left out.
+    """
+    if processes > 1:
+        per_process = settings.get("per_device_train_batch_size", 8)
+        settings = {**settings, "per_device_train_batch_size": processes * per_process}
+    if gpus == 0:
+        return settings
+    return {name: value for name, value in settings.items() if name not in ("tf32", "fp16")} | {"bf16": False}
+
+
+def _check_trackers(report_to: Any) -> None:
+    for name in [report_to] if isinstance(report_to, str) else report_to or []:
+        if name in ("tensorboard", "wandb", "trackio") and find_spec(name) is None:
+            raise StudyError(f"training: report_to: {name} is not installed; pip install {name}")
+
+
+def check_settings(lines: Iterable[str]) -> None:
+    """Have TRL check training settings: each JSON object has a run's settings `training` and its `layout`.
+
+    For a supervised start, the object has the settings `sft` and the number `gpus`.
+    """
+    for line in lines:
+        run = json.loads(line)
+        if "sft" in run:
+            sft_config(as_one_process(run["sft"], run["gpus"], 1), Path("unused"), seed=0, on_cpu=run["gpus"] == 0)
+            continue
+        _check_trackers(run["training"].get("report_to"))
+        layout = Layout.read(run["layout"], "layout")
+        check_installed(layout)
+        settings = as_one_process(run["training"], layout.gpus, layout.process_count)
+        grpo_config(settings, Path("unused"), seed=0, on_cpu=layout.gpus == 0, vllm=layout.vllm)

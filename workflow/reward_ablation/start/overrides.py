@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
+from dataclasses import dataclass
 from functools import reduce
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from reward_ablation.config.secrets import without_secrets
 from reward_ablation.config.study_config import StudyConfig
-from reward_ablation.system.errors import StudyError
+from reward_ablation.start.config_files import merge, read_config
+from reward_ablation.system.errors import StudyError, storage_errors
+from reward_ablation.system.files import atomic_path
 from reward_ablation.system.gpus import count_gpus
 from reward_ablation.system.plain_values import printable
-from reward_ablation.system.strict_text import load_yaml
+from reward_ablation.system.strict_text import load_json, load_yaml
 
 #: Start of the variables' names. The parts of a key's path follow, joined by two underscores.
 PREFIX = "REWARD_ABLATION__"
@@ -64,16 +68,6 @@ def overridden(
         tell(printable(f"{'.'.join(path)}: {json.dumps(shown, default=str)}, by {variable}{note}"))
 
 
-def with_counted_gpus(config: dict[str, Any], tell: Callable[[str], None]) -> int | None:
-    """Replace `launch.gpus: auto` by this machine's number of GPUs, in place; the number, or None without `auto`."""
-    if value_at(config, GPUS) != "auto":
-        return None
-    number, device = count_gpus()
-    tell(f"launch.gpus: auto is {number} here: {device}")
-    config["launch"]["gpus"] = number
-    return number
-
-
 def values_given(words: Iterable[str]) -> dict[str, Any]:
     """The values of `KEY=VALUE` words, each a YAML value. Snakemake itself would read numbers in lists as texts."""
     given: dict[str, Any] = {}
@@ -90,15 +84,6 @@ def values_given(words: Iterable[str]) -> dict[str, Any]:
 def value_of(name: str, text: str) -> Any:
     """The value of a YAML text that the option or variable `name` has."""
     return _read(name, text)
-
-
-def merge(config: dict[str, Any], given: Mapping[str, Any]) -> None:
-    """Change the keys of a config that are given, in place. Mappings are merged, as by Snakemake's --config."""
-    for key, value in given.items():
-        if isinstance(value, Mapping) and isinstance(config.get(key), dict):
-            merge(config[key], value)
-        else:
-            config[key] = deepcopy(value)
 
 
 def variables_in(environment: Mapping[str, str]) -> dict[str, str]:
@@ -181,3 +166,73 @@ def _key(section: dict[str, Any], part: str, name: str) -> str:
             f"{name}: {part} may be {' or '.join(map(str, alike))}; write the key exactly as in the config"
         )
     return alike[0] if alike else part.lower()
+
+
+#: The file, in the results folder; and the key of --config by which a job's Snakemake gets its path. A config may have
+#: absolute paths, and logs are the one folder of a study that is not for sharing.
+FILE, HANDED = "logs/config.json", "reward_ablation_config"
+
+
+@dataclass(frozen=True)
+class StartConfig:
+    """The config after all overrides."""
+
+    config: dict[str, Any]
+    source: str  # the files and variables that the config is from, for messages
+    auto: bool  # whether `launch.gpus` was `auto`, so that its number is that of this machine's GPUs
+
+    def hand_on(self, results: Path, submits: bool) -> str:
+        """Write the config for the jobs, and return the entry of --config with which a job's Snakemake reads it.
+
+        Refuses to submit jobs with this machine's number of GPUs.
+        """
+        if self.auto and submits:
+            raise StudyError(AUTO)
+        with storage_errors(results), atomic_path(results / FILE, durable=False) as temporary:
+            temporary.write_text(json.dumps(self.config), encoding="utf-8")  # in order: an arm's place counts
+        return f"{HANDED}={results / FILE}"  # a folder of the study needs no quotes
+
+
+def config_of_start(
+    config: dict[str, Any],
+    configfiles: Sequence[str | Path],
+    given: Mapping[str, Any],
+    environment: Mapping[str, str],
+    tell: Callable[[str], None],
+) -> StartConfig:
+    """The config of this Snakemake, in place of `config`, which is as Snakemake has read it: files and --config.
+
+    The files are read anew, because their paths start from their folders. In a job, the config is that of its start.
+    """
+    if file := config.pop(HANDED, None):
+        settled = StartConfig(load_json(Path(file).read_bytes()), str(file), auto=False)
+    else:
+        files = [Path(file) for file in configfiles]
+        given = json.loads(environment[GIVEN]) if GIVEN in environment else given
+        are_files = bool(files) and all(file.is_file() for file in files)  # a pipe can be read once only
+        written = read_config(files, tell) if are_files else deepcopy(config)
+        settled = with_overrides(written, files, given, environment, tell)
+    config.clear()
+    config.update(settled.config)
+    return settled
+
+
+def with_overrides(
+    config: dict[str, Any],
+    files: Iterable[Path],
+    given: Mapping[str, Any],
+    environment: Mapping[str, str],
+    tell: Callable[[str], None],
+) -> StartConfig:
+    """Apply the overrides of the environment and of --config to the config of files, and count the GPUs for `auto`.
+
+    `tell` gets a line for each override, and one on `auto`.
+    """
+    variables = variables_in(environment)
+    overridden(config, variables, given, tell)
+    auto = value_at(config, GPUS) == "auto"
+    if auto:
+        number, device = count_gpus()
+        tell(f"launch.gpus: auto is {number} here: {device}")
+        config["launch"]["gpus"] = number
+    return StartConfig(config, " + ".join([*map(str, files), *variables]), auto)

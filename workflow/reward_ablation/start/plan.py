@@ -7,10 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from reward_ablation.start.decide import Decisions, PlannedRun
+from reward_ablation.start.decide import CODE_CHANGED, Decisions, PlannedRun
 from reward_ablation.start.declarations import Declarations
 from reward_ablation.start.estimates import BASE_MODEL, KINDS, Estimate, Evaluation, Evaluations, estimate_evaluations
-from reward_ablation.start.stale import CODE_CHANGED
 from reward_ablation.study.run_folder import evaluation_file
 from reward_ablation.study.study import Study
 
@@ -27,24 +26,17 @@ class Plan:
     """What the next start of the study `name` will train and evaluate."""
 
     name: str
-    #: The results folder, as the config has it.
-    folder: str
-    #: The planned runs, in the study's order.
-    runs: list[PlannedRun]
-    #: Notes on arms that share the runs of another arm, or whose runs were trained under another name.
-    notes: list[str]
-    #: Number of finished runs on disk that are not the study's.
-    unneeded: int
+    folder: str  # the results folder, as the config has it
+    runs: list[PlannedRun]  # the planned runs, in the study's order
+    notes: list[str]  # notes on arms that share the runs of another arm, or whose runs were trained under another name
+    unneeded: int  # number of finished runs on disk that are not the study's
     estimate: Estimate
     evaluations: Evaluations
     #: The damaged files of answers that are made again, by path relative to the results folder, and what is wrong.
     damaged_answers: dict[str, str]
-    #: Whether hours are GPU hours.
-    on_gpus: bool
-    #: Number of files of answers that the study's own metrics will score.
-    scorings: int = 0
-    #: Names of these metrics.
-    metrics: tuple[str, ...] = ()
+    on_gpus: bool  # whether hours are GPU hours
+    scorings: int = 0  # number of files of answers that the study's own metrics will score
+    metrics: tuple[str, ...] = ()  # names of these metrics
     #: Lines with the primary question, the claims and the looks, and since when they are declared.
     declared: tuple[str, ...] = ()
     #: What is made of the inputs of runs, where finished runs stay; and of the evaluation sets that have answers.

@@ -44,10 +44,8 @@ class Preview:
 
     study: Study
     finished: FinishedPart
-    #: Folder of the Snakefile.
-    home: Path
-    #: How many cores the preview may use on this machine.
-    cores: int
+    home: Path  # folder of the Snakefile
+    cores: int  # how many cores the preview may use on this machine
 
     @property
     def folder(self) -> Path:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
@@ -18,13 +19,17 @@ from snakemake.ioflags import before_update
 
 from reward_ablation.start.decide import Decisions
 from reward_ablation.start.declarations import Declarations
-from reward_ablation.start.estimates import BASE_MODEL, Evaluation, evaluation_of
+from reward_ablation.start.estimates import BASE_MODEL, evaluation_of
+from reward_ablation.start.full_check import Work
 from reward_ablation.start.internals import (
     compare_no_records,
     counts_params,
     force,
+    is_dry_run,
     is_main,
+    jobs_to_submit,
     last_attempt,
+    limit,
     needed_jobs,
     shows_all_jobs,
     start_no_more_jobs,
@@ -32,8 +37,9 @@ from reward_ablation.start.internals import (
 from reward_ablation.start.plan import damage_lines, inputs_lines, plan_of, summary
 from reward_ablation.study.run_folder import DESCRIPTION, RECORD, evaluation_file
 from reward_ablation.study.study import Study
-from reward_ablation.system.errors import one_line_errors
+from reward_ablation.system.errors import StudyError, one_line_errors
 from reward_ablation.system.exit_status import is_permanent
+from reward_ablation.system.gpus import gpus_here
 
 #: How often one start tries a failed run again.
 RETRIES = 3
@@ -143,32 +149,18 @@ class Reruns:
         files += [f"{study.answers_folder}/{model}/{dataset}.parquet" for model in models for dataset in study.datasets]
         return [f"{study.config.root}/{file}" for file in [*files, *self.study.evaluation_files, *study.scores]]
 
-    def inputs_of_fetched_model(self, wildcards: Any) -> list[str]:
-        """Input function of a fetched model, which has no inputs. It is fetched only where it is missing."""
-        with one_line_errors():
-            assert self.decisions  # from here on, what Snakemake has on record of the model counts for nothing
-        return []
+    def inputs_of(self, made: str, **files: list[str]) -> Callable[[Any], dict[str, list[str]]]:
+        """Input function of the model or set of problems `made`, which has these inputs, by name.
 
-    def inputs_of_evaluation_set(self, wildcards: Any) -> dict[str, list[str]]:
-        """Input function of an evaluation set, which has no inputs. Forces a set that other code prepared."""
-        return self._inputs_of_input(evaluation_file(wildcards.dataset), {})
+        Forces it where its inputs or its code changed. `made` may have wildcards. Paths start from the results folder.
+        """
 
-    def inputs_of_training_set(self, wildcards: Any) -> dict[str, list[str]]:
-        """Input function of the training set: the evaluation sets, whose questions it must not have."""
-        return self._inputs_of_input(self.study.problems_file, {"evaluation": self.study.evaluation_files})
+        def inputs(wildcards: Any) -> dict[str, list[str]]:
+            file = made.format_map(dict(wildcards.items()))
+            with one_line_errors():
+                return self._inputs(file, files, again=self.is_main and file in self.decisions.inputs_to_make)
 
-    def inputs_of_demonstrations(self, wildcards: Any) -> dict[str, list[str]]:
-        """Input function of the demonstrations: the evaluation sets, whose questions they must not have."""
-        return self._inputs_of_input(str(self.study.demonstrations_file), {"evaluation": self.study.evaluation_files})
-
-    def inputs_of_sft(self, wildcards: Any) -> dict[str, list[str]]:
-        """Input function of the supervised start. Forces it if its model, demonstrations or code changed."""
-        files = {"model": [self.study.fetched_file], "problems": [str(self.study.demonstrations_file)]}
-        return self._inputs_of_input(self.study.model_file, files)
-
-    def _inputs_of_input(self, made: str, files: dict[str, list[str]]) -> dict[str, list[str]]:
-        with one_line_errors():
-            return self._inputs(made, files, again=self.is_main and made in self.decisions.inputs_to_make)
+        return inputs
 
     def _inputs(self, made: str, files: dict[str, list[str]], again: bool) -> dict[str, list[str]]:
         """Inputs of the result `made`, by name. Forces the result if it exists and is made `again`.
@@ -221,53 +213,59 @@ class Reruns:
         if job.rule.name in PREPARATIONS and job.attempt > job.restart_times:
             start_no_more_jobs(self.workflow)
 
-    def _jobs_of(self, rule: str) -> list[Any]:
-        """Wildcards of a rule's jobs that are about to run; to be called once all jobs are planned, as all below."""
-        return [job.wildcards for job in needed_jobs(self.workflow) if job.rule.name == rule]
+    @cached_property
+    def jobs(self) -> dict[str, list[Any]]:
+        """Wildcards of the jobs that are about to run, by rule; to be read once all jobs are planned, as all below."""
+        jobs: dict[str, list[Any]] = {}
+        for job in needed_jobs(self.workflow):
+            jobs.setdefault(job.rule.name, []).append(job.wildcards)
+        return jobs
 
     @property
-    def trains(self) -> bool:
-        """Whether this start trains anything: a run, or the supervised start."""
-        return any(self._jobs_of(rule) for rule in ("train", "sft"))
+    def work(self) -> Work:
+        """What this start is about to do. The Slurm executor checks its own jobs, so that no site is given."""
+        return Work(
+            runs=frozenset(self._runs),
+            trains=bool({"train", "sft"} & self.jobs.keys()),
+            evaluates=bool({"evaluate", "evaluate_base"} & self.jobs.keys()),
+            scores="score" in self.jobs,
+            makes=frozenset(self._made),
+            code_counts=self.code_counts,
+            submits=self.submits,
+            site=None,
+        )
 
     @property
-    def describes(self) -> bool:
-        """Whether a job of this start writes `study.json`."""
-        return bool(self._jobs_of("describe"))
+    def submits(self) -> bool:
+        """Whether this start submits jobs to run elsewhere."""
+        return bool(jobs_to_submit(self.workflow))
 
-    def runs_to_train(self) -> set[str]:
-        """Names of the runs that this start is about to train."""
-        return {wildcards.run for wildcards in self._jobs_of("train")}
+    @property
+    def _runs(self) -> set[str]:
+        return {wildcards.run for wildcards in self.jobs.get("train", ())}
 
-    def evaluations(self) -> list[Evaluation]:
-        """The evaluations that this start is about to make."""
-        models = [BASE_MODEL] * len(self._jobs_of("evaluate_base"))
-        models += [wildcards.run for wildcards in self._jobs_of("evaluate")]
-        evaluations = []
-        for model in models:  # a model that the decisions keep was forced by the user
-            forced = [evaluation_of(file, model) for file in self.decisions.damage.answer_files(model)]
-            evaluations += self.decisions.evaluations_of(model) or forced
-        return evaluations
-
-    def scorings(self) -> int:
-        """Number of files of answers that this start is about to score by the study's own metrics."""
-        return len(self._jobs_of("score"))
-
-    def inputs(self) -> set[str]:
+    @property
+    def _made(self) -> set[str]:
         """Files of the inputs of runs and evaluations that this start is about to make."""
         study = self.study
         files = {"fetch": study.fetched_file, "prepare_train": study.problems_file, "sft": study.model_file}
         files["prepare_sft"] = str(study.demonstrations_file)
-        made = {file for rule, file in files.items() if self._jobs_of(rule)}
-        return made | {evaluation_file(each.dataset) for each in self._jobs_of("prepare_evaluation")}
+        made = {file for rule, file in files.items() if rule in self.jobs}
+        return made | {evaluation_file(each.dataset) for each in self.jobs.get("prepare_evaluation", ())}
 
     @one_line_errors()
     def announce(self, tell: Callable[[str], None]) -> None:
         """Tell in a line what this start trains, evaluates and scores, and before it what is damaged, if anything."""
-        names, evaluations, scorings, inputs = self.runs_to_train(), self.evaluations(), self.scorings(), self.inputs()
-        if not names and not evaluations and not scorings and not inputs:
+        models = [BASE_MODEL] * ("evaluate_base" in self.jobs)
+        models += [wildcards.run for wildcards in self.jobs.get("evaluate", ())]
+        evaluations = []
+        for model in models:  # a model that the decisions keep was forced by the user
+            forced = [evaluation_of(file, model) for file in self.decisions.damage.answer_files(model)]
+            evaluations += self.decisions.evaluations_of(model) or forced
+        scorings = len(self.jobs.get("score", ()))
+        if not self._runs and not evaluations and not scorings and not self._made:
             return
-        plan = plan_of(self.decisions, names, evaluations, scorings, inputs)
+        plan = plan_of(self.decisions, self._runs, evaluations, scorings, self._made)
         for line in damage_lines(plan):
             tell(line)
         # The plan lacks runs that the user forced, and runs that only get their record back.
@@ -275,3 +273,14 @@ class Reruns:
             tell(summary(plan))
         for line in inputs_lines(plan):
             tell(line)
+
+
+def share_gpus(workflow: Any) -> None:
+    """Start at most as many jobs at once as this machine has GPUs for. To be called in the Snakefile.
+
+    On a cluster this limits nothing: Snakemake counts the resource `gpu` on this machine alone, by its scope. A dry run
+    needs no GPU. Where nvidia-smi fails, each job says so, or waits for its GPU.
+    """
+    if is_main(workflow) and not is_dry_run(workflow):
+        with suppress(StudyError):
+            limit(workflow, "gpu", len(gpus_here()))

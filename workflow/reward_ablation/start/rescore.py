@@ -24,9 +24,8 @@ from reward_ablation.rewards.load import load_component
 from reward_ablation.sampling.prompts import render_prompt
 from reward_ablation.spec.canonical import canonical
 from reward_ablation.spec.run import ArmSpec
-from reward_ablation.start.damage import Damage
 from reward_ablation.start.decide import Decisions
-from reward_ablation.start.history import read_record
+from reward_ablation.start.history import Damage, read_record
 from reward_ablation.study.core_digest import training_digest
 from reward_ablation.study.provenance import RESCORED
 from reward_ablation.study.run_folder import HIDDEN_RECORD, RECORD, deciding_inputs

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from reward_ablation.study.heartbeat import STOPPED, TRAINING, Heartbeat, read_heartbeat
+from reward_ablation.study.heartbeat import Heartbeat, read_heartbeat
 from reward_ablation.study.run_folder import ATTEMPTS
 from reward_ablation.system.errors import ERROR, UNEXPECTED
 from reward_ablation.system.strict_text import load_json
@@ -23,16 +23,11 @@ TAIL = 64 << 10
 class LogEnd:
     """The end of a log."""
 
-    #: Time of the last write to the log, in seconds since 1970.
-    changed: float
-    #: The error that the command ended with; empty where the log has none.
-    error: str = ""
-    #: Whether the error is an exception that the command did not foresee.
-    unexpected: bool = False
-    #: Whether training reported that it stopped in order. Errors before this report do not count.
-    stopped: bool = False
-    #: The last line that has a letter or digit.
-    last: str = ""
+    changed: float  # time of the last write to the log, in seconds since 1970
+    error: str = ""  # the error that the command ended with; empty where the log has none
+    unexpected: bool = False  # whether the error is an exception that the command did not foresee
+    stopped: bool = False  # whether training reported that it stopped in order. Errors before this report do not count.
+    last: str = ""  # the last line that has a letter or digit
 
 
 @dataclass(frozen=True)
@@ -72,13 +67,9 @@ class Signs:
 NO_SIGNS = Signs()
 
 
-def read_signs(work: Path, log: Path, attempts: list[dict[str, Any]]) -> Signs:
-    """Read the signs of a run's last attempt from its `work` folder and its log.
-
-    Older versions wrote no heartbeat. The last entry of `attempts` replaces it then.
-    """
-    end = read_log_end(log)
-    beat = read_heartbeat(work) or _beat_of(attempts, end)
+def read_signs(work: Path, log: Path) -> Signs:
+    """Read the signs of a run's last attempt from its `work` folder and its log."""
+    end, beat = read_log_end(log), read_heartbeat(work)
     if beat and end and not end.last and beat.at < end.changed:
         beat = None  # the heartbeat of an earlier attempt: each attempt begins with an empty log
     return Signs(beat, end)
@@ -91,16 +82,6 @@ def read_attempts(work: Path) -> list[dict[str, Any]]:
     except (OSError, ValueError):
         return []
     return [attempt for attempt in attempts if isinstance(attempt, dict)] if isinstance(attempts, list) else []
-
-
-def _beat_of(attempts: list[dict[str, Any]], log: LogEnd | None) -> Heartbeat | None:
-    """The last attempt's record as a heartbeat; None where there is none."""
-    try:
-        last = attempts[-1]
-        doing = STOPPED if last.get("ended") else TRAINING
-        return Heartbeat(at=log.changed if log else 0.0, doing=doing, step=last["to_step"], why=last.get("ended") or "")
-    except (IndexError, KeyError, ValueError):
-        return None
 
 
 def read_log_end(path: Path) -> LogEnd | None:
@@ -132,7 +113,7 @@ def _unexpected_error(lines: list[str]) -> str:
     """The first unexpected error, or empty. Later ones come from the run's other processes, which have lost a peer."""
     if errors := [line.removeprefix(UNEXPECTED) for line in lines if line.startswith(UNEXPECTED)]:
         return errors[0]
-    # Without such a line, Python failed before the command began, or an older version of this workflow wrote the log.
+    # Without such a line, Python failed before the command began.
     # An exception before a line of progress was caught, because training went on.
     later = lines[_index_after(lines, "step ", "train: ") :]
     return later[-1] if any("Traceback (most recent call last)" in line for line in later) else ""

@@ -12,7 +12,7 @@ import socket
 import textwrap
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -21,13 +21,11 @@ from typing import Any
 from reward_ablation.cluster.command import SlurmError
 from reward_ablation.cluster.job_names import job_name, prefix
 from reward_ablation.cluster.slurm import SlurmJob, my_jobs, run_jobs
-from reward_ablation.start.damage import Damage
-from reward_ablation.start.decide import DONE, Decisions, PlannedRun, goes_on
+from reward_ablation.start.decide import DONE, Decisions, PlannedRun, PresentInputs, goes_on, stale_because
 from reward_ablation.start.declarations import Declarations
-from reward_ablation.start.history import History, is_held
+from reward_ablation.start.history import Damage, History, is_held
 from reward_ablation.start.plan import damaged_answers_lines, first_lines, hours_text, plural
 from reward_ablation.start.signs import BRIEF, NO_SIGNS, Signs, read_attempts, read_log_end, read_signs
-from reward_ablation.start.stale import PresentInputs, stale_because
 from reward_ablation.study.heartbeat import STARTING, TRAINING, Heartbeat
 from reward_ablation.study.reward_models import model_file
 from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, RECORD, WORK, evaluation_file, gpus_of
@@ -74,22 +72,15 @@ class RunStatus:
 
     run: Run
     state: State
-    #: Signs of the present attempt, or of the last attempt if none is running.
-    signs: Signs = NO_SIGNS
+    signs: Signs = NO_SIGNS  # signs of the present attempt, or of the last attempt if none is running
     #: The Slurm job that runs or waits; else the last job that did not end well, as long as Slurm remembers it.
     job: SlurmJob | None = None
-    #: The other machine that trains the run, by the run's lock; None for this machine.
-    host: str | None = None
-    #: Whether a process holds the run's lock; None where that cannot be known.
-    held: bool | None = None
-    #: Number of attempts so far; None where not known.
-    attempts: int | None = None
-    #: Step of the checkpoint that the next attempt starts from; 0 without a checkpoint.
-    goes_on_from: int = 0
-    #: GPU hours so far; CPU hours for a run without a GPU.
-    hours: float = 0.0
-    #: When the run finished, in seconds since 1970; None where it did not.
-    finished: float | None = None
+    host: str | None = None  # the other machine that trains the run, by the run's lock; None for this machine
+    held: bool | None = None  # whether a process holds the run's lock; None where that cannot be known
+    attempts: int | None = None  # number of attempts so far; None where not known
+    goes_on_from: int = 0  # step of the checkpoint that the next attempt starts from; 0 without a checkpoint
+    hours: float = 0.0  # GPU hours so far; CPU hours for a run without a GPU
+    finished: float | None = None  # when the run finished, in seconds since 1970; None where it did not
     #: For a finished run: why it is trained again, or why it is kept although its code or data differ. For a damaged
     #: run: the damage.
     why: str = ""
@@ -99,15 +90,13 @@ class RunStatus:
 class StatusReader:
     """Everything that was read to tell the states of a study's runs."""
 
-    #: The results folder.
-    root: Path
+    root: Path  # the results folder
     #: Whether a process holds the lock of each run. The locks are read before the records, so a run that finishes in
     #: between counts as running, and never as failed.
     held: dict[str, bool | None]
     history: History
     present: PresentInputs
-    #: Seconds since 1970.
-    now: float
+    now: float  # seconds since 1970
     #: By the run's name: the Slurm job that waits or runs, or the last one that did not end well.
     jobs: dict[str, SlurmJob]
 
@@ -125,7 +114,7 @@ class StatusReader:
             ended = State.DIVERGED if planned.diverged else State.DONE
             return RunStatus(run, ended, hours=hours_of(attempts, on_gpus), finished=recorded_at, why=why)
         attempts = read_attempts(folder / WORK)
-        signs = read_signs(folder / WORK, self.root / "logs" / "train" / f"{run.name}.log", attempts)
+        signs = read_signs(folder / WORK, self.root / "logs" / "train" / f"{run.name}.log")
         job = self.jobs.get(run.name)
         held = self.held[run.name]
         has_folder = folder.is_dir()
@@ -228,10 +217,8 @@ class Status:
     """The status of a study."""
 
     study: Study
-    #: Seconds since 1970.
-    now: float
-    #: All runs, in the study's order.
-    runs: list[RunStatus]
+    now: float  # seconds since 1970
+    runs: list[RunStatus]  # all runs, in the study's order
     #: Number of undamaged files of answers, of `evaluations` in all. The models that a run kept share a file.
     evaluated: int
     evaluations: int
@@ -240,10 +227,8 @@ class Status:
     #: Jobs other than training whose output is missing and whose log ends with an error. Paths of logs begin with the
     #: results folder.
     failed_jobs: list[Job]
-    #: Whether hours are GPU hours.
-    on_gpus: bool
-    #: A line with the looks of a sequential study; empty without looks.
-    looks: str
+    on_gpus: bool  # whether hours are GPU hours
+    looks: str  # A line with the looks of a sequential study; empty without looks
 
 
 def ask_slurm() -> tuple[list[SlurmJob], str]:
@@ -278,13 +263,7 @@ def read_status(decisions: Decisions, jobs: list[SlurmJob], now: float | None = 
         evaluated=sum((root / file).is_file() for file in answers if file not in damaged),
         evaluations=(len(study.sound_runs) + 1 + len(study.keeping_runs)) * len(study.datasets),
         damaged_answers=damaged,
-        failed_jobs=list(
-            _failed_jobs(
-                [*_preparations(study), *_evaluations(damage, trained), *_scorings(study, trained)],
-                root,
-                study.config.root,
-            )
-        ),
+        failed_jobs=list(_failed_jobs(_other_jobs(study, damage, trained), root, study.config.root)),
         on_gpus=any(run.arm_spec.gpus for run in study.runs.values()),
         looks=Declarations(study).looks_line(decisions.standings),
     )
@@ -300,43 +279,29 @@ def _jobs_of_runs(study: Study, root: Path, jobs: list[SlurmJob]) -> dict[str, S
     return failed | run_jobs(of_study, study.runs, jobs)
 
 
-def _preparations(study: Study) -> list[Job]:
-    """Jobs that prepare the base model, the sets of problems, and if any the supervised start and reward models."""
-    jobs = [Job("fetch the base model", study.fetched_file, "logs/fetch/base.log")]
+def _other_jobs(study: Study, damage: Damage, trained: list[str]) -> Iterator[Job]:
+    """The jobs other than training. Answers and scores are those of the base model and of trained runs."""
+    yield Job("fetch the base model", study.fetched_file, "logs/fetch/base.log")
     if study.demonstrations_file is not None:
-        jobs.append(Job("prepare the demonstrations", study.demonstrations_file, "logs/prepare/sft.log"))
-        jobs.append(Job("learn the demonstrations", study.model_file, "logs/sft/base.log"))
+        yield Job("prepare the demonstrations", study.demonstrations_file, "logs/prepare/sft.log")
+        yield Job("learn the demonstrations", study.model_file, "logs/sft/base.log")
     for key in study.reward_models:
-        jobs.append(Job("fetch a reward model", model_file(key), f"logs/fetch/reward-{key}.log"))
-    jobs.append(Job("prepare the training set", study.problems_file, "logs/prepare/train.log"))
+        yield Job("fetch a reward model", model_file(key), f"logs/fetch/reward-{key}.log")
+    yield Job("prepare the training set", study.problems_file, "logs/prepare/train.log")
     for data in study.datasets:
-        log = f"logs/prepare/evaluation/{data}.log"
-        jobs.append(Job(f"prepare {data}", evaluation_file(data), log))
-    return jobs
-
-
-def _evaluations(damage: Damage, trained: list[str]) -> list[Job]:
-    """Evaluations of the base model and of trained runs, each with its first missing file as the output."""
-    jobs = []
+        yield Job(f"prepare {data}", evaluation_file(data), f"logs/prepare/evaluation/{data}.log")
     for model in ("base", *trained):
         files = damage.answer_files(model)
         missing = [file for file in files if not (damage.root / file).exists()]
-        jobs.append(Job(f"evaluate {model}", (missing or files)[0], f"logs/evaluate/{model}.log"))
-    return jobs
-
-
-def _scorings(study: Study, trained: list[str]) -> list[Job]:
-    """Jobs that score the answers of the base model and of trained runs by the study's own metrics."""
-    jobs = []
+        yield Job(f"evaluate {model}", (missing or files)[0], f"logs/evaluate/{model}.log")
     for file in study.scores:
         name = file.removeprefix(f"{study.scores_folder}/").removesuffix(".parquet")
         model, _, data = name.rpartition("/")
         if model in ("base", *trained):
-            jobs.append(Job(f"score the answers of {model} to {data}", file, f"logs/score/{name}.log"))
-    return jobs
+            yield Job(f"score the answers of {model} to {data}", file, f"logs/score/{name}.log")
 
 
-def _failed_jobs(jobs: list[Job], root: Path, shown_root: str) -> Iterator[Job]:
+def _failed_jobs(jobs: Iterable[Job], root: Path, shown_root: str) -> Iterator[Job]:
     """The jobs whose output is missing and whose log ends with an error."""
     for job in jobs:
         log = None if (root / job.output).exists() else read_log_end(root / job.log)
@@ -455,7 +420,7 @@ def _after_step(each: RunStatus) -> str:
 
 
 def step_text(beat: Heartbeat) -> str:
-    """`step 3 of 40`; `step 3` where an older version did not write the number of steps."""
+    """`step 3 of 40`; `step 3` where the number of steps is not known."""
     return f"step {beat.step}" if beat.steps is None else f"step {beat.step} of {beat.steps}"
 
 

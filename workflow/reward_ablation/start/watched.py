@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 
-from reward_ablation.start.decide import Decisions
-from reward_ablation.start.stale import with_diverged
+from reward_ablation.start.decide import Decisions, with_diverged
 from reward_ablation.start.status import (
     RunStatus,
     State,

@@ -1,6 +1,7 @@
-"""`reward-ablation prune`: the files of the results folder that the study does not need.
+"""The files of the results folder: `prune` deletes what the study does not need, and `verify` reads what is recorded.
 
-Runs that cost more than an hour are only deleted, with all that belongs to them, by an option of its own.
+`prune` deletes runs that cost more than an hour, with all that belongs to them, only by an option of its own. `verify`
+leaves out tables, figures and exports: Snakemake makes these in minutes from the files that have digests.
 """
 
 from __future__ import annotations
@@ -10,18 +11,30 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path, PurePath
 
+from rich.filesize import decimal
+
 from reward_ablation.config.base import NAME_PATTERN
 from reward_ablation.spec.canonical import KEY_DIGITS
-from reward_ablation.start.history import read_record
+from reward_ablation.start.history import (
+    BROKEN,
+    MISSING,
+    Damage,
+    is_held,
+    read_record,
+    recorded_files,
+    size_of,
+    size_problem,
+)
 from reward_ablation.start.plan import hours_text, plural
 from reward_ablation.start.signs import read_attempts
 from reward_ablation.start.status import hours_of
+from reward_ablation.study.answers_record import record_beside
 from reward_ablation.study.run_folder import (
     DIVERGED,
     FOLDERS,
@@ -37,6 +50,7 @@ from reward_ablation.study.run_folder import (
 )
 from reward_ablation.study.standing import is_begun
 from reward_ablation.study.study import Study
+from reward_ablation.system.files import sha256
 from reward_ablation.system.locks import Held, take
 from reward_ablation.system.strict_text import load_json
 
@@ -45,7 +59,7 @@ _KEYED = rf"{NAME_PATTERN}-{_KEY}"
 _SEED = "seed[0-9]+"
 _RUN = f"{_KEYED}/{_SEED}"
 _MODEL = f"(?:base|{_RUN})"
-_LOG = r"(?:logs/{0}\.log|benchmarks/{0}\.tsv)"
+_LOG = r"(?:logs|benchmarks)/(?:train|evaluate|score|prepare|fetch|export)/[\w./-]*"
 _EXPORT = r"(?:all_rewards\.json|gradients_step_[0-9]+\.npz|rollouts\.jsonl|evaluation\.json|eval_\w+\.jsonl)"
 #: Folders and files that the workflow makes for a config: patterns of their paths in the results folder, and what they
 #: are.
@@ -65,13 +79,7 @@ _FILE_KINDS = {
     rf"data/{_KEYED}\.(?:parquet|json)": "training set of another config",
     rf"data/evaluation/{_KEYED}\.(?:parquet|json)": "evaluation set of another config",
     rf"exports/[a-z_]+/{_RUN}/{_EXPORT}": "export that the study does not ask for",
-    _LOG.format(f"train/{_RUN}"): "of a run that the study does not have",
-    _LOG.format(f"evaluate/{_MODEL}"): "of answers that the study does not have",
-    _LOG.format(rf"evaluate/{_MODEL}/{_KEYED}(?:\.steps)?"): "of answers that the study does not have",
-    _LOG.format(rf"score/{_MODEL}/{_KEYED}(?:\.steps)?"): "of scores that the study does not have",
-    _LOG.format(f"prepare/evaluation/{_KEYED}"): "of data that the study does not have",
-    _LOG.format(f"fetch/reward-{_KEY}"): "of a reward model that the study does not have",
-    _LOG.format(f"export/[a-z_]+/{_RUN}"): "of an export that the study does not ask for",
+    rf"{_LOG}-{_KEY}(?:/{_SEED}|\.steps)?\.(?:log|tsv)": "log of what the study does not have",
 }
 _TEMPORARY = re.compile(r"\..+\.tmp|\..+\.(fetching|old)")
 #: A temporary file counts as left over once nobody has written to the file for this many seconds.
@@ -160,28 +168,27 @@ def unneeded(study: Study) -> list[Leftover]:
 
 def needed_paths(study: Study) -> set[str]:
     """Every path that the study needs, relative to the results folder."""
-    answers = [f"{model}/{data}" for model in ("base", *study.runs) for data in study.datasets]
-    answers += [f"{run}/{data}.steps" for run in study.keeping_runs for data in study.datasets]
-    sets = [study.problems_file, *study.evaluation_files]
-    sets += [study.demonstrations_file] if study.demonstrations_file else []
-    exports = {str(PurePath(file).parent) for file in study.exports}
     models = ["base", *study.runs]
+    answers = [f"{model}/{data}" for model in models for data in study.datasets]
+    answers += [f"{run}/{data}.steps" for run in study.keeping_runs for data in study.datasets]
+    tables = [study.problems_file, *study.evaluation_files, *study.scores]
+    tables += [f"{study.answers_folder}/{name}.parquet" for name in answers]
+    tables += [study.demonstrations_file] if study.demonstrations_file else []
+    exports = {str(PurePath(file).parent) for file in study.exports}
     logs = [f"train/{run}" for run in study.runs] + [f"evaluate/{model}" for model in models]
     logs += [f"evaluate/{name}" for name in answers]  # older versions evaluated each set by itself
+    logs += [f"score/{name}" for name in answers] if study.scores else []
     logs += [f"prepare/evaluation/{name}" for name in study.datasets]
     logs += [f"fetch/reward-{key}" for key in study.reward_models]
     logs += [folder.replace("exports/", "export/", 1) for folder in exports]
     start = PurePath(study.model_file).parent
-    paths = {f"runs/{run}" for run in study.runs} | {str(PurePath(study.fetched_file).parent), str(start)}
-    paths |= {str(PurePath(file).parent) for file in study.fetched_reward_models} | {f"{start}.json"}
+    paths = {f"runs/{run}" for run in study.runs} | {str(start), f"{start}.json"}
+    paths |= {str(PurePath(file).parent) for file in (study.fetched_file, *study.fetched_reward_models)}
     paths |= {f"{study.answers_folder}/{model}/{UNFINISHED}" for model in models}
     if not (study.results / study.model_file).is_file():
         paths.add(f"models/.{start.name}{SFT_WORK}")
-    tables = [*sets, *study.scores, *(f"{study.answers_folder}/{name}.parquet" for name in answers)]
     paths |= {name.removesuffix(".parquet") + ending for name in tables for ending in (".parquet", ".json")}
-    paths |= {f"logs/{name}.log" for name in logs} | {f"benchmarks/{name}.tsv" for name in logs}
-    if study.scores:
-        paths |= {f"logs/score/{name}.log" for name in answers} | {f"benchmarks/score/{name}.tsv" for name in answers}
+    paths |= {file for name in logs for file in (f"logs/{name}.log", f"benchmarks/{name}.tsv")}
     return paths | exports | set(study.exports)
 
 
@@ -198,7 +205,7 @@ def _kind(path: Path, name: str, study: Study, needed: set[str]) -> str | None:
         return f"{'finished' if finished else 'unfinished'} run {whose}"
     if what and what.endswith("model of another config") and not _is_a_fetched_model(path):
         return None
-    return f"{'log' if name.startswith('logs/') else 'benchmark'} {what}" if what and what.startswith("of ") else what
+    return what
 
 
 def _is_a_fetched_model(folder: Path) -> bool:
@@ -309,7 +316,7 @@ def _lines(study: Study, leftovers: Sequence[Leftover]) -> list[str]:
 
 def _price(leftovers: Sequence[Leftover]) -> str:
     """`3.1 MB`, and behind it the hours that they cost, if any: `3.1 MB, 12.5 GPU hours`."""
-    words = [size_text(sum(leftover.size() for leftover in leftovers))]
+    words = [decimal(sum(leftover.size() for leftover in leftovers))]
     for on_gpus in (True, False):
         hours = [hours for hours, of_gpus in (leftover.cost for leftover in leftovers) if hours and of_gpus == on_gpus]
         if math.inf in hours:
@@ -319,10 +326,126 @@ def _price(leftovers: Sequence[Leftover]) -> str:
     return ", ".join(words)
 
 
-def size_text(size: float) -> str:
-    """`512 B`, `3.1 MB`, in powers of 1000."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 999.5:
-            return f"{size:.0f} {unit}" if unit == "B" or size >= 9.95 else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} TB"
+#: Seconds between two progress lines.
+PROGRESS_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class RecordedFile:
+    """A file to verify, by its path from the results folder."""
+
+    file: str
+    #: SHA-256; None where none is recorded. The checksums in a Parquet file's pages are verified then.
+    digest: str | None
+    #: What is wrong with the file, as far as that shows without reading the file; None where nothing is.
+    problem: str | None
+    remedy: str  # what repairs the file
+    #: Whether the next start itself repairs a file of a wrong size: it checks the sizes of these files.
+    is_checked: bool = False
+
+    def damage(self, root: Path) -> str | None:
+        """What is wrong with the file and what repairs it, in words; None where nothing is wrong."""
+        if self.problem is not None:
+            return f"{self.problem}; {self.remedy}"
+        problem = _content_problem(root / self.file, self.digest)
+        return problem and f"{problem}; {'delete the file, and ' if self.is_checked else ''}{self.remedy}"
+
+
+def verify(study: Study, tell: Callable[[str], None], tell_progress: Callable[[str], None]) -> int:
+    """Read a study's recorded files again, and return the number of damaged ones.
+
+    `tell` gets a line for each damaged file, and at the end a line with the number of files, and one on runs in
+    training if there are any. `tell_progress` gets a line with the number of bytes read so far, every few seconds.
+    """
+    root, damaged, read, last_progress = study.results, 0, 0, time.monotonic()
+    in_training = [name for name in study.runs if is_held(root / "runs" / name / LOCK) is True]
+    files = [*_recorded_inputs(study), *_recorded_runs(study, in_training), *_recorded_answers(study)]
+    sizes = [size_of(f"{root}/{recorded.file}") or 0 for recorded in files]
+    total = decimal(sum(sizes))
+    for recorded, size in zip(files, sizes, strict=True):
+        if time.monotonic() - last_progress > PROGRESS_SECONDS:
+            last_progress = time.monotonic()
+            tell_progress(f"verify: {decimal(read)} of {total} read, {damaged} files damaged")
+        if problem := recorded.damage(root):
+            damaged += 1
+            tell(f"damaged: {study.config.root}/{recorded.file} {problem}")
+        read += size
+    tell(f"verified {len(files)} files, {total}: {f'{damaged} damaged' if damaged else 'none is damaged'}")
+    if in_training:
+        tell(f"runs not verified, because they are being trained: {', '.join(in_training)}")
+    return damaged
+
+
+def _recorded_inputs(study: Study) -> Iterator[RecordedFile]:
+    """Files of the fetched model, of the supervised start and of the reward models, and the prepared sets."""
+    root = study.results
+    for file in dict.fromkeys((study.fetched_file, study.model_file, *study.fetched_reward_models)):
+        folder = file.rpartition("/")[0]
+        remedy = f"delete {study.config.root}/{folder}: the model is made again once a job needs it"
+        record = read_record(root, file)
+        if record is BROKEN:
+            yield RecordedFile(file, None, "cannot be read", remedy)
+        for name, entry in ((record or {}).get("files") or {}).items():
+            size, digest = (entry.get("size"), entry.get("sha256")) if isinstance(entry, dict) else (None, None)
+            problem = size_problem(f"{root}/{folder}/{name}", size, may_be_empty=True)
+            yield RecordedFile(f"{folder}/{name}", digest or "none", problem, remedy)
+    remedy = "delete the file: the data are prepared again once a job needs them"
+    for data in (study.demonstrations_file, study.problems_file, *study.evaluation_files):
+        if data is not None and (root / data).is_file():
+            yield RecordedFile(data, _digest_beside(root, data), None, remedy)
+
+
+def _recorded_runs(study: Study, in_training: Sequence[str]) -> Iterator[RecordedFile]:
+    """Files of finished runs. Models that the user deleted are left out."""
+    root, damage = study.results, Damage(study)
+    for name in (name for name in study.runs if name not in in_training):
+        read = read_record(root / "runs" / name)
+        copy = None if read else read_record(root / "runs" / name, HIDDEN_RECORD)
+        record = read or copy or {}
+        on_gpus = study.runs[name].launch.gpus > 0
+        hours = record.get("gpu_hours" if on_gpus else "cpu_hours")
+        price = "" if hours is None else f" ({hours_text(hours, on_gpus)})"
+        again = f"the next start trains the run again{price}"
+        if read is BROKEN:
+            remedy = "the next start writes the record again" if copy else again
+            yield RecordedFile(f"runs/{name}/{RECORD}", None, "cannot be read", remedy)
+        damaged = dict(damage.files_of_run(name, record, with_models=not read))
+        for file, digest, _ in recorded_files(record):
+            path = f"runs/{name}/{file}"
+            if file in damaged or size_of(f"{root}/{path}") is not None:
+                yield RecordedFile(path, digest, damaged.get(file), again, is_checked=True)
+
+
+def _recorded_answers(study: Study) -> Iterator[RecordedFile]:
+    """The files of answers that exist, of the base model and of the runs."""
+    root, damage = study.results, Damage(study)
+    remedy = "the next start makes the answers again"
+    for model in ("base", *study.runs):
+        damaged = damage.of_answers(model)
+        for file in damage.answer_files(model):
+            if (root / file).is_file():
+                yield RecordedFile(file, _digest_beside(root, file), damaged.get(file), remedy, is_checked=True)
+
+
+def _digest_beside(root: Path, file: str) -> str | None:
+    return (read_record(root, record_beside(file)) or {}).get("sha256")
+
+
+def _content_problem(path: Path, digest: str | None) -> str | None:
+    """What is wrong with the bytes of a file, in words; None where nothing is."""
+    import pyarrow.parquet as pq
+
+    try:
+        if digest is None:
+            pq.read_table(path, page_checksum_verification=True)
+            return None
+        actual = sha256(path)
+    except FileNotFoundError:
+        return MISSING
+    except (OSError, ValueError) as error:
+        if digest is None:
+            return f"is no whole Parquet file ({str(error).splitlines()[0].rstrip('.')})"
+        return f"cannot be read ({getattr(error, 'strerror', error)})"
+    return (
+        None if actual == digest else f"has other bytes: its SHA-256 starts with {actual[:8]} instead of {digest[:8]}"
+    )
