@@ -8,7 +8,6 @@ import sys
 from decimal import Decimal
 
 import pandas as pd
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pandas._libs.parsers import STR_NA_VALUES
@@ -216,16 +215,6 @@ def test_a_file_that_changed_after_planning_is_refused(tmp_path):
 )
 def test_numbers_as_text(value, text):
     assert as_text(value, "here") == text
-
-
-def test_decimals_of_a_parquet_file_are_numbers(tmp_path):
-    decimals = pa.array([Decimal("72.00"), Decimal("0.50")], pa.decimal128(38, 2))
-    levels = pa.array([Decimal("3.00"), None], pa.decimal128(5, 2))
-    pq.write_table(pa.table({"question": ["x?", "y?"], "answer": decimals, "level": levels}), tmp_path / "mine.parquet")
-    spec = PrepareSpec.model_validate({"source": {"source": "file", "path": str(tmp_path / "mine.parquet")}})
-    prepare(spec, "mine", tmp_path / "out.parquet")
-    table = pq.read_table(tmp_path / "out.parquet")
-    assert (table["answer"].to_pylist(), table["level"].to_pylist()) == (["72", "0.5"], [3, None])
 
 
 def test_the_command_gives_the_same_bytes_as_another_process(tmp_path):

@@ -210,8 +210,7 @@ def test_a_link_inside_the_folder_is_followed(model_copy, tmp_path):
     assert not (tmp_path / "base/config.json").is_symlink()
 
 
-@pytest.mark.parametrize("name", ["notes.txt", "special_tokens_map.json", "model-2.safetensors", "a.jinja", "b.model"])
-@pytest.mark.parametrize("relative", [True, False])
+@pytest.mark.parametrize(("name", "relative"), [("notes.txt", True), ("model-2.safetensors", False)])
 def test_a_link_out_of_the_folder_brings_nothing_into_the_results(model_copy, tmp_path, name, relative):
     private = tmp_path / "private"
     private.write_text("my password")
