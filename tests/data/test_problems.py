@@ -246,15 +246,11 @@ def test_a_full_disk_is_one_line_and_with_space_the_same_command_ends_well(tmp_p
     spec = {"source": {"source": "word_problems", "count": 400, "split": "test"}, "duplicates": "drop"}
     with small_disk(tmp_path / "disk") as disk:
         filler = fill(disk, leave=4096)
-        command = [sys.executable, "-m", "reward_ablation.data", "--spec", json.dumps(spec), "--name", "test"]
-        command += ["--output", str(disk / "test.parquet")]
-        result = subprocess.run(command, capture_output=True, text=True)
-        assert result.returncode == 1
-        assert result.stderr.startswith(
-            f"error: {disk / 'test.parquet'}: No space left on device; what is done is kept"
-        )
-        assert result.stderr.count("\n") == 1
+        command = ["--spec", json.dumps(spec), "--name", "test", "--output", str(disk / "test.parquet")]
+        with pytest.raises(StudyError) as error:
+            main(command)
+        assert str(error.value).startswith(f"{disk / 'test.parquet'}: No space left on device; what is done is kept")
         assert [path.name for path in disk.iterdir()] == [filler.name]
         filler.unlink()
-        assert subprocess.run(command).returncode == 0
+        main(command)
         assert pq.read_table(disk / "test.parquet").num_rows == 400
