@@ -1,8 +1,9 @@
-"""Which answers of a model, or of a run, exist, and which are still to be made; the record beside them says what made them.
+"""Which answers of a model, or of a run, exist, and which are still to be made.
 
 One job makes the answers to all evaluation sets, also those of the models that a run kept. Each model's answers to a
 set are stored in a hidden folder as soon as they are made, so that an interrupted job continues where it stopped. The
-files get their place when all answers exist, because Snakemake removes the outputs of a job that fails.
+files get their place when all answers exist, because Snakemake removes the outputs of a job that fails. The record
+beside each file says what made the answers.
 """
 
 from __future__ import annotations
@@ -122,7 +123,9 @@ class Answers:
             tables.append(answers.add_column(0, schema.field("step"), steps).cast(schema))
         records = [read_record(record_beside(self._path(part.name))) for part in parts]
         seconds = sum(record.get("wall_seconds", 0) for record in records)
-        self._write(file, file.removesuffix(".steps"), [part.model for part in parts], pa.concat_tables(tables), seconds)
+        self._write(
+            file, file.removesuffix(".steps"), [part.model for part in parts], pa.concat_tables(tables), seconds
+        )
 
     def _write(self, name: str, dataset: str, models: Sequence[Path], answers: pa.Table, seconds: float) -> None:
         """Write answers, then their record.
