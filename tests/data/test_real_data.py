@@ -57,25 +57,6 @@ def test_math_train(prepared, tmp_path):
     assert pq.read_table(tmp_path / "train.parquet")["level"].null_count == 2
 
 
-@pytest.mark.parametrize(
-    ("source", "split", "file"),
-    [
-        ("gsm8k", "test", "gsm8k_test.jsonl"),
-        ("math500", "test", "math500.jsonl"),
-    ],
-)
-def test_one_broken_gold_among_the_real_ones_is_named(source, split, file, tmp_path):
-    """The gold check passes every published gold (the tests above), and no other gold by the way."""
-    raw = rows(file)
-    raw[100]["answer"] = "so #### " + "9" * 2001 if source == "gsm8k" else r"\frac{1}{2"
-    (tmp_path / file).write_text("\n".join(map(json.dumps, raw)))
-    spec = PrepareSpec.model_validate(
-        {"source": {"source": source, "split": split, "path": str(tmp_path / file)}, "duplicates": "drop"}
-    )
-    with pytest.raises(StudyError, match=f"set: 1 gold does not grade itself as correct: {source}/{split}/100: "):
-        prepare(spec, "set", tmp_path / "set.parquet")
-
-
 @pytest.mark.parametrize("file", ["math_train.jsonl", "math500.jsonl"])
 def test_golds_found_in_solutions_are_the_published_ones(file):
     raw = rows(file)
@@ -96,9 +77,3 @@ def test_training_on_the_test_problems_that_are_not_evaluated(config, tmp_path):
     assert judged == [f"math500/test/{row}" for row in range(30)]
     assert trained == [f"math500/test/{row}" for row in range(30, 500)]
     assert study.warnings[0].startswith("data.train: training on test problems: math500 is a public benchmark")
-
-
-def test_training_on_the_test_set_is_refused(prepared, tmp_path):
-    spec = known("math500", "test", "math500.jsonl")
-    with pytest.raises(StudyError, match="500 questions occur in an evaluation set too"):
-        prepare(spec, "train", tmp_path / "train.parquet", [prepared / "math500.parquet"])

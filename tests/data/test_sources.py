@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 
 import pytest
 
@@ -57,7 +58,10 @@ def test_math_without_a_box_has_no_gold():
 
 @pytest.mark.parametrize(
     ("value", "number"),
-    [(3, 3), ("3", 3), ("Level 3", 3), (3.0, 3), ("", None), (None, None), (float("nan"), None), ("Level ?", None)],
+    [
+        *((3, 3), ("3", 3), ("Level 3", 3), (3.0, 3), (Decimal("3.00"), 3)),
+        *(("", None), (None, None), (float("nan"), None), ("Level ?", None)),
+    ],
 )
 def test_level(value, number):
     assert level(value, "here") == number

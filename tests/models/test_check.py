@@ -114,12 +114,12 @@ def backtracking(pattern):
     return change
 
 
-def header(claim, length=None):
+def header(claim):
     """A damage by which the header of the weights claims something else."""
 
     def change(folder):
         text = json.dumps(claim).encode()
-        (folder / "model.safetensors").write_bytes(struct.pack("<Q", length or len(text)) + text + bytes(64))
+        (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + bytes(64))
 
     return change
 
@@ -134,10 +134,6 @@ def rewritten(change):
     return damage
 
 
-def tensor(*shape, start=0, end=64):
-    return {"dtype": "F32", "shape": shape, "data_offsets": [start, end]}
-
-
 def huge(name):
     return lambda folder: os.truncate(folder / name, 2**40)
 
@@ -150,7 +146,6 @@ def huge(name):
             written("model.safetensors", LFS_POINTER),
             "copy: model.safetensors: is a Git LFS pointer, .*; run `git lfs pull` in",
         ),
-        (written("tokenizer.json", LFS_POINTER), "copy: tokenizer.json: is a Git LFS pointer"),
         (config(auto_map={"AutoModel": "modeling.Mine"}, model_type="mine"), "code from a repository is never run"),
         (written("config.json", {"model_type": "t5"}), "model_type t5 is no causal language model"),
         (config(model_type="bert"), "a model of type bert answers otherwise when its prompt is padded"),
@@ -160,37 +155,25 @@ def huge(name):
             config(hidden_size=2**30),
             r"gives .*embed_tokens.weight the shape \[270, 1073741824\], and the weights \[270, 8\]$",
         ),
-        (config(vocab_size=2**40), r"the shape \[1099511627776, 8\], and the weights \[270, 8\]$"),
         (config(num_hidden_layers=10**9), "has num_hidden_layers 1000000000, but the weights have 14 ten"),
         (
             config(model_type="gemma3", architectures=["Gemma3ForConditionalGeneration"]),
             "Gemma3ForConditionalGeneration also reads images or sounds; take a model of text alone",
         ),
-        (config(model_type="phi4_multimodal"), "Phi4MultimodalForCausalLM also reads images or sounds"),
         (
             config(architectures=["Qwen2ForSequenceClassification"]),
             "architecture Qwen2ForSequenceClassification, and a language model of type qwen2 is a Qwen2ForCausalLM",
         ),
         (config(architectures=None), "names the architecture none, and a language model"),
         (config(text_config={"n_layer": 1e99}), "has n_layer 1e\\+99, but the weights have 14 tensors"),
-        (config(intermediate_size=32), r"gives .*down_proj.weight the shape \[8, 32\], and .* \[8, 16\]$"),
-        (config(vocab_size=271), r"embed_tokens.weight the shape \[271, 8\], and the weights \[270, 8\]"),
         (config(tie_word_embeddings=False), "^copy: the weights lm_head.weight are missing, and random"),
         (
             config(num_hidden_layers=2, layer_types=["full_attention"] * 2),
             r"weights model.layers.1.*, .* and 9 more are missing, and random",
         ),
         (
-            config(model_type="qwen3", architectures=["Qwen3ForCausalLM"], head_dim=4),
-            r"weights model.layers.0.self_attn.k_norm.weight, .*q_norm.weight are missing",
-        ),
-        (
             config(model_type="llama", architectures=["LlamaForCausalLM"]),
             r"weights model.layers.0.self_attn.k_proj.bias, .* have no place",
-        ),
-        (
-            rewritten(lambda weights: {name.replace("model.", "transformer."): each for name, each in weights.items()}),
-            r"more are missing, and random numbers would take",
         ),
         (  # as of a model that was saved under ZeRO-3 without gathering its weights
             rewritten(lambda weights: {**weights, GATE: weights[GATE].new_empty(0)}),
@@ -212,7 +195,6 @@ def huge(name):
             added("<new>", "pad_token"),
             "token '<new>' of the tokenizer has number 270, and the model has 270 embeddings; resize",
         ),
-        (added("<new>", "eos_token"), "token '<new>' of the tokenizer has number 270, and the model has 270"),
         (
             # a base model with the tokenizer of its chat model
             lambda folder: [
@@ -221,16 +203,9 @@ def huge(name):
             ],
             "token '<turn>' of the tokenizer has number 270, and the model has 270 embeddings",
         ),
-        (config(num_attention_heads="two"), "no model can be built from config.json"),
         (config(num_attention_heads=0), "no model can be built from config.json"),
         (written("config.json", DEEP), "config.json is not JSON: lists and objects are nested too deep"),
-        (
-            written("generation_config.json", DEEP),
-            "generation_config.json is not JSON: lists and objects are nested too deep",
-        ),
-        (written(INDEX, DEEP), "index.json is not JSON: lists and objects are nested too deep"),
         (written("tokenizer_config.json", DEEP), "the tokenizer cannot be loaded: maximum recursion depth exceeded"),
-        (written("tokenizer.json", DEEP), "the tokenizer cannot be loaded: "),
         (huge("config.json"), "config.json has 1099511627776 bytes"),
         (backtracking("(a|aa)+$"), "the tokenizer fails on a long word: Onig: Regex search error: retry-limit"),
         (
@@ -241,20 +216,12 @@ def huge(name):
             written("chat_template.jinja", "{{ " + "(" * 5000 + ")" * 5000 + " }}"),
             "the chat template is nested too deep",
         ),
-        (header({"a": tensor(2**60)}), "model.safetensors is truncated or broken"),
-        (header({"a": tensor(16)}, length=2**60), "model.safetensors is truncated or broken"),
-        (header({"a": tensor(16)}, length=10_000), "model.safetensors is truncated or broken"),
-        (header({"a": tensor(16), "b": tensor(8, start=32)}), "model.safetensors is truncated or broken"),
+        (
+            header({"a": {"dtype": "F32", "shape": [2**60], "data_offsets": [0, 64]}}),
+            "model.safetensors is truncated or broken",
+        ),
         (
             written(INDEX, {"weight_map": {"a": "../../model.safetensors"}}),
-            "must give a .safetensors file of the folder for each tensor",
-        ),
-        (
-            written(INDEX, {"weight_map": {"a": "pytorch_model.bin"}}),
-            "must give a .safetensors file of the folder for each tensor",
-        ),
-        (
-            written(INDEX, {"weight_map": {"a": ["model.safetensors"]}}),
             "must give a .safetensors file of the folder for each tensor",
         ),
         (

@@ -21,8 +21,9 @@ SHORT = DemoModel(samples=200, steps=4)
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("demo")
+    folder, before = tmp_path_factory.mktemp("demo"), torch.get_rng_state()
     build(SHORT, folder)
+    assert torch.equal(torch.get_rng_state(), before)
     return folder
 
 
@@ -89,14 +90,6 @@ def test_same_spec_gives_the_same_bytes_in_another_process(folder, tmp_path):
     assert {name: sha256(tmp_path / name) for name in names} == {name: sha256(folder / name) for name in names}
 
 
-def test_building_leaves_the_random_state_alone(tmp_path):
-    torch.manual_seed(5)
-    expected = torch.rand(1)
-    torch.manual_seed(5)
-    build(DemoModel(samples=32, steps=1), tmp_path)
-    assert torch.equal(torch.rand(1), expected)
-
-
 def test_teacher_is_sloppy_and_keeps_to_its_split():
     pairs = examples(3000, seed=0)
     gold = {row["question"]: row["answer"] for row in generate(3000, seed=0, split="warm_start")}
@@ -106,8 +99,6 @@ def test_teacher_is_sloppy_and_keeps_to_its_split():
     # comes out right by chance (2 + 2 for 2 * 2).
     assert sum(right) / len(right) == pytest.approx(0.40, abs=0.04)
     assert sum(marked) / len(marked) == pytest.approx(0.30, abs=0.03)
-    assert pairs == examples(3000, seed=0)
-    assert pairs != examples(3000, seed=1)
 
 
 def test_more_examples_than_questions_come_with_new_solutions():

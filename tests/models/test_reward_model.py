@@ -90,11 +90,10 @@ def test_scores_are_those_of_trl_for_plain_text(tmp_path, monkeypatch):
     assert scores(plain) == pytest.approx(expected, abs=1e-6)
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 8])
-def test_neither_batch_nor_padding_changes_a_score(folder, size):
+def test_neither_batch_nor_padding_changes_a_score(folder):
     alone = [scores(folder, [text], [question])[0] for text, question in zip(COMPLETIONS, QUESTIONS, strict=True)]
-    assert scores(folder, batch_size=size) == pytest.approx(alone, abs=1e-6)
-    assert scores(folder, COMPLETIONS[::-1], QUESTIONS[::-1], batch_size=size)[::-1] == pytest.approx(alone, abs=1e-6)
+    assert scores(folder, batch_size=2) == pytest.approx(alone, abs=1e-6)
+    assert scores(folder, COMPLETIONS[::-1], QUESTIONS[::-1], batch_size=2)[::-1] == pytest.approx(alone, abs=1e-6)
 
 
 def test_a_pad_token_is_made_of_the_end_token(tmp_path, folder, monkeypatch):

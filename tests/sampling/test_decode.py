@@ -7,7 +7,6 @@ import torch
 from transformers import (
     AutoModelForCausalLM,
     DynamicCache,
-    Gemma2Config,
     Gemma3TextConfig,
     GenerationConfig,
     GenerationMixin,
@@ -17,8 +16,6 @@ from transformers import (
     MambaConfig,
     MistralConfig,
     PreTrainedModel,
-    Qwen2Config,
-    Qwen3Config,
     RecurrentGemmaConfig,
     RepetitionPenaltyLogitsProcessor,
     SuppressTokensLogitsProcessor,
@@ -39,10 +36,7 @@ SMALL = {
 }
 CONFIGS = {
     "llama": LlamaConfig(**SMALL),
-    "qwen2": Qwen2Config(**SMALL),
-    "qwen3": Qwen3Config(**SMALL),
     "gpt2": GPT2Config(vocab_size=40, n_embd=16, n_layer=2, n_head=2, n_positions=64),
-    "gemma2": Gemma2Config(**SMALL, sliding_window=8, query_pre_attn_scalar=8),
     "gemma3": Gemma3TextConfig(**SMALL, sliding_window=8, query_pre_attn_scalar=8),
     "mistral": MistralConfig(**SMALL, sliding_window=6),  # shorter than the text
     "mamba": MambaConfig(vocab_size=40, hidden_size=16, num_hidden_layers=2, state_size=4),
@@ -50,11 +44,7 @@ CONFIGS = {
         **SMALL, lru_width=16, attention_window_size=8, block_types=["recurrent", "attention"]
     ),
 }
-OPEN, WINDOWED, WHOLE = (
-    ["llama", "qwen2", "qwen3", "gpt2"],
-    ["gemma2", "gemma3", "mistral"],
-    ["mamba", "recurrent_gemma"],
-)
+OPEN, WINDOWED, WHOLE = ["llama", "gpt2"], ["gemma3", "mistral"], ["mamba", "recurrent_gemma"]
 
 
 @pytest.fixture
@@ -124,7 +114,7 @@ def test_a_model_that_remembers_outside_the_cache_keeps_its_rows(model):
     assert set(rows) == {len(LENGTHS)}
 
 
-@pytest.mark.parametrize("model", ["llama", "gpt2"], indirect=True)
+@pytest.mark.parametrize("model", OPEN, indirect=True)
 def test_processors_hold_for_rows_that_outlast_others(model):
     settings = {"repetition_penalty": 1.5, "min_new_tokens": 6, "no_repeat_ngram_size": 2}
     plain = start(model, LENGTHS, SEEDS, **settings)
@@ -133,7 +123,7 @@ def test_processors_hold_for_rows_that_outlast_others(model):
 
 
 @pytest.mark.parametrize("late", [[4, 4, 2], [15, 8, 20]], ids=["shorter", "longer"])
-@pytest.mark.parametrize("model", ["llama", "gpt2"], indirect=True)
+@pytest.mark.parametrize("model", OPEN, indirect=True)
 def test_joined_rows_and_those_that_they_join_stay_as_they_were(model, late):
     processors = [RepetitionPenaltyLogitsProcessor(1.5), SuppressTokensLogitsProcessor([PAD])]
     expected = [

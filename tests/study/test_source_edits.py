@@ -115,7 +115,7 @@ SAMPLES = "train|evaluation|sft"
         ("training/around/checkpoints.py", function, NOTHING),
         ("training/around/launch/launcher.py", function, NOTHING),
         ("training/around/run.py", message, NOTHING),
-        ("evaluation/record.py", function, NOTHING),
+        ("evaluation/stored.py", function, NOTHING),
         ("models/check.py", message, NOTHING),
         # The core: its messages do not count, all else does.
         ("training/core/gradients/recorder.py", message, NOTHING),

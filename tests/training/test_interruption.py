@@ -27,7 +27,16 @@ SETTINGS = {
     "accumulation": {"training": ACCUMULATION},
     "a batch of rollouts for two steps": {"training": {"steps_per_generation": 2}},
     "each rollout twice": {"training": {"num_iterations": 2, "beta": 0.1}},
-    "each rollout three times, in micro-batches": {"training": {**ACCUMULATION, "num_iterations": 3}},
+    "each rollout three times, in micro-batches, and placed advantages": {
+        "components": {
+            "length": {
+                "function": "token_length",
+                "parameters": {"target": 20, "width": 20},
+                "placement": "last_token",
+            }
+        },
+        "training": {**ACCUMULATION, "num_iterations": 3},
+    },
     "half a step's rollouts at a time": {"training": {**ACCUMULATION, "steps_per_generation": 1}},
     "two epochs": {"training": {"max_steps": -1, "num_train_epochs": 2, **HALF_OF_ALL}},
     "two epochs of rollouts for two steps": {"training": {**HALF_OF_ALL, "steps_per_generation": 2}},
@@ -39,28 +48,17 @@ SETTINGS = {
     },
     "an adaptive entropy bonus": {"training": {"use_adaptive_entropy": True, "entropy_target": 2.0}},
     "LoRA with dropout, and kept models": {"lora": LORA, "keep_models": 2},
-    "placed advantages": {
-        "components": {
-            "length": {
-                "function": "token_length",
-                "parameters": {"target": 20, "width": 20},
-                "placement": "last_token",
-            }
-        },
-        "training": {"num_iterations": 2},
-    },
     "gradients at some steps": {"gradients": {"every": 3, "whole": [2]}, "training": {"num_iterations": 2}},
 }
 
 
 #: Each of these stands on more of what came before than those that are in the long form alone.
 ON_EACH_COMMIT = {
-    "each rollout three times, in micro-batches",
+    "each rollout three times, in micro-batches, and placed advantages",
     "two epochs of rollouts for two steps",
     "an epoch that ends within a step",
     "a reference model that follows",
     "LoRA with dropout, and kept models",
-    "placed advantages",
 }
 
 
@@ -83,7 +81,7 @@ def test_a_run_that_is_stopped_in_each_step_ends_as_one_that_is_not(train, train
     assert not (stopped / WORK).exists()
 
 
-@pytest.mark.parametrize("step", [1, 2, 3, 4])
+@pytest.mark.parametrize("step", [2, 4])
 def test_a_run_that_is_killed_goes_on_from_its_last_checkpoint(train, trained, step):
     keeping = {"training": SAVING, "keep_models": 1}
     whole = trained(**keeping)
@@ -137,7 +135,6 @@ def test_a_checkpoint_of_another_spec_or_other_code_is_not_resumed(train):
         train("run", training=SAVING, callbacks=[StopAt(3)])
     other = {**SAVING, "learning_rate": 2e-3}
     assert attempts(train("run", training=other)) == [(0, 4, "done")]
-    assert digests(train("again", training=other)) == digests(train("run", training=other))
 
 
 class OutOfMemory(TrainerCallback):
@@ -152,13 +149,8 @@ class OutOfMemory(TrainerCallback):
             raise torch.OutOfMemoryError("CUDA out of memory.")
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [{"steps_per_generation": 2}, {"gradient_accumulation_steps": 2, "num_iterations": 2}],
-    ids=str,
-)
-def test_out_of_memory_halves_the_micro_batch_and_nothing_else(train, settings):
-    settings = {**SAVING, **settings}
+def test_out_of_memory_halves_the_micro_batch_and_nothing_else(train):
+    settings = {**SAVING, "gradient_accumulation_steps": 2, "num_iterations": 2}
     whole = train("whole", training=settings)
     for micro_batch in (4, 2):
         with pytest.raises(Stopped, match=f"ran out of memory; the next attempt takes micro batches of {micro_batch}"):
@@ -166,10 +158,7 @@ def test_out_of_memory_halves_the_micro_batch_and_nothing_else(train, settings):
     small = train("small", training=settings, callbacks=[OutOfMemory(2, 3)])
     record = json.loads((small / "run.json").read_text())
     assert [attempt["per_device_train_batch_size"] for attempt in record["attempts"]] == [8, 4, 2]
-    accumulation = settings.get("gradient_accumulation_steps", 1)
-    assert [attempt["gradient_accumulation_steps"] for attempt in record["attempts"]] == [
-        accumulation * factor for factor in (1, 2, 4)
-    ]
+    assert [attempt["gradient_accumulation_steps"] for attempt in record["attempts"]] == [2, 4, 8]
     assert attempts(small) == [(0, 3, "out of memory"), (2, 2, "out of memory"), (2, 4, "done")]
     columns = ["step", "problem_id", "rollout", "completion", "advantage"]
     expected, found = (pd.read_parquet(run / "rollouts.parquet")[columns] for run in (whole, small))

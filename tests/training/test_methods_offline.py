@@ -11,7 +11,7 @@ from .test_combination import STATES, combine
 #: Settings of some arms, and a run that TRL combines.
 ARMS = {
     "static": {"components": combine("upgrad")["components"]},
-    **{method: combine(method, **STATES[method]) for method in ("upgrad", "drw", "lagrangian")},
+    **{method: combine(method, **STATES[method]) for method in ("upgrad", "lagrangian")},
 }
 
 

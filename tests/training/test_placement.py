@@ -6,7 +6,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
-from trl.trainer.utils import shuffle_sequence_dict, split_tensor_dict
 
 from reward_ablation.models.demo import build_tokenizer
 from reward_ablation.rewards.grading.extraction import extract
@@ -119,7 +118,7 @@ def tokens_over_bytes(ids, tokenizer) -> list[int]:
 ANSWERS = ["\\boxed{%s}", "#### %s", "<answer>%s</answer>", "Final: %s", "\n#### %s\n", "%s"]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     st.text("a 1é€日😀{", max_size=8),
     st.sampled_from(ANSWERS),
@@ -134,14 +133,6 @@ def test_tokens_of_the_answer(before, answer, value, after, specials):
     for position in specials:
         ids.insert(min(position, len(ids)), BYTES.eos_token_id)
     assert answer_tokens(ids, BYTES) == tokens_over_bytes(ids, BYTES)
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.lists(st.integers(0, len(DEMO) - 1), min_size=1, max_size=30), st.booleans())
-def test_tokens_of_the_answer_with_the_tokenizer_of_the_demo(ids, marked):
-    """Any tokens that its model may write."""
-    ids = [*ids, *DEMO.encode("\n#### 72"), DEMO.eos_token_id] if marked else ids
-    assert answer_tokens(ids, DEMO) == tokens_over_bytes(ids, DEMO)
 
 
 def test_broken_bytes_do_not_move_the_answer():
@@ -193,12 +184,3 @@ def test_placing_keeps_the_mean_over_a_completions_tokens():
     assert placed.shape == (2, 4, 2)
     assert placed[0].tolist() == [[0.5, 0.0], [0.5, 0.0], [0.5, -3.0], [0.0, 0.0]]
     assert torch.equal(placed.sum(dim=1) / torch.tensor([[3.0], [4.0]]), advantages)
-
-
-def test_placed_advantages_stay_with_their_rows_where_trl_shuffles_and_splits():
-    ids = torch.arange(24).reshape(6, 4)
-    batch = {"ids": ids, "none": None, "advantages": ids * 2.0, "component_advantages": torch.stack([ids, -ids], dim=2)}
-    for part in split_tensor_dict(shuffle_sequence_dict(batch), 3):
-        assert part["advantages"].shape == (2, 4)
-        assert torch.equal(part["advantages"], part["ids"] * 2.0)
-        assert torch.equal(part["component_advantages"], torch.stack([part["ids"], -part["ids"]], dim=2))

@@ -6,7 +6,6 @@ import json
 
 import pandas as pd
 import pytest
-import torch
 
 from models.reward_models import save_reward_model
 from reward_ablation.models.reward_model_host import RewardModels
@@ -66,19 +65,6 @@ def test_a_model_that_cannot_be_used_ends_the_run_before_anything_is_sampled(tra
     with pytest.raises(StudyError, match=r"^components\.taste: label: .* has one label"):
         train("run", components={"taste": broken}, weights={"taste": 1})
     assert not list((tmp_path / "run").rglob("*.parquet"))
-
-
-def test_the_model_is_read_from_the_folder_that_it_was_fetched_into(component):
-    spec = ComponentSpec(
-        function="reward_model", parameters={"model": "some/rm", "revision": "a" * 40}, placement="all_tokens"
-    )
-    from pathlib import Path
-
-    random = torch.get_rng_state()
-    RewardModels({f"some/rm@{'a' * 40}": Path(component["parameters"]["model"])}, "cpu").load({"taste": spec}, {})
-    assert torch.equal(torch.get_rng_state(), random)
-    with pytest.raises(StudyError, match=r"components\.taste: model: some/rm: there is no folder with this model here"):
-        RewardModels({}, "cpu").load({"taste": spec}, {})
 
 
 def test_a_fetched_model_of_other_bytes_is_refused(train, component, tmp_path, demo_model, problems):

@@ -201,11 +201,6 @@ def test_too_few_problems_for_a_generation_are_told(train):
         train("run", training={"per_device_train_batch_size": 128, "num_generations": 2})
 
 
-def test_a_chat_with_a_model_without_a_template_is_told_in_one_line(train):
-    with pytest.raises(StudyError, match="has no chat template; set chat: false"):
-        train("run", prompt={"chat": True})
-
-
 def test_a_chat_template_without_a_system_turn_is_refused_when_a_run_starts(train, tmp_path, demo_model):
     """The model may have been fetched before the study got its system text."""
     model = Path(shutil.copytree(demo_model, tmp_path / "model"))
@@ -262,11 +257,6 @@ def test_each_run_tells_of_a_chat_that_ends_in_the_end_token(tmp_path, demo_mode
     build_trainer(job_of(spec_with(prompt={"chat": True}), tmp_path / "run", model, problems))
     told = capsys.readouterr().out
     assert told.count("warning: the model: the chat template ends the prompt with the end token") == 1
-
-
-def test_a_plain_question_alone_is_a_prompt_and_trains(train):
-    folder = train("run", prompt={"chat": False, "template": "{question}"}, training={"max_steps": 1})
-    assert (folder / "run.json").is_file()
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")

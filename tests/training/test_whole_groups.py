@@ -4,13 +4,15 @@ import json
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 from trl import GRPOConfig
 
-from reward_ablation.spec.run import ArmSpec
+from reward_ablation.spec.run import ArmSpec, RunSpec
 from reward_ablation.study.core_digest import training_digest
+from reward_ablation.training.core.build import with_whole_groups
 from reward_ablation.training.core.settings import halved
 from reward_ablation.training.core.whole_groups import cuts_groups
 from specs import arm_spec
@@ -102,7 +104,19 @@ def test_only_runs_whose_own_function_saw_parts_of_groups_have_another_code():
     assert code(own, whole) == training_digest([])
 
 
+@pytest.mark.parametrize("processes", [1, 2])
+def test_functions_that_may_compare_completions_get_whole_groups_where_a_layout_cuts_them(processes):
+    functions = {"correctness": "own.py:rank", "format": "relative_length", "length": "token_length"}
+    spec = RunSpec.read(spec_with(components={name: {"function": text} for name, text in functions.items()}))
+    components = {name: lambda completions, **columns: [] for name in functions}
+    rows = {"per_device_train_batch_size": 2, "steps_per_generation": 1, "num_generations": 4}
+    wrapped = with_whole_groups(components, spec, SimpleNamespace(**rows, world_size=processes))
+    changed = [name for name in components if wrapped[name] is not components[name]]
+    assert changed == ["correctness", "format"] * (processes == 2)
+
+
 @pytest.mark.slow
+@pytest.mark.long
 def test_one_and_two_processes_score_alike(train, command, tmp_path):
     """A user's function, two built-in components of groups, and one that scores completions singly, to the bit."""
     (tmp_path / "own.py").write_text(OWN)

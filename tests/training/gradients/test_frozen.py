@@ -96,14 +96,11 @@ def changes_by_asking(trainer: GRPOTrainer, monkeypatch) -> list[list[str]]:
 @pytest.mark.parametrize(
     "training",
     [
-        {"loss_type": "grpo"},
-        {"loss_type": "cispo"},
         {"loss_type": "sapo"},
         {"loss_type": "vespo"},
         {"loss_type": "luspo", "importance_sampling_level": "sequence"},
         {"loss_type": "dapo", "beta": 0.2, "use_bias_correction_kl": True},
         {"loss_type": "dapo", "off_policy_mask_threshold": 0.05, "top_entropy_quantile": 0.5, "delta": 1.5},
-        {"loss_type": "dapo", "entropy_coef": 0.1, "beta": 0.1},
         {"loss_type": "dapo", "use_adaptive_entropy": True, "entropy_target": 0.1},
     ],
     ids=lambda training: "-".join(map(str, training.values())),

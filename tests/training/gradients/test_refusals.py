@@ -6,6 +6,7 @@ from torch import nn
 
 from reward_ablation.system.errors import StudyError
 
+from . import conftest
 from .conftest import batch_of
 
 
@@ -14,53 +15,45 @@ def step(pair):
     return pair.step(pair.ours, [dict(batch)]), pair.step(pair.plain, [dict(batch)])
 
 
-def test_a_mixture_of_experts_is_refused_by_name(pair):
-    with pytest.raises(StudyError, match=r"model.layers.0.mlp.* cannot be separated by completion"):
-        pair("mixtral")
+def assert_close(pair):
+    """One training step leaves the gradients that TRL's own would."""
+    ours, plain = step(pair)
+    for name, part in plain.items():
+        assert (ours[name] - part).abs().max() <= 1e-5 * part.abs().max() + 1e-9, name
+
+
+LORA = {"r": 2, "lora_alpha": 4, "target_modules": "all-linear"}
 
 
 @pytest.mark.parametrize(
     ("model", "lora"),
     [
         ("mixtral", None),
-        ("mixtral", {"r": 2, "lora_alpha": 4, "target_modules": "all-linear"}),
-        ("opt", {"r": 2, "lora_alpha": 4, "target_modules": "all-linear"}),
+        ("mixtral", LORA),
+        ("opt", LORA),
     ],
 )
 def test_what_cannot_be_measured_trains_unmeasured(pair, model, lora):
     """Experts get tokens of all completions mixed, and so do OPT's linear layers, which flatten their inputs."""
-    ours, plain = step(pair(model, lora=lora, measure_every=0))
-    for name, part in plain.items():
-        assert (ours[name] - part).abs().max() <= 1e-5 * part.abs().max() + 1e-9, name
+    assert_close(pair(model, lora=lora, measure_every=0))
 
 
 def test_mixed_completions_are_refused_where_they_would_be_measured(pair):
-    lora = {"r": 2, "lora_alpha": 4, "target_modules": "all-linear"}
     with pytest.raises(StudyError, match=r"fc1.lora_A.*mixes tokens of several completions"):
-        step(pair("opt", lora=lora))
+        step(pair("opt", lora=LORA))
 
 
-def test_adapters_of_experts_are_refused_measured(pair):
-    """Peft multiplies their weights and never calls them."""
-    lora = {"r": 2, "lora_alpha": 4, "target_modules": "all-linear", "target_parameters": ["experts.gate_up_proj"]}
-    with pytest.raises(StudyError, match=r"lora_.*cannot be separated by completion; set gradients.every"):
+@pytest.mark.parametrize(
+    ("lora", "message"),
+    [
+        (None, r"model.layers.0.mlp.* cannot be separated by completion"),
+        # Peft multiplies the weights of such adapters and never calls them.
+        ({**LORA, "target_parameters": ["experts.gate_up_proj"]}, r"lora_.*separated by completion; set gradients.e"),
+    ],
+)
+def test_a_mixture_of_experts_is_refused_by_name(pair, lora, message):
+    with pytest.raises(StudyError, match=message):
         pair("mixtral", lora=lora)
-
-
-def test_a_layer_that_has_been_replaced_is_refused_measured(pair, monkeypatch):
-    from . import conftest
-
-    made = conftest.tiny_model
-
-    def replaced(name, words):
-        model = made(name, words)
-        norm = model.model.norm
-        norm.forward = lambda inputs: inputs * norm.weight
-        return model
-
-    monkeypatch.setattr(conftest, "tiny_model", replaced)
-    with pytest.raises(StudyError, match=r"model.norm.weight, of a LlamaRMSNorm, cannot be separated"):
-        pair()
 
 
 class MeanRMSNorm(nn.Module):
@@ -81,26 +74,45 @@ class BatchedRMSNorm(MeanRMSNorm):
         return nn.functional.rms_norm(inputs, self.weight.shape, self.weight)
 
 
-@pytest.mark.parametrize("norm", [MeanRMSNorm, BatchedRMSNorm])
-def test_the_name_of_a_layer_counts_for_nothing(pair, monkeypatch, norm):
-    """Refused where it would be measured, and else trained by TRL's own backward pass."""
-    from . import conftest
+def replace_forward(model):
+    norm = model.norm
+    norm.forward = lambda inputs: inputs * norm.weight
 
+
+def replace_norm(kind):
+    return lambda model: setattr(model, "norm", kind(model.norm))
+
+
+def share_weight(model):
+    model.layers[1].mlp.up_proj.weight = model.layers[0].mlp.up_proj.weight
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (replace_forward, r"model.norm.weight, of a LlamaRMSNorm, cannot be separated"),
+        (replace_norm(MeanRMSNorm), r"model.norm.weight, of a MeanRMSNorm, cannot be separated"),
+        (replace_norm(BatchedRMSNorm), r"model.norm.weight, of a BatchedRMSNorm, cannot be separated"),
+        (share_weight, r"model.layers.0.mlp.up_proj.weight, shared by several layers"),
+    ],
+)
+def test_a_layer_whose_computation_is_not_known_is_refused_measured_and_else_trained_by_trl(
+    pair, monkeypatch, change, message
+):
     made = conftest.tiny_model
 
-    def replaced(name, words):
+    def changed(name, words):
         model = made(name, words)
-        model.model.norm = norm(model.model.norm)
+        change(model.model)
         return model
 
-    monkeypatch.setattr(conftest, "tiny_model", replaced)
-    with pytest.raises(StudyError, match=rf"model.norm.weight, of a {norm.__name__}, cannot be separated"):
+    monkeypatch.setattr(conftest, "tiny_model", changed)
+    with pytest.raises(StudyError, match=message):
         pair()
-    unmeasured = pair(measure_every=0)
-    assert not unmeasured.ours._by_completion
-    ours, plain = step(unmeasured)
-    for name, part in plain.items():
-        assert (ours[name] - part).abs().max() <= 1e-5 * part.abs().max() + 1e-9, name
+    if change is not share_weight:  # which the reference would count twice
+        unmeasured = pair(measure_every=0)
+        assert not unmeasured.ours._by_completion
+        assert_close(unmeasured)
 
 
 @pytest.mark.parametrize("model", ["llama", "mixtral"])
@@ -109,9 +121,7 @@ def test_a_setting_trains_by_trls_own_backward_pass(pair, model):
     own = pair(model, measure_every=0, by_completion=False)
     _, *layers = own.ours.model.modules()  # TRL replaces the pass of the model itself
     assert not any("forward" in layer.__dict__ for layer in layers)
-    ours, plain = step(own)
-    for name, part in plain.items():
-        assert (ours[name] - part).abs().max() <= 1e-5 * part.abs().max() + 1e-9, name
+    assert_close(own)
 
 
 @pytest.mark.parametrize("measure_every", [0, 1])
@@ -132,21 +142,6 @@ def test_a_layer_that_is_called_twice_ends_the_training(pair):
     pair.ours.model.model.layers[1].register_forward_hook(lambda module, inputs, output: norm(output))
     with pytest.raises(StudyError, match=r"32 of 16 numbers of the gradient of model.norm.weight"):
         step(pair)
-
-
-def test_a_weight_of_two_layers_is_refused(pair, monkeypatch):
-    from . import conftest
-
-    made = conftest.tiny_model
-
-    def shared(name, words):
-        model = made(name, words)
-        model.model.layers[1].mlp.up_proj.weight = model.model.layers[0].mlp.up_proj.weight
-        return model
-
-    monkeypatch.setattr(conftest, "tiny_model", shared)
-    with pytest.raises(StudyError, match=r"model.layers.0.mlp.up_proj.weight, shared by several layers"):
-        pair()
 
 
 def test_watching_leaves_nothing_in_a_saved_model(pair, tmp_path):

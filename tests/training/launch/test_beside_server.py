@@ -149,7 +149,6 @@ def test_training_ends_and_the_server_with_it(supervise, tmp_path):
     ("ends", "status", "told"),
     [
         ("sys.exit(75)", GOES_ON, ""),
-        ("sys.exit(1)", 1, ""),
         ("os.kill(os.getpid(), 9)", GOES_ON, "error: the training process was ended by SIGKILL; if for want of memory"),
         ("sys.exit(-1)", 1, "error: the training process ended with exit status 255\n"),
     ],
@@ -182,18 +181,12 @@ def test_each_has_its_own_gpus(supervise):
     assert json.loads(started.server_log.read_text().splitlines()[0])["gpus"] == "7"
 
 
-def test_on_a_cpu_nothing_is_said_of_gpus(supervise):
-    started = supervise(CUDA_VISIBLE_DEVICES="")
-    assert started.trains()["gpus"] == ""
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_is_for_the_training(supervise, number):
+def test_a_signal_is_for_the_training(supervise):
     started = supervise()
     pids = started.trains()["pids"]
-    started.process.send_signal(number)
+    started.process.send_signal(signal.SIGINT)
     assert started.process.wait(60) == GOES_ON
-    assert f"trainer was told {number.name}\n" in started.log.read_text()
+    assert "trainer was told SIGINT\n" in started.log.read_text()
     assert gone([*pids, *started.servers()])
 
 
@@ -341,7 +334,6 @@ def test_a_server_that_does_not_start_is_one_line(supervise, tmp_path):
             1,
             "error: launch.vllm: the vLLM server serves /another/model, and the run",
         ),
-        ({"name": "somebody"}, GOES_ON, "error: launch.vllm: another program took http://127.0.0.1:"),
         ({"taken": True}, GOES_ON, "error: launch.vllm: another program took http://127.0.0.1:"),
     ],
 )

@@ -72,9 +72,8 @@ def test_the_run_is_let_in(scope, monkeypatch):
         ("/health/../update_weights", []),
     ],
 )
-@pytest.mark.parametrize("method", ["GET", "POST", "OPTIONS"])
-def test_others_are_not(path, headers, method, monkeypatch):
-    start, body = answer(request(path, headers, method), monkeypatch)
+def test_others_are_not(path, headers, monkeypatch):
+    start, body = answer(request(path, headers, "OPTIONS"), monkeypatch)
     assert (start["type"], start["status"], body["body"]) == ("http.response.start", 401, b"")
 
 

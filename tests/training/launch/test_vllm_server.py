@@ -128,15 +128,6 @@ def test_several_processes_have_a_launcher_beside_the_server(packages, command, 
     take(run / ".lock").release()
 
 
-def test_by_other_code_no_server_is_started(packages, command, tmp_path):
-    served = command(spec_with(vllm=SERVED), tmp_path / "run")
-    served[served.index("--code") + 1] = "0" * 16
-    result = subprocess.run(served, capture_output=True, text=True, timeout=120, env={**os.environ, **packages})
-    assert result.returncode == 1
-    assert result.stderr == "error: the training code has changed since the workflow was started; start it again\n"
-    assert not (tmp_path / "run" / "vllm.log").exists()
-
-
 def test_a_finished_run_needs_no_server(packages, command, demo_model, problems, tmp_path):
     spec, run = spec_with(vllm=SERVED), tmp_path / "run"
     served = command(spec, run)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +11,6 @@ from pathlib import Path
 import pandas as pd
 
 from reward_ablation.evaluation.kept import kept_models
-from reward_ablation.evaluation.record import Clock
 from reward_ablation.evaluation.stored import Answers, Part
 from reward_ablation.models.load import whole_model
 from reward_ablation.models.verify import FETCHED, check_trained, verify_model
@@ -27,7 +27,7 @@ from reward_ablation.system.locks import wait_for
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Parse the command line and evaluate."""
-    clock = Clock()
+    started = time.perf_counter()
     parser = argparse.ArgumentParser(prog="python -m reward_ablation.evaluation", description=__doc__)
     parser.add_argument("--spec", required=True, help="JSON of how models are judged, and on which prompts")
     which = parser.add_mutually_exclusive_group(required=True)
@@ -45,11 +45,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     final = args.model or args.run / MODEL
     kept = kept_models(args.run) if args.run and args.kept else None
     with storage_errors(args.answers), wait_for(args.answers / UNFINISHED / LOCK, "evaluate"):
-        answers = Answers(spec, args.answers, final, kept, makings(args), scores_of(args))
+        answers = Answers(spec, args.answers, final, kept, makings(args), scores_of(args), started)
         if answers.are_complete():
             print(f"evaluate: the answers in {args.answers} are made already; to make them again, delete them")
         else:
-            make(answers, args.base, sets, clock, args.run)
+            make(answers, args.base, sets, args.run)
             answers.put_in_place()
         answers.remove_unfinished()
 
@@ -72,9 +72,7 @@ def scores_of(args: argparse.Namespace) -> list[Path]:
     return [folder.joinpath(*model) for folder in sorted(args.scores.glob(f"{key}-*"))]
 
 
-def make(
-    answers: Answers, base: Path | None, sets: Mapping[str, pd.DataFrame], clock: Clock, run: Path | None = None
-) -> None:
+def make(answers: Answers, base: Path | None, sets: Mapping[str, pd.DataFrame], run: Path | None = None) -> None:
     """Generate and grade the answers that are missing, model by model; refuse models of the `run` that diverged."""
     missing = answers.to_make()
     for folder in {folder for part in missing for folder in (part.model, whole_model(part.model, base))}:
@@ -94,7 +92,7 @@ def make(
         print(f"{model_of(part)} on {part.dataset}: {number} of {len(missing)}", flush=True)
         with refused_if_not_finite(part, run):
             table = evaluator.answers(part.model, part.dataset)
-        answers.store(part, table, clock.lap())
+        answers.store(part, table)
 
 
 @contextmanager

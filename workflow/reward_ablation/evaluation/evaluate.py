@@ -18,7 +18,7 @@ from reward_ablation.evaluation.generate import (
     find_end_tokens,
 )
 from reward_ablation.evaluation.requests import Request, list_requests
-from reward_ablation.evaluation.score import schema_of, score
+from reward_ablation.evaluation.score import score
 from reward_ablation.models.device import gpu_kind
 from reward_ablation.models.load import whole_model
 from reward_ablation.sampling.context import context_of, describe_too_long, too_long
@@ -30,21 +30,6 @@ from reward_ablation.system.errors import StudyError
 if TYPE_CHECKING:
     import pandas as pd
     from transformers import PreTrainedTokenizerBase
-
-
-def kept_schema(answer_format: str | None) -> pa.Schema:
-    """Columns of the answers of kept models: `step`, after which the run kept the model, and those of all answers."""
-    return pa.schema([pa.field("step", pa.int64(), nullable=False), *schema_of(answer_format)])
-
-
-def of_all_steps(tables: Mapping[int, pa.Table], answer_format: str | None) -> pa.Table:
-    """Answers of the models that a run kept, given by step, as one table of `kept_schema` in order of the steps."""
-    schema = kept_schema(answer_format)
-    with_step = [schema.empty_table()]
-    for step, answers in sorted(tables.items()):
-        steps = pa.array([step] * answers.num_rows, pa.int64())
-        with_step.append(answers.add_column(0, schema.field("step"), steps).cast(schema))
-    return pa.concat_tables(with_step)
 
 
 class Evaluator:
@@ -118,8 +103,3 @@ def generator(spec: EvaluateSpec, base: Path | None, longest: int) -> Generator:
     if choose_backend(spec.evaluation.backend, spec.device) == "vllm":
         return VllmGenerator(spec.evaluation, base, dtype, longest)
     return TransformersGenerator(spec.evaluation, base, dtype, kind)
-
-
-def evaluate(spec: EvaluateSpec, folder: Path, base: Path | None, problems: pd.DataFrame) -> pa.Table:
-    """Answers of one model to one set of problems, as `Evaluator.answers`."""
-    return Evaluator(spec, base, {"problems": problems}).answers(folder, "problems")

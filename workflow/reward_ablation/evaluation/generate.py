@@ -6,10 +6,10 @@ import gc
 import json
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -26,21 +26,16 @@ from reward_ablation.system.errors import StudyError
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-Backend = Literal["transformers", "vllm"]
-
 #: Seconds between two lines of progress.
 REPORT_EVERY = 10.0
 
 
-class Generator(Protocol):
-    """Generates completions for requests, in their order, by the model or the LoRA adapter in a folder."""
-
-    def __call__(
-        self, requests: Sequence[Request], folder: Path, end_tokens: Sequence[int], pad_token: int
-    ) -> list[Completion]: ...
+#: Generates completions for requests, in their order, by the model or the LoRA adapter in a folder. The last arguments
+#: are the end tokens and the pad token.
+Generator = Callable[[Sequence[Request], Path, Sequence[int], int], list[Completion]]
 
 
-def choose_backend(wanted: Literal["auto", "transformers", "vllm"], device: str) -> Backend:
+def choose_backend(wanted: Literal["auto", "transformers", "vllm"], device: str) -> Literal["transformers", "vllm"]:
     """Backend to generate with. `auto` is vLLM if it is installed and the device is a GPU, else transformers.
 
     Raises StudyError if vLLM is asked for and cannot run here.

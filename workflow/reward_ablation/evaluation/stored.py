@@ -2,24 +2,33 @@
 
 One job makes the answers to all evaluation sets, also those of the models that a run kept. Each model's answers to a
 set are stored in a hidden folder as soon as they are made, so that an interrupted job continues where it stopped. The
-files get their place when all answers exist, because Snakemake removes the outputs of a job that fails.
+files get their place when all answers exist, because Snakemake removes the outputs of a job that fails. The record
+beside each file says what made the answers.
 """
 
 from __future__ import annotations
 
+import os
+import platform
 import shutil
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from reward_ablation.evaluation.record import record_of
 from reward_ablation.spec.run import EvaluateSpec
 from reward_ablation.study.answers_record import Making, are_current, read_record, record_beside
+from reward_ablation.study.core_digest import deciding_digest
 from reward_ablation.study.run_folder import UNFINISHED
-from reward_ablation.system.files import link_or_copy, write_json, write_parquet
+from reward_ablation.system.files import link_or_copy, sha256, write_json, write_parquet
+
+#: Packages that decide answers and their grades; vLLM where it is installed.
+PACKAGES = ("torch", "transformers", "peft", "tokenizers", "numpy", "math-verify", "vllm")
 
 
 @dataclass(frozen=True)
@@ -39,7 +48,7 @@ class Answers:
     the run kept. `final` is the folder of the final model, of its adapter, or of the base model. `kept` has the folders
     of the models that the run kept by step, or is None where the study keeps none. `making` says what the answers to
     each evaluation set depend on. `scores` are the folders with scores of these answers by the study's own metrics,
-    present or former.
+    present or former. The time since `started`, by time.perf_counter, is split among the answers that are made.
     """
 
     def __init__(
@@ -49,9 +58,10 @@ class Answers:
         final: Path,
         kept: Mapping[int, Path] | None,
         making: Mapping[str, Making],
-        scores: Sequence[Path] = (),
+        scores: Sequence[Path],
+        started: float,
     ):
-        self.scores = scores
+        self.scores, self.last = scores, started
         self.spec, self.folder, self.work, self.making = spec, folder, folder / UNFINISHED, making
         self.files: dict[str, list[Part]] = {}
         for dataset in making:
@@ -78,9 +88,10 @@ class Answers:
                 missing += [part for part in parts if not are_current(self._path(part.name), self.making[part.dataset])]
         return sorted(missing, key=lambda part: -1 if part.step is None else part.step)
 
-    def store(self, part: Part, answers: pa.Table, seconds: float) -> None:
-        """Store the answers of a part, and in their record the seconds that making them took."""
-        self._write(part.name, part.dataset, [part.model], answers, seconds)
+    def store(self, part: Part, answers: pa.Table) -> None:
+        """Store the answers of a part, and in their record the seconds since the part before."""
+        last, self.last = self.last, time.perf_counter()
+        self._write(part.name, part.dataset, [part.model], answers, self.last - last)
 
     def put_in_place(self) -> None:
         """Join the answers of the models that the run kept, and give all files their names.
@@ -102,13 +113,19 @@ class Answers:
 
     def _join(self, file: str, parts: Sequence[Part]) -> None:
         """Write the answers of all kept models to one file, with the sum of their times."""
-        from reward_ablation.evaluation.evaluate import of_all_steps  # imports transformers
+        from reward_ablation.evaluation.score import schema_of  # imports the grader
 
-        tables = {part.step or 0: pq.read_table(self._path(part.name)) for part in parts}
-        answers = of_all_steps(tables, self.spec.evaluation.answer_format)
+        schema = schema_of(self.spec.evaluation.answer_format).insert(0, pa.field("step", pa.int64(), nullable=False))
+        tables = [schema.empty_table()]
+        for part in parts:  # in order of the steps
+            answers = pq.read_table(self._path(part.name))
+            steps = pa.array([part.step] * answers.num_rows, pa.int64())
+            tables.append(answers.add_column(0, schema.field("step"), steps).cast(schema))
         records = [read_record(record_beside(self._path(part.name))) for part in parts]
         seconds = sum(record.get("wall_seconds", 0) for record in records)
-        self._write(file, file.removesuffix(".steps"), [part.model for part in parts], answers, seconds)
+        self._write(
+            file, file.removesuffix(".steps"), [part.model for part in parts], pa.concat_tables(tables), seconds
+        )
 
     def _write(self, name: str, dataset: str, models: Sequence[Path], answers: pa.Table, seconds: float) -> None:
         """Write answers, then their record.
@@ -119,8 +136,36 @@ class Answers:
         path.unlink(missing_ok=True)
         record_beside(path).unlink(missing_ok=True)
         write_parquet(answers, path)
-        inputs = dict(self.making[dataset].inputs)
-        write_json(record_of(self.spec, inputs, models, answers, path, seconds), record_beside(path))
+        write_json(self._record(dataset, models, answers, path, seconds), record_beside(path))
+
+    def _record(
+        self, dataset: str, models: Sequence[Path], answers: pa.Table, path: Path, seconds: float
+    ) -> dict[str, Any]:
+        """What made the answers in a file, and in which time. A start compares it with the present inputs."""
+        import torch
+
+        from reward_ablation.evaluation.generate import choose_backend
+        from reward_ablation.models.device import gpu_name
+
+        on_gpu, threads = self.spec.device == "cuda", torch.get_num_threads()
+        gpus = [gpu_name()] if on_gpu else []
+        return {
+            "spec": self.spec.model_dump(mode="json"),
+            "code": deciding_digest("evaluation"),
+            "inputs": dict(self.making[dataset].inputs),
+            "backend": choose_backend(self.spec.evaluation.backend, self.spec.device),
+            "packages": {"python": platform.python_version(), **installed()},
+            "hardware": {"machine": platform.machine(), "cpus": os.cpu_count(), "gpus": gpus},
+            "threads": threads,
+            "models": [folder.name for folder in models],
+            "answers": answers.num_rows,
+            "size": path.stat().st_size,
+            "sha256": sha256(path),
+            "tokens": sum(answers["tokens"].to_pylist()),
+            "wall_seconds": round(seconds, 1),
+            "gpu_hours": round(seconds / 3600, 4) if on_gpu else 0.0,
+            "cpu_hours": round(seconds * threads / 3600, 4),
+        }
 
     def _is_there(self, folder: Path, file: str) -> bool:
         return are_current(folder / f"{file}.parquet", self.making[file.removesuffix(".steps")])
@@ -134,3 +179,14 @@ def _link(file: str, source: Path, target: Path) -> None:
     for name in (f"{file}.json", f"{file}.parquet"):
         if (source / name).is_file():
             link_or_copy(source / name, target / name)
+
+
+def installed() -> dict[str, str]:
+    """Versions of the installed packages among `PACKAGES`."""
+    versions = {}
+    for name in PACKAGES:
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return versions
