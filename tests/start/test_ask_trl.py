@@ -2,15 +2,15 @@
 
 import json
 import subprocess
-import sys
 
 import pytest
 
 from reward_ablation.start.ask_trl import as_one_process
+from workflow.starting import forking_python
 
 
 def check(settings, gpus):
-    command = [sys.executable, "-m", "reward_ablation.start.ask_trl"]
+    command = [forking_python(), "-m", "reward_ablation.start.ask_trl"]
     run = {"training": settings, "layout": {"gpus": gpus}}
     return subprocess.run(command, input=json.dumps(run), capture_output=True, text=True)
 

@@ -1,6 +1,7 @@
 """TRL's check of the settings: settings that passed are remembered; refused and new settings are checked."""
 
 import subprocess
+import sys
 import tomllib
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
@@ -12,12 +13,14 @@ from reward_ablation.start import before_jobs
 from reward_ablation.start.before_jobs import check_training_settings, remember_settings
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.errors import StudyError
+from workflow.starting import forking_python
 
 
 @pytest.mark.slow
 def test_what_has_passed_is_not_checked_again(config, tmp_path, monkeypatch):
     started = []
     really = subprocess.run
+    monkeypatch.setattr(sys, "executable", forking_python())
     monkeypatch.setattr(
         subprocess, "run", lambda command, **options: started.append(command) or really(command, **options)
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from types import SimpleNamespace
 
 import pytest
@@ -26,6 +25,8 @@ from reward_ablation.start.internals import (
     watch_failures,
 )
 from reward_ablation.system.errors import StudyError
+
+from .starting import forking_python
 
 SNAKEFILE = """
 import sys
@@ -68,7 +69,7 @@ onstart:
 
 
 def snakemake(folder, *arguments):
-    command = [sys.executable, "-m", "snakemake", "--cores", "1", *arguments]
+    command = [forking_python(), "-m", "snakemake", "--cores", "1", *arguments]
     result = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout + result.stderr
@@ -230,7 +231,7 @@ onstart:
 def test_what_a_submission_takes_of_jobs_and_updated_outputs_of_failed_ones_stay(tmp_path):
     (tmp_path / "Snakefile").write_text(OF_JOBS)
     (tmp_path / "1.answers").write_text("earlier")
-    command = [sys.executable, "-m", "snakemake", "--cores", "1", "--forceall"]
+    command = [forking_python(), "-m", "snakemake", "--cores", "1", "--forceall"]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert result.returncode == 1
     lines = result.stdout.splitlines()
@@ -329,7 +330,7 @@ def test_a_dry_run_calls_the_executors_check(tmp_path, monkeypatch, hours, targe
     monkeypatch.setenv("SLURM_CONF", str(tmp_path / "slurm.conf"))  # there may be a Slurm here
     (tmp_path / "Snakefile").write_text(SUBMITTED)
     (tmp_path / "site.yaml").write_text(SITE.replace("HOURS", hours))
-    command = [sys.executable, "-m", "snakemake", "-n", "--executor", "slurm-study", "--jobs", "1", target]
+    command = [forking_python(), "-m", "snakemake", "-n", "--executor", "slurm-study", "--jobs", "1", target]
     result = subprocess.run([*command, "--slurm-study-site", "site.yaml"], cwd=tmp_path, capture_output=True, text=True)
     printed = result.stdout + result.stderr
     assert result.returncode == (1 if told and told.startswith("error") else 0), printed
@@ -387,7 +388,7 @@ rule python:
 
 def test_only_failures_that_may_pass_are_tried_again(tmp_path):
     (tmp_path / "Snakefile").write_text(FAILING)
-    command = [sys.executable, "-m", "snakemake", "--cores", "1", "--keep-going", "--force-use-threads"]
+    command = [forking_python(), "-m", "snakemake", "--cores", "1", "--keep-going", "--force-use-threads"]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     starts = {file.name[7:]: len(file.read_text().split()) for file in tmp_path.glob("starts-*")}
     assert starts == {"1": 1, "75": 3, "killed": 3, "python": 1}, result.stderr
