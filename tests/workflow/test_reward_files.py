@@ -50,11 +50,12 @@ TABLE = "results/tiny/tables/evaluation_by_run.csv"
 LOOKS = [
     ["-n"],
     ["--dry-run", "--forceall"],
-    *([option] for option in ("--summary", "--detailed-summary", "--dag", "--rulegraph", "--filegraph", "--d3dag")),
-    *([option] for option in ("--list-rules", "--list-target-rules", "--list-input-changes", "--print-compilation")),
+    *([option] for option in ("--summary", "--dag", "--list-rules", "--list-input-changes", "--print-compilation")),
     ["--report", "report.html", "--", TABLE],
     ["--unlock"],
 ]
+#: What Snakemake answers as it does one of these.
+ALIKE = [[option] for option in ("--detailed-summary", "--rulegraph", "--filegraph", "--d3dag", "--list-target-rules")]
 #: Every command but the preview, likewise.
 COMMANDS = [
     *([command] for command in ("status", "verify", "prune")),
@@ -89,7 +90,9 @@ def done(tmp_path_factory):
     return Study(made_once(tmp_path_factory, "hostile_reward", make), CONFIG)
 
 
-@pytest.mark.parametrize("words", [*LOOKS, *COMMANDS], ids=" ".join)
+@pytest.mark.parametrize(
+    "words", [*LOOKS, *COMMANDS, *(pytest.param(words, marks=pytest.mark.long) for words in ALIKE)], ids=" ".join
+)
 def test_looking_at_a_study_imports_no_reward_file(done, words):
     result = (done.command if words in COMMANDS else done.snakemake)(*words)
     assert processes_of_imports(done) == []

@@ -143,7 +143,20 @@ MADE_AGAIN = {
 }
 
 
-@pytest.mark.parametrize(("edit", "stages"), MADE_AGAIN.values(), ids=MADE_AGAIN.keys())
+#: Of one stage's code, whose rules tests/study/test_source_edits names without a start.
+OF_ONE_STAGE = [
+    *("code of the figures", "code of the tables", "code of the gradient tables", "code that prepares data"),
+    *("code that fetches a model", "code that asks Slurm for jobs"),
+]
+
+
+@pytest.mark.parametrize(
+    ("edit", "stages"),
+    [
+        pytest.param(*row, id=name, marks=[pytest.mark.long] if name in OF_ONE_STAGE else [])
+        for name, row in MADE_AGAIN.items()
+    ],
+)
 def test_only_what_depends_on_an_edit_is_made_again_and_the_plan_says_so(finished, tmp_path, edit, stages):
     bench = Bench.of(finished, tmp_path)
     edit(bench)
