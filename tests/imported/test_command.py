@@ -1,8 +1,8 @@
 """`reward-ablation import` from the YAML to the report: two arms of TRL's files, and one that this project trained."""
 
 import json
+import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pandas as pd
@@ -14,13 +14,15 @@ from reward_ablation.config.config_errors import validate_spec
 from reward_ablation.imported.config import ImportConfig
 from reward_ablation.imported.results import is_current, write_results
 from reward_ablation.start.imported_runs import state_of
+from workflow.forks import BLANK
+from workflow.starting import forking_python
 
 from .studies import answers, trl_study
 
 
 def run(root: Path) -> str:
-    command = [sys.executable, "-m", "reward_ablation.start.command_line", "import", "study.yaml", "--cores", "2"]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+    command = [forking_python(), "-m", "reward_ablation.start.command_line", "import", "study.yaml", "--cores", "2"]
+    done = subprocess.run(command, cwd=root, env={**os.environ, BLANK: "yes"}, capture_output=True, text=True)
     log = root / "results" / "mine" / "logs" / "snakemake.log"
     assert done.returncode == 0, done.stdout + done.stderr + (log.read_text() if log.exists() else "")
     return done.stdout

@@ -17,7 +17,7 @@ from .cluster import Cluster
 from .studies import ClusterStudy
 
 TELL = (
-    "import json, os, time; from reward_ablation.training.around.attempts import slurm_job; "
+    "import json, os, time; from reward_ablation.training.around.slurm_job import slurm_job; "
     "print(json.dumps(slurm_job(os.environ, time.time())), flush=True)"
 )
 

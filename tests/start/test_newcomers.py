@@ -22,10 +22,11 @@ from hub import Hub
 from models.conftest import tiny_model  # noqa: F401
 from reward_ablation.rewards.load import load_component
 from reward_ablation.start.data_files import sets_of
-from reward_ablation.start.full_check import Work, full_check, remember_settings
+from reward_ablation.start.full_check import Work, full_check, refuse, remember_settings
 from reward_ablation.study.resolve import resolve
 from reward_ablation.study.study import Study
 from reward_ablation.system.errors import one_line_errors
+from workflow.starting import forking_python
 
 COMMIT = "0" * 40
 GOOD = [{"question": f"What is {number} + 1?", "answer": str(number + 1)} for number in range(8)]
@@ -465,8 +466,7 @@ from reward_ablation.study.resolve import resolve
 from reward_ablation.system.errors import one_line_errors
 
 study = resolve(json.loads(sys.argv[1]), "my_study.yaml", Path.cwd())
-if "TRL" not in sys.argv:  # asking TRL takes seconds
-    remember_settings(study, Path(study.config.root))
+remember_settings(study, Path(study.config.root))  # asking TRL takes seconds
 if "a huge model" in sys.argv:
     model = Path(study.model_file).parent
     Path(study.config.root, "models").mkdir()
@@ -479,6 +479,14 @@ with one_line_errors():
     assert sorted(Path().rglob("*")) == before
     refuse(problems)
 """
+
+
+def check_here(config: Any, *needs: str) -> None:
+    """Check a config that needs no environment of its own, in the present folder."""
+    study = resolve(config, "my_study.yaml", Path.cwd())
+    if "TRL" not in needs:
+        remember_settings(study, Path(study.config.root))
+    refuse(full_check(study, works(study), print))
 
 
 def check_apart(folder: Path, config: Any, environment: Mapping[str, str], *needs: str) -> Any:
@@ -523,7 +531,7 @@ def test_a_mistake_in_the_config(tmp_path, monkeypatch, capsys, mistake):
 
 
 @pytest.mark.parametrize("mistake", rows("plan"))
-def test_a_mistake_that_the_full_check_finds(tmp_path, request, mistake):
+def test_a_mistake_that_the_full_check_finds(tmp_path, request, monkeypatch, capsys, mistake):
     environment = {"CUDA_VISIBLE_DEVICES": ""}
     commit, folder = COMMIT, tmp_path / "my_model"
     if {"model", "a huge model"} & {*mistake.needs}:
@@ -532,6 +540,16 @@ def test_a_mistake_that_the_full_check_finds(tmp_path, request, mistake):
         folder.mkdir()
         for name in ("config.json", "adapter_config.json", "adapter_model.safetensors"):
             (folder / name).write_text("{}")
+    if not {*mistake.needs} & {"hub", "no hub", "a huge model"}:
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+        monkeypatch.setattr(sys, "executable", forking_python())
+        with pytest.raises(SystemExit) as end, one_line_errors():
+            check_here(written(tmp_path, mistake), *mistake.needs)
+        assert end.value.code == 1
+        [line] = capsys.readouterr().err.splitlines()
+        assert line.startswith(f"error: {mistake.line}")
+        return
     if "no hub" in mistake.needs:
         environment |= {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": "http://127.0.0.1:9"}
     if "hub" in mistake.needs:

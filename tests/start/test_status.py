@@ -5,7 +5,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +22,7 @@ from reward_ablation.study.run_folder import LOCK
 from reward_ablation.system.locks import take
 from slurm.studies import SLOW
 from workflow.conftest import TINY
+from workflow.starting import forking_python
 
 from .left_behind import NOW, LeftBehind, attempt
 
@@ -316,11 +316,11 @@ class Small:
         (folder / "slow.py").write_text(SLOW)
 
     def command(self, *arguments: str) -> list[str]:
-        command = [sys.executable, "-m", "snakemake", *arguments, "--snakefile", str(ROOT / "Snakefile")]
+        command = [forking_python(), "-m", "snakemake", *arguments, "--snakefile", str(ROOT / "Snakefile")]
         return [*command, "--directory", str(self.folder), "--cores", "1", "--configfile", "config.yaml"]
 
     def status(self, *arguments: str) -> str:
-        command = [sys.executable, "-m", "reward_ablation.start.command_line", "status", "config.yaml", *arguments]
+        command = [forking_python(), "-m", "reward_ablation.start.command_line", "status", "config.yaml", *arguments]
         result = subprocess.run(command, cwd=self.folder, capture_output=True, text=True)
         assert result.returncode == 0, result.stdout + result.stderr
         return result.stdout

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reward_ablation.training.around.attempts import slurm_job
+from reward_ablation.training.around.slurm_job import slurm_job
 
 BATCH = {
     "SLURM_CLUSTER_NAME": "test",

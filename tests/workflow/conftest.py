@@ -18,6 +18,7 @@ import yaml
 from reward_ablation.system.locks import wait_for
 
 from .browser import Browser, missing_programs
+from .forks import BLANK
 from .starting import command_line, snakemake
 
 ROOT = Path(__file__).parents[2]
@@ -111,6 +112,12 @@ def made_once(tmp_path_factory, name: str, make: Callable[[Path], None], folder:
         copy = tmp_path_factory.mktemp(name) / folder
         shutil.copytree(original / folder, copy)
     return copy
+
+
+@pytest.fixture
+def _blank_figures(monkeypatch):
+    """Figures are drawn and not rendered, for tests of something else that needs them."""
+    monkeypatch.setenv(BLANK, "yes")
 
 
 @pytest.fixture(scope="session")

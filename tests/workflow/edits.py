@@ -9,7 +9,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +19,7 @@ import yaml
 from reward_ablation.data.word_problems import generate
 
 from .conftest import ROOT, TINY, Study
-from .starting import command_line, snakemake
+from .starting import command_line, forking_python, snakemake
 
 REWARDS = '''
 """A user's reward, which imports a file of the user's."""
@@ -61,7 +60,7 @@ EDITED["training"]["max_steps"] = 1
 def copy_of_the_code(folder: Path) -> Path:
     """A copy of all that Snakemake runs of the repository."""
     for name in ("workflow", "profiles", "envs"):
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / name, folder / name)  # compiled modules, too: they serve while the times are the same
     shutil.copy2(ROOT / "Snakefile", folder)
     return folder
 
@@ -154,7 +153,7 @@ class Bench:
     def running(self, *arguments: str) -> Iterator[subprocess.Popen]:
         """Snakemake while it runs; killed at the end, with its jobs, as by a power cut."""
         process = subprocess.Popen(
-            [sys.executable, "-m", "snakemake", *self.command(*arguments)],
+            [forking_python(), "-m", "snakemake", *self.command(*arguments)],
             cwd=self.folder,
             env=self.environment,
             start_new_session=True,

@@ -1,83 +1,58 @@
-"""Start Snakemake in a fork of a process that has already imported the slow packages.
-
-Nothing of this repository is imported before the fork, because the fork reads the library from the given folder. Nor is
-Snakemake, which imports this repository's executor.
-"""
+"""Start Snakemake, or a command, in a fork of a process that has already imported the slow packages (`forks`)."""
 
 from __future__ import annotations
 
 import atexit
-import multiprocessing
-import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
-FORKS = multiprocessing.get_context("forkserver")
-# What takes longest of what Snakemake imports; pytest, as each child imports the main module of its parent.
-FORKS.set_forkserver_preload(["pandas", "sqlmodel", "pydantic", "pytest"])
+FORKS = Path(__file__).with_name("forks.py")
+
+
+@cache
+def forking_python() -> str:
+    """A program that is `python`, but for the commands of this project and Snakemake, which it runs in forks."""
+    folder = tempfile.TemporaryDirectory(prefix="forks")
+    address, program = Path(folder.name, "socket"), Path(folder.name, "python")
+    serve = [sys.executable, str(FORKS), "serve", str(address)]
+    server = subprocess.Popen(serve, stdin=subprocess.PIPE, start_new_session=True)
+    while not address.exists():
+        assert server.poll() is None
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -IS "{FORKS}" ask "{address}" "$@"\n')
+    program.chmod(0o755)
+
+    @atexit.register
+    def end() -> None:
+        server.communicate()
+        folder.cleanup()
+
+    return str(program)
 
 
 def snakemake(
     arguments: Sequence[str], folder: Path, library: Path, environment: Mapping[str, str]
 ) -> subprocess.CompletedProcess[str]:
-    """What `snakemake` with these arguments does in a folder.
-
-    Parameters
-    ----------
-    arguments : sequence of str
-        Words of the command line behind `snakemake`.
-    folder : Path
-        Working folder.
-    library : Path
-        Folder that holds `reward_ablation`.
-    environment : mapping of str
-        All environment variables.
-
-    Returns
-    -------
-    subprocess.CompletedProcess
-        As of `subprocess.run` with `capture_output` and `text`.
-    """
-    with tempfile.TemporaryDirectory() as written:
-        outputs = [f"{written}/stdout", f"{written}/stderr"]
-        given = ([*arguments], str(folder), str(library), dict(environment), outputs)
-        process = FORKS.Process(target=_start, args=given)
-        process.start()
-        process.join()
-        assert process.exitcode is not None
-        told = [Path(file).read_text() if os.path.exists(file) else "" for file in outputs]
-    return subprocess.CompletedProcess(["snakemake", *arguments], process.exitcode, *told)
+    """What `snakemake` with these arguments does in a folder, with the library in the folder `library`."""
+    return _run(["snakemake", *arguments], folder, library, environment)
 
 
 def command_line(
     folder: Path, library: Path, environment: Mapping[str, str], *words: str
 ) -> subprocess.CompletedProcess[str]:
     """What `reward-ablation WORDS` does in a folder, with the library in the folder `library`."""
-    command = [sys.executable, "-m", "reward_ablation.start.command_line", *words]
+    return _run(["reward_ablation.start.command_line", *words], folder, library, environment)
+
+
+def _run(
+    words: Sequence[str], folder: Path, library: Path, environment: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
     variables = {**environment, "PYTHONPATH": str(library)}
+    variables.pop(
+        "PYTHONDONTWRITEBYTECODE", None
+    )  # set in images of containers: each process would compile the library
+    command = [forking_python(), "-m", *words]
     return subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True)
-
-
-def _start(arguments: list[str], folder: str, library: str, environment: dict[str, str], outputs: list[str]) -> None:
-    """Be `python -m snakemake` with these arguments."""
-    for number, file in enumerate(outputs, start=1):
-        os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
-    os.environ.clear()
-    os.environ.update(environment)
-    os.environ["PYTHONPATH"] = library
-    os.chdir(folder)
-    # As Python begins, without the folders of the tests.
-    installed = [place for place in sys.path if place.startswith((sys.prefix, sys.base_prefix))]
-    sys.path[:] = [folder, library, *installed]
-    assert "reward_ablation" not in sys.modules
-    sys.argv = ["snakemake", *arguments]
-
-    from snakemake.cli import main
-
-    try:
-        main()
-    finally:
-        atexit._run_exitfuncs()  # which a fork leaves out

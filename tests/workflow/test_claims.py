@@ -23,6 +23,7 @@ CLAIMS = {
 READERS = r"describe|tables_\w+|figures|summary|total"
 
 
+@pytest.mark.usefixtures("_blank_figures")
 def test_claims_are_judged_on_a_finished_study(finished, tmp_path):
     folder = tmp_path / finished.folder.name
     shutil.copytree(finished.folder, folder)

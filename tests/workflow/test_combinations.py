@@ -20,6 +20,7 @@ ARMS = {
 }
 
 
+@pytest.mark.usefixtures("_blank_figures")
 def test_a_study_of_methods_from_runs_to_summary(finished, tmp_path):
     config = copy.deepcopy(TINY)
     config["arms"]["arms"] = ARMS
@@ -41,7 +42,7 @@ def test_a_study_of_methods_from_runs_to_summary(finished, tmp_path):
     assert "| gdpo | gdpo | 1 | 1 | 1 |" in summary
     by_step = pd.read_csv(study.results / "tables/method_weights.csv")
     assert set(by_step.arm) == {"upgrad", "budget"}
-    assert (study.results / "figures/method_weights.png").stat().st_size > 5000
+    assert (study.results / "figures/method_weights.txt").read_text()
 
     # A parameter of one method is of that arm alone.
     study.config["arms"]["arms"]["budget"]["combine"]["step_size"] = 0.25

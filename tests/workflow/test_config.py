@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 
 import pytest
 
 from .conftest import ROOT
+from .starting import forking_python
 
 
 def errors_of(result):
@@ -32,7 +32,7 @@ def test_a_key_twice_in_the_default_config_an_own_one_or_that_of_a_profile_is_on
         path.parent.mkdir(exist_ok=True)
     file.write_text("name: a\nseeds: [0]\nseeds: [1]\n")
     (tmp_path / "mine/config.yaml").write_text(f"configfile: {file}\n")
-    command = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile"), "--dry-run"]
+    command = [forking_python(), "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile"), "--dry-run"]
     result = subprocess.run([*command, *arguments], cwd=tmp_path, capture_output=True, text=True)
     assert result.returncode == 1
     (line,) = errors_of(result)
@@ -71,7 +71,7 @@ def test_a_configfile_replaces_the_default_study(study):
 
 @pytest.mark.parametrize("profile", [[], ["--profile", "profiles/slurm"]])
 def test_the_default_study_is_four_arms_and_a_control_times_five_seeds(profile):
-    command = [sys.executable, "-m", "snakemake", "--dry-run", "--forceall", *profile]
+    command = [forking_python(), "-m", "snakemake", "--dry-run", "--forceall", *profile]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     table = [line.split() for line in result.stdout.splitlines()]

@@ -98,7 +98,11 @@ class Copied(Study):
 
 @dataclass(frozen=True)
 class Row:
-    """A change, what it trains, evaluates and scores, and whether a real start shows so, too."""
+    """A change, what it trains, evaluates and scores, and whether a dry run and a real start show so, too.
+
+    Another path of the same content needs no dry run of its own: the row of every place at once has one. Nor do edits
+    that test_edits starts.
+    """
 
     name: str
     change: Callable[[Copied], object]
@@ -106,6 +110,7 @@ class Row:
     evaluates: frozenset[str] = NONE
     scores: frozenset[str] = NONE
     really: bool = field(default=False, kw_only=True)
+    dry: bool = field(default=True, kw_only=True)
 
 
 def several(*changes: Callable[[Copied], object]) -> Callable[[Copied], object]:
@@ -298,28 +303,37 @@ TABLE = [
     Row("results behind a symbolic link", symlink_results),
     Row("results in another folder, by the config", rename_results),
     # other paths and names of the same content
-    Row("model: ./model", config("model.path", "./model"), really=True),
-    Row("model: model/", config("model.path", "model/")),
-    Row("model: data/../model", config("model.path", "data/../model")),
-    Row("model: absolute", absolute("model")),
-    Row("model: symbolic link", linked("model", "linked", "model.path")),
-    Row("model: another name", renamed("model", "warm_start", "model.path")),
+    Row("model: ./model", config("model.path", "./model"), really=True, dry=False),
+    Row("model: model/", config("model.path", "model/"), dry=False),
+    Row("model: data/../model", config("model.path", "data/../model"), dry=False),
+    Row("model: absolute", absolute("model"), dry=False),
+    Row("model: symbolic link", linked("model", "linked", "model.path"), dry=False),
+    Row("model: another name", renamed("model", "warm_start", "model.path"), dry=False),
     Row("model: another name, without .snakemake", several(lose_snakemake, renamed("model", "warm", "model.path"))),
     Row(
         "training set: ./ and absolute",
         several(config("data.train.path", "./data/train.jsonl"), absolute("data.train")),
+        dry=False,
     ),
-    Row("training set: another folder and name", renamed("data/train.jsonl", "more/rows.jsonl", "data.train.path")),
-    Row("training set: hard link", linked("data/train.jsonl", "rows.jsonl", "data.train.path", os.link)),
-    Row("evaluation set: absolute", absolute("data.evaluation.exam")),
-    Row("evaluation set: another file name", renamed("data/exam.jsonl", "final.jsonl", "data.evaluation.exam.path")),
-    Row("evaluation set: another name in the config", rename_set),
+    Row(
+        "training set: another folder and name",
+        renamed("data/train.jsonl", "more/rows.jsonl", "data.train.path"),
+        dry=False,
+    ),
+    Row("training set: hard link", linked("data/train.jsonl", "rows.jsonl", "data.train.path", os.link), dry=False),
+    Row("evaluation set: absolute", absolute("data.evaluation.exam"), dry=False),
+    Row(
+        "evaluation set: another file name",
+        renamed("data/exam.jsonl", "final.jsonl", "data.evaluation.exam.path"),
+        dry=False,
+    ),
+    Row("evaluation set: another name in the config", rename_set, dry=False),
     Row("every place at once, after a copy without times", ELSEWHERE),
     # names and order in the config
-    Row("an arm renamed", rename_arm),
-    Row("an arm dropped", config("arms.arms.short", None)),
-    Row("keys in another order", reorder),
-    Row("comments in config, rewards and metrics", comments),
+    Row("an arm renamed", rename_arm, dry=False),
+    Row("an arm dropped", config("arms.arms.short", None), dry=False),
+    Row("keys in another order", reorder, dry=False),
+    Row("comments in config, rewards and metrics", comments, dry=False),
     # earlier versions
     Row("records of earlier versions", as_earlier_versions),
     Row("records of earlier versions, without file times", several(as_earlier_versions, lose_times), really=True),
@@ -405,6 +419,8 @@ def test_the_plan_and_a_dry_run_say_the_same(copy, row):
     row.change(copy)
     expected = (set(row.trains), set(row.evaluates), set(row.scores))
     assert planned(copy) == tuple(map(len, expected))
+    if not row.dry:
+        return
     dry = copy.snakemake("--dry-run")
     assert dry.returncode == 0, dry.stdout + dry.stderr
     assert jobs(dry.stdout + dry.stderr) == expected
@@ -423,6 +439,7 @@ def test_a_start_does_so(copy, row):
     assert planned(copy) == (0, 0, 0)
 
 
+@pytest.mark.usefixtures("_blank_figures")
 def test_tables_take_results_whose_inputs_lie_elsewhere(copy):
     ELSEWHERE(copy)
     before = made(copy)

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.slow
 SUMMARY, PAGE = "results/tiny/tables/summary.md", "results/tiny/report/arms.html"
 
 
+@pytest.mark.usefixtures("_blank_figures")
 def test_all_output_is_deleted_and_the_runs_are_restored(finished, tmp_path):
     bench = Bench.of(finished, tmp_path)
     before, models = declared(bench), bench.models()

@@ -22,6 +22,7 @@ def one(pattern, study):
     return path
 
 
+@pytest.mark.usefixtures("_blank_figures")
 def test_a_study_goes_on_without_an_arm_that_diverges(finished, tmp_path):
     config = copy.deepcopy(TINY)
     config["seeds"] = [0]

@@ -19,8 +19,6 @@ pytestmark = pytest.mark.slow
 #: Targets, each with its options.
 TARGETS = {
     "all": [],
-    "all_figures": [],
-    "describe": [],
     "results/tiny/tables/summary.md": [],
     "everything again": ["--forceall"],
     "training again": ["--forcerun", "train"],

@@ -99,13 +99,17 @@ def code(name: str) -> Callable[[Bench], None]:
 
 @dataclass(frozen=True)
 class Row:
-    """An edit, the runs that it trains (`{}` stands for a key), words of the plan, and whether it is really trained."""
+    """An edit, the runs that it trains (`{}` stands for a key), words of the plan, and whether it is really trained.
+
+    A row that is `alike` differs from another one in words that tests/start has, or is in test_copies: make test-all.
+    """
 
     edit: str
     make: Callable[[Bench], None]
     trains: set[str]
     why: str = ""
     really: bool = False
+    alike: bool = False
 
 
 def several(*edits: Callable[[Bench], None]) -> Callable[[Bench], None]:
@@ -138,6 +142,7 @@ TABLE = [
         config("arms.arms.mixed.weights", {"correctness": 0.5, "format": 1}),
         MIXED,
         "correctness 1 → 0.5, format 0.5 → 1",
+        alike=True,
     ),
     Row(
         "an arm added",
@@ -155,6 +160,7 @@ TABLE = [
         config("components.brevity.parameters.limit", 10),
         ALL,
         "component brevity: limit 12 → 10",
+        alike=True,
     ),
     Row(
         "a component's formula",
@@ -163,7 +169,13 @@ TABLE = [
         "training code changed: rewards/components/answer_format.py",
         really=True,
     ),
-    Row("a user's reward file", file("my_rewards.py", "len(ids)", "len(ids) + 1"), ALL, "component brevity: its code"),
+    Row(
+        "a user's reward file",
+        file("my_rewards.py", "len(ids)", "len(ids) + 1"),
+        ALL,
+        "component brevity: its code",
+        alike=True,
+    ),
     Row(
         "a helper that it imports",
         file("my_helpers.py", "<= limit", "< limit"),
@@ -176,6 +188,7 @@ TABLE = [
         config("training.learning_rate", 2.0e-3),
         ALL,
         "learning_rate 0.001 → 0.002",
+        alike=True,
     ),
     Row(
         "a tracker switched on, and an evaluation setting",
@@ -187,6 +200,7 @@ TABLE = [
         config("arms.arms.short.training", {"temperature": 0.9}),
         SHORT,
         "temperature (default) → 0.9",
+        alike=True,
     ),
     Row(
         "what its jobs ask for, and one arm's",
@@ -204,9 +218,9 @@ TABLE = [
         "the training set changed",
         really=True,
     ),
-    Row(".snakemake/ deleted", without_records, NONE),
-    Row("results moved without it, file times kept", moved(shutil.copy2), NONE),
-    Row("results moved without it, file times lost", moved(shutil.copy), NONE),
+    Row(".snakemake/ deleted", without_records, NONE, alike=True),
+    Row("results moved without it, file times kept", moved(shutil.copy2), NONE, alike=True),
+    Row("results moved without it, file times lost", moved(shutil.copy), NONE, alike=True),
 ]
 
 
@@ -225,6 +239,12 @@ def trained(tmp_path_factory) -> Bench:
     return Bench(place / "study", place / "code", EDITED)
 
 
+def rows(trains: bool) -> list:
+    """The rows that train, or that do not."""
+    chosen = [row for row in TABLE if bool(row.trains) == trains]
+    return [pytest.param(row, id=row.edit, marks=[pytest.mark.long] if row.alike else []) for row in chosen]
+
+
 def without_keys(names: set[str]) -> set[str]:
     return {f"{name.partition('/')[0].rpartition('-')[0]}-{{}}/{name.partition('/')[2]}" for name in names}
 
@@ -235,7 +255,7 @@ def check_plan(bench: Bench, row: Row) -> None:
     assert row.why in plan
 
 
-@pytest.mark.parametrize("row", [row for row in TABLE if row.trains], ids=lambda row: row.edit)
+@pytest.mark.parametrize("row", rows(trains=True))
 def test_an_edit_trains(trained, tmp_path, row):
     bench = trained.copied(tmp_path)
     row.make(bench)
@@ -244,7 +264,7 @@ def test_an_edit_trains(trained, tmp_path, row):
         check_plan(bench, row)
 
 
-@pytest.mark.parametrize("row", [row for row in TABLE if not row.trains], ids=lambda row: row.edit)
+@pytest.mark.parametrize("row", rows(trains=False))
 def test_an_edit_trains_nothing(trained, tmp_path, row):
     bench = trained.copied(tmp_path)
     row.make(bench)

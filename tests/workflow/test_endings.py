@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
@@ -13,6 +12,7 @@ import pytest
 from reward_ablation.study.resolve import resolve
 
 from .conftest import ROOT, with_inputs_of
+from .starting import forking_python
 
 pytestmark = pytest.mark.slow
 
@@ -37,7 +37,7 @@ def test_an_interrupted_start_says_that_the_same_command_goes_on(finished, study
     with_inputs_of(finished, study)
     study.config["training"]["max_steps"] = 4000
     assert study.command("plan", "--quick").returncode == 0  # writes the config
-    command = [sys.executable, "-m", "reward_ablation.start.command_line", "run", "config.yaml", "--cores", "1"]
+    command = [forking_python(), "-m", "reward_ablation.start.command_line", "run", "config.yaml", "--cores", "1"]
     environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow")}
     log = study.folder / "log"
     with log.open("w") as file:

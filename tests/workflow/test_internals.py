@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from types import SimpleNamespace
 
 import pytest
@@ -23,6 +22,8 @@ from reward_ablation.start.internals import (
     watch_failures,
 )
 from reward_ablation.system.errors import StudyError
+
+from .starting import forking_python
 
 SNAKEFILE = """
 import sys
@@ -65,7 +66,7 @@ onstart:
 
 
 def snakemake(folder, *arguments):
-    command = [sys.executable, "-m", "snakemake", "--cores", "1", *arguments]
+    command = [forking_python(), "-m", "snakemake", "--cores", "1", *arguments]
     result = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout + result.stderr
@@ -185,7 +186,7 @@ onstart:
 def test_updated_outputs_of_failed_jobs_stay(tmp_path):
     (tmp_path / "Snakefile").write_text(UPDATED)
     (tmp_path / "answers").write_text("earlier")
-    command = [sys.executable, "-m", "snakemake", "--cores", "1", "--forceall"]
+    command = [forking_python(), "-m", "snakemake", "--cores", "1", "--forceall"]
     assert subprocess.run(command, cwd=tmp_path, capture_output=True).returncode == 1
     assert (tmp_path / "answers").read_text() == "new", "the failed job's own, not removed"
 
@@ -240,7 +241,7 @@ rule python:
 
 def test_only_failures_that_may_pass_are_tried_again(tmp_path):
     (tmp_path / "Snakefile").write_text(FAILING)
-    command = [sys.executable, "-m", "snakemake", "--cores", "1", "--keep-going", "--force-use-threads"]
+    command = [forking_python(), "-m", "snakemake", "--cores", "1", "--keep-going", "--force-use-threads"]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     starts = {file.name[7:]: len(file.read_text().split()) for file in tmp_path.glob("starts-*")}
     assert starts == {"1": 1, "75": 3, "killed": 3, "python": 1}, result.stderr

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from .conftest import TINY, Study, with_inputs_of
+from .forks import BLANK
 
 pytestmark = pytest.mark.slow
 
@@ -22,7 +23,9 @@ def keeping(finished, tmp_path_factory):
     arms = {"design": "list", "arms": {"mixed": TINY["arms"]["arms"]["mixed"]}}
     config = {**TINY, "seeds": [0], "arms": arms, "keep_models": 1, "figures": {"problems": [PROBLEM]}}
     study = with_inputs_of(finished, Study(tmp_path_factory.mktemp("keeping"), config))
-    result = study.snakemake("--", *FIGURES)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(BLANK, "yes")
+        result = study.snakemake("--", *FIGURES)
     assert result.returncode == 0, result.stdout + result.stderr
     return study
 
@@ -37,8 +40,8 @@ def test_each_kept_model_is_evaluated(keeping):
     assert len(pd.read_parquet(keeping.results / "tables" / "examples.parquet"))
     problems = pd.read_parquet(keeping.results / "tables" / "problem_curves.parquet")
     assert sorted(problems.loc[problems["source"] == "evaluation", "step"].unique()) == [0, 1, 2, 3]
-    for file in ("figures/learning_curves.pdf", "tables/examples.html"):
-        assert (keeping.results / file).stat().st_size > 1000
+    for file in ("figures/learning_curves.txt", "tables/examples.html"):
+        assert (keeping.results / file).stat().st_size > 100
 
 
 def test_answers_without_a_record_are_evaluated_again_as_nothing_says_which_training_gave_them(keeping):

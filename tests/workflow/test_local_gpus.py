@@ -11,6 +11,8 @@ import pytest
 
 from stand_in_gpus import Machine
 
+from .starting import forking_python
+
 #: Jobs that claim their GPUs as runs do.
 SNAKEFILE = """
 from reward_ablation.start.reruns import share_gpus
@@ -81,7 +83,7 @@ def start(machine, tmp_path):
         (study / "job.py").write_text(JOB)
         environment = machine.environment(USED=str(machine.program.parent), **environment)
         environment["PATH"] = f"{os.path.dirname(sys.executable)}:{environment['PATH']}"
-        command = [sys.executable, "-m", "snakemake", "--cores", "8", *arguments]
+        command = [forking_python(), "-m", "snakemake", "--cores", "8", *arguments]
         command += ["--config", f"gpus={gpus}", f"together={together}"]
         done = subprocess.run(command, cwd=study, env=environment, capture_output=True, text=True)
         return done.returncode, done.stdout + done.stderr, [path.read_text() for path in study.glob("[0-9].txt")]

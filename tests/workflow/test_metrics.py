@@ -40,6 +40,7 @@ def study(finished, tmp_path):
     return Study(tmp_path / "own", finished.config)
 
 
+@pytest.mark.usefixtures("_blank_figures")
 def test_own_metrics_judge_stored_answers(study):
     (study.folder / "own.py").write_text(OWN)
     study.config["evaluation"] |= {

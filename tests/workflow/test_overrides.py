@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 
 import pytest
 
@@ -14,6 +13,7 @@ from reward_ablation.system.errors import StudyError
 from stand_in_gpus import Machine
 
 from .conftest import Study
+from .starting import forking_python
 from .test_config import errors_of
 
 #: A job of it reads the Snakefile again, in an environment that has changed since, as on another node.
@@ -56,7 +56,7 @@ def test_jobs_have_the_config_of_the_start(tmp_path):
         "REWARD_ABLATION__NAME": "environment",
     }
     given = "it's $(touch PWNED) `touch PWNED`"  # Snakemake's own quotes have a shell run it
-    command = [sys.executable, "-m", "snakemake", "--cores", "1", "--config", "name=given", "seeds=[1,2]"]
+    command = [forking_python(), "-m", "snakemake", "--cores", "1", "--config", "name=given", "seeds=[1,2]"]
     command.append(f"baseline={given}")
     result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr

@@ -52,14 +52,6 @@ def unfinished(finished, tmp_path):
     return study, unevaluated
 
 
-def test_what_is_finished_is_found(unfinished):
-    study, unevaluated = unfinished
-    told = study.command("preview")
-    assert told.returncode == 0, told.stdout + told.stderr
-    assert "study tiny: preview of 2 of 4 runs\n" in told.stdout
-    assert f"- Trained, and not evaluated on all evaluation sets shown: {unevaluated}.\n" in told.stdout
-
-
 @pytest.mark.long
 def test_a_preview_shows_what_is_finished_and_changes_nothing(finished, unfinished):
     study, unevaluated = unfinished

@@ -40,6 +40,7 @@ def found(study, config):
     return sources(decisions.root, decisions)
 
 
+@pytest.mark.usefixtures("_blank_figures")
 def test_such_runs_are_what_training_would_have_made(study, finished, tmp_path):
     told = study.command("plan", "--quick").stdout.replace("\n", " ")
     assert "4 of these runs need no training" in told

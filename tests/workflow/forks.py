@@ -1,0 +1,151 @@
+"""`python -m MODULE` in a fork of a process that has already imported the large packages.
+
+A study starts a dozen processes, and each would import them for longer than it then works. Nothing of this repository
+is imported before the fork, because the fork reads the library from its own PYTHONPATH. Nor is Snakemake, which imports
+this repository's executor. Python itself runs all other commands, and all that a test starts by `sys.executable`.
+
+    python forks.py serve SOCKET          fork for each command, until standard input ends
+    python forks.py ask SOCKET WORDS      be `python WORDS`
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+
+FORKED = ("reward_ablation.", "snakemake")
+#: What takes longest of what Snakemake and most commands import.
+SMALL = ("pandas", "pyarrow.parquet", "scipy.stats", "pydantic", "jinja2", "matplotlib.pyplot", "sqlmodel", "requests")
+#: Of what the other commands import. They have a server of their own: to fork a process with torch takes longer.
+LARGE = (
+    "trl.trainer.grpo_trainer",
+    "transformers.models.llama.modeling_llama",
+    "peft",
+    "datasets",
+    "safetensors.torch",
+)
+#: Modules, or packages, of commands that import torch.
+WITH_TORCH = ("training", "evaluation", "models", "sft", "start.ask_trl")
+#: A variable with which figures are drawn and not rendered.
+BLANK = "REWARD_ABLATION_TESTS_BLANK_FIGURES"
+PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+ELSEWHERE = b"other"
+
+
+def large_of(address: str) -> str:
+    """Address of the server that has imported torch."""
+    return f"{address}-large"
+
+
+def ask(address: str, words: list[str]) -> None:
+    """Have the server run a command with the outputs, folder and environment of this process, and end as it ends."""
+    if words[:1] != ["-m"] or not words[1].startswith(FORKED):
+        os.execv(sys.executable, [sys.executable, *words])
+    command = json.dumps([words[1:], os.getcwd(), dict(os.environ)]).encode() + b"\n"
+    for place in (address, large_of(address)):
+        with socket.socket(socket.AF_UNIX) as server:
+            server.connect(place)
+            for number in PASSED_ON:
+                signal.signal(number, lambda number, _, server=server: server.send(bytes([number])))
+            socket.send_fds(server, [b"."], [0, 1, 2])
+            server.sendall(command)
+            status = server.recv(8)
+        if status != ELSEWHERE:
+            break
+    if int(status) < 0:
+        if -int(status) != signal.SIGKILL:  # has no handler
+            signal.signal(-int(status), signal.SIG_DFL)
+        os.kill(os.getpid(), -int(status))
+    os._exit(int(status))
+
+
+def serve(address: str) -> str:
+    """Fork for each command, and tell how it ended. Returns in the forks alone: the module that one is to run."""
+    import contextlib
+    import gc
+    import importlib
+    import select
+    import subprocess
+
+    is_large = address == large_of(address.removesuffix("-large"))
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(f"{address}.new")
+    listening.listen()
+    os.rename(f"{address}.new", address)  # who sees it can connect
+    for name in LARGE if is_large else SMALL:
+        importlib.import_module(name)
+    gc.freeze()
+    large = None
+    running: dict[socket.socket, tuple[int, int]] = {}  # by client: its process, and the descriptor of the process
+    while True:
+        waiting = {ended: client for client, (_, ended) in running.items()}
+        ready = {*select.select([sys.stdin, listening, *running, *waiting], [], [])[0]}
+        if sys.stdin in ready:
+            os._exit(0)
+        for client in ready & running.keys():
+            for number in client.recv(8) or [signal.SIGKILL]:  # without a byte, the client was killed
+                # Ctrl-C and a power cut meet all that the command has started.
+                all_of_it = number in (signal.SIGINT, signal.SIGKILL)
+                (os.killpg if all_of_it else os.kill)(running[client][0], number)
+        for ended in ready & waiting.keys():
+            client = waiting[ended]
+            process, _ = running.pop(client)
+            status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+            os.close(ended)
+            with contextlib.suppress(OSError), client:
+                client.send(str(status).encode())
+        if listening not in ready:
+            continue
+        client, _ = listening.accept()
+        _, outputs, _, _ = socket.recv_fds(client, 1, 3)
+        with client.makefile() as lines:
+            words, folder, environment = json.loads(lines.readline())
+        module = words[0].removeprefix("reward_ablation.")
+        if not is_large and module.startswith(WITH_TORCH):
+            if large is None:
+                command = [sys.executable, __file__, "serve", large_of(address)]
+                large = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+                while not os.path.exists(large_of(address)):
+                    assert large.poll() is None
+            with client:
+                client.send(ELSEWHERE)
+        elif process := os.fork():
+            with contextlib.suppress(PermissionError, ProcessLookupError):  # it has done so itself
+                os.setpgid(process, process)
+            running[client] = process, os.pidfd_open(process)
+        else:
+            break
+        for output in outputs:
+            os.close(output)
+    for each in (listening, client, *running):
+        each.close()
+    os.setpgid(0, 0)  # a signal to its group does not reach the server
+    for number, output in enumerate(outputs):
+        os.dup2(output, number)
+        os.close(output)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    # The processes that this one starts are forks, too.
+    sys.executable = f"{os.path.dirname(address)}/python"
+    os.environ["PATH"] = f"{os.path.dirname(address)}{os.pathsep}{os.environ['PATH']}"
+    sys.dont_write_bytecode = bool(environment.get("PYTHONDONTWRITEBYTECODE"))
+    first = "" if environment.get("PYTHONSAFEPATH") else folder
+    sys.path[:1] = filter(None, [first, *environment.get("PYTHONPATH", "").split(os.pathsep)])
+    sys.argv[:] = words
+    assert "reward_ablation" not in sys.modules
+    if words[0] == "reward_ablation.figures" and BLANK in environment:
+        sys.path.append(os.path.dirname(__file__))
+        return "blank_figures"
+    return words[0]
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "ask":
+        ask(sys.argv[2], sys.argv[3:])
+    import runpy
+
+    runpy.run_module(serve(sys.argv[2]), run_name="__main__", alter_sys=True)
