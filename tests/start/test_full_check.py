@@ -174,9 +174,8 @@ def test_data_sets_of_the_hub_are_asked_for_unless_they_are_cached(config, tmp_p
         asked = {"HF_ENDPOINT": hub.url, "HF_HUB_OFFLINE": "0"}
         assert error(**asked).startswith("no such repository")
         hub.add("datasets", "openai/gsm8k", {})
-        without_revision = error(**asked)
-    assert without_revision.startswith("has no revision cc7b047b")
-    assert "or give a local copy with path" in without_revision
+        assert error(**asked).startswith("has no revision cc7b047b")
+    assert "or give a local copy with path" in error(**asked)
     assert error(HF_HUB_OFFLINE="1").startswith("HF_HUB_OFFLINE is set, and the data set is not in the cache")
     (tmp_path / "home" / "datasets" / "openai___gsm8k" / "main" / "0.0.0" / REVISIONS["gsm8k"]).mkdir(parents=True)
     assert error(HF_HUB_OFFLINE="1") == ""

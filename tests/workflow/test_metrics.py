@@ -122,8 +122,8 @@ def test_requests_of_a_judge_that_is_a_metric_are_told_and_in_the_cost_table(stu
     printed = result.stdout + result.stderr
     assert result.returncode == 0, printed
     runs = len(list(study.results.glob("runs/*/seed*")))
-    # 12 questions with one greedy answer and two samples.
-    told = f"helpful: asks an endpoint about each answer of {runs + 1} models: at most {36 * (runs + 1)} requests"
+    # One greedy answer and two samples.
+    told = f"helpful: asks an endpoint about each answer: at most 3 to each question, of {runs + 1} models"
     assert printed.index(told) < printed.index("score the answers of ")
     assert f"study tiny: {runs + 1} files of answers to score, by the metric helpful\n" in printed
     records = [json.loads(path.read_text())["requests"]["m"] for path in study.results.glob("scores/**/*.json")]

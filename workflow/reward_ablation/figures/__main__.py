@@ -75,7 +75,7 @@ def end_with_parent() -> None:
 
 def error_of(name: str, study: StudyFile, tables: Path, output: Path) -> str:
     """Draw a figure and write its files. Returns why that failed, in words; empty if it did not."""
-    print(f"draw {name}", flush=True)
+    print(f"draw {name}\n", end="", flush=True)  # in one piece, because several processes write here
     try:
         with storage_errors(output / f"{name}.pdf"):
             read = [reader_of(name, file.stem)(file) for file in (tables / file for file in tables_of(name))]

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reward_ablation.config.designs import Arm
 from reward_ablation.config.sections.launch import Launch
@@ -21,8 +21,10 @@ from reward_ablation.study.looks import LooksPlan
 from reward_ablation.study.primary import Question
 from reward_ablation.study.reward_models import model_file
 from reward_ablation.study.run_folder import DESCRIPTION, evaluation_file
-from reward_ablation.study.scoring import Scoring
 from reward_ablation.study.shown_paths import shown_path
+
+if TYPE_CHECKING:  # it imports the grader
+    from reward_ablation.study.scoring import Scoring
 
 
 @dataclass(frozen=True)
