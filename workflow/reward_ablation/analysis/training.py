@@ -177,6 +177,19 @@ def means_by(values: np.ndarray, unit: np.ndarray, units: int) -> np.ndarray:
     return np.divide(sums, counts, out=np.full(units, np.nan), where=counts > 0)
 
 
+def _no_signal(groups: Groups, trained_on: list[np.ndarray] | None, advantage: np.ndarray, single: bool) -> np.ndarray:
+    """Share by step of groups, or of single completions, without an advantage.
+
+    `trained_on` says of each quantity in the advantage which groups have equal values; None where a method decides.
+    """
+    if trained_on is None:
+        return groups.over_groups(without_advantage(advantage, groups))
+    if single:
+        return groups.over_completions((advantage == 0).astype(float))
+    all_alike = np.array(trained_on, dtype=bool).reshape(len(trained_on), len(groups.step_of_group)).all(axis=0)
+    return groups.over_groups(all_alike.astype(float))
+
+
 def step_signals(
     rollouts: pd.DataFrame,
     weights: dict[str, float],
@@ -214,15 +227,9 @@ def step_signals(
     total = total if fixed_weights else np.full(len(total), np.nan)
     scores = {name: rollouts[f"score_{name}"].to_numpy(dtype=float) for name in weights}
     alike = {name: groups.alike(values) for name, values in scores.items()}
-    if not fixed_weights:
-        no_signal = groups.over_groups(without_advantage(advantage, groups))
-    elif single:
-        no_signal = groups.over_completions((advantage == 0).astype(float))
-    else:
-        of_sum = aggregation == "sum_then_normalize"
-        trained = [groups.alike(total)] if of_sum else [alike[name] for name in weights if weights[name]]
-        all_alike = np.array(trained, dtype=bool).reshape(len(trained), len(groups.step_of_group)).all(axis=0)
-        no_signal = groups.over_groups(all_alike.astype(float))
+    of_sum = aggregation == "sum_then_normalize"
+    trained_on = [groups.alike(total)] if of_sum else [alike[name] for name in weights if weights[name]]
+    no_signal = _no_signal(groups, trained_on if fixed_weights else None, advantage, single)
     values = {("no_signal", ""): no_signal, ("variance", ""): groups.covariance(total, total)}
     parts = [np.abs(rollouts[f"advantage_{name}"].to_numpy(dtype=float)) for name in weights]
     sizes = np.array([groups.over_completions(part) for part in parts])
