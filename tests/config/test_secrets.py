@@ -29,6 +29,7 @@ ROOT = Path(__file__).parents[2]
         ("components/format/parameters", {"note": "sk-hunter2" + "x" * 20}, "components.format.parameters.note: "),
         ("components/format/parameters", {"h": {"Authorization": "Basic hunter2"}}, "parameters.h.Authorization: "),
         ("components/format/function", "hunter2.py:hf_hunter2" + "x" * 20, "components.format.function: "),
+        ("evaluation/metrics", {"m": {"function": "judge", "parameters": {"api_key": LONG}}}, "m.parameters.api_key: "),
         ("model", {"source": "hub", "id": "a/b", "revision": "0" * 40, "token": LONG}, "model.token: "),
         ("data/train", {"source": "file", "path": URL}, "data.train.path: "),
         ("training/model_init_kwargs", {"token": LONG}, "training.model_init_kwargs.token: "),
@@ -63,7 +64,7 @@ def test_a_secret_in_plain_text_is_refused_and_not_repeated(config, path, value,
     text = refusal(changed(config, path, value))
     assert told in text
     assert "looks like a secret in plain text, and a config is copied into logs, results and the report; " in text
-    assert ("write {env: NAME}" in text) == ("parameters" in path)
+    assert ("write {env: NAME}" in text) == ("parameters" in path or "metrics" in path)
     assert "hunter2" not in text
     assert "12345678" not in text
 

@@ -172,6 +172,7 @@ def test_answers_of_an_older_version_stay_until_the_run_is_trained_by_this_one(e
     del old["inputs"]["run"]
     write_json(old, path)
     assert evaluate(first, options=()) == []
+    assert evaluate(first, options=("--any-code",)) == []
     path.unlink()
     assert evaluate(first, options=()) == []
     later = (tmp_path / "answers" / "first-1.parquet").stat().st_mtime + 10

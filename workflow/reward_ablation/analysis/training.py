@@ -33,18 +33,21 @@ SCHEMAS = {
     ),
 }
 
-#: Columns of the rollouts that the tables are made of, and beginnings of the columns of each component.
+#: Columns of the rollouts that the tables are made of; what begins a component's columns, as in `score_format`; and
+#: what `rewards_by_step` has beside the components.
 OF_ALL = ["step", "problem_id", "total", "advantage", "tokens", "truncated"]
 OF_EACH = ["score", "advantage"]
 OF_RUN = ["total", "tokens", "truncated"]
 
-#: Most points along the steps of a run; in longer runs neighbouring steps are averaged, to bound large tables.
+#: Most rows of a run and signal in `signals_by_step`: in longer runs neighbouring steps are averaged. `rewards_by_step`
+#: keeps every step, because the report averages its last tenth.
 MOST_STEPS = 500
 
 #: Scores of a group are alike where they differ by at most this, relative to their size.
 ALIKE = 1e-9
 
-#: A method's advantages count as 0, but for rounding, up to this share of the largest advantage of the run.
+#: A method's advantages count as 0, but for rounding, up to this share of the largest advantage of the run. Methods
+#: come from solvers, whose rounding is larger than that of one function's scores.
 NO_ADVANTAGE = 1e-6
 
 
@@ -262,7 +265,7 @@ def without_advantage(advantage: np.ndarray, groups: Groups) -> np.ndarray:
 
 @cache
 def labels_of(names: tuple[str, ...], *columns: tuple[str, ...]) -> pd.MultiIndex:
-    """Labels of columns with several levels, cached since all runs have the same."""
+    """Labels of columns with several levels, cached because all runs with the same components have the same."""
     return pd.MultiIndex.from_tuples(columns, names=names)
 
 

@@ -1,7 +1,8 @@
 """Secrets of a study: a config names an environment variable, and never holds the secret itself.
 
 The config is copied into specs, records, logs, command lines and the report. The name of the variable is copied with
-it; the value is read in the training process only.
+it. Only a process that calls a component or a metric reads the value. `study.resolve` refuses a config that holds a
+secret; the report shows configs by `without_secrets`.
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ SECRET_KEY = re.compile(
     re.IGNORECASE,
 )
 
-#: Keys whose value is a secret, or a word that a model writes, such as `</think>`. A secret is long and has a digit.
+#: Keys such as `eos_token`, whose value may be a secret or a word of a vocabulary. It counts as a secret if it is one
+#: word of 16 or more characters with a digit, without `<` and `[`, which special tokens such as `<|im_end|>` have.
 TOKEN_KEY = re.compile(r"(^|[_-])token$", re.IGNORECASE)
 LONG_WORD = re.compile(r"(?=.*\d)[^\s<\[]{16,}")
 
-#: Texts that are or contain a secret, under any key.
+#: Texts that are or contain a secret, under any key. The lengths are below those that services give out, and above
+#: those of words.
 SECRET_TEXT = re.compile(
     r"(?<![\w-])("
     r"(hf|gsk|r8|[rs]k_live|gh[pousr])_[A-Za-z0-9]{20,}"  # Hugging Face, Groq, Replicate, Stripe, GitHub
@@ -72,7 +75,7 @@ def refuse_secrets(config: Any) -> None:
     """
     for path in _secrets_in(config, ()):
         instead = "take it out, and set the environment variable that its library reads, such as HF_TOKEN"
-        if path[:1] == ("components",) and "parameters" in path:
+        if "parameters" in path and (path[0] == "components" or path[:2] == ("evaluation", "metrics")):
             instead = "write {env: NAME}, which reads it from the environment variable NAME"
         raise StudyError(
             f"{'.'.join(path)}: looks like a secret in plain text, and a config is copied into logs, results and the "

@@ -1,4 +1,8 @@
-"""Put a model into its own folder, from the Hugging Face hub or a local folder: whole and checked, or not at all."""
+"""Put a model into its own folder, from the Hugging Face hub or a local folder: whole and checked, or not at all.
+
+The rules `fetch` and `fetch_reward_model` call it by `python -m reward_ablation.models`. The supervised start uses
+`new_folder` and `record_model` for its own result, and the full check `hub_errors`.
+"""
 
 from __future__ import annotations
 

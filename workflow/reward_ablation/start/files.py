@@ -1,7 +1,7 @@
 """The files of the results folder: `prune` deletes what the study does not need, and `verify` reads what is recorded.
 
 `prune` deletes runs that cost more than an hour, with all that belongs to them, only by an option of its own. `verify`
-leaves out tables, figures and exports: Snakemake makes these in minutes from the files that have digests.
+leaves out logs, scores, tables, figures and exports: these are made again in minutes from the files that have digests.
 """
 
 from __future__ import annotations
@@ -335,12 +335,14 @@ class RecordedFile:
     """A file to verify, by its path from the results folder."""
 
     file: str
-    #: SHA-256; None where none is recorded. The checksums in a Parquet file's pages are verified then.
+    #: SHA-256. None where none is recorded: then the checksums in a Parquet file's pages are verified. For a model's
+    #: file without one, a text that no file has, so that it counts as damaged.
     digest: str | None
     #: What is wrong with the file, as far as that shows without reading the file; None where nothing is.
     problem: str | None
     remedy: str  # what repairs the file
-    #: Whether the next start itself repairs a file of a wrong size: it checks the sizes of these files.
+    #: Whether a start looks at this file's size. It repairs a wrong size by itself, but other bytes of the same size it
+    #: does not see, so that the user must delete the file.
     is_checked: bool = False
 
     def damage(self, root: Path) -> str | None:

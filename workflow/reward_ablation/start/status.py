@@ -1,8 +1,8 @@
 """The status of a study: the states of its runs, its evaluations, and failed jobs other than training.
 
-The states are read from the files on disk, not from a Snakemake that may be at work. The process that trains a run
-holds the lock in the run's folder and writes a heartbeat there, its log ends with its error, and Slurm knows which
-jobs wait.
+`reward-ablation status` prints it, and `watch` reads it again and again. The states are read from the files on disk,
+not from a Snakemake that may be at work. The process that trains a run holds the lock in the run's folder and writes a
+heartbeat there, its log ends with its error, and Slurm knows which jobs wait.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from reward_ablation.study.study import Run, Study
 from reward_ablation.system.plain_values import printable
 from reward_ablation.system.strict_text import load_json
 
-#: Seconds that Slurm has to answer.
+#: Seconds that Slurm has to answer, while the user waits.
 SLURM_SECONDS = 10.0
 
 #: Where neither lock nor job shows whether a process is at work: a run with no heartbeat and no log line for this many
-#: seconds counts as interrupted.
+#: seconds counts as interrupted. A process in training beats every few seconds, but may load a model for minutes.
 SILENT = 600.0
 
 #: Slurm's states of a job whose processes exist. In every other state of a live job that is not ending, the job waits.
@@ -55,14 +55,14 @@ FAILED_JOBS, LINES_OF_AN_ERROR = 20, 3
 class State(StrEnum):
     """The state of a run. Texts list the states in this order."""
 
-    RUNNING = "running"
-    QUEUED = "queued"
-    FAILED = "failed"
-    INTERRUPTED = "interrupted"
-    DIVERGED = "diverged"
+    RUNNING = "running"  # a process or a started Slurm job has it
+    QUEUED = "queued"  # its Slurm job waits
+    FAILED = "failed"  # its last attempt ended with an error, or was killed
+    INTERRUPTED = "interrupted"  # it stopped in order, or is silent where no lock tells; its work is kept
+    DIVERGED = "diverged"  # a number of its training became NaN or infinite; starts leave it out
     DONE = "done"
-    STALE = "out of date"
-    DAMAGED = "damaged"
+    STALE = "out of date"  # trained with other code or data; it is trained again
+    DAMAGED = "damaged"  # trained, but a file is damaged; it is trained again
     NOT_STARTED = "not started"
 
 

@@ -1,4 +1,8 @@
-"""Decide, by the record beside answers, whether an evaluation would make the same answers today."""
+"""Decide, by the record beside answers, whether an evaluation would make the same answers today.
+
+The evaluation job asks `are_current` which answers it must make; `start.decide` and `start.history` ask the rest.
+`read_record` and `is_record` are for every record of the workflow, also `run.json`.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +17,18 @@ from reward_ablation.system.strict_text import load_json
 
 #: Key of `run.json` with the form of the record. Records of earlier versions lack the key.
 FORM = "form"
-#: The form that this version writes. All answers of such a run name the run.
+#: The form that training writes now. From it on, the answers of a run name the training that they are from, by the
+#: SHA-256 of its `run.json`.
 NAMING = 2
 
 
 @dataclass(frozen=True)
 class Making:
-    """Everything that decides answers, except the settings of evaluation, which the name of their folder stands for."""
+    """Everything that decides answers but the settings of evaluation: the key in their folder's name covers those."""
 
     inputs: Mapping[str, str]  # SHA-256 of `problems`, and of the record of the evaluated `run` or base `model`
     run_record: Path | None = None  # `run.json` of the evaluated run; None for the base model
-    any_code: bool = False  # whether to keep answers by other code, or from other problems or another base model
+    any_code: bool = False  # whether code, problems and base model do not count, but only the run's training
 
 
 def record_beside(file: str | Path) -> Path:
@@ -32,27 +37,23 @@ def record_beside(file: str | Path) -> Path:
 
 
 def are_current(answers: Path, making: Making) -> bool:
-    """Whether a file of answers exists, is complete, and was made by the code and inputs of an evaluation today."""
+    """Whether a file of answers exists, is complete, and was made by today's code and inputs as far as these count."""
     if not answers.is_file():
         return False
     record = read_record(record_beside(answers))
-    made_of = record.get("inputs", {})
     run = making.inputs.get("run")
     if run and making.run_record and of_another_training(record, run, making.run_record):
         return False
     if any(record.get(name, found) != found for name, found in _size_and_digest(answers, record).items()):
         return False
-    if making.any_code:
-        return made_of.get("run") == making.inputs.get("run", made_of.get("run"))
-    return not made_otherwise(record, making.inputs)
+    return making.any_code or not made_otherwise(record, making.inputs)  # the run's training is compared above
 
 
 def of_another_training(record: Mapping[str, Any], trained: str, run_record: Path) -> bool:
     """Whether answers are of an earlier training of their run than the one with this `run.json`, of SHA-256 `trained`.
 
-    Times of files do not count, because a copy loses them. A record of an older version does not name the run. Such
-    answers are of the run's present training, unless its `run.json` is of this version or a later one: every
-    evaluation since then names the run. Answers without a record are as answers of an older version.
+    Times of files do not count, because a copy loses them. Answers without a record, and those of older versions, name
+    no run. They are of the present training if its `run.json` has no form, too. If it has one, they are older.
     """
     named = record.get("inputs", {}).get("run")
     if named is None:

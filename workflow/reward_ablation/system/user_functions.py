@@ -1,6 +1,7 @@
 """Where users' functions are, as a config names them: `path/to/file.py:function` or `package.module:function`.
 
-Nothing is imported.
+Planning and digests read these files as text; `rewards.load` and `combination.load` import them later. Here nothing is
+imported.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ _PACKAGE = __name__.partition(".")[0]
 class Module(NamedTuple):
     """A module of the user: its file, and what is installed.
 
-    `installed` is the folder of its top-level package, or its only file. It is None in the study's folder.
+    `installed` is the folder of its installed top-level package, or its only file: its digest covers all of that. It is
+    None in the study's folder, of which only the imported files count.
     """
 
     file: Path

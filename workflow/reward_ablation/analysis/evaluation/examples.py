@@ -1,6 +1,7 @@
 """Answers before and after training, side by side, to problems that are chosen by a rule: the table and its page.
 
-A model's output is hostile: characters that act instead of showing are escaped.
+The rule `tables_evaluated` makes both. A model's output is hostile: characters that act instead of showing are escaped,
+by `visible`, which figures use, too.
 """
 
 from __future__ import annotations
@@ -11,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pyarrow as pa
-import pyarrow.compute as pc
 from markupsafe import Markup
 
 from reward_ablation.analysis.evaluation.metrics import name_of
@@ -22,24 +21,25 @@ from reward_ablation.analysis.study_file import BASE, StudyFile
 from reward_ablation.system.files import atomic_path
 from reward_ablation.system.html_page import page, section, table, text
 
-#: Problems at the start of a data set that are shown, whatever the answers to them.
+#: Problems at the start of a data set that are shown, whatever the answers to them: few, as a page is read to its end.
 FIRST = 2
 
-#: The rule in words, for captions.
+#: The rule in words, for the page.
 RULE = (
-    f"the first {FIRST} problems of the data set; the first that the base model got wrong and the baseline arm right "
-    "(gained); the first that it got right and the baseline arm wrong (lost)"
+    f"the first {FIRST} problems of the data set; the first that the baseline arm answers better than the base model "
+    "(gained); the first that it answers worse (lost)"
 )
 
 #: Unicode's categories that `visible` escapes: control, format, private use, surrogate, unassigned; line and paragraph
 #: separators.
 UNSEEN = {"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"}
 
-#: Columns of the answers that are shown, and further columns in mathematics.
+#: Columns of the answers that are shown, and further columns in mathematics: strict is right in the asked format,
+#: lenient right in any.
 SHOWN = ["completion", "tokens", "truncated"]
 OF_MATHEMATICS = ["answer", "correct_strict", "correct_lenient", "format"]
 
-#: Columns of texts that repeat, which are read as dictionaries.
+#: Columns of texts that repeat, which are read as categories.
 CODED = ["mode", "problem_id"]
 
 #: Characters of a completion on the page; the table has all of them.
@@ -92,7 +92,7 @@ def scores_text(study: StudyFile, answer: dict[str, Any]) -> str | None:
 
 
 def choose(problem_ids: list[str], base: pd.Series, baseline: pd.Series) -> dict[str, str]:
-    """Problems that are shown, in the data set's order, and why: first, gained or lost by their `judgement`."""
+    """Problems that are shown, in the data set's order, and why. First goes before gained and gained before lost."""
     first = problem_ids[:FIRST]
     gained = [name for name in problem_ids if baseline[name] > base[name]]
     lost = [name for name in problem_ids if base[name] > baseline[name]]
@@ -106,10 +106,6 @@ def _answers(
     """One answer to each problem, or to each of `problem_ids`, by problem: the greedy one, or the first sample."""
     columns = [*SHOWN, *(OF_MATHEMATICS if study.mathematics else []), *study.metrics]
     answers = read_answers(study, root, dataset, model, ["mode", "problem_id", "sample", *columns], CODED)
-    if isinstance(answers, pa.Table):
-        if problem_ids is not None:  # few of many: the texts of the others need not become objects
-            answers = answers.filter(pc.is_in(answers["problem_id"].cast(pa.string()), pa.array([*problem_ids])))
-        answers = answers.to_pandas().astype(dict.fromkeys(CODED, "str"))
     greedy = answers["mode"] == "greedy"
     one = answers[greedy] if greedy.any() else answers[answers["sample"] == 0]
     wanted = one if problem_ids is None else one[one["problem_id"].isin(problem_ids)]
