@@ -123,6 +123,7 @@ def test_an_interruption_cancels_the_coroutine_which_runs_its_last_lines():
         finally:
             ended.set()
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # processes in the background ignore it
     with pytest.raises(KeyboardInterrupt):
         run(interrupted())
     assert ended.wait(30)

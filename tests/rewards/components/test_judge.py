@@ -260,6 +260,7 @@ def test_an_interruption_ends_all_requests(judged):
         os.kill(os.getpid(), signal.SIGINT)
         return Reply(seconds=60.0)
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # processes in the background ignore it
     with endpoint(interrupts) as server, pytest.raises(KeyboardInterrupt):
         judged(server.url, ["a", "b", "c"], concurrency=1, seconds=60.0)
     assert len(server.requests) == 1
