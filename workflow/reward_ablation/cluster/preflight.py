@@ -27,17 +27,24 @@ _CHECKPOINTS_KEPT = 2
 _ADAPTER = 0.05
 
 
-def check_jobs(bundles: Iterable[Sequence[Any]], site: Site, site_file: Path, cluster: Mapping[str, Partition]) -> None:
+def check_jobs(
+    bundles: Iterable[Sequence[Any]], site: Site, site_file: Path, cluster: Mapping[str, Partition]
+) -> str | None:
     """Refuse Slurm jobs that Slurm would never run, by a StudyError.
 
-    `bundles` has the jobs of Snakemake that each Slurm job does, and `cluster` has the partitions by name. Jobs that
-    Slurm cannot judge now are passed over, such as at a limit on the number of jobs.
+    `bundles` has the jobs of Snakemake that each Slurm job does, and `cluster` has the partitions by name. Returns why
+    Slurm cannot judge some of the jobs now, such as a reached limit on the number of jobs, or None if it can.
     """
+    unknown = None
     requests = {request_of(parts, site) for parts in bundles}
     for request in sorted(requests, key=lambda request: request.kind):
-        with suppress(SlurmError):
-            if refused := refusal(request, site.gpus_by, cluster):
-                raise StudyError(f"{site_file}: {refused}")
+        try:
+            refused = refusal(request, site.gpus_by, cluster)
+        except SlurmError as error:
+            refused, unknown = None, str(error)
+        if refused:
+            raise StudyError(f"{site_file}: {refused}")
+    return unknown
 
 
 def within_limits(request: Request, cluster: Mapping[str, Partition]) -> Request:

@@ -92,7 +92,7 @@ def full_check(study: Study, work: Work, tell: Tell, offline: bool = False) -> l
     runs = [run for name, run in study.runs.items() if name in work.runs]
     collect(check_variables, study.config, os.environ, work.trains, work.scores)
     collect(check_before_training, study, work.code_counts)
-    collect(_check_machines, study, work, runs)
+    collect(_check_machines, study, work, runs, tell)
     collect(_check_room, study, runs)
     with TemporaryDirectory(prefix="reward-ablation-") as folder:
         refused, files = try_preparation(study, work.makes, Path(folder), tell)
@@ -118,11 +118,11 @@ def refuse(problems: list[str]) -> None:
         raise StudyError(problems[-1])
 
 
-def _check_machines(study: Study, work: Work, runs: list[Run]) -> None:
+def _check_machines(study: Study, work: Work, runs: list[Run], tell: Tell) -> None:
     """Refuse more GPUs than this machine has, or jobs that the cluster of the site file would never run."""
     if work.submits:
         if work.site is not None:
-            _check_cluster(study, work.site, runs)
+            _check_cluster(study, work.site, runs, tell)
         return
     of_one = min(1, study.config.launch.gpus) if work.trains or work.evaluates else 0
     largest = max((run.launch for run in runs), key=lambda launch: launch.all_gpus, default=None)
@@ -135,7 +135,7 @@ def _check_machines(study: Study, work: Work, runs: list[Run]) -> None:
         raise StudyError("evaluation.backend: vllm needs the package vllm and a GPU; use auto or transformers")
 
 
-def _check_cluster(study: Study, site_file: Path, runs: list[Run]) -> None:
+def _check_cluster(study: Study, site_file: Path, runs: list[Run], tell: Tell) -> None:
     """Let Slurm judge one job for each arm, with the evaluation that follows in it, and an evaluation alone."""
     from reward_ablation.cluster.command import SlurmError
     from reward_ablation.cluster.preflight import check_jobs
@@ -152,9 +152,11 @@ def _check_cluster(study: Study, site_file: Path, runs: list[Run]) -> None:
     trainings = [job("train", threads_of(launch), resources_of(launch)) for launch in launches]
     jobs = [slurm_job for each in trainings for slurm_job in bundles([each], site, lambda job: [evaluation])]
     try:
-        check_jobs([*jobs, [evaluation]], site, site_file, partitions())
+        unknown = check_jobs([*jobs, [evaluation]], site, site_file, partitions())
     except SlurmError as error:
         raise StudyError(f"{site_file}: {error}; start this on a machine where `sinfo` answers") from None
+    if unknown:
+        tell(f"{site_file}: not checked whether Slurm takes all jobs: {unknown}")
 
 
 def _check_room(study: Study, runs: list[Run]) -> None:
