@@ -10,11 +10,15 @@ this repository's executor. Python itself runs all other commands, and all that 
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import json
 import os
 import signal
 import socket
+import subprocess
 import sys
+from functools import cache
 
 FORKED = ("reward_ablation.", "snakemake")
 #: What takes longest of what Snakemake and most commands import.
@@ -28,7 +32,7 @@ LARGE = (
     "safetensors.torch",
 )
 #: Modules, or packages, of commands that import torch.
-WITH_TORCH = ("training", "evaluation", "models", "sft", "start.ask_trl")
+WITH_TORCH = ("training", "evaluation", "models", "sft")
 #: A variable with which figures are drawn and not rendered.
 BLANK = "REWARD_ABLATION_TESTS_BLANK_FIGURES"
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
@@ -64,11 +68,8 @@ def ask(address: str, words: list[str]) -> None:
 
 def serve(address: str) -> str:
     """Fork for each command, and tell how it ended. Returns in the forks alone: the module that one is to run."""
-    import contextlib
-    import gc
     import importlib
     import select
-    import subprocess
 
     is_large = address == large_of(address.removesuffix("-large"))
     listening = socket.socket(socket.AF_UNIX)
@@ -78,7 +79,6 @@ def serve(address: str) -> str:
     for name in LARGE if is_large else SMALL:
         importlib.import_module(name)
     gc.freeze()
-    large = None
     running: dict[socket.socket, tuple[int, int]] = {}  # by client: its process, and the descriptor of the process
     while True:
         waiting = {ended: client for client, (_, ended) in running.items()}
@@ -86,30 +86,17 @@ def serve(address: str) -> str:
         if sys.stdin in ready:
             os._exit(0)
         for client in ready & running.keys():
-            for number in client.recv(8) or [signal.SIGKILL]:  # without a byte, the client was killed
-                # Ctrl-C and a power cut meet all that the command has started.
-                all_of_it = number in (signal.SIGINT, signal.SIGKILL)
-                (os.killpg if all_of_it else os.kill)(running[client][0], number)
+            pass_on(client, running[client][0])
         for ended in ready & waiting.keys():
-            client = waiting[ended]
-            process, _ = running.pop(client)
-            status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
-            os.close(ended)
-            with contextlib.suppress(OSError), client:
-                client.send(str(status).encode())
+            tell_end(waiting[ended], *running.pop(waiting[ended]))
         if listening not in ready:
             continue
         client, _ = listening.accept()
         _, outputs, _, _ = socket.recv_fds(client, 1, 3)
         with client.makefile() as lines:
             words, folder, environment = json.loads(lines.readline())
-        module = words[0].removeprefix("reward_ablation.")
-        if not is_large and module.startswith(WITH_TORCH):
-            if large is None:
-                command = [sys.executable, __file__, "serve", large_of(address)]
-                large = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
-                while not os.path.exists(large_of(address)):
-                    assert large.poll() is None
+        if not is_large and words[0].removeprefix("reward_ablation.").startswith(WITH_TORCH):
+            start_large(address)
             with client:
                 client.send(ELSEWHERE)
         elif process := os.fork():
@@ -117,11 +104,43 @@ def serve(address: str) -> str:
                 os.setpgid(process, process)
             running[client] = process, os.pidfd_open(process)
         else:
-            break
+            for each in (listening, client, *running):
+                each.close()
+            return become(words, folder, environment, outputs, f"{os.path.dirname(address)}/python")
         for output in outputs:
             os.close(output)
-    for each in (listening, client, *running):
-        each.close()
+
+
+def pass_on(client: socket.socket, process: int) -> None:
+    """Send a client's signals to its process."""
+    for number in client.recv(8) or [signal.SIGKILL]:  # without a byte, the client was killed
+        # Ctrl-C and a power cut meet all that the command has started.
+        (os.killpg if number in (signal.SIGINT, signal.SIGKILL) else os.kill)(process, number)
+
+
+def tell_end(client: socket.socket, process: int, descriptor: int) -> None:
+    """Tell a client how its process has ended."""
+    status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    os.close(descriptor)
+    with contextlib.suppress(OSError), client:
+        client.send(str(status).encode())
+
+
+@cache
+def start_large(address: str) -> subprocess.Popen[bytes]:
+    """Start the server that imports torch, and wait until it listens."""
+    command = [sys.executable, __file__, "serve", large_of(address)]
+    large = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+    while not os.path.exists(large_of(address)):
+        assert large.poll() is None
+    return large
+
+
+def become(words: list[str], folder: str, environment: dict[str, str], outputs: list[int], python: str) -> str:
+    """Take over a command's outputs, folder, environment and arguments; the module to run.
+
+    `python` is the program that the processes which this one starts shall run as Python: they are forks, too.
+    """
     os.setpgid(0, 0)  # a signal to its group does not reach the server
     for number, output in enumerate(outputs):
         os.dup2(output, number)
@@ -129,9 +148,8 @@ def serve(address: str) -> str:
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
-    # The processes that this one starts are forks, too.
-    sys.executable = f"{os.path.dirname(address)}/python"
-    os.environ["PATH"] = f"{os.path.dirname(address)}{os.pathsep}{os.environ['PATH']}"
+    sys.executable = python
+    os.environ["PATH"] = f"{os.path.dirname(python)}{os.pathsep}{os.environ['PATH']}"
     sys.dont_write_bytecode = bool(environment.get("PYTHONDONTWRITEBYTECODE"))
     first = "" if environment.get("PYTHONSAFEPATH") else folder
     sys.path[:1] = filter(None, [first, *environment.get("PYTHONPATH", "").split(os.pathsep)])

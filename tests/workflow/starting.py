@@ -50,9 +50,8 @@ def command_line(
 def _run(
     words: Sequence[str], folder: Path, library: Path, environment: Mapping[str, str]
 ) -> subprocess.CompletedProcess[str]:
-    variables = {**environment, "PYTHONPATH": str(library)}
-    variables.pop(
-        "PYTHONDONTWRITEBYTECODE", None
-    )  # set in images of containers: each process would compile the library
+    # Images of containers set PYTHONDONTWRITEBYTECODE, by which each process would compile the library.
+    kept = {name: value for name, value in environment.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    variables = {**kept, "PYTHONPATH": str(library)}
     command = [forking_python(), "-m", *words]
     return subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True)

@@ -225,7 +225,7 @@ def control_warnings(study: StudyConfig, arms: dict[str, Arm]) -> list[str]:
             f"control: arm {study.control} is trained on {', '.join(informative)}; a control is trained on components "
             f"with function: {CONTROL_FUNCTION} alone"
         )
-    own, others = (without_tracking({**study.training, **arm.training}) for arm in (control, arms[baseline]))
+    own, others = (without_tracking(study.training_of(arm)) for arm in (control, arms[baseline]))
     differing = sorted(name for name in own.keys() | others.keys() if own.get(name) != others.get(name))
     if differing:
         settings = ", ".join(f"training.{name}" for name in differing)
@@ -250,7 +250,7 @@ def check_scored(study: StudyConfig, arms: dict[str, Arm]) -> None:
 def check_arms(study: StudyConfig, arms: dict[str, Arm]) -> None:
     """Refuse settings of an arm that measure nothing, keep no model, or train on other prompts than it is judged on."""
     for name, arm in arms.items():
-        settings, scored = {**study.training, **arm.training}, study.scored_in(arm)
+        settings, scored = study.training_of(arm), study.scored_in(arm)
         measured = study.gradients.every or study.gradients.whole
         check_single_rollouts(settings, name)
         if measured:
@@ -329,7 +329,7 @@ def checked_launches(study: StudyConfig, arms: dict[str, Arm]) -> dict[str, Laun
         except ValueError as error:
             raise ValueError(f"{key_of_arm(study.arms, name)}.launch.{error}") from None
     for name, arm in arms.items():
-        settings = {**study.training, **arm.training}
+        settings = study.training_of(arm)
         placements: set[str] = {component.placement for component in study.scored_in(arm).values()}
         check_launchable(settings, study.lora, launches[name], name)
         if study.gradients.every or study.gradients.whole:

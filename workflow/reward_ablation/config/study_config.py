@@ -128,6 +128,10 @@ class StudyConfig(Section):
         """Variables of the chat template, the same for all prompts."""
         return self.training.get("chat_template_kwargs") or {}
 
+    def training_of(self, arm: Arm) -> dict[str, Any]:
+        """The study's settings of training with an arm's own."""
+        return {**self.training, **arm.training}
+
     def scored_in(self, arm: Arm) -> dict[str, Component]:
         """The components that score the completions of an arm's runs, by name."""
         named = arm.combine.named(self.components) if arm.combine else ()

@@ -147,7 +147,6 @@ class Problem:
     precision: Precision
     hours: Mapping[str, float]  # of one more run of each arm, with its evaluations
     finished: Mapping[str, int] = field(default_factory=dict)  # runs by arm: they cost nothing and are kept
-    fixed: float = 0.0  # hours that any choice takes, such as to evaluate finished runs at another size
     needed: frozenset[str] = frozenset()  # arms that cannot be left out
     weights: Mapping[Pair, float] | None = None
     most: int = MOST  # most seeds of an arm, unless more are finished
@@ -180,7 +179,7 @@ class Problem:
 
     def cost(self, seeds: Mapping[str, int]) -> float:
         """Hours that a choice still takes."""
-        return self.fixed + sum(self.cost_of(arm, number) for arm, number in seeds.items())
+        return sum(self.cost_of(arm, number) for arm, number in seeds.items())
 
     def cost_of(self, arm: str, seeds: int) -> float:
         """Hours that an arm's runs still take."""
@@ -304,7 +303,7 @@ def most_contrasts(problem: Problem, limit: float) -> int:
         options = problem.options(arm)
         hours.append(problem.cost_of(arm, next(filter(None, options), 0)) * variable)
         model += variable >= (0 not in options)
-    model += pulp.lpSum(hours) <= limit - problem.fixed + ROUNDING
+    model += pulp.lpSum(hours) <= limit + ROUNDING
     model.setObjective(pulp.lpSum(kept.values()))
     model.solve(solver())
     return round(pulp.value(model.objective) or 0)
@@ -381,7 +380,7 @@ def arm_variables(
         for arm, of_arm in has.items()
         for state, variable in of_arm.items()
     ]
-    model += pulp.lpSum(hours) <= limit - problem.fixed + ROUNDING
+    model += pulp.lpSum(hours) <= limit + ROUNDING
     return has
 
 

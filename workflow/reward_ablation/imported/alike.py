@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from hashlib import sha256
-from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from reward_ablation.analysis.words import counted
+from reward_ablation.imported.rows import largest_group
 from reward_ablation.system.errors import StudyError
 
 #: Length in characters from which a question within a prompt counts as the same question.
@@ -66,13 +65,12 @@ class RunsSeen:
         self.prompts: set[str] = set()
         self._texts: dict[bytes, Model] = {}
 
-    def add(self, arm: str, seed: int, rollouts: Path) -> None:
-        """Add a run. A second one of an arm with the same completions is refused; of another arm it may be so."""
-        written = [
-            name for name in ("step", "problem_id", "completion", "prompt") if name in pq.read_schema(rollouts).names
-        ]
-        table = pq.read_table(rollouts, columns=written)
-        if "prompt" in written:  # this project's own runs keep prompts with the training set
+    def add(self, arm: str, seed: int, table: pa.Table) -> None:
+        """Add a run by its rollouts. A second run of an arm with the same completions is refused.
+
+        Runs of two arms may have the same completions, such as where the weights differ by a factor alone.
+        """
+        if "prompt" in table.column_names:  # this project's own runs keep prompts with the training set
             self.prompts.update(map(_words, table["prompt"].unique().drop_null().to_pylist()))
         digest = digest_of_texts(table)
         if digest is not None:
@@ -86,9 +84,8 @@ class RunsSeen:
                 self.same.append(
                     f"{model_name(arm, seed)} and {model_name(of, other)} have the same completions throughout."
                 )
-        sizes = table.group_by(["step", "problem_id"]).aggregate([([], "count_all")])["count_all"].to_pylist()
         steps, problems = (frozenset(table[name].unique().to_pylist()) for name in ("step", "problem_id"))
-        self.conditions[arm, seed] = Conditions(steps, problems, max(sizes))
+        self.conditions[arm, seed] = Conditions(steps, problems, largest_group(table))
 
     def sentences(self) -> list[str]:
         """What differs between the runs beside weights and seeds."""
@@ -130,7 +127,7 @@ def _different(values: dict[Model, int], what: str) -> list[str]:
 
 
 def _by_value(values: dict[Model, int] | dict[Model, str]) -> str:
-    """`6 (full seeds 0 and 1), 4 (no_format seed 0)`."""
+    """`6 (full seeds 0 1), 4 (no_format seed 0)`."""
     grouped: dict[int | str, dict[str, list[str]]] = {}
     for (arm, seed), value in values.items():
         grouped.setdefault(value, {}).setdefault(arm, []).append(str(seed))

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
+
 from reward_ablation.analysis.words import counted
 from reward_ablation.imported.alike import RunsSeen, refuse_doubles
 from reward_ablation.imported.answers import CORRECT, OF_ALL_TASKS, Evaluation
@@ -125,7 +127,8 @@ class _Import:
         folder = self._of_arm(arm, seed, spec, source)
         for name in [RECORD, *tables_of(record["files"])]:
             link_or_copy((source.path / name).resolve(), folder / name)
-        self.seen.add(arm, seed, folder / "rollouts.parquet")
+        columns = ["step", "problem_id", "completion"]  # the prompts are in the training set
+        self.seen.add(arm, seed, pq.read_table(folder / "rollouts.parquet", columns=columns))
 
     def _write(self, arm: str, seed: int, source: Source) -> None:
         """Write the tables and the record of a run from elsewhere."""
@@ -141,7 +144,7 @@ class _Import:
         folder = self._of_arm(arm, seed, spec, source)
         self.arms[arm].notes += run.notes
         write_parquet(run.rollouts.table, folder / "rollouts.parquet")
-        self.seen.add(arm, seed, folder / "rollouts.parquet")
+        self.seen.add(arm, seed, run.rollouts.table)
         if run.rollouts.metrics is not None:
             write_parquet(run.rollouts.metrics, folder / "metrics.parquet")
         record = {"imported": source.format, "seed": seed, "spec": spec.content(), "steps": run.steps}

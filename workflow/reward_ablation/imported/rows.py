@@ -81,6 +81,12 @@ def numbered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return rows
 
 
+def largest_group(rollouts: pa.Table) -> int:
+    """Most completions of one problem at one step."""
+    counts = rollouts.group_by(["step", "problem_id"]).aggregate([([], "count_all")])["count_all"]
+    return int(pc.max(counts).as_py())
+
+
 def checked(kind: str, table: pa.Table, where: str) -> pa.Table:
     """A reader's table of `kind`, "rollouts" or "answers", with all columns and their types, rollouts by step.
 

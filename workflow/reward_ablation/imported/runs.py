@@ -16,7 +16,7 @@ from reward_ablation.config.sections.training import Component
 from reward_ablation.imported.config import Golds, ImportConfig, Source
 from reward_ablation.imported.readers import reader
 from reward_ablation.imported.readers.table import rows_of
-from reward_ablation.imported.rows import ROLLOUTS, SCORE, Rollouts, checked
+from reward_ablation.imported.rows import ROLLOUTS, SCORE, Rollouts, checked, largest_group
 from reward_ablation.rewards.load import load_component
 from reward_ablation.scores.score import score_answers
 from reward_ablation.study.reward_import import planned_arguments
@@ -77,11 +77,10 @@ def read_run(config: ImportConfig, home: Path, source: Source, arm: str) -> Impo
         )
     weights = {name: float(weights.get(name, 0.0)) for name in (*read.components, *config.components)}
     table, of_total = with_total(table, weights)
-    sizes = table.group_by(["step", "problem_id"]).aggregate([([], "count_all")])["count_all"]
     shares = {f"advantage_{name}": pa.nulls(len(table), pa.float64()) for name in weights}
     table = pa.table({**{name: table[name] for name in table.column_names}, **shares})
     rollouts = Rollouts(table, read.missing, read.metrics)
-    return ImportedRun(rollouts, weights, int(pc.max(sizes).as_py()), [*notes, *of_total])
+    return ImportedRun(rollouts, weights, largest_group(table), [*notes, *of_total])
 
 
 def fitted_weights(table: pa.Table, names: list[str], where: str) -> tuple[dict[str, float], str]:

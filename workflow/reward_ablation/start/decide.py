@@ -230,7 +230,7 @@ def _is_no_weight(path: tuple[str, ...], old: Any, new: Any) -> bool:
 
 
 def leaves(before: Any, after: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
-    """Paths at which two values differ, with both values. A component that only one of them has is one difference."""
+    """Paths at which two values differ, with both values. A component that one of them lacks is a single difference."""
     if before == after:
         return
     if isinstance(before, dict) and isinstance(after, dict):

@@ -335,8 +335,8 @@ class RecordedFile:
     """A file to verify, by its path from the results folder."""
 
     file: str
-    #: SHA-256. None where none is recorded: then the checksums in a Parquet file's pages are verified. For a model's
-    #: file without one, a text that no file has, so that it counts as damaged.
+    #: SHA-256. None where none is recorded: then the checksums in a Parquet file's pages are verified. A model's file
+    #: whose record has no digest gets a text that is the digest of no file, so that it counts as damaged.
     digest: str | None
     #: What is wrong with the file, as far as that shows without reading the file; None where nothing is.
     problem: str | None

@@ -1,8 +1,8 @@
 """The full check: all problems that would end a start or one of its jobs, as far as they can be known before.
 
 A start calls it before its first job, and `reward-ablation plan` after planning. What a job would find after hours in a
-queue is found here in seconds. The checks call the functions that the jobs call,
-so that both refuse the same. No check writes into the results folder; `remember_settings` does, after a start's checks.
+queue is found here in seconds. The checks call the functions that the jobs call, so that both refuse the same. No check
+writes into the results folder; `remember_settings` does, after a start's checks.
 """
 
 from __future__ import annotations
@@ -256,10 +256,7 @@ def check_training_settings(study: Study, folder: Path, tell: Callable[[str], No
 def training_settings(study: Study) -> list[str]:
     """Canonical JSON of each distinct set of settings, for `check_settings`."""
     asked = [
-        (
-            {**run.arm_spec.training, **tracking_in({**study.config.training, **study.arms[run.arm].training})},
-            run.launch,
-        )
+        ({**run.arm_spec.training, **tracking_in(study.config.training_of(study.arms[run.arm]))}, run.launch)
         for run in study.runs.values()
     ]
     settings = {canonical({"training": own, "layout": layout_of(launch).content()}) for own, launch in asked}

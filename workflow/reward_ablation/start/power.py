@@ -120,10 +120,7 @@ def questions_of(study: Study, keys: Mapping[str, Any]) -> int | None:
             raise StudyError(f"--questions: {number:g} is not a number of questions; state a whole number above 1")
         return int(number)
     name = study.question.dataset
-    keyed = next(
-        keyed for short, keyed in zip(study.config.data.evaluation, study.datasets, strict=True) if short == name
-    )
-    prepared = study.results / "data" / "evaluation" / f"{keyed}.parquet"
+    prepared = study.results / dict(zip(study.config.data.evaluation, study.evaluation_files, strict=True))[name]
     try:
         return int(pq.read_metadata(prepared).num_rows)
     except (OSError, ValueError):  # not prepared yet, or damaged, which the evaluation reports

@@ -97,7 +97,7 @@ class Preview:
             "runs": runs,
             **diverged_runs(study),
         }
-        names = dict(zip(study.datasets, study.config.data.evaluation, strict=True))
+        names = study.dataset_names
         datasets = [names[dataset] for dataset in self.finished.datasets]
         shown = [f"runs/{run}" for run in self.finished.runs]
         part = part_of(whole, shown, datasets)
@@ -154,7 +154,7 @@ def finished_part(decisions: Decisions) -> FinishedPart:
         models = {model for model in ("base", *trained) if _is_evaluated(decisions, model, dataset)}
         if "base" in models and len(models) > 1 and decisions.exists(evaluation_file(dataset)):
             evaluated[dataset] = models - {"base"}
-    names = dict(zip(study.datasets, study.config.data.evaluation, strict=True))
+    names = study.dataset_names
     shown, runs = _largest_part(evaluated, [data for data in evaluated if names[data] == study.question.dataset])
     ordered = [dataset for dataset in study.datasets if dataset in shown]
     return FinishedPart([run for run in trained if run in runs], ordered, trained)

@@ -57,7 +57,7 @@ def combine_spec(study: StudyConfig, arm: Arm, root: Path, processes: int) -> Co
         if method.gram and "gram" not in context:
             raise StudyError(f"gram: {method.method} uses no gradients; leave gram out")
         gram = (method.gram or DEFAULT_GRAM) if "gram" in context else None
-        check_settings({**study.training, **arm.training}, study.gradients.every, gram, processes)
+        check_settings(study.training_of(arm), study.gradients.every, gram, processes)
         functions = {name: study.components[name] for name in names if "bounds" in context}
         ranges = {name: range_of(each.function, each.parameters, root) for name, each in functions.items()}
         known = {name: list(ends) for name, ends in ranges.items() if ends}

@@ -225,7 +225,7 @@ def _runs(
         every_model += models
         of_arm = {name: each for name, each in others.items() if name in spec.components}
         options = launch_options(launch) + parameter_options(of_arm) + reward_model_options(models, config.root)
-        training, code = {**config.training, **arms[arm].training}, training_digest(spec.functions)
+        training, code = config.training_of(arms[arm]), training_digest(spec.functions)
         files = [model.file for model in models]
         for seed in config.seeds_in_order([arm, *twins]):
             text = dump({**contents[arm], "seed": seed})

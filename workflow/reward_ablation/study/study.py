@@ -165,6 +165,11 @@ class Study:
         return [rule for rule, is_asked in asked.items() if is_asked]
 
     @cached_property
+    def dataset_names(self) -> dict[str, str]:
+        """Names of the evaluation sets in the config, by name and key."""
+        return dict(zip(self.datasets, self.config.data.evaluation, strict=True))
+
+    @cached_property
     def summary(self) -> dict[str, Any]:
         """What stages that work on all runs need to know about the study, except the runs themselves."""
         config, methods = self.config, _methods_of(self)
@@ -219,7 +224,7 @@ def _methods_of(study: Study) -> dict[str, dict[str, str]]:
     trl = {aggregation: method for method, aggregation in TRL_AGGREGATIONS.items()}
     methods = {}
     for name, arm in study.arms.items():
-        aggregation = {**study.config.training, **arm.training}.get(AGGREGATION, TRL_AGGREGATIONS["weighted_sum"])
+        aggregation = study.config.training_of(arm).get(AGGREGATION, TRL_AGGREGATIONS["weighted_sum"])
         spec = study.runs[f"{study.folders[study.keys[name]]}/seed{study.config.seeds_of(name)[0]}"].arm_spec.combine
         methods[name] = {"combine": spec.title if spec else trl[aggregation]}
     return methods

@@ -321,8 +321,7 @@ _CHECKED = {name: validate_call(check) for name, check in CHECKS.items()}
 def share_followed(text: str, instructions: Any, strict: bool) -> float | None:
     """Share in [0, 1] of a problem's instructions that a text follows.
 
-    None if there are no instructions, or if one of them has an id that is not in `CHECKS`. An empty text follows no
-    instruction.
+    None without instructions, and with an instruction whose id is not in `CHECKS`. An empty text follows none.
 
     Each instruction is `{"id": ..., "kwargs": {...}}`, where keywords that are None count as left out. With `strict`,
     the text itself must follow an instruction. Otherwise any of its `variants` may follow it. StudyError if
