@@ -40,13 +40,14 @@ rule figures:
     threads: 2
     params:
         figures=list(FIGURES),
+        width=study.config.figures.width,
         code=code_of("figures", *map(module_of, FIGURES)),
     message:
         "draw all figures"
     shell:
         "exec python -m reward_ablation.figures {params.figures} --study {input.study:q}"
         ' --tables "$(dirname {input.tables[0]:q})" --output "$(dirname {output.pdf[0]:q})"'
-        " --processes {threads} > {log:q} 2>&1"
+        " --width {params.width} --processes {threads} > {log:q} 2>&1"
 
 
 rule all_figures:

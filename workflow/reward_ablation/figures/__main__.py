@@ -23,10 +23,23 @@ from matplotlib.figure import Figure
 from reward_ablation.analysis.reading import read_table
 from reward_ablation.analysis.study_file import StudyFile, read_study
 from reward_ablation.figures.catalogue import FIGURES, module_of, tables_of
-from reward_ablation.figures.style import STYLE, TITLE_CHARACTERS, TITLE_LINE, save_pdf, save_png, take_caption, title
+from reward_ablation.figures.style import (
+    ONE_COLUMN,
+    STYLE,
+    TITLE_CHARACTERS,
+    TITLE_LINE,
+    WIDTH,
+    save_pdf,
+    save_png,
+    take_caption,
+    title,
+)
 from reward_ablation.system.errors import StudyError, first_line, one_line_errors, storage_errors
 from reward_ablation.system.files import atomic_path
 from reward_ablation.system.masking import without_known_secrets
+
+#: Height of the text of a paper's page, in inches. No figure for a column is higher.
+PAGE_HEIGHT = 9.0
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -36,9 +49,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--study", type=Path, required=True, help="study.json: the resolved study")
     parser.add_argument("--tables", type=Path, required=True, help="folder of the tables")
     parser.add_argument("--output", type=Path, required=True, help="folder for NAME.pdf, .txt, .png and pages/NAME.pdf")
+    parser.add_argument("--width", choices=["page", "column"], default="page", help="of NAME.pdf: 6.9 or 3.3 inches")
     parser.add_argument("--processes", type=int, default=1, help="how many figures are drawn at once (default: 1)")
     options = parser.parse_args(arguments)
-    one = partial(error_of, study=read_study(options.study), tables=options.tables, output=options.output)
+    narrow = options.width == "column"
+    one = partial(
+        error_of, study=read_study(options.study), tables=options.tables, output=options.output, narrow=narrow
+    )
     if options.processes == 1:
         errors = list(map(one, options.figures))
     else:
@@ -73,13 +90,21 @@ def end_with_parent() -> None:
     Thread(target=wait, daemon=True).start()
 
 
-def error_of(name: str, study: StudyFile, tables: Path, output: Path) -> str:
-    """Draw a figure and write its files. Returns why that failed, in words; empty if it did not."""
+def error_of(name: str, study: StudyFile, tables: Path, output: Path, narrow: bool) -> str:
+    """Draw a figure and write its files. Returns why that failed, in words; empty if it did not.
+
+    With `narrow` the file for a paper fits a column. A figure that would be higher than a page keeps the page's width.
+    """
     print(f"draw {name}\n", end="", flush=True)  # in one piece, because several processes write here
     try:
         with storage_errors(output / f"{name}.pdf"):
             read = [reader_of(name, file.stem)(file) for file in (tables / file for file in tables_of(name))]
-            save(draw(name, read, study), name, study, output)
+            figure = draw(name, read, study)
+            paper = draw(name, read, study, ONE_COLUMN) if narrow else figure
+            if paper.get_figheight() > PAGE_HEIGHT and narrow:
+                print(f"{name} is too high for a column: {paper.get_figheight():.1f} inches\n", end="", flush=True)
+                paper = figure
+            save(figure, paper, name, study, output)
     except Exception as error:
         for file in files_of(name):
             (output / file).unlink(missing_ok=True)
@@ -90,13 +115,13 @@ def error_of(name: str, study: StudyFile, tables: Path, output: Path) -> str:
     return ""
 
 
-def save(figure: Figure, name: str, study: StudyFile, output: Path) -> None:
-    """Write a figure's page and PNG. Then take its caption out of it, and write the PDF for a paper and the caption."""
+def save(figure: Figure, paper: Figure, name: str, study: StudyFile, output: Path) -> None:
+    """Write a figure's page and PNG. Then take the caption out of `paper`, and write this PDF and the caption."""
     heading = f"{study.name}: {FIGURES[name].title}"
     save_pdf(figure, output / "pages" / f"{name}.pdf", heading)
     save_png(figure, output / f"{name}.png")
-    caption = take_caption(figure)
-    save_pdf(figure, output / f"{name}.pdf", heading)
+    caption = take_caption(paper)
+    save_pdf(paper, output / f"{name}.pdf", heading)
     with atomic_path(output / f"{name}.txt") as temporary:
         temporary.write_text(f"{caption}\n")
 
@@ -111,10 +136,11 @@ def reader_of(figure: str, table: str) -> Callable[[Path], pd.DataFrame]:
 
 
 @rc_context(STYLE)
-def draw(name: str, tables: Sequence[pd.DataFrame], study: StudyFile) -> Figure:
+def draw(name: str, tables: Sequence[pd.DataFrame], study: StudyFile, width: float = WIDTH) -> Figure:
     """Draw a figure of the catalogue from its tables, in their order there, in the style of all figures."""
     function: Callable[..., Figure] = getattr(_module(name), name)
-    figure = function(*tables, study)
+    with rc_context({"figure.figsize": (width, 1.0)}):  # each figure sets its height
+        figure = function(*tables, study)
     # A figure may have what it found as its title.
     words = ": ".join(filter(None, [FIGURES[name].title, figure.get_suptitle()]))
     words = textwrap.fill(words, int(TITLE_CHARACTERS * figure.get_figwidth()))

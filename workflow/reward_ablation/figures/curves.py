@@ -14,12 +14,14 @@ from matplotlib.figure import Figure
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.few_arms import draw_band_of_others, others_note, rows_of_others
 from reward_ablation.figures.style import (
-    WIDTH,
     arm_handles,
     arm_looks,
+    beside,
+    figure_width,
     legend_below,
     panel_grid,
     round_ticks,
+    rows_of_panels,
     wrapped,
 )
 
@@ -61,17 +63,17 @@ def curve_panels(
     """
     groups, quantities = arm_groups(study), len(titles)
     if len(groups) > 1:
-        figure = Figure(figsize=(WIDTH, quantities * height + 0.4))
-        grid = figure.subplots(quantities, len(groups), squeeze=False, sharex=True, sharey="row").tolist()
+        figure, grid = rows_of_panels(quantities, len(groups), height, sharex=True, sharey="row")
     else:
-        columns = 2 if quantities == 4 else min(quantities, 3)
-        figure = Figure(figsize=(WIDTH, ceil(quantities / columns) * height + 0.4))
+        columns = beside(2 if quantities == 4 else min(quantities, 3))
+        figure = Figure(figsize=(figure_width(), ceil(quantities / columns) * height + 0.4))
         grid = [[panel] for panel in panel_grid(figure, quantities, columns)]
     rows = [list(zip(panels, groups, strict=True)) for panels in grid]
     for row, name, label in zip(
         rows, titles, [labels] * quantities if isinstance(labels, str) else labels, strict=True
     ):
-        row[0][0].set_ylabel(label)
+        for panel, _ in row[:: beside(len(row))]:
+            panel.set_ylabel(label)
         for panel, arms in row:
             shown_arms = "" if len(arms) == len(study.arms) else f", {numbers_of(arms, study)}"
             panel.set_title(wrapped((name + shown_arms).removeprefix(", "), TITLE_WIDTH), loc="left")

@@ -13,8 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from reward_ablation.analysis.evaluation.metrics import metrics_of_study
-from reward_ablation.analysis.evaluation.metrics import panels as metric_panels
+from reward_ablation.analysis.evaluation.metrics import metrics_of_study, panels
 from reward_ablation.analysis.statistics.intervals import level_of
 from reward_ablation.analysis.statistics.limits import SHARE
 from reward_ablation.analysis.study_file import StudyFile
@@ -26,17 +25,18 @@ from reward_ablation.figures.few_arms import (
 )
 from reward_ablation.figures.style import (
     BASE_COLOUR,
-    WIDTH,
     Look,
     arm_looks,
+    beside,
     draw_points,
     legend_below,
     round_ticks,
+    rows_of_panels,
     wrapped,
 )
 
-#: Most characters in a line of an arm's name beside its row.
-NAME_WIDTH = 30
+#: Most characters in a line of an arm's name beside its row, and of a panel's title, by the panels side by side.
+NAME_WIDTH, PANEL_TITLE = {2: 30, 1: 18}, {2: 90, 1: 38}
 
 #: Style of the point of a row.
 POINT: dict[str, Any] = {"markersize": 4.5, "capsize": 1.5, "elinewidth": 1.1}
@@ -135,9 +135,20 @@ def share_axis(axes: Axes, study: StudyFile, metric: str) -> None:
     axes.set_xlim(low + shift, high + shift)
 
 
+def shown_metrics(study: StudyFile) -> dict[str, str]:
+    """Metrics with a panel each in a row, with their labels: in a column of a paper the main one alone."""
+    every = panels(study)
+    return dict(list(every.items())[: beside(len(every))])
+
+
+def panel_title(axes: Axes, text: str) -> None:
+    """Put the title of a row of panels above its first one."""
+    axes.set_title(wrapped(text, PANEL_TITLE[beside(2)]), loc="left")
+
+
 def name_rows(axes: Axes, arms: list[str]) -> None:
     """Write the arms' names beside their rows."""
-    axes.set_yticks(range(len(arms)), [wrapped(arm, NAME_WIDTH) for arm in arms])
+    axes.set_yticks(range(len(arms)), [wrapped(arm, NAME_WIDTH[beside(2)]) for arm in arms])
 
 
 def weight_matrix(axes: Axes, study: StudyFile, arms: list[str]) -> None:
@@ -180,7 +191,7 @@ def over_words(interval: pd.Series) -> str:
 
 def row_height(arms: list[str]) -> float:
     """Height in inches of a row, such that the longest of these names fits."""
-    lines = max(wrapped(arm, NAME_WIDTH).count("\n") + 1 for arm in arms)
+    lines = max(wrapped(arm, NAME_WIDTH[beside(2)]).count("\n") + 1 for arm in arms)
     return max(0.22, 0.12 * lines + 0.06)
 
 
@@ -263,21 +274,19 @@ def forest_panels(
     """
     names = [row.label for row in rows]
     of_kinds = datasets_and_modes(table, study)
-    figure = Figure(figsize=(WIDTH, len(of_kinds) * (row_height(names) * len(rows) + 0.75) + 0.4))
-    metrics = metric_panels(study)
-    grid = figure.subplots(len(of_kinds), len(metrics), squeeze=False, sharey="row", sharex="col")
+    metrics = shown_metrics(study)
+    figure, grid = rows_of_panels(len(of_kinds), len(metrics), row_height(names) * len(rows) + 0.75, sharey="row")
     level = level_of(study.confidence)
-    for panels, (dataset, mode, questions) in zip(grid, of_kinds, strict=True):
+    for of_row, (dataset, mode, questions) in zip(grid, of_kinds, strict=True):
         of_kind = table[(table["dataset"] == dataset) & (table["mode"] == mode)]
-        for panel, (metric, name) in zip(panels, metrics.items(), strict=True):
+        for panel, (metric, name) in zip(of_row, metrics.items(), strict=True):
             panel.set_xlim(limits(table[table["metric"] == metric]))
             effects = of_kind[of_kind["metric"] == metric].set_index("key")
             forest(panel, rows, effects, effects["p_holm"] < level)
             panel.set_xlabel(f"{label}\n{name}" + (" (primary)" if primary == (dataset, mode, metric) else ""))
-            panel.tick_params(axis="x", labelbottom=True)
             panel.tick_params(axis="y", length=0)
-        name_forest(panels[0], rows)
-        panels[0].set_title(f"{dataset}, {mode}: {questions:,} questions", loc="left")
+        name_forest(of_row[0], rows)
+        panel_title(of_row[0], f"{dataset}, {mode}: {questions:,} questions")
     forest_legend(figure, table, study, family, before)
     return figure
 

@@ -31,25 +31,28 @@ from reward_ablation.figures.estimates import (
     limits,
     name_forest,
     name_rows,
+    panel_title,
     row_height,
     select,
     share_axis,
+    shown_metrics,
     weight_matrix,
 )
 from reward_ablation.figures.few_arms import others_note, reduced_to_shown_arms, rows_of_others, with_others
 from reward_ablation.figures.findings import clearest, lowest_and_highest
 from reward_ablation.figures.style import (
-    WIDTH,
     Look,
     arm_handles,
     arm_looks,
+    beside,
+    figure_width,
     legend_below,
     page_of_words,
     panel_grid,
     replace_undrawable,
     round_ticks,
+    rows_of_panels,
     title,
-    wrapped,
 )
 from reward_ablation.study.primary import Contrast
 
@@ -68,9 +71,6 @@ METHODS = {
 #: Look of all components. No arm has this look.
 COMPONENT_LOOK = Look("black", "solid", "o")
 
-#: Learning curves: most characters in a line of a title, which spans all panels of its row.
-TITLE_WIDTH = 90
-
 #: Single problems: most arms in a panel, because the curves of more arms could not be told apart, and panels in a row.
 MOST_PROBLEM_ARMS, COLUMNS = 6, 3
 
@@ -83,30 +83,24 @@ def evaluation(evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
     study = reduced_to_shown_arms(study, evaluation_by_arm)
     names = with_others(study, study.arm_names)
     rows = datasets_and_modes(evaluation_by_arm, study)
-    figure = Figure(figsize=(WIDTH, len(rows) * (row_height(names) * len(names) + 0.75) + 0.4))
-    metrics = panels(study)
-    widths = [5, *[3] * (len(metrics) - 1)]
-    grid = figure.subplots(len(rows), len(metrics), squeeze=False, sharey="row", width_ratios=widths)
+    metrics = shown_metrics(study)
+    height, widths = row_height(names) * len(names) + 0.75, [5.0, *[3.0] * (len(metrics) - 1)]
+    figure, grid = rows_of_panels(len(rows), len(metrics), height, ratios=widths, sharey="row")
     for of_row, (dataset, mode, questions) in zip(grid, rows, strict=True):
         for panel, (metric, label) in zip(of_row, metrics.items(), strict=True):
             draw_rows(panel, select(evaluation_by_arm, dataset, mode, metric), study, names)
             panel.set_xlabel(label)
             share_axis(panel, study, metric)
         name_rows(of_row[0], names)
-        of_row[0].set_title(f"{dataset}, {mode}: {questions:,} questions", loc="left")
+        panel_title(of_row[0], f"{dataset}, {mode}: {questions:,} questions")
     base_legend(figure, evaluation_by_arm, study)
     return figure
 
 
 def arms(evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
     """Draw the main metric beside the weights, best arm first."""
-    count = len(datasets_and_modes(evaluation_by_arm, study))
     few = reduced_to_shown_arms(study, evaluation_by_arm)
-    names = with_others(few, few.arm_names)
-    height = row_height(names) * len(names) + 1.5
-    width = max(WIDTH, 2.2 + COLUMN_WIDTH * len(study.components) + 1.2 * count)
-    figure = Figure(figsize=(width, height))
-    draw_table(figure, evaluation_by_arm, few)
+    figure = draw_table(evaluation_by_arm, few)
     before = f"Best arm first, by {name_of(study.main_metric)} in the first panel. "
     base_legend(figure, evaluation_by_arm, few, before)
     where, rows_of_first = first_kind(evaluation_by_arm, study)
@@ -122,10 +116,11 @@ def first_kind(table: pd.DataFrame, study: StudyFile) -> tuple[str, pd.DataFrame
     return f"{name_of(study.main_metric)} on {dataset} ({mode})", rows
 
 
-def draw_table(figure: Figure, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> None:
+def draw_table(evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
     """Draw a row per arm: name, weights, and main metric in each data set and mode.
 
-    The best arm in the first data set and mode comes first. Equal arms stay in the study's order.
+    The best arm in the first data set and mode comes first. Equal arms stay in the study's order. Many components make
+    the figure wider than a page. In a column of a paper each data set and mode stands below the weights.
     """
     kinds = datasets_and_modes(evaluation_by_arm, study)
     first, mode, _ = kinds[0]
@@ -133,7 +128,12 @@ def draw_table(figure: Figure, evaluation_by_arm: pd.DataFrame, study: StudyFile
     ordered = sorted(study.arm_names, key=lambda arm: estimates[arm], reverse=study.main_is_better_high)
     names = with_others(study, ordered)
     widths = [COLUMN_WIDTH * len(study.components), *[1.5] * len(kinds)]
-    matrix, *grid = figure.subplots(1, 1 + len(kinds), sharey=True, width_ratios=widths)
+    height = row_height(names) * len(names)
+    figure, [[matrix, *grid]] = rows_of_panels(1, 1 + len(kinds), height, above=1.5, ratios=widths, sharey=True)
+    if beside(2) == 2:
+        figure.set_figwidth(max(figure_width(), 2.2 + COLUMN_WIDTH * len(study.components) + 1.2 * len(kinds)))
+    else:
+        figure.set_figheight(figure.get_figheight() + 0.75 * len(kinds))
     weight_matrix(matrix, study, names)
     for panel, (dataset, mode, _) in zip(grid, kinds, strict=True):
         draw_rows(panel, select(evaluation_by_arm, dataset, mode, study.main_metric), study, names)
@@ -141,6 +141,7 @@ def draw_table(figure: Figure, evaluation_by_arm: pd.DataFrame, study: StudyFile
         panel.set_title(f"{dataset},\n{mode}", loc="left")
         panel.set_xlabel(name_of(study.main_metric))
         share_axis(panel, study, study.main_metric)
+    return figure
 
 
 def primary(paired_differences: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
@@ -154,11 +155,10 @@ def primary(paired_differences: pd.DataFrame, evaluation_by_arm: pd.DataFrame, s
         for key, arm, against in zip(table["key"], table["arm"], table["baseline"], strict=True)
     ]
     names = [row.label for row in rows] or study.arm_names
-    figure = Figure(figsize=(WIDTH, row_height(names) * len(names) + 1.1))
-    panel = figure.subplots()
+    figure, [[panel]] = rows_of_panels(1, 1, row_height(names) * len(names), above=1.1)
     where = (evaluation_by_arm[["dataset", "mode"]] == [question.dataset, question.mode]).all(axis=1)
     questions = int(evaluation_by_arm.loc[where, "questions"].max())
-    panel.set_title(f"{question.dataset}, {question.mode}: {questions:,} questions", loc="left")
+    panel_title(panel, f"{question.dataset}, {question.mode}: {questions:,} questions")
     name_rows(panel, names)
     if table.empty:
         metric = select(evaluation_by_arm, question.dataset, question.mode, question.metric)
@@ -247,8 +247,7 @@ def by_level(table: pd.DataFrame, study: StudyFile) -> Figure:
         rows.append(Row(f"{arm} − {baseline}"))
         rows += [Row(label, look[str(arm)], key) for label, key in zip(labels, of_contrast["key"], strict=True)]
     names = [row.label for row in rows]
-    figure = Figure(figsize=(WIDTH, row_height(names) * len(names) + 1.0))
-    left, right = figure.subplots(1, 2, sharey=True)
+    figure, [[left, right]] = rows_of_panels(1, 2, row_height(names) * len(names) + 0.6, sharey=True)
     own = table.set_index("key")
     rest = own.assign(estimate=own["from_rest"], low=own["from_rest_low"], high=own["from_rest_high"])
     level = level_of(study.confidence)
@@ -259,8 +258,9 @@ def by_level(table: pd.DataFrame, study: StudyFile) -> Figure:
         panel.set_xlim(limits(values))
         forest(panel, rows, values, filled)
         panel.set_xlabel(label)
-    name_forest(left, rows)
-    left.set_title(f"{study.primary.dataset}, {study.primary.mode}", loc="left")
+    for panel in (left, right)[:: beside(2)]:
+        name_forest(panel, rows)
+    panel_title(left, f"{study.primary.dataset}, {study.primary.mode}")
     shown = f" Shown: the first {len(table)} of {count} rows." if count > len(table) else ""
     note = (
         f"{interval_note(study, of_all=' and the questions of the row', detail=', uncorrected')} Numbers: questions. "
@@ -284,9 +284,8 @@ def learning_curves(table: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study:
     study = reduced_to_shown_arms(study, evaluation_by_arm)
     groups = arm_groups(study)
     rows = [(kind, group) for kind in datasets_and_modes(table, study) for group in groups]
-    figure = Figure(figsize=(WIDTH, len(rows) * 1.75 + 0.4))
-    metrics = panels(study)
-    grid = figure.subplots(len(rows), len(metrics), squeeze=False, sharex=True)
+    metrics = shown_metrics(study)
+    figure, grid = rows_of_panels(len(rows), len(metrics), 1.75, sharex=True)
     for of_row, ((dataset, mode, questions), group) in zip(grid, rows, strict=True):
         values = table[(table["dataset"] == dataset) & (table["mode"] == mode)]
         for panel, (metric, label) in zip(of_row, metrics.items(), strict=True):
@@ -294,9 +293,8 @@ def learning_curves(table: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study:
             panel.set_ylabel(label)
             round_ticks(panel.yaxis, 5)
         shown_arms = f"; {numbers_of(group, study)}" if len(groups) > 1 else ""
-        heading = f"{dataset}, {mode}: {questions:,} questions{shown_arms}"
-        of_row[0].set_title(wrapped(heading, TITLE_WIDTH), loc="left")
-    for panel in grid[:-1].flat:
+        panel_title(of_row[0], f"{dataset}, {mode}: {questions:,} questions{shown_arms}")
+    for panel in [panel for of_row in grid for panel in of_row][: -beside(len(metrics))]:
         panel.set_xlabel("")
     note = f"{seeds_note(study, table['step'])} Step 0: the base model; last step: the final model."
     legend_below(figure, arm_handles(study), note + others_note(study), most_columns=max(6, len(groups)))
@@ -322,8 +320,9 @@ def problem_curves(table: pd.DataFrame, study: StudyFile) -> Figure:
         return page_of_words("No run and no evaluation met the problems of figures.problems.")
     names = study.arm_names[:MOST_PROBLEM_ARMS]
     problems = table.groupby(["source", "problem_id"], sort=False)
-    figure = Figure(figsize=(WIDTH, 1.95 * ceil(len(problems) / COLUMNS) + 0.4))
-    for axes, ((source, problem), rows) in zip(panel_grid(figure, len(problems), COLUMNS), problems, strict=True):
+    columns = beside(COLUMNS)
+    figure = Figure(figsize=(figure_width(), 1.95 * ceil(len(problems) / columns) + 0.4))
+    for axes, ((source, problem), rows) in zip(panel_grid(figure, len(problems), columns), problems, strict=True):
         draw_curves(axes, rows.rename(columns={"step": "x", "estimate": "mean"}), study, names)
         question = rows["question"].iloc[0]
         words = problem_title(str(source), str(problem if pd.isna(question) else question))

@@ -31,8 +31,9 @@ from reward_ablation.figures.estimates import (
 from reward_ablation.figures.few_arms import MOST_ARMS, others_note, reduced_to_shown_arms
 from reward_ablation.figures.findings import signs
 from reward_ablation.figures.style import (
-    WIDTH,
     arm_looks,
+    beside,
+    figure_width,
     legend_below,
     page_of_words,
     panel_grid,
@@ -237,9 +238,9 @@ def row_panels(panels: Sequence[tuple[str, pd.DataFrame, float]], rows: list[For
 
     A panel has a title, its estimates by arm, and the value. `label` is that of the x axes.
     """
-    labels, columns = [row.label for row in rows], min(3, len(panels))
+    labels, columns = [row.label for row in rows], beside(min(3, len(panels)))
     height = row_height(labels) * len(labels) + 0.75
-    figure = Figure(figsize=(WIDTH, ceil(len(panels) / columns) * height + 0.3))
+    figure = Figure(figsize=(figure_width(), ceil(len(panels) / columns) * height + 0.3))
     grid = panel_grid(figure, len(panels), columns)
     for number, (panel, (heading, effects, value)) in enumerate(zip(grid, panels, strict=True)):
         panel.set_xlim(limits(effects, value))

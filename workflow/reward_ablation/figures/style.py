@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from matplotlib import rc_context
+from matplotlib import rc_context, rcParams
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
@@ -23,11 +23,8 @@ from matplotlib.ticker import MaxNLocator
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.system.files import atomic_path
 
-#: Width of a figure that spans both columns of a paper, in inches.
-WIDTH = 6.9
-
-#: Width of a figure with one panel, which fits one column of a paper, in inches.
-ONE_COLUMN = 3.3
+#: Width of a figure that spans both columns of a paper, and of one that fits a column, in inches.
+WIDTH, ONE_COLUMN = 6.9, 3.3
 
 #: Widths in a legend, in inches: a character of a wide name, a character of running text, the line beside a name.
 NAME_CHARACTER, TEXT_CHARACTER, SAMPLE = 0.062, 0.053, 0.65
@@ -62,6 +59,7 @@ STYLE: Any = {
     "lines.linewidth": 1.3,
     "lines.markersize": 3.5,
     "figure.titlesize": 10,
+    "figure.figsize": (WIDTH, 2.6),
     "figure.constrained_layout.use": True,
     "figure.constrained_layout.h_pad": 0.06,
     "figure.constrained_layout.w_pad": 0.06,
@@ -153,6 +151,31 @@ def round_ticks(axis: Axis, most: int, **settings: Any) -> None:
     axis.set_major_locator(MaxNLocator(most, steps=[1, 2, 5, 10], **settings))
 
 
+def figure_width() -> float:
+    """Width of the figure that is drawn, in inches: Matplotlib's own setting, from `STYLE` or for a column."""
+    return float(rcParams["figure.figsize"][0])
+
+
+def beside(most: int) -> int:
+    """Number of panels side by side: `most`, and in a column of a paper one."""
+    return most if figure_width() > ONE_COLUMN else 1
+
+
+def rows_of_panels(
+    rows: int, columns: int, height: float, above: float = 0.4, ratios: list[float] | None = None, **settings: Any
+) -> tuple[Figure, list[list[Axes]]]:
+    """Make a figure of rows of panels, in a column of a paper with the panels of a row one below the other.
+
+    `height` is that of a panel and `above` that of the rest of the figure, in inches. `ratios` are the widths of panels
+    that stand side by side.
+    """
+    across = beside(columns)
+    down = rows * columns // across
+    figure = Figure(figsize=(figure_width(), down * height + above))
+    grid = figure.subplots(down, across, squeeze=False, width_ratios=ratios if across > 1 else None, **settings)
+    return figure, grid.reshape(rows, columns).tolist()
+
+
 def panel_grid(figure: Figure | SubFigure, panels: int, columns: int) -> list[Axes]:
     """Make `panels` panels row by row. The last row may have fewer than `columns`."""
     grid = list(figure.subplots(ceil(panels / columns), columns, squeeze=False).flat)
@@ -214,7 +237,8 @@ def take_caption(figure: Figure) -> str:
 
 def page_of_words(words: str) -> Figure:
     """A page that replaces a figure without anything to show, and says why."""
-    figure = Figure(figsize=(WIDTH, 1.6))
+    figure = Figure(figsize=(figure_width(), 1.6))
+    words = textwrap.fill(words, int(figure_width() / TEXT_CHARACTER))
     figure.text(0.5, 0.4, words, ha="center", va="center", color="#404040")
     return figure
 

@@ -28,7 +28,8 @@ from reward_ablation.figures.few_arms import reduced_to_shown_arms
 from reward_ablation.figures.findings import MOST_NAMES, rises
 from reward_ablation.figures.style import (
     BASE_COLOUR,
-    WIDTH,
+    beside,
+    figure_width,
     legend_below,
     looks_of,
     page_of_words,
@@ -151,8 +152,8 @@ def method_weights(method_weights: pd.DataFrame, study: StudyFile) -> Figure:
     panels = [(arm, what) for what in ("weight", "conflicts") for arm in study.arm_names if (arm, what) in known]
     if not panels:
         return page_of_words("no arm has a method of combination that reports weights")
-    shown, columns = panels[:MOST_PANELS], min(len(panels), 3)
-    figure = Figure(figsize=(WIDTH, ceil(len(shown) / columns) * 1.9 + 0.4))
+    shown, columns = panels[:MOST_PANELS], beside(min(len(panels), 3))
+    figure = Figure(figsize=(figure_width(), ceil(len(shown) / columns) * 1.9 + 0.4))
     looks: dict[str, dict[str, Any]] = {
         name: {"color": look.colour, "linestyle": look.dashes, "marker": look.marker}
         for name, look in looks_of(study.components).items()

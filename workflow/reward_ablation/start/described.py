@@ -39,7 +39,7 @@ class DescribedStudy:
     trained_on: list[str]
     asked_tables: list[str]
     mixed_provenance: str
-    appendix: bool
+    figures: dict[str, str | bool]
     empty_tables: list[str] = field(default_factory=list)
     base: list[str] = field(default_factory=lambda: ["base"])
     claims: list[str] = field(default_factory=list)
@@ -57,7 +57,7 @@ class DescribedStudy:
     @property
     def config(self) -> SimpleNamespace:
         """The keys of the config that these rules read."""
-        return SimpleNamespace(mixed_provenance=self.mixed_provenance, figures=SimpleNamespace(appendix=self.appendix))
+        return SimpleNamespace(mixed_provenance=self.mixed_provenance, figures=SimpleNamespace(**self.figures))
 
     @classmethod
     def read(cls, path: Path) -> DescribedStudy:

@@ -86,7 +86,7 @@ def rules_know(study: StudyFile, folder: Path, config: ImportConfig) -> Describe
         trained_on=[],
         asked_tables=[rule for rule, is_asked in asked.items() if is_asked],
         mixed_provenance="tell",
-        appendix=config.figures.appendix,
+        figures=config.figures.model_dump(include={"appendix", "width"}),
         claims=[claim.name for claim in study.claims],
         empty_tables=[rule for rule, has_rows in has.items() if not has_rows],
         base=["base"] if study.has_base else [],

@@ -130,6 +130,9 @@ class Figures(Section):
     """Which figures a study has, and which of them `all.pdf` holds. No run depends on it."""
 
     appendix: bool = Field(False, description="Add all other figures to all.pdf; the report has them anyway.")
+    width: Literal["page", "column"] = Field(
+        "page", description="Width of the figures for a paper: both columns (6.9 inches), or one (3.3 inches)."
+    )
     problems: list[Line] = Field(
         [],
         max_length=12,
