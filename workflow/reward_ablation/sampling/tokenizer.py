@@ -1,4 +1,8 @@
-"""Load the tokenizer of a model folder, without the network and without code from the folder."""
+"""The tokenizer of a model folder, loaded without the network and without code from the folder.
+
+Whoever needs a tokenizer loads it here, from the check of a fetched model to training, evaluation and reward models. All
+of them thus agree on the tokens that pad and end a text.
+"""
 
 from __future__ import annotations
 
