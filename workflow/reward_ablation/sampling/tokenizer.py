@@ -1,7 +1,7 @@
 """The tokenizer of a model folder, loaded without the network and without code from the folder.
 
-Whoever needs a tokenizer loads it here, from the check of a fetched model to training, evaluation and reward models. All
-of them thus agree on the tokens that pad and end a text.
+Training, evaluation, the supervised start and reward models load theirs here, and so do the checks of a model before.
+All of them thus agree on the tokens that pad and end a text.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reward models that serve as metrics: loaded once per job, on the device of the study, a GPU or the CPU.
 
-The command of the rule `score` calls it before it scores. Where no metric is a reward model it claims no GPU, and imports
-no torch.
+The command of the rule `score` calls it before it scores. Where no metric is a reward model, it claims no GPU and
+imports no torch.
 """
 
 from __future__ import annotations
