@@ -1,4 +1,8 @@
-"""Rollout files of a run that TRL's own trainer trains."""
+"""Rollout files of a run that TRL's own trainer trains.
+
+A user's own training script calls `track` (docs/tracking.md); no rule of the workflow does. It is for those who keep
+their trainer, and want the files in which the workflow records completions, rewards and advantages.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Reward components, and the grading of answers: pure, without torch."""
+"""Reward components, and the grading of answers: pure, without torch.
+
+Evaluation and the export for simple_grpo take the grader's names from here, and so can a user's own reward function.
+"""
 
 from reward_ablation.rewards.grading import (
     Grade,

@@ -1,6 +1,7 @@
 """The arguments of a reward function: columns come from the trainer and the data, parameters come from the config.
 
-`load` sorts the arguments once, and `scoring` hands over what the function takes at each call.
+`load` sorts the arguments once, and `scoring` hands over what the function takes at each call. Planning sorts those of
+a user's function too, from the text of its file (`study.reward_import`).
 """
 
 from __future__ import annotations

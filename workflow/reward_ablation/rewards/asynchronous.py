@@ -1,8 +1,8 @@
 """Asynchronous code, called like other functions: users' reward functions, and the requests of `endpoint`.
 
-All of it runs on one event loop, in a thread that lives as long as the process. TRL does the same, because a
-connection that a function keeps between its calls belongs to the loop that opened it. The caller's thread may have
-another loop.
+`load` wraps a user's function that is `async def`, and `endpoint` runs the requests of the component `judge`. All of it
+runs on one event loop, in a thread that lives as long as the process. TRL does the same, because a connection that a
+function keeps between its calls belongs to the loop that opened it. The caller's thread may have another loop.
 """
 
 from __future__ import annotations

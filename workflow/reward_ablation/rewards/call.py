@@ -1,4 +1,7 @@
-"""One call of a reward function, as TRL makes it, and the check of its scores. `load` puts it around each component."""
+"""One call of a reward function, as TRL makes it, and the check of its scores. `load` puts it around each component.
+
+It is apart from `scoring`, because nothing here decides a score: another check or message trains no run again.
+"""
 
 from __future__ import annotations
 

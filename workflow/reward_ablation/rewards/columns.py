@@ -1,4 +1,8 @@
-"""Columns of the data besides those of every set: which hold JSON texts, and how reward functions get the values."""
+"""Columns of the data besides those of every set: which hold JSON texts, and how reward functions get the values.
+
+A prepared set is a Parquet file, in which a list or an object of the user's data is a JSON text. Training, the rule
+`score`, `plan --adopt` and the call of users' rewards before the first job read such columns here.
+"""
 
 from __future__ import annotations
 

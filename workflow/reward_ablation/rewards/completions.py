@@ -1,4 +1,8 @@
-"""The text of completions, in either of the two forms that TRL passes."""
+"""The text of completions, in either of the two forms that TRL passes.
+
+TRL passes messages where prompts are chats, else texts. Components and the table of rollouts take the text from here,
+and users' own reward functions may too (docs/api.md).
+"""
 
 from __future__ import annotations
 

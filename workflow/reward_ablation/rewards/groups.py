@@ -1,4 +1,8 @@
-"""Groups of completions of one problem, and the components that compare the completions of a group."""
+"""Groups of completions of one problem, and the components that compare the completions of a group.
+
+These components find the rows of each group here. Where several processes share a group, the trainer brings its
+completions together for them and for users' functions, and for no other: `training.core.build` reads the names.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""From a component's name in the config to a function, with its parameters checked: for plans, training and scores."""
+"""The function of a component, found by its name in the config, with its parameters checked and set.
+
+Training, the rule `score`, `reward-ablation import` and `plan --adopt` load components here. Planning checks built-in
+ones by it, and a process of its own tries users' files before the first job. Nothing here decides a score.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 r"""A second opinion on an answer: the string rules by which the MATH paper judged its models.
 
 Hendrycks et al., "Measuring Mathematical Problem Solving With the MATH Dataset", 2021, arXiv 2103.03874. Evaluation
-uses these rules beside the grader of this package, and the tables show how often the two differ. The two share no
-code, so that an error in one is not an error in both. Many published numbers rest on the quirks of these rules:
+uses these rules beside the grader of this package, and the tables show how often the two differ. The two share no code,
+so that an error in one is not an error in both. The component `boxed_answer` scores by these rules. Many published
+numbers rest on the quirks of these rules:
 
 - Strings are compared, never values: 0.25 is not ``\frac{1}{4}``, and 1,000 is not 1000. The one
   exception is 0.5, which is ``\frac{1}{2}``.

@@ -5,6 +5,9 @@ such as a number of attempts: changing it trains nothing again. `FilePath` and `
 content of the file or folder, not by its location.
 
     def judge(completions, *, template: FilePath, attempts: NotInSpec[int] = 5, **columns): ...
+
+Users' reward files import the markers, and so do `judge` and `reward_model`. Planning reads them when it makes specs,
+and `load` when it makes paths whole.
 """
 
 from __future__ import annotations

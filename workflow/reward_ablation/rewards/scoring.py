@@ -1,6 +1,7 @@
 """What decides a component's scores: the call of its function, and how its output is read.
 
-`load` finds the function, and `call` checks the scores and reports errors. Neither decides a score.
+`load` finds the function. `call` uses this module for each call, checks the scores and reports errors. Neither of the
+two decides a score, so a change there trains no run again, and a change here does.
 """
 
 from __future__ import annotations

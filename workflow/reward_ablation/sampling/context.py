@@ -1,4 +1,8 @@
-"""How long a text may be for a model, and which prompts leave no room for a whole completion."""
+"""The longest text that a model can read, and the prompts that leave no room for a whole completion.
+
+Training, evaluation and the supervised start ask here, and a start before them: it refuses prompts by the rule that its
+jobs have, and not after hours in a queue.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,9 @@
 
 transformers decodes all rows of a batch until the last one has ended, and runs a prompt as often as it is sampled. Here
 a group's prompt runs once, and few positions are decoded behind the end of a completion.
+
+Training without vLLM calls `decode`, unless a batch must stay whole. Evaluation without vLLM steps a `Batch` itself, so
+that waiting requests can join it.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 from reward_ablation.sampling.draws import SampleByRow
 
 #: Rows leave once this share of the batch has ended, and others join once this share is free. Each time, the cache of
-#: the whole batch is copied.
+#: the whole batch is copied, so neither is done for every row that ends.
 LEAVING, JOINING = 1 / 8, 1 / 4
 
 

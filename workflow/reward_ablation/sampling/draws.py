@@ -1,4 +1,8 @@
-"""Random numbers per completion, and tokens drawn with them. No draw depends on other completions of a batch."""
+"""Random numbers per completion, and tokens drawn with them. No draw depends on other completions of a batch.
+
+Training and evaluation use all of it where transformers generates. With vLLM, which draws by itself, they take only the
+seed of each completion from here.
+"""
 
 from __future__ import annotations
 

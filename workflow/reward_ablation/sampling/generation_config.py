@@ -1,7 +1,8 @@
 """What a model's generation_config.json decides here: the tokens that end a completion, and nothing else.
 
 Temperature, top-p, top-k, min-p and repetition penalty are the study's, in training and evaluation, with each backend.
-`models.generation_config` names the settings in the file that nothing uses.
+Evaluation reads the file here, and training hides it from `generate`. `models.generation_config` names the settings in
+the file that nothing uses.
 """
 
 from __future__ import annotations

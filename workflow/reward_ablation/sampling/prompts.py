@@ -1,4 +1,8 @@
-"""Prompts of questions, for training and evaluation."""
+"""Prompts of questions, as texts or messages and as tokens.
+
+The supervised start, training and evaluation make their prompts here, and so do the checks before a job. A question
+thus has the same tokens in all of them.
+"""
 
 from __future__ import annotations
 

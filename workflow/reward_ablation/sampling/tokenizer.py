@@ -1,4 +1,8 @@
-"""Load the tokenizer of a model folder, without the network and without code from the folder."""
+"""The tokenizer of a model folder, loaded without the network and without code from the folder.
+
+Training, evaluation, the supervised start and reward models load theirs here, and so do the checks of a model before.
+All of them thus agree on the tokens that pad and end a text.
+"""
 
 from __future__ import annotations
 

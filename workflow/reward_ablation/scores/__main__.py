@@ -1,4 +1,7 @@
-"""Score stored answers by the study's own metrics: `python -m reward_ablation.scores --help`."""
+"""Scoring of stored answers by the study's own metrics: `python -m reward_ablation.scores --help`.
+
+The rule `score` runs it for each file of answers, where the config has `evaluation.metrics`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Reward models that serve as metrics: loaded once per job, on the device of the study, a GPU or the CPU."""
+"""Reward models that serve as metrics: loaded once per job, on the device of the study, a GPU or the CPU.
+
+The command of the rule `score` calls it before it scores. Where no metric is a reward model, it claims no GPU and
+imports no torch.
+"""
 
 from __future__ import annotations
 

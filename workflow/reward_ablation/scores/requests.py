@@ -1,7 +1,8 @@
 """Record, beside a file of scores, of the code that made the scores, and of the requests to judges, for the costs.
 
 The record sums up the requests of all scorings of the file. A metric whose code has changed scores the file again, but
-the endpoints' answers are kept, and were paid for once. No Snakemake job has the record as its input.
+the endpoints' answers are kept, and were paid for once. The command of the rule `score` writes the record, and the
+report's table of costs reads it. No Snakemake job has it as its input.
 """
 
 from __future__ import annotations

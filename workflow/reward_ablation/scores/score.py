@@ -1,4 +1,8 @@
-"""Score stored answers by functions with a reward's signature, in batches that never cut a group."""
+"""Scoring of stored answers by functions with a reward's signature, in batches that never cut a group.
+
+The command of the rule `score` calls it, and `reward-ablation import` for components that score imported completions. A
+group is a problem's answers by one model, greedy or sampled. A metric may compare them, as a reward does in training.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""From the settings of a supervised start to TRL's own config object. A start has TRL check settings by it."""
+"""TRL's own config object, from the settings of a supervised start.
+
+`fine_tune` trains by it. A start makes the object before any job, so that TRL refuses a wrong setting there.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Canonical JSON: equal values have equal text, and the digest of the text is a key."""
+"""Canonical JSON: equal values have equal text, and the digest of the text is a key.
+
+Specs, and records that must be recognised again, are written by it: the key of a run's spec is in the name of the run's
+folder. A change here would change the keys of finished runs.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ import json
 import math
 from typing import Any
 
+#: Hex digits of a key. Names of folders and files contain them, so finished runs depend on their number.
 KEY_DIGITS = 8
 
 

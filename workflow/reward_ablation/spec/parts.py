@@ -6,6 +6,8 @@ the field keep their keys. To change a default would change the meaning of writt
 `tests/study/pinned_keys.json` records the defaults.
 
 A part that inherits from a section of the config gets the section's later fields with their defaults.
+
+Planning makes the parts from the config (`study.specs_of_config`). `spec.run` puts them together to whole specs.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""The spec of a run: everything that decides the run's result, resolved and typed.
+"""Whole specs: everything that decides the result of a run, the supervised start, an evaluation or a scoring.
 
-`parts` explains which fields the JSON of a spec contains.
+Planning (`study.specs_of_config`) makes them, and the command of each stage parses its own from `--spec`. `parts` has
+their parts, and explains which fields the JSON of a spec contains.
 """
 
 from __future__ import annotations

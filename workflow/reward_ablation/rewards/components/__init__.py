@@ -5,6 +5,9 @@ completion, without a weight, or None where no score can be given. Its positiona
 keyword-only arguments are parameters: the config sets them, and they are checked against their type hints. rldynamics,
 simple_grpo, the CS 674 lab and the GRPO guide are systems whose rewards are repeated here (docs/coming-from).
 
+`rewards.load` imports a component where a config names it: for training, or as a metric of stored answers. A component
+is a file of its own, so that its change trains only the runs that use it again.
+
 Columns
 -------
 completions : list of str or of messages

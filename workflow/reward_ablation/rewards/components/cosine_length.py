@@ -1,4 +1,7 @@
-"""Correctness scaled by length, along a cosine."""
+"""Correctness scaled by length, along a cosine.
+
+Training calls it on each batch where a config names it. It is no metric, because stored answers have no token ids.
+"""
 
 from __future__ import annotations
 

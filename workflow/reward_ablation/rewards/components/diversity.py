@@ -1,4 +1,8 @@
-"""How much a completion differs from the rest of its group."""
+"""The difference of a completion from the rest of its group.
+
+Training calls it on whole groups of a problem's completions where a config names it. It is no metric, because stored
+answers have no token ids.
+"""
 
 from __future__ import annotations
 

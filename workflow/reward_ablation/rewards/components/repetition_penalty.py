@@ -1,4 +1,7 @@
-"""A penalty for repeated n-grams of tokens."""
+"""A penalty for repeated n-grams of tokens.
+
+Training calls it on each batch where a config names it. It is no metric, because stored answers have no token ids.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""DAPO's soft overlong punishment."""
+"""DAPO's soft overlong punishment: below 0 for completions near the length limit.
+
+Training calls it on each batch where a config names it. It is no metric, because stored answers have no token ids.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Open-R1's reasoning steps: marks of step-by-step work."""
+"""Open-R1's reasoning steps: marks of step-by-step work.
+
+Training calls it on each batch where a config names it, and the rule `score` on stored answers where it is a metric.
+"""
 
 from __future__ import annotations
 

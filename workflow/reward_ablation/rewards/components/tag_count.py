@@ -1,4 +1,7 @@
-"""Open-R1's tag count: partial credit for each of four tags."""
+"""Open-R1's tag count: partial credit for each of four tags.
+
+Training calls it on each batch where a config names it, and the rule `score` on stored answers where it is a metric.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Whether an answer is right: it is found in the text, brought to one spelling, and compared exactly or by a parser."""
+"""Whether an answer is right: it is found in the text, brought to one spelling, and compared exactly or by a parser.
+
+Reward components, evaluation and the check of a data set's golds ask this one grader, and so agree on what is right.
+"""
 
 from reward_ablation.rewards.grading.comparison import Status
 from reward_ablation.rewards.grading.extraction import extract, extract_lenient

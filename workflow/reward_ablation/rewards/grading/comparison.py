@@ -1,8 +1,9 @@
 r"""Whether two answers are equal: by their exact values, else by their structure, else expression by expression.
 
 Nothing here parses mathematics. Lists, sets, tuples and intervals are taken apart as text (`structure`). The remaining
-expressions go to the caller's function `leaf`: `grader` decides none of them, `math_worker` asks math-verify. The
-conventions are a table in docs/evaluation.md.
+expressions go to the caller's function `leaf`. `grader` comes first, in the process that asks, with a `leaf` that
+decides nothing. What this leaves open goes to `math_worker`, whose `leaf` asks math-verify in a process that can be
+killed. The conventions are a table in docs/evaluation.md.
 """
 
 from __future__ import annotations

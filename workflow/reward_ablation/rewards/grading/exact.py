@@ -5,6 +5,8 @@ comma or a space between groups of three digits separates thousands.
 
 `same_value` compares sums, products, fractions, powers and roots at fixed values of their variables. Whatever two
 readers could read in two ways is left to math-verify: ``1/2x``, ``f(2)``, ``\sin 2x``.
+
+`comparison` asks here, so that most answers need no parser. The component `majority` takes equal values for one answer.
 """
 
 from __future__ import annotations

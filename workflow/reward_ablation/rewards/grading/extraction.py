@@ -1,4 +1,8 @@
-"""Where in a completion the answer stands: one rule per answer format. Nothing here judges the answer."""
+"""Where in a completion the answer stands: one rule per answer format. Nothing here judges the answer.
+
+`grader` and the components read answers by it, and `data` the golds of MATH. Training finds an answer's tokens by it,
+for the placement `answer_span`. All of them thus agree on where an answer stands.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 r"""Whether a completion's answer is right; if this cannot be decided, the status says why.
 
 Components, evaluation and `data.problems` ask here. Most answers are decided in this process. The rest goes to
-math-verify in another (`math_worker`).
+math-verify in another (`math_worker`), which can be killed where an answer keeps it busy.
 """
 
 from __future__ import annotations

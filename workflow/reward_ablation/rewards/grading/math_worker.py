@@ -1,5 +1,8 @@
 """math-verify in another process, and the script of that process.
 
+`grader` sends it the answers that it cannot decide itself. A hostile answer may keep the parser busy for ever; here it
+ends at a limit on time or memory, and training goes on.
+
 The process imports the parser once and then forks for every answer, which leaves nothing in a cache and has the same
 verdict in any order. The process itself judges no answer and has one thread, so that it can always fork. It reads lines
 of pairs, and replies with a line [index, status] for each pair.

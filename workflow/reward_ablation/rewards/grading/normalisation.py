@@ -11,7 +11,8 @@ r"""A canonical form of an answer, which most equal answers share: LaTeX in one 
 3. Words. Words for a symbol become the symbol, and a choice its letter. A percent sign stays, for `comparison`.
    ``\text{}`` is removed, and its words stay.
 
-Callers bound the length of the text first (`grader.is_malformed`).
+`comparison` brings both answers to this form, and the component `majority` the votes. Callers bound the length of the
+text first (`grader.is_malformed`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-r"""Equality of two LaTeX expressions by math-verify's parser and sympy. This runs only in the worker process.
+r"""Equality of two LaTeX expressions by math-verify's parser and sympy.
+
+`math_worker` alone imports it, in its own process, where each answer has a limit on time and memory.
 
 math-verify reads the LaTeX, and compares objects without a value, such as unions of intervals. Numbers and formulae are
 compared here, by value, because math-verify has an absolute tolerance, under which 1/2006! equals 1/2004!.

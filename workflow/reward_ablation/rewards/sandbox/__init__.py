@@ -1,4 +1,6 @@
-"""Run programs that a model wrote against tests. No program can harm the machine or decide its own verdict.
+"""A sandbox where programs that a model wrote run against tests. None can harm the machine or decide its verdict.
+
+The component `unit_tests` is its one user: it calls `judging`, this calls `supervisor`, and this starts `server`.
 
 - `server`: a small Python process that forks for every program. It holds no secret, no program and no test.
 - `isolation`: the limits that the kernel sets for a program: files, network, other processes, memory and time.

@@ -1,4 +1,4 @@
-"""The kernel keeps a program away from other processes, files and the network, and limits its share of the machine.
+"""Isolation of a program by the kernel: from other processes, files and the network, with limits on what it uses.
 
 There are two ways. The one in use depends on what the machine allows an ordinary user:
 

@@ -1,7 +1,8 @@
 """The two processes of a job: one runs the program under test, the other runs the tests and has the verdict.
 
 The process of the program knows neither the tests nor the expected results, and gives no verdict. For the tests, the
-program's functions are `Remote`s, because they run in the other process.
+program's functions are `Remote`s: stand-ins that have the other process do the work. `server` calls these functions in
+the processes that it has forked and limited. A job that only compares printed output has one process, the program's.
 """
 
 from __future__ import annotations

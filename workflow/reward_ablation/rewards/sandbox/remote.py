@@ -1,8 +1,9 @@
 """Calls between a program and its tests, which run in separate processes: JSON lines over a socket.
 
-Both sides have a `Link`. An object that is not plain data is a `Remote` on the other side. So is a function, a class or
-a module that both sides have, such as `eval`: what the program sends is called in the program's process. The tests send
-functions and classes of the standard library by name, and the program's side takes its own.
+Both sides have a `Link`, which `processes` makes. An object that is not plain data is a `Remote` on the other side. So
+is a function, a class or a module that both sides have, such as `eval`: what the program sends is called in the
+program's process. The tests send functions and classes of the standard library by name, and the program's side takes
+its own.
 
 The program's side serves any operation on its objects. The tests' side serves calls of the functions that a test
 passes, and public attributes of objects of the tests' own classes. It serves no others, because an attribute such as

@@ -1,4 +1,8 @@
-"""Manages the server that runs programs: starts it when first needed, gives it jobs, limits each, and replaces it."""
+"""The caller's side of the server that runs programs: starts it when first needed, gives it jobs, and replaces it.
+
+`judging` hands it the programs of a batch, in the process that trains or scores. No program runs in that process: one
+that ends the server loses its own verdict alone.
+"""
 
 from __future__ import annotations
 
