@@ -1,5 +1,7 @@
 """The training step: TRL's GRPOTrainer on weighted components, and the components' gradients from its backward pass.
 
+`build` makes the trainer, in each process of a run, of the subclass that saves checkpoints (`SavingTrainer`).
+
 One optimiser step, in order. "TRL" marks methods that are TRL's or transformers' own; all others are in this module.
 
 1. `training_step` is called once for each micro-batch. It calls TRL's `training_step`, which makes steps 2 to 4.

@@ -1,6 +1,8 @@
-"""Start a run's processes on one node and end with them, for `processes`: accelerate's launcher with one-line errors.
+"""Launcher of a run's processes on one node, with which they end: accelerate's launcher with one-line errors.
 
 python -m reward_ablation.training.around.launch.launcher --processes N [...] -- OPTIONS OF reward_ablation.training
+
+`processes` starts it for a run of several processes: in its own place on one node, and by srun on each of several.
 """
 
 from __future__ import annotations
