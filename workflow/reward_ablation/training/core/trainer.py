@@ -335,6 +335,7 @@ class AblationTrainer(GRPOTrainer):
         if found is None:
             return
         row, column = found  # the same in all processes, which have all scores
+        # Deviations are squared, and float32 ends at 3.4e38. Up to 1e18, their sum over a group stays below.
         raise StudyError(
             f"components.{list(self.components)[column]}: at step {self.state.global_step + 1}, problem "
             f"{gather_object(problem_ids)[row]}: the scores are finite, but their mean or deviation over a group is "
