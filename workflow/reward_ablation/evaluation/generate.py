@@ -1,7 +1,7 @@
 """Completions for the requests of an evaluation, by transformers or by vLLM.
 
 `evaluate` makes one of the two generators and calls it for each model and set. Both have the same signature
-(`Generator`), so that no other module depends on which of them generates.
+(`Generator`), so that grading does not depend on which of them generates.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 python -m reward_ablation.training.around.launch.launcher --processes N [...] -- OPTIONS OF reward_ablation.training
 
-`processes` starts it for a run of several processes: in its own place on one node, and by srun on each of several.
+`processes` starts it for a run of several processes: in its own place, beside a vLLM server, or by srun on each of
+several nodes.
 """
 
 from __future__ import annotations
