@@ -1,4 +1,8 @@
-"""Prepare a set of problems for training or evaluation."""
+"""Command that prepares one set of problems, for training or for evaluation.
+
+The rules `prepare_evaluation`, `prepare_train` and `prepare_sft` run it. It limits the memory, because a small file may
+hold many gigabytes, and records the code by which a start sees whether to prepare the set again.
+"""
 
 from __future__ import annotations
 

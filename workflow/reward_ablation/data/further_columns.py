@@ -1,5 +1,6 @@
 """Columns of a prepared set besides those that every set has: all rows decide a type; lists and objects become JSON.
 
+`problems` decides the types by it when it writes a set, and `sources` turns the texts of a CSV file into values.
 Reward functions and metrics get these columns (`rewards.columns`).
 """
 

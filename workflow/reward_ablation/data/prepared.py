@@ -1,4 +1,8 @@
-"""For later stages: read a prepared set of problems with the values of its further columns, or check its bytes."""
+"""Prepared sets of problems as later stages use them: their rows, the names of their columns, a check of their bytes.
+
+Training, the supervised start, the rule `score` and `plan --adopt` use it. Further columns are those that not every set
+has. `problems`, which prepares the sets, does not import this module: a change here prepares no set again.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""For `sources`: read raw rows from a local file or the hub, as lists of dicts. A failure is an error of one line."""
+"""Raw rows of a local file or of the hub, as lists of dicts. A failure is an error of one line.
+
+`sources` reads by it every set that is not generated. It knows formats of files, and no data set.
+"""
 
 from __future__ import annotations
 

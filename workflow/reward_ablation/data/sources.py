@@ -1,4 +1,8 @@
-"""One function for each source: it turns raw rows into rows with the columns of a problem, in the same order."""
+"""Sources of problems, a function for each, from raw rows to rows with the columns of a problem, in the same order.
+
+`problems` calls `load` when it prepares a set, and the checks before a start when they look at the rows of a small
+file. They also ask the hub for the repositories that are named here.
+"""
 
 from __future__ import annotations
 

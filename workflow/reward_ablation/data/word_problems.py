@@ -1,7 +1,8 @@
 """Word problems made here: arithmetic of one or two steps like in GSM8K, for studies that need no download.
 
-A problem is a template, its operands, a name and a thing. A hash of what is asked decides the split of each problem,
-and a seed decides which problems of a split are taken. There is no random generator: the same arguments give the same
+`sources` makes a set of `source: word_problems` by it, and the demo model's teacher takes its questions from it. A
+problem is a template, its operands, a name and a thing. A hash of what is asked decides the split of each problem, and
+a seed decides which problems of a split are taken. There is no random generator: the same arguments give the same
 problems on every machine.
 """
 
@@ -140,7 +141,8 @@ def _of_split(template: Template, split: Split) -> Iterator[Problem]:
 def _split_of(problem: Problem) -> Split:
     """The split by two hashes: of the question for the warm start, else of the calculation for train and test.
 
-    So a test question is never a training question with other names. The warm start has problems with all numbers.
+    So a test question is never a training question with other names. The warm start has problems with all numbers,
+    because so small a model cannot calculate with numbers that it has never seen.
     """
     if _fraction(problem.question) < WARM_START:
         return "warm_start"

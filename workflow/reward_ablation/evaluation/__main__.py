@@ -1,4 +1,7 @@
-"""Evaluate a model, or all models of a run, on prepared sets: `python -m reward_ablation.evaluation --help`."""
+"""Command that evaluates a model, or all models of a run, on prepared sets.
+
+The rules `evaluate_base` and `evaluate` run it. It makes only the answers that are missing.
+"""
 
 from __future__ import annotations
 

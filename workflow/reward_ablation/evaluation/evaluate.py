@@ -1,4 +1,8 @@
-"""From model folders and sets of problems to graded answers: prompts, then `generate`, then `score`."""
+"""Graded answers, from model folders and sets of problems: prompts, then `generate`, then `score`.
+
+The command of this package calls it for each model and set whose answers are missing. It is apart from the command and
+from `stored` because this code, with what it imports, decides the answers: if it changes, they are made again.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Generate completions for the requests of `evaluate`, by transformers or by vLLM."""
+"""Completions for the requests of an evaluation, by transformers or by vLLM.
+
+`evaluate` makes one of the two generators and calls it for each model and set. Both have the same signature
+(`Generator`), so that grading does not depend on which of them generates.
+"""
 
 from __future__ import annotations
 

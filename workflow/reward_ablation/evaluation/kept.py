@@ -1,4 +1,8 @@
-"""The models that a run kept during training, which `evaluation` judges beside the final model."""
+"""The models that a run kept during training, which `evaluation` judges beside the final model.
+
+The command of this package calls it in a study that keeps models. It is apart from the command because it decides which
+models are judged: if this code changes, the answers are made again.
+"""
 
 from __future__ import annotations
 

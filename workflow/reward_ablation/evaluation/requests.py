@@ -1,4 +1,7 @@
-"""Requests for completions, and the completions, in the same form for every backend."""
+"""Requests for completions, and the completions, in the same form for every backend.
+
+`evaluate` makes the requests, `generate` answers them by transformers or vLLM, and `score` grades the completions.
+"""
 
 from __future__ import annotations
 

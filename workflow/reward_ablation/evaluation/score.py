@@ -1,4 +1,8 @@
-"""Grade completions, strictly and leniently: one row per question and sample, in the same way for every arm."""
+"""Grades of completions, strict and lenient: one row per question and sample, in the same way for every arm.
+
+`evaluate` calls it with all completions of a model to a set. Strict grades accept only the study's answer format,
+lenient ones any. `stored` takes the columns from here.
+"""
 
 from __future__ import annotations
 
@@ -51,8 +55,8 @@ def score(
     """Table of `schema_of` the answer format, with one row per request, in the order of the requests.
 
     `completions` are in the same order, and `golds` has the right answers by problem id. `answer_format` says where the
-    strict grade looks for the answer. The lenient grade takes any format, else the last number. With None nothing is
-    graded. Texts are decoded without special tokens.
+    strict grade looks for the answer. The lenient grade takes any format, else what the prose states, else the last
+    formula or number. With None nothing is graded. Texts are decoded without special tokens.
     """
     texts = tokenizer.batch_decode([completion.ids for completion in completions], skip_special_tokens=True)
     verdicts: list[dict[str, Any]] = [{} for _ in texts]

@@ -1,9 +1,10 @@
-"""Which answers of a model, or of a run, exist, and which are still to be made.
+"""The files of answers of a model, or of a run: which exist, and which are still to be made.
 
-One job makes the answers to all evaluation sets, also those of the models that a run kept. Each model's answers to a
-set are stored in a hidden folder as soon as they are made, so that an interrupted job continues where it stopped. The
-files get their place when all answers exist, because Snakemake removes the outputs of a job that fails. The record
-beside each file says what made the answers.
+The command of this package asks it what is missing and hands it the answers. One job makes the answers to all
+evaluation sets, also those of the models that the run kept. Each model's answers to a set are stored in a hidden folder
+as soon as they are made, so that an interrupted job continues where it stopped. The files get their place when all
+answers exist, because Snakemake removes the outputs of a job that fails. The record beside each file says what made the
+answers.
 """
 
 from __future__ import annotations

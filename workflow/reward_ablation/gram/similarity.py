@@ -1,8 +1,9 @@
 """Similarities of gradients, their parts and their intervals, from sample Gram matrices.
 
-Each compared gradient is a weighted sum of the gradients of single completions. The inner products of the compared
-gradients therefore follow from the inner products of the completions' gradients. Training calls this at each measured
-step. `training.core.gradients` explains the words block, row, vector, definition and folding.
+Training calls it at each measured step, and `analysis` for steps under other weights, from stored matrices. Each
+compared gradient, a vector, is a weighted sum of rows, the gradients of single completions. The inner products of the
+vectors therefore follow from the inner products of the rows, the sample Gram matrix. A block is one micro-batch, within
+which they are all known. `training.core.gradients` explains these words, and definition and folding.
 """
 
 from __future__ import annotations

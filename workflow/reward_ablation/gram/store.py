@@ -1,6 +1,8 @@
-"""The files of sample Gram matrices: training makes the rows of a step, and `analysis` reads them.
+"""The files of sample Gram matrices, the inner products of single completions' gradients.
 
-Arrays are stored as lists in Parquet, which can be read anywhere. `training.core.gradients` explains block and family.
+Training makes the rows of a step by it, and `analysis` reads them. Both need no model for it, so it is outside of
+training. Arrays are stored as lists in Parquet, which can be read anywhere. A block is one micro-batch of one process,
+a family one backward pass over it (`training.core.gradients`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Fetch or build the base model of a study, or fetch a reward model."""
+"""Command that fetches or builds the base model of a study, or fetches a reward model.
+
+The rules `fetch` and `fetch_reward_model` run it. It joins the checks of a model alone with those of the study's
+prompts.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Check that a folder is a model that the workflow can train: whole, in safetensors, without code of its own.
+"""Checks that a folder is a model that the workflow can train: whole, in safetensors, without code of its own.
 
-`fetch` and the supervised start check each model before it gets its place. A start checks the names of its files only.
+`fetch` and the supervised start check each model before it gets its place. The checks before a start look at the names
+of its files only. Reward models have a check of their own here, which `fetch` calls.
 """
 
 from __future__ import annotations

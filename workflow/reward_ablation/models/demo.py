@@ -1,7 +1,8 @@
 """The demo model (`source: demo`): a tiny Qwen2-style model and tokenizer, made and warm-started on one CPU thread.
 
-It is real in everything but size: a byte-level BPE tokenizer, a Qwen2 config, supervised learning from worked
-solutions. Its teacher is deliberately sloppy (`demo_teacher`), which leaves reinforcement learning something to do.
+`fetch` builds it where other models are downloaded or copied. It is real in everything but size: a byte-level BPE
+tokenizer, a Qwen2 config, supervised learning from worked solutions. Its teacher is deliberately sloppy
+(`demo_teacher`), which leaves reinforcement learning something to do.
 """
 
 from __future__ import annotations

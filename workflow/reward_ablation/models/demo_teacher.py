@@ -1,8 +1,9 @@
 """The demo model's teacher: worked solutions that are deliberately sloppy, so that rewards have something to teach.
 
-The teacher adds more often than not where it should multiply or subtract. Sometimes it stops a step early. It marks
-its answer in one of three ways or not at all, and is sometimes terse and sometimes chatty. It never miscalculates:
-reinforcement learning can choose between what a model can do already, but teaches no arithmetic in forty steps.
+`demo` trains its tokenizer and its model on them. The teacher adds more often than not where it should multiply or
+subtract. Sometimes it stops a step early. It marks its answer in one of three ways or not at all, and is sometimes
+terse and sometimes chatty. It never miscalculates: reinforcement learning can choose between what a model can do
+already, but teaches no arithmetic in forty steps.
 """
 
 from __future__ import annotations

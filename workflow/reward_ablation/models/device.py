@@ -1,4 +1,8 @@
-"""The GPU of this machine, as torch names its kind."""
+"""The GPU of this machine: its kind, as torch names it, and its name.
+
+Training, evaluation and the rule `score` choose their device by the kind; records of hardware have the name. It imports
+torch, which looks for GPUs: where a process must claim its GPU first, it imports this module afterwards.
+"""
 
 from __future__ import annotations
 

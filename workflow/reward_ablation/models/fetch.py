@@ -1,7 +1,7 @@
-"""Put a model into its own folder, from the Hugging Face hub or a local folder: whole and checked, or not at all.
+"""Models from the Hugging Face hub or a local folder, each put into its own folder: whole and checked, or not at all.
 
 The rules `fetch` and `fetch_reward_model` call it by `python -m reward_ablation.models`. The supervised start uses
-`new_folder` and `record_model` for its own result, and the full check `hub_errors`.
+`new_folder` and `record_model` for its own result, and the checks before a start use `hub_errors`.
 """
 
 from __future__ import annotations

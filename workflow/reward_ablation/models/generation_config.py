@@ -1,6 +1,8 @@
-"""Check the generation config of a base model, and name the settings in it that no run and no evaluation uses.
+"""The generation config of a base model: a check, and the settings in it that no run and no evaluation uses.
 
-`sampling.generation_config` has what they use of it.
+`check` calls the check when a model is fetched. A run names the unused settings in its log; it and the supervised start
+have the config changed if transformers would not save it. `sampling.generation_config` has what they use of it. It is
+apart, because nothing here changes a token.
 """
 
 from __future__ import annotations

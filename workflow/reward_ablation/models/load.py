@@ -1,4 +1,8 @@
-"""For evaluation: load a model folder, or a LoRA adapter over one, without the network and without the model's code."""
+"""Model folders, or LoRA adapters over one, loaded without the network and without the model's code.
+
+Evaluation alone uses it. It loads models by it where transformers generates, and asks which folder has the whole model
+under an adapter. TRL loads the model of a run itself.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Check, when a model is fetched and before a run, that prompts have what the study writes, the same each time."""
+"""Checks that a model's prompts have what the study writes, the same each time.
+
+The rule `fetch` calls them for the base model, and each run for its own prompts before it trains. They need the study's
+section `prompt`; `check` looks at a model alone, and takes from here what it checks of a reward model's template.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Sequence-classification models as rewards: loaded once per process, without an effect on the rest of training.
 
 The component `rewards.components.reward_model` asks for the scores. It imports no torch, so `reward_model_host` sets
-this module behind it.
+this module behind it, in the processes of a run and in the job of the rule `score`.
 """
 
 from __future__ import annotations

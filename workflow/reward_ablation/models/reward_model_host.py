@@ -1,4 +1,8 @@
-"""Load the reward models of a process: of a run, before its trainer is made, or of the study's own metrics."""
+"""The reward models of a process, which are loaded at once: those of a run, or of the study's own metrics.
+
+A run calls it before its trainer is made, and the rule `score` before it scores. It is apart from `reward_model`, which
+it imports only where there is a reward model to load.
+"""
 
 from __future__ import annotations
 

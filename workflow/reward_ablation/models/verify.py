@@ -1,6 +1,8 @@
-"""Check, before a stage uses a model, that it is as it was fetched or trained, and that its weights are finite.
+"""Checks that a model is as it was fetched or trained, and that its weights are finite.
 
-Its bytes must have the digests in its record. With NaN or infinite weights, its answers would mean nothing.
+Training, the supervised start, evaluation and the rule `score` call the first check before they use a model. Its bytes
+must have the digests in its record. With NaN or infinite weights, its answers would mean nothing: `check` refuses such
+a model when it is fetched, and evaluation refuses such a run.
 """
 
 from __future__ import annotations

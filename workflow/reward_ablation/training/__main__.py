@@ -2,7 +2,8 @@
 
 python -m reward_ablation.training --spec JSON --code DIGEST --model FOLDER --problems FILE --run-dir FOLDER
 
-The rule `train` starts this command. A run's launcher starts the command again, once for each process of the run.
+The rule `train` starts this command. A run's launcher, or the supervisor of its vLLM server, starts the command again,
+once for each process of the run.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Record of a run's attempts: which steps each attempt trained, on which hardware, for how long, and how it ended.
 
-An attempt is one start of the training command that trains. `finish` puts the record into run.json, for the costs.
+An attempt is one start of the training command that trains. `run` keeps the record while it trains, in each attempt
+anew, and `finish` puts the records of all attempts into run.json, for the costs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """Checkpoints of a run or supervised start: sealed when complete, checked before use, used for the same spec and code.
 
-The seal of a folder is the file `checksums.json`. It holds the digests of the folder's files and of the parts of the
-run's tables up to the folder's step. The seal is written last, when all these files are on disk. A sealed folder is
-therefore complete, however and whenever the run ended. A folder without a seal is not used.
+`run` and the supervised start look here for a checkpoint before they train; their trainers seal each one that they
+save. The seal of a folder is the file `checksums.json`. It holds the digests of the folder's files and of the parts,
+the small files that a run's tables are joined from, up to the folder's step. The seal is written last, when all these
+files are on disk. A sealed folder is therefore complete, however and whenever the run ended. A folder without a seal is
+not used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Checks of `run`, before training, that a run's processes, strategy, problems and files are as in its spec."""
+"""Checks, before training, that a run's processes, strategy, problems and files are as in its spec.
+
+`run` calls them in the job, in each process of the run. A start has checked the study before, but files may have
+changed since, and somebody else's launcher or variables may surround the job.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Stops a run whose numbers are not finite any more, and records that it diverged. Starts then go on without the run.
+"""Stop of a run whose numbers are not finite any more, and the record that it diverged.
 
-Nothing here waits for the GPU more than once a step: the loss and the gradient norm come from TRL's log of the step,
-and the largest weight is one number.
+`run` adds the callback to its trainer and trains inside `recorded_divergence`. With the record, starts go on without
+the run. Nothing here waits for the GPU more than once a step: the loss and the gradient norm come from TRL's log of the
+step, and the largest weight is one number.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""The end of a run: make its outputs from the sealed final folder and the parts of its tables, by file operations.
+"""The end of a run: its outputs, made from the sealed final folder and the parts of its tables, by file operations.
 
-Each of these operations can be repeated, and `.work` is removed only when the record of the whole result is on disk.
-If a run is ended at any point here, the next start finishes it without a step of training. Snakemake removes the
-run.json of a job whose end it did not see; the hidden copy of the record restores the file.
+`run` calls it after the last step, or in the next attempt if the run was ended in between. A folder is sealed by a file
+with its checksums, and parts are small files that are joined here. Each of these operations can be repeated, and
+`.work` is removed only when the record of the whole result is on disk. If a run is ended at any point here, the next
+start finishes it without a step of training. Snakemake removes the run.json of a job whose end it did not see; the
+hidden copy of the record restores the file.
 """
 
 from __future__ import annotations

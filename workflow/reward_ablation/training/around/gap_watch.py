@@ -1,4 +1,8 @@
-"""Stop a run whose vLLM does not sample from the present weights: its log-probabilities are far from the trainer's."""
+"""Stop of a run whose vLLM does not sample from the present weights: its log-probabilities are far from the trainer's.
+
+The trainer (`saving_trainer`) tells it the difference after each generation by vLLM. Without it, a run whose new
+weights do not reach vLLM would train on, on samples of old weights.
+"""
 
 from __future__ import annotations
 

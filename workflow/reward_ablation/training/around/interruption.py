@@ -1,4 +1,8 @@
-"""Stop a run or supervised start so that it can resume later: after a signal, or before its Slurm job's time is up."""
+"""Stop of a run or supervised start that can resume later: after a signal, or before its Slurm job's time is up.
+
+Both add the callback `Interruption` to their trainer and train inside `watching`. Their commands turn `Stopped` into
+the exit status after which the same job is started again.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""One run to train, as the command line describes it: spec, inputs and folder, and vLLM and trackers beside it."""
+"""One run to train, as the command line describes it: spec, inputs and folder, and vLLM and trackers beside it.
+
+The training command makes it from its options; `launch` starts the run's processes by it, and `run` trains by it. The
+address of a vLLM server comes by an environment variable, because the server starts after the first process.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +45,7 @@ class Server:
 class Engine:
     """How vLLM runs beside a run's training: settings that do not decide the result."""
 
-    memory: float = 0.3  # share of a GPU's memory, in (0, 1)
+    memory: float = 0.3  # share of a GPU's memory, in (0, 1); TRL's default
     sleep: bool = False  # whether vLLM frees its memory while the model is trained
     server: Server | None = None  # None in colocate mode
 

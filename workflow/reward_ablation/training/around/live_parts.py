@@ -1,4 +1,8 @@
-"""The sink of a run in training: it writes the parts of the tables, and shows the rollouts while the run trains."""
+"""What a run's trainer gives its measurements to (its sink): it writes them in parts, and shows the rollouts meanwhile.
+
+`run` makes one in each process. Parts are small files that are joined at the end of the run. It is apart from `parts`,
+on which checkpoints depend: a change here leaves checkpoints usable.
+"""
 
 from __future__ import annotations
 

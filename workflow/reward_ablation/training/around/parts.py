@@ -1,8 +1,9 @@
 """Outputs that grow while a run trains: tables and kept models.
 
-A table is written in parts, small Parquet files that are joined at the end. A part appears by one move. A checkpoint
-first writes all rows and models up to its step, and flushes them to disk. When a run resumes from a checkpoint, the
-parts of later steps are dropped and made again.
+The trainer writes them through `live_parts`, `checkpoints` seals and drops them, and `finish` joins them. A table is
+written in parts, small Parquet files that are joined at the end. A part appears by one move. A checkpoint first writes
+all rows and models up to its step, and flushes them to disk. When a run resumes from a checkpoint, the parts of later
+steps are dropped and made again.
 """
 
 from __future__ import annotations

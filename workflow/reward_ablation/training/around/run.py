@@ -1,4 +1,8 @@
-"""One run from start to finish: finish a result that an earlier attempt left, or train on from its last checkpoint."""
+"""One run from start to finish: finish a result that an earlier attempt left, or train on from its last checkpoint.
+
+The training command calls `train_run` in each process of the run, once all processes are started. It joins the modules
+of `around`, in the order of a run's life, with the trainer that `core` builds.
+"""
 
 from __future__ import annotations
 

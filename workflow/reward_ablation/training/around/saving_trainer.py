@@ -1,5 +1,6 @@
 """The run's trainer, extended by checkpoints, resumption from a checkpoint, and the final model.
 
+`run` has `core.build` make a trainer of this class. It is outside of the core because it changes no number of a run.
 TRL does not save the rollouts for later steps: it generates for `steps_per_generation * num_iterations` micro batches
 at once, and a run may stop between them. TRL also draws the order of the data anew in each epoch, and a resumed TRL
 would begin with the first epoch's order. This module overrides, reads and sets private parts of TRL;
@@ -26,7 +27,7 @@ from reward_ablation.training.core.gradients.step import Completion
 from reward_ablation.training.core.trainer import AblationTrainer
 
 # Several processes on CPUs have the devices cpu:0, cpu:1, ... To these, transformers restores the optimiser's state.
-# torch cannot restore to such a device by itself.
+# torch cannot restore to such a device by itself. The number 100 puts this after torch's own kinds of devices.
 torch.serialization.register_package(
     100, lambda storage: None, lambda storage, place: storage if place.startswith("cpu:") else None
 )

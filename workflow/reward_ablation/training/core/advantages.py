@@ -1,8 +1,10 @@
 """Advantages of single components, from the raw scores of a generation batch.
 
-TRL's `GRPOTrainer` turns weighted scores into one advantage per completion. This module does the same arithmetic and
-keeps the components apart: for the log, for the gradients by component, and for `placement`. TRL does not train with
-one rollout per prompt. Here the weighted score is then the advantage: PPO without a critic.
+`trainer` calls it for each generation, and `track`, which logs runs of TRL's own trainer, for theirs. TRL's
+`GRPOTrainer` turns weighted scores into one advantage per completion. This module does the same arithmetic and keeps
+the components apart: for the log, for the gradients by component, and for `placement`, which puts an advantage on some
+tokens only. TRL does not train with one rollout per prompt. Here the weighted score is then the advantage: PPO without
+a critic.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Build a run's trainer from its spec. `training.around.run` calls this, with a subclass that saves checkpoints."""
+"""A run's trainer, built from the run's spec.
+
+`training.around.run` calls it, with a subclass of the trainer that saves checkpoints. It is in the core because what a
+spec becomes, such as TRL's settings and the order of components, decides the numbers.
+"""
 
 from __future__ import annotations
 

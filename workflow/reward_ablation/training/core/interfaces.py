@@ -1,7 +1,8 @@
 """What the trainer gets from outside the core: a sink for its measurements, and a combination of components.
 
-The core imports the type of a run's spec for mypy alone. Code of `spec` therefore does not run in the core, and a
-change there trains no run again.
+`training.around.run` hands both to the trainer: `training.around.live_parts` is the sink, `combination.of_run` the
+combination. The core knows a sink by its type alone, so that a change of how tables are written trains no run again. It
+imports the type of a run's spec for mypy alone. Code of `spec` therefore does not run in the core either.
 """
 
 from __future__ import annotations

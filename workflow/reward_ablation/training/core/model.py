@@ -1,4 +1,8 @@
-"""What changes a model's numbers beside its weights, for `build` and checks: dropout, and positions after padding."""
+"""What changes a model's numbers beside its weights: dropout, and positions after padding.
+
+`build` has each model count positions from its first real token, and switches dropout off if the run's settings say so.
+The checks before training, and generation by transformers, ask whether a model has dropout.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""On which tokens a component's advantage acts.
+"""On which tokens a component's advantage acts: all tokens, the last one, or those that write the answer.
 
-No placement is reward-to-go: a completion's total over its tokens is the same under all placements.
+`trainer` asks it for each generation. No placement is reward-to-go: a completion's total over its tokens is the same
+under all placements.
 """
 
 from __future__ import annotations

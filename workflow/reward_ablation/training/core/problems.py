@@ -1,6 +1,7 @@
 """The problems that a run trains on: those whose prompt, with a whole completion, fits into the model's context.
 
-A start checks them with the same function before any job (`start.model_files`).
+`build` makes a run's dataset of them, and the checks before a start call the same function. So does
+`training.around.launch`, for the longest text that vLLM reserves memory for.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Rows of `rollouts.parquet`, for the trainer: every sampled completion with its scores, advantages and length."""
+"""Rows of `rollouts.parquet`: every sampled completion with its scores, advantages and length.
+
+`trainer` makes them for each generation, and `track` for runs of TRL's own trainer. `training.around.finish` joins the
+file by the columns that are defined here.
+"""
 
 from __future__ import annotations
 

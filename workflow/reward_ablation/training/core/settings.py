@@ -1,4 +1,8 @@
-"""From a run's spec to TRL's and peft's own config objects. `sft` shares it; a start has TRL check settings by it."""
+"""TRL's and peft's own config objects, from a run's spec.
+
+`build` makes a run's config by it, and `sft` shares it for the supervised start. The checks before a start have TRL
+judge the settings of all runs by it.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ if TYPE_CHECKING:
 
 Config = TypeVar("Config", bound=TrainingArguments)
 
-#: TRL trains in bfloat16 with gradient checkpointing. Neither helps on a CPU.
+#: TRL trains in bfloat16 with gradient checkpointing. Neither helps on a CPU, and pinned memory is for copies to a GPU.
 CPU_DEFAULTS: dict[str, Any] = {"bf16": False, "gradient_checkpointing": False, "dataloader_pin_memory": False}
 #: On Apple's GPU, bfloat16 and pinned memory do not help either.
 APPLE_DEFAULTS: dict[str, Any] = {"bf16": False, "dataloader_pin_memory": False}

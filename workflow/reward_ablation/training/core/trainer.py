@@ -1,5 +1,7 @@
 """The training step: TRL's GRPOTrainer on weighted components, and the components' gradients from its backward pass.
 
+`build` makes the trainer, in each process of a run, of the subclass that saves checkpoints (`SavingTrainer`).
+
 One optimiser step, in order. "TRL" marks methods that are TRL's or transformers' own; all others are in this module.
 
 1. `training_step` is called once for each micro-batch. It calls TRL's `training_step`, which makes steps 2 to 4.
@@ -333,6 +335,7 @@ class AblationTrainer(GRPOTrainer):
         if found is None:
             return
         row, column = found  # the same in all processes, which have all scores
+        # Deviations are squared, and float32 ends at 3.4e38. Up to 1e18, their sum over a group stays below.
         raise StudyError(
             f"components.{list(self.components)[column]}: at step {self.state.global_step + 1}, problem "
             f"{gather_object(problem_ids)[row]}: the scores are finite, but their mean or deviation over a group is "

@@ -1,8 +1,9 @@
 """Whole groups for reward functions that compare completions, in a layout in which several processes share a group.
 
-TRL calls a reward function in each process with the completions that this process generated. Where a process has 4 of
-the 8 completions of a group, a majority or a rank would be taken over 4. Here the processes exchange their completions,
-one process scores each group, and each process gets the scores of its own completions.
+`build` wraps the functions by it where a run's layout cuts groups. TRL calls a reward function in each process with the
+completions that this process generated. Where a process has 4 of the 8 completions of a group, a majority or a rank
+would be taken over 4. Here the processes exchange their completions, one process scores each group, and each process
+gets the scores of its own completions.
 """
 
 from __future__ import annotations

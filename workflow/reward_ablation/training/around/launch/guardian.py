@@ -1,8 +1,9 @@
 """Processes that end with the process that started them, however that process ends: vLLM's server and the training.
 
-If a server's supervisor (`vllm_server`) is killed by SIGKILL, it cannot end the server, which runs on. A guardian
-therefore runs between the two. The guardian reads from a pipe whose other end the supervisor holds. However the
-supervisor ends, the kernel closes the pipe, and the guardian then ends all processes below itself.
+`vllm_server`, the supervisor of both, starts each of them under a guardian. If the supervisor is killed by SIGKILL, it
+cannot end the server, which runs on. A guardian therefore runs between the two, as a process of its own. The guardian
+reads from a pipe whose other end the supervisor holds. However the supervisor ends, the kernel closes the pipe, and the
+guardian then ends all processes below itself.
 
 python -m reward_ablation.training.around.launch.guardian SECONDS COMMAND...
 """

@@ -1,8 +1,9 @@
 """The key of a run's vLLM server. Other users of the machine can reach the server's port, but must not use the server.
 
-vLLM's own key (VLLM_API_KEY) protects only paths that begin with /v1, /v2, /inference or /cohere. It leaves open the
-endpoints that receive weights and the endpoints of vLLM's development mode, which TRL needs. The server therefore gets
-a middleware of ours, and TRL's client gets the key. `client_with` changes a part of TRL; `tests/training/test_trl.py`
+`vllm_server` makes the key and starts the server with it, and `run` makes the trainer inside `client_with`. vLLM's own
+key (VLLM_API_KEY) protects only paths that begin with /v1, /v2, /inference or /cohere. It leaves open the endpoints
+that receive weights and the endpoints of vLLM's development mode, which TRL needs. The server therefore gets a
+middleware of ours, and TRL's client gets the key. `client_with` changes a part of TRL; `tests/training/test_trl.py`
 pins that part.
 """
 

@@ -1,6 +1,9 @@
-"""Start a run's processes on one node and end with them, for `processes`: accelerate's launcher with one-line errors.
+"""Launcher of a run's processes on one node, with which they end: accelerate's launcher with one-line errors.
 
 python -m reward_ablation.training.around.launch.launcher --processes N [...] -- OPTIONS OF reward_ablation.training
+
+`processes` starts it for a run of several processes: in its own place, beside a vLLM server, or by srun on each of
+several nodes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Start the processes of one run: this process alone, or several by launchers, and a vLLM server beside them."""
+"""Layout of one run's processes: this process alone, or several by launchers, and a vLLM server beside them.
+
+The training command calls it before it imports torch, because another process may train in its place. The checks before
+a start ask it whether a run's packages are installed.
+"""
 
 from __future__ import annotations
 

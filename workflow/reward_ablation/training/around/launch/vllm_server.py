@@ -1,5 +1,6 @@
 """A run's own vLLM server: start it, train beside it, and end both together.
 
+`processes` calls it in a run's first process, which then trains nothing: it supervises the server and the training.
 Neither outlives the other, and neither outlives this process.
 """
 

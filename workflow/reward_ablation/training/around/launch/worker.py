@@ -1,6 +1,8 @@
 """A run's workers, the processes that train it: how a process knows that it is one, and workarounds for DeepSpeed.
 
-A launcher, or the supervisor of a vLLM server, starts them. A run of one process without a server has none.
+A launcher, or the supervisor of a vLLM server (`vllm_server`), starts them. A run of one process without a server has
+none. The training command asks this module how to behave; the supervised start and the checks before a start use it to
+refuse launchers of others.
 """
 
 from __future__ import annotations

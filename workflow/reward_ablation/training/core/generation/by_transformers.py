@@ -1,4 +1,8 @@
-"""Rollouts by transformers' `generate`, each drawn with its own random numbers."""
+"""Rollouts by transformers' `generate`, each drawn with its own random numbers.
+
+`trainer` generates inside `own_draws` in a run without vLLM. TRL itself calls `generate`, with a config of its own, so
+this module changes what the call does; evaluation, which calls `generate` itself, needs none of it.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Rollouts by vLLM, each with a seed of its own, from the weights that are trained.
 
-TRL gives all requests of a step the same sampling parameters. With one seed, the completions of a group would be equal;
-or, where vLLM numbers the completions, all problems would share the same random numbers. This module replaces public
-methods of vLLM's engine and of TRL's client; `tests/training/test_trl.py` pins how TRL calls them.
+`trainer` generates inside `own_seeds` in a run with vLLM, and gives vLLM the weights of `merged_weights` if it trains
+adapters. TRL gives all requests of a step the same sampling parameters. With one seed, the completions of a group would
+be equal; or, where vLLM numbers the completions, all problems would share the same random numbers. This module replaces
+public methods of vLLM's engine and of TRL's client; `tests/training/test_trl.py` pins how TRL calls them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Backward passes of layers that form each completion's gradient separately.
 
-A weight gradient is a sum of one term per completion. To form the terms first and to add them up afterwards takes no
-more multiplications, and the terms give the inner products between completions.
+`trainer` calls `watch` once, when it is made; the layers then report to its recorder in each step. A weight gradient is
+a sum of one term per completion. To form the terms first and to add them up afterwards takes no more multiplications,
+and the terms give the inner products between completions.
 """
 
 from __future__ import annotations

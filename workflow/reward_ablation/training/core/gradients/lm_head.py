@@ -1,7 +1,8 @@
 """Gradients by completion of the language model's head, which `layers` leaves out.
 
-TRL does not call the head as a layer: one fused function computes log-probabilities from the head's weight. No other
-module reads TRL's kernels; `tests/training/test_trl.py` pins them.
+`trainer` makes its forward pass inside `watched_head`. TRL does not call the head as a layer: one fused function
+computes log-probabilities from the head's weight. No other module reads TRL's kernels; `tests/training/test_trl.py`
+pins them.
 """
 
 from __future__ import annotations

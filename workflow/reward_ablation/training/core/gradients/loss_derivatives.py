@@ -1,8 +1,9 @@
 """Derivatives of TRL's policy loss by the tokens' log-probabilities, from which backward passes start.
 
-Every loss of TRL is linear in a completion's advantage as long as the advantage keeps its sign. The derivatives at
-advantages +1 and -1 therefore give the derivatives for any component and any weight, with TRL's own clipping, masks and
-normalisation.
+`trainer` takes the derivatives and has this module make of them the backward passes of a measured step (families), and
+the coefficients that add up their gradients. Every loss of TRL is linear in a completion's advantage as long as the
+advantage keeps its sign. The derivatives at advantages +1 and -1 therefore give the derivatives for any component and
+any weight, with TRL's own clipping, masks and normalisation.
 """
 
 from __future__ import annotations

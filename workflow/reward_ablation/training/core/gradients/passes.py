@@ -1,4 +1,8 @@
-"""The start of the training step's backward pass, and passes beside it: TRL's loss again, and measuring passes."""
+"""The start of the training step's backward pass, and passes beside it: TRL's loss again, and measuring passes.
+
+`trainer` calls it when it computes a loss. The passes beside the step leave no trace in the training: not in TRL's
+metrics, nor in the gradients, nor in what DeepSpeed's hooks count.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The measurements of one optimiser step, which the trainer adds up, and the tables that are written of them."""
+"""The measurements of one optimiser step, which the trainer adds up, and the tables that are written of them.
+
+`trainer` adds each measured micro-batch, and asks for the tables after the step's last one. `recorder` knows a single
+micro-batch (a block); here their products with each other come in.
+"""
 
 from __future__ import annotations
 

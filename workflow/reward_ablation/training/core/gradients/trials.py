@@ -1,4 +1,8 @@
-"""Find out for `layers` what a layer computes, by random inputs and weights: the name of its class proves nothing."""
+"""Trials of what a layer computes, by random inputs and weights: the name of its class proves nothing.
+
+`layers` makes them when the trainer is made, for layers that it does not know by their code. A layer that fails them
+cannot be watched.
+"""
 
 from __future__ import annotations
 
