@@ -1,7 +1,7 @@
 """The command `reward-ablation budget`: the seeds that make primary contrasts most precise in given hours.
 
 `start.command_line` calls it. It reads variances and hours from the records of runs, and writes the text and the YAML.
-The search for the best numbers of seeds is `design.budget`, which knows no study.
+`design.budget` searches for the best numbers of seeds.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ def as_one_process(settings: dict[str, Any], gpus: int, processes: int) -> dict[
     left out.
     """
     if processes > 1:
-        per_process = settings.get("per_device_train_batch_size", 8)
+        per_process = settings.get("per_device_train_batch_size", 8)  # TRL's default
         settings = {**settings, "per_device_train_batch_size": processes * per_process}
     if gpus == 0:
         return settings
