@@ -1,7 +1,8 @@
 """Snakemake's executor for Slurm. Its aim: no GPU hour is lost because of trouble between Snakemake and Slurm.
 
-The executor is a subclass of the one in snakemake-executor-plugin-slurm, and uses its handling of logs, its submission
-threads and its cancelling. These are the differences:
+Snakemake loads it by the name of this package, where the profile says `executor: slurm-study` (profiles/slurm). It is a
+subclass of the one in snakemake-executor-plugin-slurm, and uses its handling of logs, its submission threads and its
+cancelling. These are the differences:
 
 - Jobs are named after the study, the arm and the seed, and their requests come from one site file.
 - Jobs of an earlier Snakemake that still wait or run are taken over and not submitted again.

@@ -1,6 +1,7 @@
 """Slurm jobs with the jobs of Snakemake that they do, and Slurm jobs that an earlier start left behind.
 
-The executor takes over what still fits this start, so that no work is done twice.
+Before its first submission, the executor takes over what still fits this start, so that no work is done twice. It ends
+with an error where an earlier job works on what this start would make in another way.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Settings of the executor: the options `--slurm-study-...`, which the profile may set, too."""
+"""Settings of the executor: the options `--slurm-study-...`, which the profile may set, too.
+
+Snakemake makes the options from this class, and hands their values to the executor.
+"""
 
 from dataclasses import dataclass, field
 from pathlib import Path

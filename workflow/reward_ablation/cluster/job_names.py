@@ -1,4 +1,7 @@
-"""Names and comments of a study's Slurm jobs, by which a later start, `status` and the costs recognise the jobs."""
+"""Names and comments of a study's Slurm jobs, by which a later start, `status` and the costs recognise the jobs.
+
+The Slurm executor gives each job its name and comment when it submits the job.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Checks before anything is submitted: whether the cluster can run the jobs, and whether the disk has enough room."""
+"""Checks before anything is submitted: whether the cluster can run the jobs, and whether the disk has enough room.
+
+`reward-ablation plan --slurm` makes them through the full check, and the Slurm executor at its start. The full check
+asks for the room on the disk also where the jobs run on this machine.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The executor's batch script of a Slurm job, which runs the shell commands of rules in turn, and what it leaves."""
+"""The executor's batch script of a Slurm job, which runs the shell commands of rules in turn, and what it leaves.
+
+The executor submits the script, and later reads from the files that it left how each command ended. Slurm itself knows
+only the end of the whole job.
+"""
 
 from __future__ import annotations
 

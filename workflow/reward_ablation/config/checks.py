@@ -1,7 +1,8 @@
-"""Checks across sections of the config: would results be wrong, gradients not be measured, or TRL refuse to train?
+"""Checks across sections of the config: what would make results wrong or gradients unmeasured, or what TRL refuses.
 
-Each check raises a ValueError, `key: what is wrong; what is allowed`. `training` are the study's settings with an arm's
-overrides, and `placements` are the placements of the arm's components on tokens.
+`study.resolve` calls them once the arms are known, because no section sees the others or the arms. Each check raises a
+ValueError, `key: what is wrong; what is allowed`. `training` are the study's settings with an arm's overrides, and
+`placements` are the placements of the arm's components on tokens.
 """
 
 from __future__ import annotations

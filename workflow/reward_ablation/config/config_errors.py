@@ -1,4 +1,8 @@
-"""Pydantic's validation errors as one line: `key: what is wrong; what is allowed`."""
+"""Pydantic's validation errors as one line: `key: what is wrong; what is allowed`.
+
+`study.resolve` tells by it what is wrong with a config, and so do the readers of site files and of imports. The
+commands of jobs read their `--spec` by it.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Designs: generators of arms.
+"""Designs: generators of arms, by the key `arms` of the config.
 
-An arm is a name and one weight per component (0 = tracked, not trained on), plus optional overrides of training
-settings. Each design model is one way to write down a set of arms.
+`study.resolve` expands the study's design by way of `config.study_config`. An arm is a name and one weight per
+component (0 = tracked, not trained on), plus optional overrides of training settings. Each design model is one way to
+write down a set of arms.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Settings of TRL's trainers by TRL's own names, checked without importing TRL, and the batch sizes that follow.
 
-Each config class of TRL that a study may set has a JSON schema here, generated from it (`make schemas`), so that a dry
-run of a thousand arms need not import torch. A test compares each schema with the installed TRL.
+The config checks `training` and `sft.training` by it; planning and the commands of training read sizes and TRL's
+version here. Each config class of TRL that a study may set has a JSON schema here, generated from it (`make schemas`),
+so that a dry run of a thousand arms need not import torch. A test compares each schema with the installed TRL.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""Runs that the study needs and that are finished under another name: named by the plan, taken over on request.
+"""Finished runs under another name that the study needs: named by the plan, taken over on request.
 
-Equal keys make equal runs, and the records say by which code and inputs. A study that was renamed, copied in part, or
-run from another checkout is therefore not trained again. Neither are runs that `rescore` can make of finished ones.
+Only `reward-ablation plan` calls it, and takes runs over with `--adopt RESULTS`. A run's key is a digest of its
+settings. Equal keys make equal runs, and the records say by which code and inputs. A study that was renamed, copied in
+part, or run from another checkout is therefore not trained again. Neither are runs that `rescore` can make of finished
+ones.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""`reward-ablation budget`: the seeds that make primary contrasts most precise in given hours."""
+"""The command `reward-ablation budget`: the seeds that make primary contrasts most precise in given hours.
+
+`start.command_line` calls it. It reads variances and hours from the records of runs, and writes the text and the YAML.
+`design.budget` searches for the best numbers of seeds.
+"""
 
 from __future__ import annotations
 

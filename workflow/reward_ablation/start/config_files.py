@@ -1,5 +1,8 @@
 """Config files: read as they are meant, and refused where Snakemake would read them otherwise.
 
+The Snakefile and all commands read the study's files here, and `import` its own. The Slurm executor calls
+`check_config_files`, because Snakemake imports its plugins before it reads any config file.
+
 Relative paths in a config start from the folder of its file. They are spelled anew from the working folder here. All
 else, the commands of jobs included, reads paths from the working folder.
 """

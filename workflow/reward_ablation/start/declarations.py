@@ -1,4 +1,9 @@
-"""The primary question, the claims and the looks, which `plan` prints and a start records before its jobs."""
+"""The primary question, the claims and the looks, which `plan` prints and a start records before its jobs.
+
+A look is a test after a planned number of seeds, in a study whose seeds are sequential. `study.primary`, `study.claims`
+and `study.looks` say what is on record of each; here they are brought together and written to `study.json`. The rules
+`describe` and `report_pages` run this module as a command, since both need the whole study from its config.
+"""
 
 from __future__ import annotations
 

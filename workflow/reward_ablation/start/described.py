@@ -1,8 +1,8 @@
 """Tables, figures and summary of a folder with a `study.json`, made by a second Snakemake.
 
-A preview and imported runs are such studies: they have no config of a training. The second Snakemake runs the rules of
-tables, figures and the summary, with its own folder and records. It runs the same commands as a trained study does, and
-only those whose inputs changed.
+`reward-ablation preview` calls it for a part of a study, and `import` for runs without a config of training. The second
+Snakemake has its own folder and records, and runs `workflow/preview.smk`, which reads the `DescribedStudy`. Its rules
+of tables, figures and the summary are those of a trained study, and it runs only those whose inputs changed.
 """
 
 from __future__ import annotations

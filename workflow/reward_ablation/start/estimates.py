@@ -1,4 +1,8 @@
-"""How long runs and evaluations will take, estimated from the records of earlier ones."""
+"""Estimates of how long runs and evaluations will take, from the records of earlier ones.
+
+The plan and the start print these hours, and `budget` spends them. `decide` counts the steps that a run has left by the
+same records.
+"""
 
 from __future__ import annotations
 

@@ -179,7 +179,7 @@ def _check_number_of_problems(runs: list[Run], files: dict[str, Path]) -> None:
     for run in runs:
         training = run.arm_spec.training
         completions = BatchSizes.of(training, run.launch.process_count).completions
-        if count < (prompts := completions // (training.get("num_generations") or 8)):
+        if count < (prompts := completions // (training.get("num_generations") or 8)):  # 8 is TRL's default
             raise StudyError(
                 f"training: a generation takes {prompts} problems at once, and data.train has {count}; add problems, "
                 "or lower per_device_train_batch_size or steps_per_generation"

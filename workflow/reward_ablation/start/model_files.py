@@ -1,4 +1,8 @@
-"""Checks that import torch: models and data sets to fetch, lengths of prompts, and TRL's rules for the settings."""
+"""Checks that import torch: models and data sets to fetch, lengths of prompts, and TRL's rules for the settings.
+
+The full check (`start.full_check`) calls each in a fork, so that the start itself does not import torch. The digest of
+this module and its imports is kept with settings that TRL has accepted, which are not checked again while all stay.
+"""
 
 from __future__ import annotations
 
@@ -98,7 +102,7 @@ def as_one_process(settings: dict[str, Any], gpus: int, processes: int) -> dict[
     left out.
     """
     if processes > 1:
-        per_process = settings.get("per_device_train_batch_size", 8)
+        per_process = settings.get("per_device_train_batch_size", 8)  # TRL's default
         settings = {**settings, "per_device_train_batch_size": processes * per_process}
     if gpus == 0:
         return settings

@@ -1,8 +1,9 @@
-"""Has Snakemake make what `decide` decided: it forces what is made again, and holds still what stays.
+"""Input functions by which Snakemake makes what `decide` decided, and holds still what stays.
 
-Snakemake compares params, inputs and file times with its records in `.snakemake/`. For runs and answers these count for
-nothing here, nor for models, data and scores: the records that lie beside the results decide, wherever the results were
-moved. Tables and figures, which take seconds, are left to Snakemake.
+The Snakefile makes one `Reruns`, and the rules take their input functions from it. Snakemake compares params, inputs
+and file times with its records in `.snakemake/`. For runs and answers these count for nothing here, nor for models,
+data and scores: the records that lie beside the results decide, wherever the results were moved. Tables and figures,
+which take seconds, are left to Snakemake.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Checks before the first job: no other Snakemake works in the results folder, and this one can write there."""
+"""Checks before the first job: no other Snakemake works in the results folder, and this one can write there.
+
+A start claims the folder before its first job, and `prune --delete` before it deletes. Both, and all other commands on
+a study, warn if the last start in the folder was that of another config.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""From an arm's `combine` to its spec. TRL's own two methods become settings of TRL instead."""
+"""The spec of an arm's method of combination, by the key `combine` of the config.
+
+`study.resolve` calls it for each arm. TRL's own two methods become settings of TRL instead, so that such an arm shares
+the runs of an arm with that setting.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Digests of the code that decides results. When such code changes, the workflow makes the results again.
+"""Digests of the code that decides results, such as the core of training, a component or the evaluation.
+
+The commands of jobs record them beside their results. A start compares these records with today's digests, and where
+they differ, the results are made again. Tables and figures have them as params of their rules (`code_of`).
 
 A refactoring changes the code but not the results. `equivalent_code.json` therefore lists classes of equivalent
 digests, whose code was shown to make the same bytes. A digest is always replaced by the first one of its class, so that

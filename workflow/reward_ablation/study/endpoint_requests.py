@@ -1,7 +1,8 @@
 """Warnings about requests to endpoints, before any request is made.
 
-The warnings are about needless requests of components, and about requests of metrics. A component makes needless
-requests if it scores arms that are not trained on it.
+An endpoint is a server of a model that judges. `study.resolve` puts these among the study's warnings, which each
+command and each start print. The warnings are about needless requests of components, and about requests of metrics. A
+component makes needless requests if it scores arms that are not trained on it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """What jobs are given that decides no result and is in no spec: threads, resources, and options of commands.
 
-Each option comes after a space and is quoted for the shell.
+`study.resolve` and `study.scoring` write the options into the study. The rules (`start.rule_params`) and the check of
+Slurm jobs (`start.full_check`) take the threads and resources. Each option comes after a space and is quoted for the
+shell.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Rollouts of an unfinished run: `rollouts.jsonl` in its work folder, which can be read while the run trains.
 
-The file gets the rows of a step, one JSON object a line, when the step's backward pass is done. It is written for
-readers alone: the run's result is made from the parts of its tables. It goes with the work folder when the run is
-finished, because `rollouts.parquet` then has the same rows.
+Training appends to the file, and so does TRL's own trainer with `reward_ablation.trl`; `watch` reads it. The file gets
+the rows of a step, one JSON object a line, when the step's backward pass is done. It is written for readers alone: the
+run's result is made from the parts of its tables. It goes with the work folder when the run is finished, because
+`rollouts.parquet` then has the same rows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""`study.json` for a part of a study, with some runs and evaluation sets, and sentences on what is missing."""
+"""`study.json` for a part of a study, with some runs and evaluation sets, and sentences on what is missing.
+
+`reward-ablation preview` writes such a file for the finished runs. All later stages read the study without its diverged
+runs in the same way (`analysis.study_file`).
+"""
 
 from __future__ import annotations
 

@@ -1,13 +1,12 @@
-"""Imports users' reward files in a process of its own: before the first job, or in planning if the user asks for it.
+"""Imports of users' reward files in a process of its own, `python -m reward_ablation.study.reward_import`.
 
-Before the first job, such a process also calls each reward function once: see `rewards.trial`.
+The full check starts it before the first job. Such a process also calls each reward function once (`rewards.trial`),
+and cannot end or change the start.
 
 Planning reads the arguments of a reward function from the text of its file (`reward_signature`), so that commands and
 dry runs run no code of a study. If the environment variable `RUN_CODE` says yes, planning imports the file instead.
 
-`range_of` has the lowest and highest score of the components that come with the workflow.
-
-python -m reward_ablation.study.reward_import
+`range_of` has the lowest and highest score of the components that come with the workflow, for methods of combination.
 """
 
 from __future__ import annotations

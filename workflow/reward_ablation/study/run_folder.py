@@ -1,8 +1,9 @@
 """Names and paths in a results folder and in the folders of its runs, as jobs write them and planning reads them.
 
 Local files and folders count by their content: what was made of one is found again under any spelling of its path. The
-names of fetched models and prepared data have a key. The key covers the path as the config spelled it when the file was
-made. The record beside such a file names this path, so that the same key can be computed from the same content.
+names of fetched models and prepared data have a key, the first digits of their spec's digest. The key covers the path
+as the config spelled it when the file was made. The record beside such a file names this path, so that the same key can
+be computed from the same content.
 """
 
 from __future__ import annotations

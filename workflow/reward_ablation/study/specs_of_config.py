@@ -1,6 +1,7 @@
 """From a config to specs. A spec holds everything that decides a result, with digests of local files and folders.
 
-In order: the study and its arms, evaluation and metrics, models and data, components, and which sets of problems need
+`study.resolve` calls these functions. A spec is then the param of its job, and its digest names a folder of results. In
+order: the study and its arms, evaluation and metrics, models and data, components, and which sets of problems need
 answers. Relative paths in a config start from `root`. The combination has `combine_spec`.
 """
 

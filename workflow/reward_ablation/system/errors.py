@@ -1,4 +1,8 @@
-"""Errors that a user can fix, reported in one line. The commands run within `one_line_errors`."""
+"""Errors that a user can fix, reported in one line.
+
+All packages raise `StudyError`. The Snakefile and the commands run within `one_line_errors`, which prints it, hides
+secrets, and ends with an exit status that says whether to try again (`exit_status`).
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Exit statuses of the workflow's commands, which say whether the same command, started again, can succeed.
 
 A command ends with `GOES_ON` if it was stopped, or met an error that may pass by itself. A command that a signal ended
-may also succeed. Any other status above 0 means an error that stays until the user fixes it, so that nothing is
-started again.
+may also succeed. Any other status above 0 means an error that stays until the user fixes it, so that nothing is started
+again. A start (`start.reruns`), the Slurm executor and the launcher of a run's processes decide by it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Write files so that a reader never sees an incomplete file."""
+"""Writing of files so that a reader never sees an incomplete file.
+
+All packages write their results by it: a job may be killed at any moment, and `status`, `watch` and `preview` read
+while jobs write.
+"""
 
 from __future__ import annotations
 

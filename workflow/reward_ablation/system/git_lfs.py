@@ -1,4 +1,8 @@
-"""Git LFS pointers: the short texts that a clone without Git LFS has in place of large files of data or weights."""
+"""Git LFS pointers: the short texts that a clone without Git LFS has in place of large files of data or weights.
+
+The job that reads a data set, the check of a model's files and the check of data before any job refuse them, and say
+how to get the file itself.
+"""
 
 from __future__ import annotations
 

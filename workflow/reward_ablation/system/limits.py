@@ -1,4 +1,8 @@
-"""Bounds on the memory and the processor time that a stranger's model or data may take while it is checked or read."""
+"""Bounds on the memory and the processor time that a stranger's model or data may take while it is checked or read.
+
+The full check and the commands that fetch models and prepare data work within them. A small file may ask for more
+memory than the machine has; the user then gets one line, and not a killed process.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 """Locks that let one process at a time work in a folder, or on a GPU. The kernel frees the lock of a dead holder.
 
+Training, evaluation and the supervised start wait for the lock of the folder that they write. A start, `prune`,
+`preview` and `import` are refused if another process holds theirs. `system.gpus` locks GPUs.
+
 If the mere existence of a file marked a lock, the file would outlive SIGKILL and a power cut, and block the same
 command until somebody removed it. These locks are advisory locks (`flock`) on an open file. The file stays behind, but
 means nothing by itself.

@@ -1,4 +1,8 @@
-"""Take a secret out of a message, also where a server has written the secret in another way before it repeats it."""
+"""Secrets taken out of messages, also where a server has written a secret in another way before it repeats it.
+
+All errors that the commands print pass `without_known_secrets`. Answers of endpoints, and errors about a component's
+parameters, pass `masked`, with the secrets that the component reads.
+"""
 
 from __future__ import annotations
 

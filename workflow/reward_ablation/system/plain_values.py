@@ -1,5 +1,6 @@
 """Checks that a config holds only values that reach every program, file, page and terminal unchanged.
 
+`study.resolve` and the reader of YAML (`strict_text`) check configs, and messages and pages show texts as `printable`.
 A config is passed as JSON in the arguments of commands, and parts of it are shown in terminals and reports. Control
 characters are commands to a terminal, NUL ends an argument, and JSON has no dates and no NaN.
 """

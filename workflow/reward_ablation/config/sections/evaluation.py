@@ -1,4 +1,7 @@
-"""How the base model and every run's final model are judged."""
+"""How the base model and every run's final model are judged: the key `evaluation`.
+
+`config.study_config` has it in the config, and the evaluation's job reads the same model from its spec.
+"""
 
 from __future__ import annotations
 

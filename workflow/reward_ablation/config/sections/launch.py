@@ -1,4 +1,8 @@
-"""How runs are laid out: their processes, what the processes share, vLLM, and the resources of their jobs."""
+"""How runs are laid out: their processes, what the processes share, vLLM, and the resources of their jobs.
+
+It is the key `launch`, of the study (`config.study_config`) and of arms that differ (`config.designs`). Planning makes
+the options and resources of training jobs from it.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +89,7 @@ class Vllm(Section):
 
     @property
     def memory_percent(self) -> int:
-        """Share of a GPU's memory, in percent."""
+        """Share of a GPU's memory, in percent. The defaults are TRL's own: of GRPOConfig, and of its vLLM server."""
         return round(100 * (self.gpu_memory_utilization or (0.9 if self.mode == "server" else 0.3)))
 
 

@@ -1,4 +1,7 @@
-"""The base model: from the hub, a local folder, or built here."""
+"""The base model, the key `model`: from the hub, a local folder, or built here.
+
+`config.study_config` has it in the config, and the command of the rule `fetch` reads the same model from its spec.
+"""
 
 from __future__ import annotations
 

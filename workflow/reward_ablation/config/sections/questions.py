@@ -1,6 +1,7 @@
 """What a study asks and how the answers are judged and shown: seeds, primary question, claims, statistics, figures.
 
-No run depends on these keys, but for which seeds it has.
+`config.study_config` has these keys in the config, and `imported.config` some of them for runs trained elsewhere. No
+run depends on them, but for which seeds it has: a change trains nothing again.
 """
 
 from __future__ import annotations
