@@ -1,4 +1,8 @@
-"""Write the tables of a rule: `python -m reward_ablation.analysis RULE --study study.json --output tables`."""
+"""Command that writes the tables of one rule: `python -m reward_ablation.analysis RULE --study FILE --output FOLDER`.
+
+Each rule `tables_NAME` of `workflow/rules/tables.smk` runs it as a job. It imports the module that makes the tables by
+name, because the tables of costs are in a package above this one.
+"""
 
 from __future__ import annotations
 

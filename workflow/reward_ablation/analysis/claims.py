@@ -1,4 +1,8 @@
-"""Table claims: each claim of a study with the difference of its arms, its test and the verdict."""
+"""Table claims: each claim of a study with the difference of its arms, its test and the verdict.
+
+The rule `tables_claims` calls `write`, in studies whose config has claims. The sentences on its rows are in
+`claims_text`, because the summary has them too.
+"""
 
 from __future__ import annotations
 

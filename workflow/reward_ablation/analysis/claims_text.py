@@ -1,4 +1,8 @@
-"""Claims in words, for the summary, and their page of the report."""
+"""Claims in words, for the summary, and their page of the report.
+
+`claims.write` makes the page, and the summary of the report takes the sentences. It stands alone so that both say the
+same; the verdicts themselves are made in `claims`.
+"""
 
 from __future__ import annotations
 

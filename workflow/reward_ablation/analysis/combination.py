@@ -1,4 +1,8 @@
-"""Tables of methods of combination: what they did in their arms, and what they would have done elsewhere."""
+"""Tables of methods of combination: what they did in their arms, and what they would have done elsewhere.
+
+Such a method makes one advantage of the scores of an arm's components (key `combine`). The rule `tables_combination`
+calls `write`, in studies that have an arm with a method other than TRL's own two.
+"""
 
 from __future__ import annotations
 

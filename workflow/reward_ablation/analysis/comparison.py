@@ -1,9 +1,11 @@
-"""The difference of two studies whose models answered the same questions.
+"""Difference of two studies whose models answered the same questions.
 
-from reward_ablation.analysis.comparison import compare
-from reward_ablation.analysis.results import load
+Users call `compare` in scripts of their own. No rule does, since a rule knows one study alone::
 
-compare(load("results/new"), load("results/old"))
+    from reward_ablation.analysis.comparison import compare
+    from reward_ablation.analysis.results import load
+
+    compare(load("results/new"), load("results/old"))
 """
 
 from __future__ import annotations

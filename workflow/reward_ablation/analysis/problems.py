@@ -1,4 +1,8 @@
-"""Table problem_curves: share of right answers, over training, to the problems that the study names."""
+"""Table problem_curves: share of right answers, over training, to the problems that the study names.
+
+The rule `tables_problems` calls `write`, in studies that name problems under `figures.problems`. Its intervals are over
+answers, not over seeds, so it shares no estimator with the other tables.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Table provenance: by which code, with which packages and on which hardware the runs of a study were trained."""
+"""Table provenance: by which code, with which packages and on which hardware the runs of a study were trained.
+
+The rule `tables_provenance` calls `write` before all other rules of tables, which wait for its digests of the runs.
+Differences and claims ask it whether two arms were trained alike, and a look of a sequential study whether all were.
+"""
 
 from __future__ import annotations
 

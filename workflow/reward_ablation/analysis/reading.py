@@ -1,4 +1,8 @@
-"""Read files that another stage wrote; a missing or damaged file gives one line that says what to do."""
+"""Readers of Parquet and CSV files that another stage wrote, with errors in one line that say what to do.
+
+Tables, figures, the report and exports read their inputs here. It stands alone because the readers of pandas neither
+check the pages of a file nor say that the workflow makes a missing file again.
+"""
 
 from __future__ import annotations
 

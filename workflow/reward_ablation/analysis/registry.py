@@ -1,4 +1,7 @@
-"""Which tables a study has, and which rule makes each.
+"""Names of the tables of a study, each with the rule that makes it.
+
+The Snakefile asks it for the outputs of the rules, the command of the tables for the module to run, and figures and
+`results` for the files to read.
 
 The rule of Snakemake is `tables_NAME` in `workflow/rules/tables.smk`. The rule runs `python -m reward_ablation.analysis
 NAME`. `SCHEMAS` in the rule's module has the columns of its tables, and `write` there writes them.

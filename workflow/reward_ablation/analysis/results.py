@@ -1,10 +1,12 @@
 """Tables of finished studies as data frames.
 
-from reward_ablation.analysis.results import load
+Users call `load` in scripts of their own, and the command of the report reads its tables here, too::
 
-study = load("results/demo")
-study["paired_differences"]              # a data frame
-study.columns("paired_differences")      # unit and meaning of each column
+    from reward_ablation.analysis.results import load
+
+    study = load("results/demo")
+    study["paired_differences"]              # a data frame
+    study.columns("paired_differences")      # unit and meaning of each column
 """
 
 from __future__ import annotations

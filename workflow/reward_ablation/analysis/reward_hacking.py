@@ -1,5 +1,8 @@
 """Signs of reward hacking: a reward rises, but held-out answers do not get better.
 
+The rule `tables_reward_hacking` calls `write`. It is a rule of its own because it needs both the table
+`rewards_by_step` of the training and the answers of the evaluation.
+
 Each sign compares two points of the same runs, paired by seed, with an interval over seeds. The points are fixed before
 anybody looks: the base model and the end of training; and, where runs kept models, the middle of training and its end.
 """
@@ -92,6 +95,7 @@ def points(held_out: pd.DataFrame) -> Iterator[tuple[float, int, pd.DataFrame, p
     share = rows["step"] / last.reindex(rows.index)
     end = rows[share == 1]
     yield 0.0, 0, rows[rows["step"] == 0], end
+    # Models that were kept before or after this are no middle: then there is no second comparison.
     middle = rows[(share > 0.3) & (share < 0.7)]
     if len(middle):
         nearest = (middle["step"] / last.reindex(middle.index) - 0.5).abs()

@@ -1,4 +1,8 @@
-"""What runs recorded about themselves, checked against the study, and their rollouts."""
+"""Records of runs (`run.json`), checked against the study, and the rollouts of runs.
+
+Each rule of tables and each look of a sequential study reads the runs by `read_runs`, so that all of them refuse a run
+of another config, model or training set. The classes of records also serve the hours of the report, and imports.
+"""
 
 from __future__ import annotations
 

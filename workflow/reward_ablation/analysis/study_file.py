@@ -1,4 +1,9 @@
-"""`study.json`: the resolved study as the analysis and the figures read it."""
+"""Content of `study.json`: the resolved study as tables, figures and the summary read it.
+
+A start and its rule `describe` write the file for a trained study, `reward-ablation preview` for the finished part of
+one, and `reward-ablation import` for runs from elsewhere. The stages behind it read this file in place of the config,
+so that one code serves all three. `power` and `budget` read pilots by it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The tables of a study: their columns and their files."""
+"""Types of the columns of tables, and the writers of their CSV and Parquet files.
+
+Each module that makes tables declares its columns and writes its rows with it. It stands alone so that all tables grow
+without filling the memory, and so that no text from a model acts as a formula in a spreadsheet.
+"""
 
 from __future__ import annotations
 

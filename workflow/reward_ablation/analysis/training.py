@@ -1,4 +1,8 @@
-"""Tables of training from all rollouts: rewards and training signals by step, and correlations of components."""
+"""Tables of training from all rollouts: rewards and training signals by step, and correlations of components.
+
+The rule `tables_training` calls `write`. The signs of reward hacking and the figures of training start from its tables,
+so that these need not read all completions again.
+"""
 
 from __future__ import annotations
 

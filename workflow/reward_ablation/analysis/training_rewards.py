@@ -1,5 +1,8 @@
 """Mean rewards at points of training and their changes, by arm.
 
+The table `reward_hacking`, the title of the figure of rewards and the report of a study without evaluation call it, so
+that all mean the same steps by the end of training.
+
 A study in which nothing was evaluated compares those at the end of training.
 """
 
@@ -36,6 +39,7 @@ def changes(before: pd.Series, after: pd.Series, confidence: float) -> dict[str,
     borrowed = (squares.sum() - squares) / others.clip(lower=1) * (others > 0)
     degrees = own + (others > 0)
     variance = (squares + borrowed) / degrees.clip(lower=1)
+    # A variance of rounding alone is no variance: then no two seeds differ, and there is no interval.
     margin = (stdtrit(degrees, (1 + confidence) / 2) * np.sqrt(variance / found["seeds"])).where(variance > 1e-18)
     ends = {"low": found["change"] - margin, "high": found["change"] + margin}
     return {str(arm): of_arm for arm, of_arm in found.assign(**ends).to_dict("index").items()}

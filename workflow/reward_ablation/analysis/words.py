@@ -1,4 +1,8 @@
-"""Numbers as sentences have them."""
+"""Numbers as sentences and labels have them: estimates with intervals, p-values, and counts with nouns.
+
+The report, the page of claims, figures and the notes of imports call it, so that all of them write the same number
+alike.
+"""
 
 from __future__ import annotations
 

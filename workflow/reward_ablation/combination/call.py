@@ -1,6 +1,8 @@
 """One call of a method of combination: the input of the method, and the check of its result.
 
-`of_run` makes it at each generation of a training, and when tables replay one. `load.check` makes it in a plan.
+`CombinationOfRun` makes it at each generation of a training, and when tables replay a finished run. `load.check` makes
+it with made-up scores when a config is read. It stands alone so that a user's method is checked like the workflow's
+own.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Multipliers of components from the Gram matrix of their gradients: what CAGrad, MGDA, PCGrad and their kin share."""
+"""Multipliers of components from the Gram matrix of their gradients: what CAGrad, MGDA, PCGrad and their kin share.
+
+These methods call it with a rule of their own; DRW takes the share of conflicts alone. It stands alone because they
+treat zero gradients, units and conflicts alike, and differ in the rule only.
+"""
 
 from __future__ import annotations
 

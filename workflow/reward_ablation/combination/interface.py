@@ -1,4 +1,8 @@
-"""The arguments and the result of a method of combination, the workflow's or a user's."""
+"""Arguments and result of a method of combination, the workflow's or a user's.
+
+`call` gives a method these arguments and checks its result, and `load` compares a method's parameters with them.
+Authors of a method import `Combined` from here.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Find a method's function by its name in the config, read its arguments, and check the method in a plan."""
+"""Loading of methods by their names in the config: their functions, their arguments, and their check.
+
+`plan` and each start call `check` when they resolve the config, so that a wrong parameter ends no job. Training, and
+tables that replay a run, call `load_method`.
+"""
 
 from __future__ import annotations
 
@@ -95,6 +99,7 @@ def check(
     known = np.full((len(names), 2), np.nan) if bounds is None else np.asarray(bounds, float)
     low = np.where(np.isfinite(known[:, 0]), known[:, 0], 0.0)
     high = np.where(np.isfinite(known[:, 1]), known[:, 1], low + 1.0)
+    # Two groups of four, at first without a Gram matrix and then with one, as in the first steps of a training.
     generator = np.random.default_rng(0)
     scores = low + (high - low) * generator.random((8, len(names)))
     state: dict[str, Any] = {}

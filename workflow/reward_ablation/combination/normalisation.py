@@ -1,5 +1,8 @@
 """Means, deviations and advantages over groups and batches, as TRL computes them, for the methods of combination.
 
+The methods call it, and so do the tables that compute a measured step again. It stands alone in NumPy, beside the
+trainer's code in torch, because neither tables nor a plan may need torch.
+
 Standard deviations have Bessel's correction. NaN stands for a score that a component did not give; the statistics leave
 NaN out. A group of one completion is neither centred nor scaled: its weighted score is its advantage.
 """

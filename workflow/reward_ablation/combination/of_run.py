@@ -1,5 +1,9 @@
 """A run's combination: the method with its state, the Gram matrices that it uses, and the log of its weights.
 
+Each run whose arm names a method other than TRL's two has one: its trainer calls it at each generation and each
+measured step. The tables of combinations replay finished runs with it. It keeps what the methods, which are plain
+functions, do not.
+
 A method gets the Gram matrix of one step, or an average over steps. The inner products of one step's gradients are
 biased by noise. The gradients share completions, so that the expectation is ``<g_k, g_l> + tr Cov(g_k, g_l)``. The
 second term mirrors the correlation of the scores. Products of different prompts do not have this term, because their

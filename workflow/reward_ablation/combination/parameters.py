@@ -1,4 +1,8 @@
-"""Checks that the methods make of their parameters. A message starts with the parameter's name; callers add the arm."""
+"""Checks that the methods make of their parameters. A message starts with the parameter's name; callers add the arm.
+
+The methods call it at each call. So a plan, which calls the workflow's methods with made-up scores, refuses what a
+training would refuse.
+"""
 
 from __future__ import annotations
 

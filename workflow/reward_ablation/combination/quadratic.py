@@ -1,5 +1,7 @@
 """Small quadratic programmes over a Gram matrix, by non-negative least squares, for CAGrad, MGDA and UPGrad.
 
+CAGrad and MGDA call `simplex_minimum`, and UPGrad calls `nearest_above`.
+
 Both are solved with every gradient scaled to length 1, so that gradients of very different lengths lose no digits. Gram
 matrices must have a positive diagonal and be positive semi-definite up to rounding.
 """

@@ -1,5 +1,8 @@
 """Seeds of each arm, such that the intervals of the primary contrasts are as short as a limit of hours allows.
 
+`reward-ablation budget` calls `choose`, with variances of a pilot or stated ones, and the hours that runs take. No rule
+runs it.
+
 The squared margin of a difference is that of its seeds plus that of the questions, which both arms answer. That of the
 seeds is the smaller of two, as in `analysis.statistics.estimates`: of the seeds that both arms have, paired, or
 of all seeds of each arm. Each is a squared quantile of Student's t times a variance. An integer program with these
@@ -41,7 +44,8 @@ TOLERANCE = 1e-5
 #: Seconds after which the solver's best choice so far is taken, and the relative gap at which a choice is good enough.
 TIME_LIMIT, GAP = 20, 1e-7
 
-#: Fewest arms with a seed from which an arm borrows a variance: itself and two others.
+#: Fewest arms with a seed from which an arm borrows a variance: itself and two others. With two arms, no contrast is
+#: left to borrow from.
 LENDING = 3
 
 #: Hours by which a sum may exceed the limit because of rounding.

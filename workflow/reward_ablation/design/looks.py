@@ -1,5 +1,8 @@
 """Looks of a sequential study: each decides on the open contrasts with the estimator of the tables.
 
+The rule `describe` calls `with_next_look` when all answers of a look are there, and writes the look into `study.json`.
+It is no part of the tables because they are made again as often as needed, and a look is taken once.
+
 A study that tests after two, three, five and eight seeds, each time at 5 %, is wrong far more often than in 5 % of
 cases. Error spending (Lan and DeMets, "Discrete sequential boundaries for clinical trials", Biometrika 1983) divides
 the error over the looks. The boundaries are computed for normal scores and then used as p-values, so that a test may

@@ -1,5 +1,7 @@
 """Power and interval lengths of the primary contrasts, by numbers of seeds, questions and samples.
 
+`reward-ablation power` makes a `Plan`, and writes and draws its table. No rule runs it.
+
 Studies are simulated by their summary statistics: the means of all arms' seeds, the mean squares of questions, and the
 residual mean squares. Variances, margins and Holm's decisions follow from these as in the tables
 (`analysis.statistics`): variances between seeds borrow from the other arms, and the margins of seeds and questions are

@@ -1,5 +1,8 @@
 """Variance components of a study's primary metric: between seeds, between questions, and of single answers.
 
+The commands `power` and `budget` call it before they plan. It stands alone because both need the same variances,
+wherever these are from.
+
 They come from a pilot, which is the answers of finished runs, of the same study or of another, or are stated.
 
 The mean of an arm's seed over Q questions with n samples each varies by

@@ -1,4 +1,7 @@
-"""Write the results of a run in the layout of another system: `python -m reward_ablation.exports LAYOUT --help`."""
+"""Command that writes the results of a run in the layout of another system: `python -m reward_ablation.exports LAYOUT`.
+
+The rules `export_rldynamics` and `export_simple_grpo` run it for each run, in studies whose config has `exports`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 """The files of `exports: [rldynamics]`: `all_rewards.json`, and beside it whole gradients as `gradients_step_N.npz`.
 
+The rule `export_rldynamics` makes them for each run, by the command of the exports.
+
 rldynamics counts steps from 0, and this project counts from 1: step N in these files is step N + 1 of the run. The
 names of files and keys are those of rldynamics. The values are those of the run. A time that was not recorded is null.
 """

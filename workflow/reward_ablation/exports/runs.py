@@ -1,4 +1,7 @@
-"""Reading of a finished run, for all layouts of exports: the record, and the rollouts step by step."""
+"""Reading of a finished run, for all layouts of exports: the record, and the rollouts step by step.
+
+The modules of both layouts call it, so that both refuse a run that is not finished or was changed.
+"""
 
 from __future__ import annotations
 

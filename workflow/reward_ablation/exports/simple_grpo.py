@@ -1,5 +1,7 @@
 """The files of `exports: [simple_grpo]`: rollouts, and greedy answers before and after training, as JSON Lines.
 
+The rule `export_simple_grpo` makes them for each run, by the command of the exports.
+
 simple_grpo counts steps from 0, and this project counts from 1: step N in these files is step N + 1 of the run.
 """
 

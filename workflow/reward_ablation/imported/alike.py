@@ -1,5 +1,8 @@
 """What a comparison takes for granted of imported runs, as far as their files show it.
 
+`results` shows it each run of an import, and `answers` the answers of each model. It stands alone because no reader
+sees more than one run.
+
 No run counts twice: two seeds with the same completions would make an interval that is far too short. And runs that are
 compared differ in nothing but weights and seeds; where steps, problems or groups differ too, a sentence says so.
 """

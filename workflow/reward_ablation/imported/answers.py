@@ -1,4 +1,7 @@
-"""Answers of evaluated models, checked to be answers to the same questions, and written as this project's files."""
+"""Answers of evaluated models, checked to be answers to the same questions, and written as this project's files.
+
+`results` makes an `Evaluation` of all files of answers that the YAML names.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The YAML of a study whose runs were trained elsewhere: its keys, and their checks."""
+"""YAML of a study whose runs were trained elsewhere: its keys, and their checks.
+
+`reward-ablation import` reads it. It is no part of the package `config` because such a study names files instead of
+what to train.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Reading files from elsewhere: line by line or row group by row group, with bounds, and nothing executed."""
+"""Reading files from elsewhere: line by line or row group by row group, with bounds, and nothing executed.
+
+The readers find and open their files by it. It stands alone because files from elsewhere may be damaged or hostile, and
+one place must bound them.
+"""
 
 from __future__ import annotations
 

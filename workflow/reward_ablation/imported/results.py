@@ -1,4 +1,8 @@
-"""The results folder of imported runs: `study.json`, runs, answers and questions, in this project's own layout."""
+"""Results folder of imported runs: `study.json`, runs, answers and questions, in this project's own layout.
+
+`reward-ablation import` calls `write_results` before it has the usual rules make tables, figures and the summary of the
+folder. It skips this where `is_current` finds all files as the last import read them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The completions of one run, ready to be written: with totals, right answers, and scores of further components."""
+"""Completions of one run, ready to be written: with totals, right answers, and scores of further components.
+
+`results` calls `read_run` for each run of another system. Runs of this project are linked as they are instead.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""`python -m reward_ablation.report ...`: write the summary of a study."""
+"""Command that writes the summary, the main table and the first page of the report: `python -m reward_ablation.report`.
+
+The rule `summary` runs it after its tables and the figure of the primary comparison. One command writes all these
+files, since they are made of the same tables.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The main table for a paper: one row per arm, as Markdown and as LaTeX.
+"""Main table for a paper: one row per arm, as Markdown and as LaTeX.
+
+The command of the report (rule `summary`) writes it as `main.md`, `main.tex` and a page.
 
 All numbers are from the tables `evaluation_by_arm` and `paired_differences`, for the primary data set and mode.
 """

@@ -1,4 +1,7 @@
-"""The first page of the report: what the study found, its main figure, what was run, and what is missing.
+"""First page of the report: what the study found, its main figure, what was run, and what is missing.
+
+The command of the report (rule `summary`) writes it as `overview.html`. The summary has more numbers; this page has
+what a reader must know first.
 
 The page is a document of its own, and the report's landing page includes the same file. So each style is limited to
 the elements of this page, or to those elements of Snakemake's page that would cut this page off.

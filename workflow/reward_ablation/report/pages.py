@@ -1,4 +1,8 @@
-"""Pages of the report on how to reproduce the study: config, arms and runs, environment, commands."""
+"""Pages of the report on how to reproduce the study: config, arms and runs, environment, commands.
+
+The rule `report_pages` writes them, and the Snakefile asks for their digest. They are apart from the summary because
+they describe the config and this environment, not results. The full check of a start asks for the installed packages.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A Content-Security-Policy for Snakemake's report, which has none.
+"""Content-Security-Policy for Snakemake's report, which has none.
+
+The Snakefile and the workflow of `preview` call `guard_report`; it acts where Snakemake was started with `--report`.
 
 The report shows texts of models, data sets and strangers. They are escaped where they are written; with the policy, a
 text that is not would still run no script, and the report asks no server for anything.

@@ -1,4 +1,7 @@
-"""The summary: a study on one page of words and numbers, as plain Markdown that can be pasted into a paper.
+"""Summary of a study on one page of words and numbers, as plain Markdown that can be pasted into a paper.
+
+The command of the report (rule `summary`) writes it as `summary.md`. The first page and the main table take sentences
+from here.
 
 The last cell of each row of numbers is the row of the CSV file that the numbers are from, not counting the line of
 column names. The table is named above the rows.

@@ -1,4 +1,8 @@
-"""The page: its template with script and style, as served and as a file for others."""
+"""Page of `reward-ablation watch`: its template with script and style, as served and as a file for others.
+
+The server sends `page`, which asks it for numbers again and again. `reward-ablation watch --export` calls `write_page`,
+whose file holds its numbers and asks nobody.
+"""
 
 from __future__ import annotations
 

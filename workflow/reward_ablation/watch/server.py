@@ -1,4 +1,7 @@
-"""The server of the page: this machine alone, three fixed paths, and nothing but reading."""
+"""Server of the page of `reward-ablation watch`: this machine alone, three fixed paths, and nothing but reading.
+
+The command calls `serve`, which ends with Ctrl-C. Runs go on without it.
+"""
 
 from __future__ import annotations
 

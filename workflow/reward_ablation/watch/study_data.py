@@ -1,4 +1,8 @@
-"""What the page shows of a study, as JSON: states and means that are new, and the completions of a run's step."""
+"""What the page shows of a study, as JSON: states and means that are new, and the completions of a run's step.
+
+`reward-ablation watch` makes one `Watch` of the study. The server asks it for each answer, in threads that may come at
+once, and `page` when it writes a file.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Estimates of arms and of their differences, from the means of their questions."""
+"""Estimates of arms and of their differences, from the means of their questions.
+
+The tables of evaluated models, the claims, the looks of a sequential study and `compare` call it, so that all of them
+pair seeds and borrow variances alike. The formulas are in `analysis.statistics`, which knows no arms.
+"""
 
 from __future__ import annotations
 

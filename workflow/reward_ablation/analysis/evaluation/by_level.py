@@ -1,4 +1,8 @@
-"""Table differences_by_level: the primary differences by the level and by the subject of the questions."""
+"""Table differences_by_level: the primary differences by the level and by the subject of the questions.
+
+`tables`, which the rule `tables_evaluation` runs, calls `differences_by_level`. It stands alone because it resamples
+parts of the questions, and the other tables all of them.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 """Table component_effects: what a component does, as linear contrasts of arms.
 
+`tables`, which the rule `tables_evaluation` runs, calls `effects_of` once for the study and `effect_rows` for each data
+set.
+
 Each effect is a sum of arms' results times coefficients, so that seeds and questions, which all arms share, are
 paired in it, and one bootstrap serves every effect. The study's design defines what an effect is (`METHODS`). The base
 model stands for no arm: it was not trained, and what training does to any arm would be taken for the component's.

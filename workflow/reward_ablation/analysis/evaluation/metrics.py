@@ -1,4 +1,8 @@
-"""The metrics of a study: their source columns, their limits, and their names in figures and words."""
+"""Metrics of a study: their source columns, their limits, and their names in figures and words.
+
+Tables, figures, the report and the planning of studies ask it which metrics there are. It stands alone because figures
+and words need a metric's name without reading any answer.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Means of questions over their samples (accuracy, pass@k, length), of runs over questions, and of arms by seed."""
+"""Means of questions over their samples (accuracy, pass@k, length), of runs over questions, and of arms by seed.
+
+`stored_answers` calls it for each model's file of answers, and `power` for those of a pilot. Estimates, differences,
+claims and the signs of reward hacking start from these means.
+"""
 
 from __future__ import annotations
 

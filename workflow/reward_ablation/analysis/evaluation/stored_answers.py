@@ -1,4 +1,8 @@
-"""Stored answers of evaluated models, with their scores by the study's own metrics: read, checked, and averaged."""
+"""Stored answers of evaluated models, with their scores by the study's own metrics: read, checked, and averaged.
+
+Tables of evaluated models, claims, signs of reward hacking, looks of a sequential study, pilots and `compare` read
+answers here. So all of them judge all models on the same questions.
+"""
 
 from __future__ import annotations
 

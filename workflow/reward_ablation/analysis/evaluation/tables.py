@@ -1,4 +1,8 @@
-"""Tables of evaluated models, from the answers of all runs of a study."""
+"""Tables of evaluated models, from the answers of all runs of a study.
+
+The rule `tables_evaluation` calls `write`. This module has the columns and the order of the tables; the modules beside
+it make most of their rows. `compare` and the looks of a sequential study take the rows by run from here.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Measured steps: what a run stored of them, and inner products of gradients that follow for any weights."""
+"""Measured steps: what a run stored of them, and inner products of gradients that follow for any weights.
+
+At a measured step (each n-th, by `gradients.every`) a run compares the components' gradients, and stores the Gram
+matrices: inner products of the gradients of its completions. The tables of gradients, `what_if` and `methods_offline`
+read such steps here.
+"""
 
 from __future__ import annotations
 

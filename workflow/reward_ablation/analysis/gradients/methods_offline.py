@@ -1,4 +1,6 @@
-"""Steps that methods of combination would have taken with a finished run's completions, without a model::
+"""Steps that methods of combination would have taken with a finished run's completions, without a model.
+
+The rule `tables_combination` calls it for the runs of the baseline, and users call it in scripts of their own::
 
     methods = {"gdpo": MethodSettings("gdpo", {"correctness": 1.0, "format": 0.5})}
     answers = methods_offline([runs / "mixed-1a2b3c4d/seed0", runs / "mixed-1a2b3c4d/seed1"], methods)

@@ -1,5 +1,7 @@
 """Intervals of means over few seeds, by Student's t.
 
+The tables of gradients and of methods of combination call it.
+
 Seeds are the independent units of a study: the steps of a run share its policy, so that they do not count as more
 seeds. A bootstrap of two or three seeds is too narrow (docs/gradients.md has the numbers).
 """

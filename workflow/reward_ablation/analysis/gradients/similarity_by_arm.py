@@ -1,5 +1,7 @@
 """Table similarity_by_arm: similarity of the components' gradients over an arm's steps and seeds, with intervals.
 
+`tables`, which the rule `tables_gradients` runs, calls it arm by arm; `methods_offline` takes `ratios` for its cosines.
+
 The cosine of two measured gradients has the noise of their completions in both norms, and in the inner product, since
 both gradients come from the same completions. If the prompts are split in halves and each half gives one gradient, the
 noises are independent: <g_a(half 1), g_b(half 2)> has the expectation <E g_a, E g_b>. The mean over all splits is a sum

@@ -1,4 +1,8 @@
-"""Tables of gradients, from the measurements of all runs of a study."""
+"""Tables of gradients, from the measurements of all runs of a study.
+
+The rule `tables_gradients` calls `write`. `alignment` and the part `split_halves` of `similarity_by_arm` share one
+reading of each run's Gram matrices.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 """What one step of training would have been under other weights: from the stored Gram matrices, without a model.
 
+Users call `read_measured_step` and `what_if` in scripts of their own (docs/gradients.md). No rule does: which other
+weights matter is their question.
+
 The similarities of the components' shares, and what a small step along the gradient does to each component's
 expected score, both under any weights: also on components that the run did not train on::
 

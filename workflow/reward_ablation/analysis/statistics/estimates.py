@@ -1,5 +1,9 @@
 """Means over seeds and questions: standard error, interval, p-value, equivalence.
 
+`analysis.evaluation.answers` calls it for each arm and difference of the tables, and for the looks of a sequential
+study. `design.power` simulates with the same margins. It knows arrays alone, so that benchmarks can measure it on
+studies whose truth is known.
+
 Every seed answers the same questions, so the two are crossed. A hierarchical bootstrap gives the shape of a mean's
 distribution: seeds are drawn with replacement, then questions, once for all seeds, with all samples of a drawn question
 (the last level without replacement, as Davison and Hinkley, "Bootstrap Methods and their Application", 1997, section
@@ -21,7 +25,8 @@ from statsmodels.stats.proportion import proportion_confint
 from reward_ablation.analysis.statistics.intervals import PICKS_AT_ONCE, generator, resampling_shares
 from reward_ablation.analysis.statistics.seed_variance import SeedVariance
 
-#: An interval is at least this share of the length that it would have if seeds did not differ.
+#: An interval is at least this share of the length that it would have if seeds did not differ: few seeds can have
+#: nearly equal means by chance.
 SHORTEST = 0.5
 
 #: Degrees of freedom at which Student's t has the tail of an exponential distribution: its quantiles at .0005 and 1e-5
@@ -341,7 +346,7 @@ def p_equivalent(mean: Distribution, margin: float) -> np.ndarray:
 def _scores_at(mean: Distribution, values: np.ndarray) -> np.ndarray:
     """Normal scores, from 0 up, of the one-sided levels at which an interval would just reach these values."""
     side = np.sign(values - mean.estimate)
-    near, far = np.zeros(len(side)), np.full(len(side), 37.0)
+    near, far = np.zeros(len(side)), np.full(len(side), 37.0)  # where a p-value is near the smallest double
     with np.errstate(invalid="ignore"):
         for _ in range(36):  # by halves, to 1e-9
             middle = (near + far) / 2

@@ -1,4 +1,8 @@
-"""Random numbers by label, shares of resampled units and of blocks of neighbouring steps, and percentile intervals."""
+"""Random numbers by label, shares of resampled units and of blocks of neighbouring steps, and percentile intervals.
+
+Estimates of evaluated models, correlations of scores and intervals of gradients share these parts, and so do the
+simulations of `power` and `budget`. `level_of` is the level of all tests, also where the report and figures name it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Limits of metrics, which decide intervals and the scale on which variances are compared."""
+"""Limits of metrics, which decide intervals and the scale on which variances are compared.
+
+`analysis.evaluation.metrics` gives each metric of a study its limits. The statistics, planning, figures and the report
+ask for them. A module of its own, since the statistics must not import the metrics, which know a study.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,9 @@
 """Variance between seeds of a contrast of arms, moderated by the variance of the other arms.
 
+`analysis.evaluation.answers` asks it for each arm, difference and effect of the tables; `power` and `budget` plan with
+the same rules of borrowing. It stands alone because one arm's interval needs the seeds of all arms, which `estimates`
+never sees.
+
 Two or three seeds say little about how much seeds differ: Student's t with one degree of freedom has a quantile of
 12.7. The arms of a study are trained alike, so their seeds differ by similar amounts, and a contrast can borrow from
 other arms. Empirical Bayes methods do so in genomics (Smyth, "Linear models and empirical Bayes methods", Statistical

@@ -1,4 +1,7 @@
-"""CAGrad: the direction near the weighted gradient in which the worst component gains most."""
+"""CAGrad: the direction near the weighted gradient in which the worst component gains most.
+
+Arms with `combine: {method: cagrad}` use it: `call_method` calls it for each generation of completions.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""CTWA: the weight of a component grows while the component and the advantage covary too little."""
+"""CTWA: the weight of a component grows while the component and the advantage covary too little.
+
+Arms with `combine: {method: ctwa}` use it: `call_method` calls it for each generation of completions.
+"""
 
 from __future__ import annotations
 

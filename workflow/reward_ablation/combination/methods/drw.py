@@ -1,4 +1,7 @@
-"""DRW: a component whose gradient agrees with the sum of all gradients gains weight."""
+"""DRW: a component whose gradient agrees with the sum of all gradients gains weight.
+
+Arms with `combine: {method: drw}` use it: `call_method` calls it for each generation of completions.
+"""
 
 from __future__ import annotations
 

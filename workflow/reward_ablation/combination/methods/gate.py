@@ -1,4 +1,7 @@
-"""Gate: a component counts only where another component reaches a score."""
+"""Gate: a component counts only where another component reaches a score.
+
+Arms with `combine: {method: gate}` use it: `call_method` calls it for each generation of completions.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""GD²PO: completions on which the components disagree are left out."""
+"""GD²PO: completions on which the components disagree are left out.
+
+Arms with `combine: {method: gd2po}` use it: `call_method` calls it for each generation of completions.
+"""
 
 from __future__ import annotations
 

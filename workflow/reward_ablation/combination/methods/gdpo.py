@@ -1,4 +1,8 @@
-"""Weighted sum of the z-scores, standardised over the batch: GDPO."""
+"""Weighted sum of the z-scores, standardised over the batch: GDPO.
+
+`call_method` calls it where tables compare what methods would have done. An arm with `combine: {method: gdpo}` is
+trained by TRL's own code, with its setting `normalize_then_sum`.
+"""
 
 from __future__ import annotations
 

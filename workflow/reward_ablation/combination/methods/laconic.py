@@ -1,4 +1,7 @@
-"""After LACONIC: a penalty on tokens over a budget, whose strength follows the mean length."""
+"""After LACONIC: a penalty on tokens over a budget, whose strength follows the mean length.
+
+Arms with `combine: {method: laconic}` use it: `call_method` calls it for each generation of completions.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Lagrangian: constraints on mean scores, with multipliers in place of weights."""
+"""Lagrangian: constraints on mean scores, with multipliers in place of weights.
+
+Arms with `combine: {method: lagrangian}` use it: `call_method` calls it for each generation of completions.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""MGDA: the shortest convex combination of the components' gradients."""
+"""MGDA: the shortest convex combination of the components' gradients.
+
+Arms with `combine: {method: mgda}` use it: `call_method` calls it for each generation of completions.
+"""
 
 from __future__ import annotations
 

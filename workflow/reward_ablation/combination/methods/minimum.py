@@ -1,4 +1,7 @@
-"""The worst of the scores, each mapped to [0, 1]."""
+"""The worst of the scores, each mapped to [0, 1].
+
+Arms with `combine: {method: minimum}` use it: `call_method` calls it for each generation of completions.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Nash-MTL: the direction of the Nash bargaining solution."""
+"""Nash-MTL: the direction of the Nash bargaining solution.
+
+Arms with `combine: {method: nash_mtl}` use it: `call_method` calls it for each generation of completions.
+"""
 
 from __future__ import annotations
 

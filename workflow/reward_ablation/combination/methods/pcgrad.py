@@ -1,4 +1,7 @@
-"""PCGrad: the parts of each gradient that oppose other gradients are removed, then the gradients are summed."""
+"""PCGrad: the parts of each gradient that oppose other gradients are removed, then the gradients are summed.
+
+Arms with `combine: {method: pcgrad}` use it: `call_method` calls it for each generation of completions.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Product of the scores, each mapped to [0, 1]."""
+"""Product of the scores, each mapped to [0, 1].
+
+Arms with `combine: {method: product}` use it: `call_method` calls it for each generation of completions.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""SA-MRPO: the nearer a component's mean score is to its highest score, the less the component weighs."""
+"""SA-MRPO: the nearer a component's mean score is to its highest score, the less the component weighs.
+
+Arms with `combine: {method: sa_mrpo}` use it: `call_method` calls it for each generation of completions.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""SAW: the larger a component's coefficient of variation in the batch, the more the component weighs."""
+"""SAW: the larger a component's coefficient of variation in the batch, the more the component weighs.
+
+Arms with `combine: {method: saw}` use it: `call_method` calls it for each generation of completions.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Schedule: weights that change with the optimiser steps."""
+"""Schedule: weights that change with the optimiser steps.
+
+Arms with `combine: {method: schedule}` use it: `call_method` calls it for each generation of completions.
+"""
 
 from __future__ import annotations
 

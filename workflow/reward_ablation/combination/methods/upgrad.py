@@ -1,4 +1,7 @@
-"""UPGrad: each gradient is projected to a direction that harms no component, then the projections are summed."""
+"""UPGrad: each gradient is projected to a direction that harms no component, then the projections are summed.
+
+Arms with `combine: {method: upgrad}` use it: `call_method` calls it for each generation of completions.
+"""
 
 from __future__ import annotations
 

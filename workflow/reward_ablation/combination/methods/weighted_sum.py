@@ -1,4 +1,8 @@
-"""Weighted sum of the scores, then normalisation: GRPO."""
+"""Weighted sum of the scores, then normalisation: GRPO.
+
+`call_method` calls it where tables compare what methods would have done. An arm with `combine: {method: weighted_sum}`
+is trained by TRL's own code, with its setting `sum_then_normalize`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 """Readers of files of other systems, one module each.
 
+`imported.runs` and `imported.answers` call `reader` with the format that the YAML names.
+
 A reader has `read_rollouts(path, options)`, `read_answers(path, options)`, or both. It runs nothing of what it reads,
 follows no path or link that is written in a file, and holds one line or one row group in memory beside its rows.
 """

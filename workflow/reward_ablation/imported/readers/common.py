@@ -1,4 +1,7 @@
-"""What readers share: checked access to parsed JSON, options, and the way from rows to the common tables."""
+"""What readers share: checked access to parsed JSON, options, and the way from rows to the common tables.
+
+The readers of other systems' files call it, so that each has only what its system writes otherwise.
+"""
 
 from __future__ import annotations
 

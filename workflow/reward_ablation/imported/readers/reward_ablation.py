@@ -1,4 +1,8 @@
-"""Finished runs and answers of this project. A run keeps what only it has, such as its gradients."""
+"""Finished runs and answers of this project. A run keeps what only it has, such as its gradients.
+
+`results` links such runs by `read_record` and `tables_of`; `answers` reads answers in the format `reward_ablation` by
+it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Tables of any source, as Parquet, CSV or lines of JSON; the YAML names the columns."""
+"""Tables of any source, as Parquet, CSV or lines of JSON; the YAML names the columns.
+
+`reward-ablation import` calls it for the format `table`, and reads files of right answers (`golds`) by `rows_of`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 """Hours of runs by Slurm's accounting.
 
+`tables`, which the rule `tables_cost` runs, asks it for runs that were trained in Slurm jobs. It is the one part of all
+tables that talks to the cluster; where the cluster does not answer, its hours are left out.
+
 The accounting knows when a job started and ended, also for each earlier start of a job that was put back into the
 queue.
 """

@@ -1,5 +1,8 @@
 """Tables `runs` and `cost`: the cost of each run, and the sums by arm.
 
+The rule `tables_cost` calls `write`. It is here and not among the tables of `analysis`, because those must not know the
+cluster.
+
 A run's own clock begins with the training process and ends with the last step, or with the last record of an attempt
 that was killed. The clock of a job begins when Slurm starts the job, and ends where the run's clock ends. Slurm's
 accounting has clocks of its own (`accounting`). Unknown hours are NaN.
