@@ -47,7 +47,7 @@ rule figures:
     shell:
         "exec python -m reward_ablation.figures {params.figures} --study {input.study:q}"
         ' --tables "$(dirname {input.tables[0]:q})" --output "$(dirname {output.pdf[0]:q})"'
-        " --width {params.width} --processes {threads} > {log:q} 2>&1"
+        " --width {params.width:q} --processes {threads} > {log:q} 2>&1"
 
 
 rule all_figures:

@@ -101,7 +101,7 @@ def error_of(name: str, study: StudyFile, tables: Path, output: Path, narrow: bo
             read = [reader_of(name, file.stem)(file) for file in (tables / file for file in tables_of(name))]
             figure = draw(name, read, study)
             paper = draw(name, read, study, ONE_COLUMN) if narrow else figure
-            if paper.get_figheight() > PAGE_HEIGHT and narrow:
+            if paper.get_figheight() > PAGE_HEIGHT and paper.get_figwidth() < figure.get_figwidth():
                 print(f"{name} is too high for a column: {paper.get_figheight():.1f} inches\n", end="", flush=True)
                 paper = figure
             save(figure, paper, name, study, output)

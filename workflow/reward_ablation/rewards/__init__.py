@@ -1,4 +1,4 @@
-"""Reward components, and the grading of answers: pure, without torch.
+"""Reward components, and the grading of answers. Nothing here needs torch.
 
 Evaluation and the export for simple_grpo take the grader's names from here, and so can a user's own reward function.
 """

@@ -27,7 +27,7 @@ KEPT_SECONDS, READING_SECONDS = 4.0, 1.0
 MOST_ROWS, MOST_CHARACTERS = 1000, 20_000
 #: Categories of characters that nobody sees, or that change how others are shown: control and format characters (such
 #: as bidi marks), halves of characters, private ones, and breaks of lines and paragraphs.
-INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
+INVISIBLE = {"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"}
 
 
 class RunState(NamedTuple):
