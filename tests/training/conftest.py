@@ -20,6 +20,7 @@ from reward_ablation.spec.run import RunSpec
 from reward_ablation.study.core_digest import training_digest
 from reward_ablation.training.around.job import TrainingJob
 from specs import arm_spec
+from workflow.starting import forking_python
 
 from . import given
 
@@ -55,10 +56,10 @@ def job_of(spec: dict, run: Path, model: Path, problems: Path, **surroundings) -
     return TrainingJob(RunSpec.read(spec, "spec"), "code", model, problems, run, **surroundings)
 
 
-def training_command(spec: dict, run: Path, model: Path, problems: Path) -> list[str]:
+def training_command(spec: dict, run: Path, model: Path, problems: Path, python: str = sys.executable) -> list[str]:
     """The command that trains a run, as the workflow gives it."""
     code = training_digest(RunSpec.read(spec, "spec").functions)
-    command = [sys.executable, "-m", "reward_ablation.training", "--spec", canonical(spec), "--code", code]
+    command = [python, "-m", "reward_ablation.training", "--spec", canonical(spec), "--code", code]
     return [*command, "--model", str(model), "--problems", str(problems), "--run-dir", str(run)]
 
 
@@ -129,6 +130,12 @@ def command(demo_model, problems):
 
 
 @pytest.fixture
+def forked(demo_model, problems):
+    """The same command in forks of a process with torch (`workflow.forks`), for tests that do not look at processes."""
+    return partial(training_command, model=demo_model, problems=problems, python=forking_python())
+
+
+@pytest.fixture
 def train(demo_model, problems, tmp_path):
     """Train a run in this process: `train(name, **changes of the spec)` gives its folder."""
     from reward_ablation.training.around.run import train_run
@@ -192,7 +199,8 @@ def two_processes(demo_model, problems, given_completions, tmp_path):
         chosen = {str(tmp_path / name): canonical(specs[name] | own) for name in runs}
         jobs = {"completions": given_completions, "model": str(demo_model), "problems": str(problems), "runs": chosen}
         (tmp_path / "jobs.json").write_text(json.dumps(jobs))
-        command = [sys.executable, "-m", *launcher, given.__file__, str(tmp_path / "jobs.json")]
+        python = sys.executable if packages else forking_python()  # libraries look for packages at their import
+        command = [python, "-m", *launcher, given.__file__, str(tmp_path / "jobs.json")]
         environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join(filter(None, [packages, os.environ.get("PYTHONPATH")])),

@@ -2,12 +2,12 @@
 
 import os
 import subprocess
-import sys
 
 import pytest
 
 from reward_ablation.spec.canonical import canonical
 from reward_ablation.system.locks import take
+from workflow.starting import forking_python
 
 from .conftest import spec_with
 
@@ -15,7 +15,7 @@ from .conftest import spec_with
 @pytest.fixture
 def command(demo_model, problems, tmp_path):
     """The command that trains a run in `tmp_path / "run"`, with the digest of other code."""
-    command = [sys.executable, "-m", "reward_ablation.training", "--spec", canonical(spec_with()), "--code", "0" * 16]
+    command = [forking_python(), "-m", "reward_ablation.training", "--spec", canonical(spec_with()), "--code", "0" * 16]
     return [*command, "--model", str(demo_model), "--problems", str(problems), "--run-dir", str(tmp_path / "run")]
 
 

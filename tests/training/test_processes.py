@@ -31,11 +31,11 @@ def length(completions, **columns):
 
 
 @pytest.fixture
-def train_in_two(command):
+def train_in_two(forked):
     """`train_in_two(spec, run, **environment)` trains a run in two processes."""
 
     def train(spec: dict, run: Path, **environment: str) -> subprocess.CompletedProcess:
-        launched = command({**spec, "processes": 2}, run)
+        launched = forked({**spec, "processes": 2}, run)
         return subprocess.run(launched, capture_output=True, text=True, timeout=300, env={**os.environ, **environment})
 
     return train

@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 from importlib.metadata import version
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
 from reward_ablation.training.core.rollouts import rollout_schema
 from reward_ablation.trl import text_of, track
+from workflow.starting import forking_python
 
 from .interrupting import StopAt
 
@@ -213,7 +213,7 @@ for name in ("plain", "tracked"):
 @pytest.mark.slow
 def test_two_processes_write_each_row_once(demo_model, problems, tmp_path):
     (tmp_path / "script.py").write_text(TWO_PROCESSES)
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command = [forking_python(), "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     paths = os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
     result = subprocess.run(
         [*command, str(tmp_path / "script.py"), str(demo_model), str(problems), str(tmp_path)],

@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 from types import SimpleNamespace
 
 import pandas as pd
@@ -16,6 +15,7 @@ from reward_ablation.training.core.build import with_whole_groups
 from reward_ablation.training.core.settings import halved
 from reward_ablation.training.core.whole_groups import cuts_groups
 from specs import arm_spec
+from workflow.starting import forking_python
 
 from . import scoring_in_processes as scoring
 from .conftest import spec_with
@@ -36,7 +36,7 @@ def told(tmp_path_factory):
     """What each of four processes got from `WholeGroups`. No process has a whole group, and one of them scores none."""
     folder = tmp_path_factory.mktemp("told")
     launcher = ["torch.distributed.run", "--standalone", "--nproc-per-node", "4"]
-    command = [sys.executable, "-m", *launcher, scoring.__file__, str(folder)]
+    command = [forking_python(), "-m", *launcher, scoring.__file__, str(folder)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     result = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
     assert result.returncode == 0, result.stderr
@@ -117,7 +117,7 @@ def test_functions_that_may_compare_completions_get_whole_groups_where_a_layout_
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_one_and_two_processes_score_alike(train, command, tmp_path):
+def test_one_and_two_processes_score_alike(train, forked, tmp_path):
     """A user's function, two built-in components of groups, and one that scores completions singly, to the bit."""
     (tmp_path / "own.py").write_text(OWN)
     components = {
@@ -134,7 +134,7 @@ def test_one_and_two_processes_score_alike(train, command, tmp_path):
             run = train("one", **changes)
         else:
             run = tmp_path / "two" / "seed0"
-            launched = command(spec_with(**changes, processes=2), run)
+            launched = forked(spec_with(**changes, processes=2), run)
             result = subprocess.run(launched, capture_output=True, text=True, timeout=300)
             assert result.returncode == 0, result.stderr + result.stdout
         table = pd.read_parquet(run / "rollouts.parquet").sort_values(["problem_id", "rollout"], ignore_index=True)

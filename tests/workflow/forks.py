@@ -1,8 +1,9 @@
-"""`python -m MODULE` in a fork of a process that has already imported the large packages.
+"""`python -m MODULE`, or `python SCRIPT.py`, in a fork of a process that has already imported the large packages.
 
 A study starts a dozen processes, and each would import them for longer than it then works. Nothing of this repository
-is imported before the fork, because the fork reads the library from its own PYTHONPATH. Nor is Snakemake, which imports
-this repository's executor. Python itself runs all other commands, and all that a test starts by `sys.executable`.
+is imported before the fork, because the fork reads the library from its own PYTHONPATH. Snakemake gets
+this repository's executor in the fork. Python itself runs all other commands, and all that a test starts by
+`sys.executable`. A script is given torch.
 
     python forks.py serve SOCKET          fork for each command, until standard input ends
     python forks.py ask SOCKET WORDS      be `python WORDS`
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
 import json
 import os
 import signal
@@ -20,7 +22,7 @@ import subprocess
 import sys
 from functools import cache
 
-FORKED = ("reward_ablation.", "snakemake")
+FORKED = ("reward_ablation.", "snakemake", "torch.distributed.run")
 #: What takes longest of what Snakemake and most commands import.
 SMALL = ("pandas", "pyarrow.parquet", "scipy.stats", "pydantic", "jinja2", "matplotlib.pyplot", "sqlmodel", "requests")
 #: Of what the other commands import. They have a server of their own: to fork a process with torch takes longer.
@@ -32,7 +34,7 @@ LARGE = (
     "safetensors.torch",
 )
 #: Modules, or packages, of commands that import torch.
-WITH_TORCH = ("training", "evaluation", "models", "sft")
+WITH_TORCH = ("training", "evaluation", "models", "sft", "torch.distributed.run")
 #: A variable with which figures are drawn and not rendered.
 BLANK = "REWARD_ABLATION_TESTS_BLANK_FIGURES"
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
@@ -46,9 +48,12 @@ def large_of(address: str) -> str:
 
 def ask(address: str, words: list[str]) -> None:
     """Have the server run a command with the outputs, folder and environment of this process, and end as it ends."""
-    if words[:1] != ["-m"] or not words[1].startswith(FORKED):
+    given = words[words[:1] == ["-u"] :]
+    if given[:1] == ["-m"] and given[1].startswith(FORKED):
+        given = given[1:]
+    elif not given[:1] or not given[0].endswith(".py"):
         os.execv(sys.executable, [sys.executable, *words])
-    command = json.dumps([words[1:], os.getcwd(), dict(os.environ)]).encode() + b"\n"
+    command = json.dumps([given, os.getcwd(), dict(os.environ)]).encode() + b"\n"
     for place in (address, large_of(address)):
         with socket.socket(socket.AF_UNIX) as server:
             server.connect(place)
@@ -68,7 +73,6 @@ def ask(address: str, words: list[str]) -> None:
 
 def serve(address: str) -> str:
     """Fork for each command, and tell how it ended. Returns in the forks alone: the module that one is to run."""
-    import importlib
     import select
 
     is_large = address == large_of(address.removesuffix("-large"))
@@ -78,6 +82,8 @@ def serve(address: str) -> str:
     os.rename(f"{address}.new", address)  # who sees it can connect
     for name in LARGE if is_large else SMALL:
         importlib.import_module(name)
+    if not is_large:
+        import_snakemake()
     gc.freeze()
     running: dict[socket.socket, tuple[int, int]] = {}  # by client: its process, and the descriptor of the process
     while True:
@@ -95,7 +101,8 @@ def serve(address: str) -> str:
         _, outputs, _, _ = socket.recv_fds(client, 1, 3)
         with client.makefile() as lines:
             words, folder, environment = json.loads(lines.readline())
-        if not is_large and words[0].removeprefix("reward_ablation.").startswith(WITH_TORCH):
+        needs_torch = words[0].endswith(".py") or words[0].removeprefix("reward_ablation.").startswith(WITH_TORCH)
+        if needs_torch and not is_large:
             start_large(address)
             with client:
                 client.send(ELSEWHERE)
@@ -126,6 +133,23 @@ def tell_end(client: socket.socket, process: int, descriptor: int) -> None:
         client.send(str(status).encode())
 
 
+def import_snakemake() -> None:
+    """Import Snakemake with its plugins while no module of this repository can be found."""
+    path = list(sys.path)
+    sys.path[:] = [entry for entry in path if not os.path.isdir(os.path.join(entry, "reward_ablation"))]
+    importlib.import_module("snakemake.cli").get_argument_parser()
+    sys.path[:] = path
+    importlib.invalidate_caches()
+
+
+def add_own_executor() -> None:
+    """Let Snakemake have this repository's executor, which was not there when it looked for plugins."""
+    from snakemake_interface_executor_plugins.registry import ExecutorPluginRegistry
+
+    name = "snakemake_executor_plugin_slurm_study"
+    ExecutorPluginRegistry().register_plugin(name, importlib.import_module(name))
+
+
 @cache
 def start_large(address: str) -> subprocess.Popen[bytes]:
     """Start the server that imports torch, and wait until it listens."""
@@ -137,7 +161,7 @@ def start_large(address: str) -> subprocess.Popen[bytes]:
 
 
 def become(words: list[str], folder: str, environment: dict[str, str], outputs: list[int], python: str) -> str:
-    """Take over a command's outputs, folder, environment and arguments; the module to run.
+    """Take over a command's outputs, folder, environment and arguments; the module or the script to run.
 
     `python` is the program that the processes which this one starts shall run as Python: they are forks, too.
     """
@@ -151,10 +175,13 @@ def become(words: list[str], folder: str, environment: dict[str, str], outputs: 
     sys.executable = python
     os.environ["PATH"] = f"{os.path.dirname(python)}{os.pathsep}{os.environ['PATH']}"
     sys.dont_write_bytecode = bool(environment.get("PYTHONDONTWRITEBYTECODE"))
-    first = "" if environment.get("PYTHONSAFEPATH") else folder
+    own = os.path.dirname(os.path.abspath(words[0])) if words[0].endswith(".py") else folder
+    first = "" if environment.get("PYTHONSAFEPATH") else own
     sys.path[:1] = filter(None, [first, *environment.get("PYTHONPATH", "").split(os.pathsep)])
     sys.argv[:] = words
     assert "reward_ablation" not in sys.modules
+    if words[0] == "snakemake":
+        add_own_executor()
     if words[0] == "reward_ablation.figures" and BLANK in environment:
         sys.path.append(os.path.dirname(__file__))
         return "blank_figures"
@@ -166,4 +193,8 @@ if __name__ == "__main__":
         ask(sys.argv[2], sys.argv[3:])
     import runpy
 
-    runpy.run_module(serve(sys.argv[2]), run_name="__main__", alter_sys=True)
+    given = serve(sys.argv[2])
+    if given.endswith(".py"):
+        runpy.run_path(given, run_name="__main__")
+    else:
+        runpy.run_module(given, run_name="__main__", alter_sys=True)

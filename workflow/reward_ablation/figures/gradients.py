@@ -264,7 +264,7 @@ def alignment(table: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: Study
         return page_of_words(
             switched_off(study)
             or "the stored Gram matrices do not say what single completions contribute: rewards are on some tokens "
-            "only,\nrollouts are clipped, or no two prompts share a micro-batch"
+            "only, rollouts are clipped, or no two prompts share a micro-batch"
         )
     look = arm_looks(study)
     hidden = tuple(arm for arm in table["arm"].unique() if arm not in look)

@@ -32,8 +32,8 @@ NAME_CHARACTER, TEXT_CHARACTER, SAMPLE = 0.062, 0.053, 0.65
 #: Height of a line of a legend, in inches.
 LEGEND_LINE = 0.16
 
-#: Most characters in an inch of a figure's title, and the height of a line in inches.
-TITLE_CHARACTERS, TITLE_LINE = 10.5, 0.17
+#: Most characters in an inch of running text and of a figure's title, and the height of a line of the title in inches.
+CHARACTERS, TITLE_CHARACTERS, TITLE_LINE = 14, 10.5, 0.17
 
 #: Settings of every figure. Font type 42 embeds fonts as TrueType, so that text stays text. The salt makes the names
 #: inside the files the same each time.
@@ -238,7 +238,7 @@ def take_caption(figure: Figure) -> str:
 def page_of_words(words: str) -> Figure:
     """A page that replaces a figure without anything to show, and says why."""
     figure = Figure(figsize=(figure_width(), 1.6))
-    words = textwrap.fill(words, int(figure_width() / TEXT_CHARACTER))
+    words = textwrap.fill(words, int(CHARACTERS * figure_width()))
     figure.text(0.5, 0.4, words, ha="center", va="center", color="#404040")
     return figure
 
