@@ -14,12 +14,12 @@ from reward_ablation.figures import __main__ as figures
 from reward_ablation.system.errors import one_line_errors
 
 
-def save_blank(figure: Figure, name: str, study: StudyFile, output: Path) -> None:
+def save_blank(figure: Figure, paper: Figure, name: str, study: StudyFile, output: Path) -> None:
     (output / "pages").mkdir(parents=True, exist_ok=True)
     blank = Figure((3, 2))
     for file in figures.files_of(name):
         if file.endswith(".txt"):
-            (output / file).write_text(figures.take_caption(figure) + "\n")
+            (output / file).write_text(figures.take_caption(paper) + "\n")
         else:
             blank.savefig(output / file)
 
