@@ -155,9 +155,9 @@ def arms_page(study: Study, declaration: str = "") -> str:
 def installed() -> dict[str, str]:
     """Version of each installed package, by the name that the locks write."""
     # By the names of their folders, NAME-VERSION.dist-info: each start asks, and to read them takes longer.
-    folders = (folder.stem for entry in sys.path for folder in Path(entry).glob("*.dist-info"))
-    packages = (name.rpartition("-") for name in folders)
-    return dict(sorted((re.sub(r"[-_.]+", "-", name).lower(), version) for name, _, version in packages))
+    folders = (folder for entry in sys.path for folder in Path(entry).glob("*-*.*-info"))
+    packages = (folder.stem.split("-")[:2] for folder in folders if folder.suffix in (".dist-info", ".egg-info"))
+    return dict(sorted((re.sub(r"[-_.]+", "-", name).lower(), version) for name, version in packages))
 
 
 def lock_of(packages: Mapping[str, str]) -> str:
