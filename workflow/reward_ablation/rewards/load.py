@@ -1,7 +1,8 @@
 """The function of a component, found by its name in the config, with its parameters checked and set.
 
 Training, the rule `score`, `reward-ablation import` and `plan --adopt` load components here. Planning checks built-in
-ones by it, and a process of its own tries users' files before the first job. Nothing here decides a score.
+ones by it. Before the first job `study.reward_import` tries users' files, in a process of its own, so that they cannot
+end or change the start. Nothing here decides a score, so a change here trains no run again.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ def load_component(
     `function` is a name from `component_names`, or ``path/to/file.py:function`` relative to `root`, the study's folder,
     or ``package.module:function``. A parameter ``{env: NAME}`` is read from the variable NAME of `environment`. TRL
     names a metric by `name`, which defaults to the function's own name. `section` is the section of the config that
-    messages name. `further` names the columns that the data has in addition to those of every problem.
+    messages on calls name; those of the checks here always say `components`. `further` names the columns that the data
+    has in addition to those of every problem.
 
     StudyError if `check_component` refuses the component, or if an environment variable is not set.
     """
@@ -112,7 +114,7 @@ def marks_of_component(function: str, root: Path) -> dict[str, Mark]:
 
 
 def may_name_markers(function: str, root: Path) -> bool:
-    """Whether the text of a user's file names a marker. A module may have its function from another file."""
+    """Whether a user's file may name a marker. A module always may: its function may be from another file."""
     text = user_file(function, root).read_text(encoding="utf-8", errors="replace")
     return names_a_module(function) or any(name in text for name in NAMES)
 
@@ -126,6 +128,7 @@ def _values(
 
 
 def _by_name(name: str) -> RewardFunction:
+    """A built-in function. The error also says how users' functions are written (`FORMS`)."""
     if name not in component_names():
         raise StudyError(
             f"components: unknown function {name!r}; functions here: {', '.join(component_names())}, or {FORMS}"
@@ -168,7 +171,8 @@ def function_in_file(reference: str, root: Path, section: str = "components") ->
 
 def _run(path: Path, section: str) -> ModuleType:
     """The module of a user's file."""
-    # The module must be in sys.modules: dataclasses look their module up by its name.
+    # The module must be in sys.modules: dataclasses look their module up by its name. The path's checksum keeps
+    # files of the same name apart.
     name = f"user_{section.removesuffix('s')}_{path.stem}_{zlib.crc32(str(path.resolve()).encode()):08x}"
     spec = importlib.util.spec_from_file_location(name, path)
     module = sys.modules[name] = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
@@ -188,7 +192,10 @@ def _how_to_import(error: BaseException, folder: Path, root: Path) -> str:
 
 @contextmanager
 def searching_imports(root: Path, folder: Path) -> Iterator[None]:
-    """Search imports in `root` first, as `python -m` does in the jobs, and in `folder`, the reward file's, last."""
+    """Search imports in `root` first, as `python -m` does in the jobs, and in `folder`, the reward file's, last.
+
+    So a file in `folder` never takes the place of an installed module.
+    """
     first, last = str(Path(root).resolve()), str(folder.resolve())
     sys.path.insert(0, first)
     sys.path.append(last)
@@ -196,6 +203,7 @@ def searching_imports(root: Path, folder: Path) -> Iterator[None]:
         yield
     finally:
         sys.path.remove(first)
+        # The entry that was appended, not an equal one that was there before.
         del sys.path[len(sys.path) - 1 - sys.path[::-1].index(last)]
 
 
@@ -231,7 +239,10 @@ def _check_together(
     root: Path = Path(),
     further: Sequence[str] = (),
 ) -> None:
-    """Call the component with no completions, so that it refuses parameters that do not go together."""
+    """Call the component with no completions, so that it refuses parameters that do not go together.
+
+    A function with `**columns` gets those of every problem (`OF_PROBLEMS`), and those that it asks for.
+    """
     arguments = arguments_of(name, function, parameters, further)
     columns = (*arguments.asked, *OF_PROBLEMS) if arguments.any_column else arguments.columns
     values = _values(function, parameters, root, environment)

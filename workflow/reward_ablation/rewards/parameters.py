@@ -1,8 +1,9 @@
 """Markers in the type hints of a component's parameters: how each parameter counts in a run's spec.
 
-A parameter without a marker is in the spec with its value. `NotInSpec[int]` marks a parameter that decides no score,
-such as a number of attempts: changing it trains nothing again. `FilePath` and `FolderPath` mark paths that count by the
-content of the file or folder, not by its location.
+The spec has what decides a run's numbers: another spec is another run, which is trained. A parameter without a marker
+is in the spec with its value. `NotInSpec[int]` marks a parameter that decides no score, such as a number of attempts:
+changing it trains nothing again. `FilePath` and `FolderPath` mark paths that count by the content of the file or
+folder, not by its location.
 
     def judge(completions, *, template: FilePath, attempts: NotInSpec[int] = 5, **columns): ...
 
@@ -22,7 +23,7 @@ T = TypeVar("T")
 
 
 class Mark(Enum):
-    """How a parameter counts in a spec."""
+    """How a parameter counts in a spec. The texts are for readers here: no message shows them."""
 
     NOT_IN_SPEC = "no part of it"
     FILE = "a file that counts by its content"
@@ -37,9 +38,9 @@ FilePath = Annotated[str, Mark.FILE]
 #: The path of a folder, with the same rules as `FilePath`.
 FolderPath = Annotated[str, Mark.FOLDER]
 
-#: A saved model: the path of its folder, which counts by its content. If the function also gets a `revision`, the text
-#: names a repository on the hub, and the name is part of the spec. The function gets the text unchanged, because the
-#: workflow fetches the model into another folder.
+#: A saved model: the path of its folder, which counts by its content. If the config also gives a parameter `revision`,
+#: the text names a repository on the hub, and the name is part of the spec. The function gets the text unchanged: the
+#: workflow fetches the model of `reward_model` into another folder, which `models.reward_model` finds by this text.
 ModelPath = Annotated[str, Mark.MODEL]
 
 #: Names of the markers. A file that contains none of these names has no markers.

@@ -1,8 +1,10 @@
 """The primary question, the claims and the looks, which `plan` prints and a start records before its jobs.
 
-A look is a test after a planned number of seeds, in a study whose seeds are sequential. `study.primary`, `study.claims`
-and `study.looks` say what is on record of each; here they are brought together and written to `study.json`. The rules
-`describe` and `report_pages` run this module as a command, since both need the whole study from its config.
+A look is a test after a planned number of seeds. A study is sequential if its config has `seeds.looks`: arms get
+more seeds while a contrast of theirs is open, that is, found neither different nor equivalent, with a look left.
+`study.primary`, `study.claims` and `study.looks` say what is on record of each; here they are brought together and
+written to `study.json`. The rules `describe` and `report_pages` run this module as a command: `main` makes the whole
+study from its config for both.
 """
 
 from __future__ import annotations
@@ -31,6 +33,9 @@ class Declarations:
 
     A question, claim or plan of looks that is on record keeps its time, so that an unchanged study has an unchanged
     `study.json`.
+
+    `study.description` is the path of `study.json`, and `study.described` its content as the study was resolved.
+    `study.on_record` is what that content declares or, if it is lost, what the records of runs declare.
     """
 
     def __init__(self, study: Study):
@@ -55,10 +60,11 @@ class Declarations:
 
     @property
     def look_is_due(self) -> bool:
-        """Whether this study is sequential and a look is left to take."""
+        """Whether this study is sequential and a look is left to take. `start.reruns` then has `describe` run again."""
         return self.study.looks is not None and self.looks is not None and self.looks.next_look is not None
 
-    # What is declared and not in `study.json`. Records of runs do not count here.
+    # What is declared and not in `study.json`. Records of runs do not count here. Keys are compared: digests of what a
+    # question, a claim or a plan says. `study.primary`, `study.claims` and `study.looks` say which words do not count.
 
     @property
     def lacks_primary(self) -> bool:
@@ -79,18 +85,22 @@ class Declarations:
         return self.study.looks is not None and (there is None or there.key != self.study.looks.key)
 
     def content(self) -> dict[str, Any]:
-        """The content of `study.json`: the summary, what is declared, and each run of each arm."""
+        """The content of `study.json`: the summary, what is declared, each run of each arm, and which runs diverged.
+
+        A run diverged if a number of its training or model was not finite. Evaluation, tables and figures leave it out.
+        """
         looks = {} if self.looks is None else {"sequential": self.looks.model_dump()}
         declared = {"primary": self.primary.model_dump(), **self.claims.content(), **looks, "digest": self.study.digest}
         return {**self.study.summary, **declared, "runs": described_runs(self.study), **diverged_runs(self.study)}
 
-    # Lines of the plan. `began` has what stood declared when each of the study's runs began.
+    # Lines of the plan. `began` has what stood declared when each of the study's runs began; if empty, no run is asked.
 
     def primary_line(self, began: Sequence[Standing | None] = ()) -> str:
         """The primary question, and since when it is declared, as it will be after the next start."""
         study, known, primary = self.study, self.on_record.primary, self.primary
         coming = known is None or known.digest != primary.digest
         words = declaration_text(as_runs_say(primary, "primary", primary.digest, began), coming)
+        # Default contrasts name every arm, except arms added later. Contrasts in the config may leave out any arm.
         added = [arm for arm in study.arms if study.question.arm_keys and arm not in study.question.arm_keys]
         is_default = study.config.primary.contrasts is None
         exploratory = (
@@ -118,8 +128,9 @@ def record_question(study: Study, trains: bool, describes: bool, tell: Callable[
     """Write `study.json` before the first job if the question, a claim or the looks are not recorded yet.
 
     To be called in `onstart`. `trains` says whether this start trains a run, and `describes` whether one of its jobs
-    writes `study.json`. If neither, nothing happens. `tell` gets a line if the question is declared after there were
-    runs, another if claims are, and one if the plan of looks was changed after its first look.
+    writes `study.json`. If neither, nothing happens: no run begins before the next start. `tell` gets a line if the
+    question is not known to be declared before the first run, another if a claim is not, or if one was taken out after
+    there were runs, and one if the plan of looks was changed after its first look.
     """
     now = Declarations(study)
     if not (now.lacks_primary or now.lacks_claims or now.lacks_looks) or not (trains or describes):
@@ -131,7 +142,7 @@ def record_question(study: Study, trains: bool, describes: bool, tell: Callable[
         tell(f"primary question: {study.question}; {declaration_text(now.primary)}")
     record = now.claims
     if now.lacks_claims and (record.withdrawn_claims or any(claim.runs_then != 0 for claim in record.claims)):
-        tell(f"claims: {since_words(record, record)}")
+        tell(f"claims: {since_words(record, record)}")  # the record is written, so it also says what is on record
 
 
 def describe_study(study: Study, path: Path) -> None:
@@ -148,7 +159,8 @@ def describe_study(study: Study, path: Path) -> None:
         return
     record = now.looks
     if record is not None and record.next_look is not None:
-        # Imported only where a look is taken, because planning must stay quick.
+        # Imported only where a look is taken, because planning must stay quick. The look is made from the file as it is
+        # now, and then added to it. It is not made if provenance is mixed and the config refuses that.
         from reward_ablation.analysis.study_file import read_study
         from reward_ablation.design.looks import with_next_look
 

@@ -2,8 +2,9 @@
 
 A start, the tables and the report ask it how many runs had begun before a declaration. `study.json` says since when a
 question, a claim or a plan of looks is declared. But this file can be deleted, edited or put beside other runs. Each
-attempt of a run therefore records what `study.json` declared then. Where the two differ, the runs are believed. Where
-neither proves the order, it is not known.
+attempt of a run, a start of its training, therefore records what `study.json` declared then. Where the two differ, the
+later time and the larger number of runs count, so that no edit makes a declaration earlier. Where neither proves the
+order, it is not known.
 """
 
 from __future__ import annotations
@@ -32,8 +33,10 @@ class Since(Recorded):
     """When something was first recorded in the study's folder, and how many runs had begun there by then."""
 
     declared: str | None = None  # UTC, ISO 8601; None in a `study.json` of an earlier version, which declared nothing
-    runs_then: int | None = 0  # 0 if no run had begun; None if that is not known
-    in_runs: bool = False  # whether the records of later runs must have it; False in files of earlier versions
+    runs_then: int | None = 0  # 0 if no run had begun, or if `declared` is None; None if that is not known
+    # Whether runs that begin later record it: a run without a record may then have begun before. False for imported
+    # runs and in files of earlier versions, whose runs recorded no declarations.
+    in_runs: bool = False
 
     @property
     def since(self) -> dict[str, Any]:
@@ -42,11 +45,13 @@ class Since(Recorded):
 
 
 #: What stood declared: under `primary`, `claims` and `sequential`, as in `study.json`, the time of each key.
+#: A key is the digest of a question, a claim or a plan of looks.
 Standing = dict[str, dict[str, Since]]
 #: What stood declared when each run began. The records of runs are read only if this is called.
 Began = Callable[[], Sequence[Standing | None]]
 _STANDING = TypeAdapter(Standing)
-#: Files that have the attempts of a finished run, of a run that can be restored, and of an unfinished run.
+#: Files with the attempts of a finished run, of one that can be restored, and of an unfinished one. The hidden copy is
+#: left where `snakemake --delete-all-output` deleted the record: the run's job restores it (`training.around.finish`).
 _RECORDS = (RECORD, HIDDEN_RECORD, f"{WORK}/{ATTEMPTS}")
 
 Statement = TypeVar("Statement", bound=Since)
@@ -84,7 +89,7 @@ def standing_at_begin(run: Path) -> Standing | None:
 def standing_of(attempts: Any) -> Standing | None:
     """What stood declared when the first of a run's attempts began; None if their records do not say."""
     try:
-        first = attempts[0]
+        first = attempts[0]  # if it went on from a step, the attempt that began the run is not on record
         return None if first["from_step"] else _STANDING.validate_python(first[DECLARATIONS])
     except (LookupError, TypeError, ValidationError):
         return None
@@ -98,8 +103,9 @@ def standings(runs: Path) -> list[Standing | None]:
 def recovered(kind: str, key: str, began: Sequence[Standing | None]) -> Since | None:
     """The declaration of a key that a lost `study.json` had, by the records of runs; None if they do not prove it.
 
-    Nothing is proven if a run began under a later primary question without the key: in between, it did not stand. The
-    parameters are those of `as_runs_say`.
+    Nothing is proven if a run without the key began after the key was first declared: in between, it did not stand. The
+    time of the run's primary question, which every study has, shows that the run began later. The parameters are those
+    of `as_runs_say`.
     """
     found = [each[kind][key] for each in began if each and key in each.get(kind, {})]
     if not found:

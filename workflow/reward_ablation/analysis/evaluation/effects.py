@@ -5,7 +5,7 @@ set.
 
 Each effect is a sum of arms' results times coefficients, so that seeds and questions, which all arms share, are
 paired in it, and one bootstrap serves every effect. The study's design defines what an effect is (`METHODS`). The base
-model stands for no arm: it was not trained, and what training does to any arm would be taken for the component's.
+model is in no effect: it was not trained, so whatever training does to any arm would count as the component's effect.
 """
 
 from __future__ import annotations
@@ -33,17 +33,19 @@ from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.spec.canonical import dump
 from reward_ablation.spec.run import ArmSpec, ImportedSpec
 
-#: A regression is dropped where its lack of fit has a p-value below this; with few seeds the test has little power.
+#: A regression is dropped where its lack of fit has a p-value below this. The level is that high because few seeds
+#: detect little.
 DOUBTFUL_FIT = 0.2
 
 #: Prefix of the names of contrasts that are 0 where a regression's model holds; no component's name has a blank.
 LACK_OF_FIT = "lack of fit "
 
-#: Most contrasts of lack of fit of a model.
+#: Most contrasts of lack of fit of a model. Further ones are not tested.
 MOST_CONTRASTS = 100
 
-#: The definition of an effect by design, with the method's name in the table. A list has the first of these that its
-#: arms allow.
+#: The definition of an effect by design, with the method's name in the table; there a regression with products of
+#: shares is `quadratic_regression`. The design `list` has the first of `leave_one_out`, `over_control` and `regression`
+#: that its arms allow.
 METHODS = {
     "leave_one_out": "leave_one_out",
     "one_at_a_time": "over_control",
@@ -64,6 +66,8 @@ class Effect(NamedTuple):
 
 def effects(arms: Weights, components: list[str], design: str, control: str | None = None) -> list[Effect]:
     """The effects of the components by the design's definition; empty where the arms do not allow any.
+
+    All but `over_control` need two components: with one, no other stands beside it.
 
     `arms` has the weights of each arm; the arms differ in nothing else. `control`, which is not among them, was
     trained without information.
@@ -108,6 +112,7 @@ def leave_one_out(arms: Weights, used: list[str]) -> list[Effect]:
         if len(used) < 2 or not all(weights[name] for name in used):
             continue
         for name in used:
+            # Arms of equal weights share their runs, so the first stands for all.
             without = [arm for arm, others in arms.items() if others == weights | {name: 0.0}]
             found += [Effect("leave_one_out", name, {full: 1.0, arm: -1.0}) for arm in without[:1]]
     return _unambiguous(found)
@@ -127,7 +132,7 @@ def over_control(arms: Weights, used: list[str], control: str | None) -> list[Ef
 
 
 def _unambiguous(found: list[Effect]) -> list[Effect]:
-    """Drop components with several effects, of several weights: it is unclear which effect is meant."""
+    """Drop components with several effects, as of two weights: it is unclear which effect is meant."""
     names = [effect.component for effect in found]
     return [effect for effect in found if names.count(effect.component) == 1]
 
@@ -143,7 +148,7 @@ def regression(arms: Weights, used: list[str]) -> list[Effect]:
     the model fits any results.
 
     The model also has contrasts of lack of fit, named by `LACK_OF_FIT`, which are 0 where it holds. They are
-    orthogonal and chosen without a look at the results, so with many arms a part of them serves as well as all.
+    orthogonal and chosen without a look at the results, so a test of the first `MOST_CONTRASTS` is as valid as of all.
     """
     matrix = np.array([[weights[name] for name in used] for weights in arms.values()])
     if len(used) < 2 or (matrix < 0).any():
@@ -209,14 +214,18 @@ def seeds_of(study: StudyFile, allowed: list[Effect]) -> list[int]:
 def effect_rows(
     study: StudyFile, allowed: list[Effect], dataset: str, answers: AnswersReader, means: Mapping[str, SeedMeans]
 ) -> list[pd.DataFrame]:
-    """Rows of component_effects of one data set. Holm's p-values hold for all components of one method together."""
+    """Rows of component_effects of one data set. Holm's p-values hold for all components of one method together.
+
+    A mode is `greedy` or `sampled`. `means` has the seed means of all arms by mode, from which effects borrow variance.
+    `flagged_arms` names arms of the effect whose seeds differ more than chance allows.
+    """
     tables = []
     for mode, sums in sums_of_arms(allowed, dataset, answers, seeds_of(study, allowed)).items():
         rows = []
         for effect, total in zip(allowed, sums, strict=True):
             variance, flags = moderated_seed_variance(means.get(mode), effect.coefficients, total)
             of_effect = distribution_of(total, dataset, reach(effect), variance)
-            columns = tested_columns(of_effect, total, study.confidence, None)
+            columns = tested_columns(of_effect, total, study.confidence, None)  # without an equivalence margin
             rows.append(columns | {"method": effect.method, "component": effect.component, "flagged_arms": flags})
         table = without_models_that_fail(rows_of_parts(rows)).assign(dataset=dataset, mode=mode)
         table["p_holm"] = table.groupby(["method", "metric"])["p"].transform(lambda p: holm(p.to_numpy()))
@@ -235,6 +244,7 @@ def sums_of_arms(
         for mode, of_mode in answers(dataset, arm).items():
             chosen = [of_mode.seeds.index(seed) for seed in seeds]
             values = np.multiply.outer(coefficients, of_mode.values[:, chosen])
+            # `by_seed`, means over resampled questions, is in float32 and stays so.
             by_seed = np.multiply.outer(coefficients.astype(np.float32), of_mode.by_seed[:, :, chosen])
             if mode not in sums:
                 zero = of_mode._replace(seeds=[*seeds], values=values[0] * 0, by_seed=by_seed[0] * 0)

@@ -9,7 +9,8 @@ Two or three seeds say little about how much seeds differ: Student's t with one 
 other arms. Empirical Bayes methods do so in genomics (Smyth, "Linear models and empirical Bayes methods", Statistical
 Applications in Genetics and Molecular Biology 2004): own and borrowed variance are averaged by their degrees of
 freedom. Here at most two degrees of freedom are borrowed, and no more than the contrast has itself, so that an arm
-whose seeds do differ more is not made to look like the others. `benchmarks/coverage_of_studies.py` measured the limit.
+whose seeds do differ more is not made to look like the others. `benchmarks/coverage_of_studies.py` measured how
+often intervals hold the truth with this limit; docs/statistics.md has the result.
 
 Variances are compared on a scale on which they do not depend on the mean: the arcsine of a share's square root, the
 logarithm of a length. A seed may have the same effect on every arm, because it decides the order of the data. So a
@@ -31,13 +32,15 @@ from reward_ablation.analysis.statistics.limits import Limits
 #: Most degrees of freedom that are borrowed, where the contrast has as many itself.
 MOST_BORROWED = 2.0
 
-#: An arm whose seeds differ more than those of the others, with a p-value below this, neither lends nor borrows.
+#: An arm whose seeds differ more than those of the others, with a p-value below this, neither lends nor borrows. It is
+#: not corrected: a false doubt costs only degrees of freedom.
 DOUBTFUL = 0.05
 
-#: Usual standard deviation between seeds, as a share of a metric's range, or of its mean where it has no range.
+#: Usual standard deviation between seeds, as a share of a metric's range, or of its mean where it has no range. It is
+#: assumed where seeds are equal, and by `budget` where nothing says how much seeds differ.
 USUAL_SEED_SD = 0.02
 
-#: Probability that any arm is flagged in a study in which the seeds of all arms differ alike.
+#: Probability that any arm is flagged in a metric in which the seeds of all arms differ alike.
 FALSE_FLAGS = 0.05
 
 
@@ -55,10 +58,10 @@ class SeedVariance(NamedTuple):
 
 @dataclass(frozen=True)
 class SeedMeans:
-    """Means over questions of each arm and seed, of one data set and mode.
+    """Means over questions of each arm and seed, of one data set and mode (`greedy` or `sampled`).
 
-    `limits` decide the scale of comparison: a metric with two limits is compared as the share of its range, a count by
-    its logarithm, and a metric without limits as it is.
+    `limits` decide the scale of comparison: a metric with two limits is compared as the share of its range, one whose
+    only limit is 0, a count, by its logarithm, and any other metric as it is.
     """
 
     arms: list[str]  # in the study's order
@@ -66,13 +69,13 @@ class SeedMeans:
     values: np.ndarray  # (metrics, arms, seeds); NaN where an arm has no such seed
     limits: list[Limits]  # of each metric
     questions: int  # number of questions that each mean is over
-    lends: bool = True  # whether contrasts borrow from the other arms
+    lends: bool = True  # whether contrasts borrow from the other arms; not under `statistics.seed_variance: per_arm`
 
     @classmethod
     def of_questions(
         cls, values: Mapping[str, Mapping[Any, np.ndarray]], limits: Limits, lends: bool = True
     ) -> SeedMeans:
-        """Seed means of one metric, from the (questions,) values of each arm and seed."""
+        """Seed means of one metric, from the (questions,) values of each arm and seed. The base model has seed None."""
         seeds = sorted({seed for of_seeds in values.values() for seed in of_seeds if seed is not None})
         means = [[of[seed].mean() if seed in of else np.nan for seed in seeds] for of in values.values()]
         questions = len(next(iter(next(iter(values.values())).values())))
@@ -103,7 +106,10 @@ class SeedMeans:
 
     @cached_property
     def flagged(self) -> np.ndarray:
-        """(metrics, arms) array of bool: arms whose seeds differ more than chance allows, corrected for all tests."""
+        """(metrics, arms) array of bool: arms whose seeds differ more than chance allows.
+
+        The p-values are corrected for the number of tested arms, and not for the number of metrics.
+        """
         tests = self.tested.any(axis=0).sum()
         return np.asarray(self.tested & (self.p_unlike * tests < FALSE_FLAGS))
 
@@ -121,7 +127,7 @@ class SeedMeans:
     def tested(self) -> np.ndarray:
         """(metrics, arms) array of bool: arms whose seeds differ, in a study with other arms to compare them with."""
         comparable = (self.degrees > 0) & (self.degrees.sum() > self.degrees)
-        return np.asarray(comparable & (self.squares > 1e-12))
+        return np.asarray(comparable & (self.squares > 1e-12))  # less is rounding: the seeds are equal
 
     @cached_property
     def p_unlike(self) -> np.ndarray:
@@ -144,7 +150,8 @@ class SeedMeans:
 
         Arms that lend have all these seeds and runs of their own, and their seeds do not seem to differ more than
         those of other arms. A contrast borrows nothing where the seeds of one of its arms seem to. `pooled` takes all
-        arms for alike, and borrows without a limit: the residual of a two-way analysis of arms by seeds.
+        arms for alike, and borrows without a limit: the residual of a two-way analysis of arms by seeds. It is a check
+        beside the primary differences, and no test uses it. Where `lends` is False, it borrows nothing either.
         """
         contrast = np.array([coefficients.get(arm, 0.0) for arm in self.arms])
         concerned = contrast != 0
@@ -169,8 +176,9 @@ class SeedMeans:
         """(metrics,) array: least variance of a contrast whose value is equal in all seeds; 0 for other contrasts.
 
         Two or three equal seeds do not show that other seeds are equal, too. Each arm of such a contrast has the mean
-        variance of all arms of the study, and at least the usual one. Arms whose seeds seem to differ more than those
-        of the others count here: where seeds of some arms are equal by chance, the others must seem to.
+        variance of all arms of the study, in units of the metric, and at least the usual one. Arms whose seeds seem to
+        differ more than those of the others count here: where seeds of some arms are equal by chance, the others must
+        seem to.
         """
         chosen = self.values[:, :, places]
         widths = np.array([of.high - of.low if of.finite else np.nan for of in self.limits])
@@ -178,7 +186,7 @@ class SeedMeans:
         whole = self.known[:, places].all(axis=1)
         of_arms = chosen[:, whole].var(axis=2, ddof=1).mean(axis=1) if self.lends else 0.0
         least = np.square(contrast).sum() * np.maximum(of_arms, (USUAL_SEED_SD * scale) ** 2)
-        return np.where(own <= (1e-9 * scale) ** 2, least, 0.0)
+        return np.where(own <= (1e-9 * scale) ** 2, least, 0.0)  # equal up to rounding
 
     def flagged_in(self, coefficients: Mapping[str, float]) -> np.ndarray:
         """Names of a contrast's flagged arms, by metric; None where there is none."""
@@ -189,7 +197,7 @@ class SeedMeans:
 
 
 def _scaled(limits: Limits, values: np.ndarray) -> np.ndarray:
-    """Values on the scale of comparison."""
+    """Values on the scale of comparison. A count below 1e-9 counts as that, since 0 has no logarithm."""
     if limits.finite:
         shares = (values - limits.low) / (limits.high - limits.low)
         return np.asarray(np.arcsin(np.sqrt(np.clip(shares, 0.0, 1.0))))
@@ -214,8 +222,8 @@ def _prior(centred: np.ndarray, weights: np.ndarray, lending: np.ndarray) -> tup
     A seed adds u to all arms and e to each, with variances U and E, so that a contrast with weights w of squared
     length 1 and sum t has variance E + t² U. E is the mean square of the contrasts that are orthogonal to w and to the
     mean of the arms, and U follows from the part of that mean which is orthogonal to w. Degrees of freedom are
-    Satterthwaite's (Biometrics Bulletin 1946), less the part that u gives to both the contrast and this mean, which is
-    not new; 0 where there is nothing to borrow from.
+    Satterthwaite's (Biometrics Bulletin 1946) times 1 - r², where r is the correlation that u gives to the contrast and
+    this mean: that part is not new. They are 0 where there is nothing to borrow from.
 
     `centred`, (metrics, arms, seeds), are deviations from each arm's mean on the scale of comparison, with 0 for arms
     that do not lend. `weights`, (metrics, arms), are the contrast's coefficients on that scale, in units of the
@@ -227,7 +235,7 @@ def _prior(centred: np.ndarray, weights: np.ndarray, lending: np.ndarray) -> tup
     total = unit.sum(axis=1)
     common = lending - total[:, None] * unit  # the mean of the arms, less its part along the contrast
     squared = (common**2).sum(axis=1)
-    known = squared > 1e-9
+    known = squared > 1e-9  # else nothing but rounding is left of the mean, and U is taken for 0
     size = np.where(known, squared, 1.0)
     along = np.where(known[:, None], common / np.sqrt(size)[:, None], 0.0)
     along_contrast = np.einsum("ma,mas->ms", unit, centred)
@@ -236,6 +244,7 @@ def _prior(centred: np.ndarray, weights: np.ndarray, lending: np.ndarray) -> tup
     degrees = (lending.sum(axis=1) - 1 - known) * (seeds - 1.0)
     usable = degrees > 0
     of_each = np.maximum(rest, 0.0) / np.where(usable, degrees, 1.0)
+    # At least E, so that U is not negative.
     of_mean = np.maximum((along_mean**2).sum(axis=1) / (seeds - 1), of_each)
     of_all = np.where(known, (of_mean - of_each) / size, 0.0)
     variance = of_each + total**2 * of_all

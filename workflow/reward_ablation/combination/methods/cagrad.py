@@ -1,6 +1,7 @@
 """CAGrad: the direction near the weighted gradient in which the worst component gains most.
 
-Arms with `combine: {method: cagrad}` use it: `call_method` calls it for each generation of completions.
+Arms with `combine: {method: cagrad}` use it: `combination.call` calls it for each generation of completions.
+It keeps no `state`.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from reward_ablation.combination.interface import Combined
 from reward_ablation.combination.parameters import number
 from reward_ablation.combination.quadratic import simplex_minimum
 
-#: Shortest convex combination of the gradients, relative to a root mean square length of 1. A shorter combination is
-#: near a Pareto stationary point, and its direction is not reliable.
+#: Shortest convex combination of the gradients, whose root mean square length `gram_weights.multipliers` makes 1. A
+#: shorter combination is near a Pareto stationary point, and its direction is not reliable.
 _SHORTEST = 1e-4
 
 
@@ -33,23 +34,26 @@ def cagrad(
 ) -> Combined:
     """``A_i = sum_k l_k z_ik``, with l of the d that maximises ``min_k <g_k, d>`` over ``|d - g_0| <= c |g_0|``.
 
-    ``g_0`` is the weighted gradient. The multipliers are ``l = p + c |g_0| / |g_v| v``, where p is the weights over
-    their sum and v minimises ``<g_0, g_v> + c |g_0| |g_v|`` over multipliers that sum to 1.
+    ``z_ik`` is the z-score of component k in its group, ``g_k`` the gradient at these z-scores, and ``g_v = sum_k v_k
+    g_k``. ``g_0 = g_p`` is the weighted gradient, where p is the weights over their sum. The multipliers are ``l = p +
+    c |g_0| / |g_v| v``, where v minimises ``<g_0, g_v> + c |g_0| |g_v|`` over v that are at least 0 and sum to 1.
 
-    Source: Liu et al. 2021, arXiv 2110.14048, with p = 1 / K. The paper's code then divides by ``1 + c^2``; here
-    `rescale` sets the sum of the multipliers.
+    Source: Liu et al. 2021, arXiv 2110.14048, with p = 1 / K. The paper's code then divides by ``1 + c^2``; here the
+    parameter `rescale` of every method (`combination.call`) sets the sum of the multipliers. Without `gram`, as in the
+    first step, the multipliers are the weights. `epsilon` is added to standard deviations, as in TRL.
 
     Parameters
     ----------
     c : float
         Largest distance from the weighted gradient, in units of its length; at least 0. 0 leaves the weights
-        unchanged. The paper takes c below 1, its code 0.5.
+        unchanged. The paper takes c below 1, its code 0.5; here it may be larger.
     """
     number("c", c, 0.0)
     return combined_by_gram(partial(_rule, c=c), scores, groups, weights, gram, epsilon)
 
 
 def _rule(gram: np.ndarray, preferences: np.ndarray, c: float) -> np.ndarray:
+    """The multipliers l, from a Gram matrix of mean diagonal 1 and p; p itself where the ball has nearly no radius."""
     radius = c * np.sqrt(max(preferences @ gram @ preferences, 0.0))
     if radius < _SHORTEST * _SHORTEST:
         return preferences
@@ -60,9 +64,11 @@ def _rule(gram: np.ndarray, preferences: np.ndarray, c: float) -> np.ndarray:
         return simplex_minimum(towards.T @ gram @ towards)
 
     def too_long(length: float) -> float:
+        """Above 0 if the guess `length` is above ``|g_v|`` of its own v; 0 at the length to be found."""
         multipliers = at(length)
         return float(length**2 - multipliers @ gram @ multipliers)
 
+    # No ``|g_v|`` is above that of the longest gradient; 1e-9 is room for rounding. The root has ten digits or more.
     longest = np.sqrt(np.diag(gram).max()) * (1 + 1e-9)
     length = _SHORTEST if too_long(_SHORTEST) > 0 else brentq(too_long, _SHORTEST, longest, xtol=1e-14, rtol=1e-12)
     result: np.ndarray = preferences + radius / length * at(length)

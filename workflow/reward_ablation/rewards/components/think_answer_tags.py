@@ -1,7 +1,7 @@
 """The CS 674 lab's format reward: one pair of think tags, one pair of answer tags, nothing else.
 
 Training calls it on each batch where a config names it, and the rule `score` on stored answers where it is a metric.
-The preset `cs674` repeats the lab's study by it.
+The preset `cs674` repeats the lab's study by it; docs/coming-from/cs674.md says what the lab is.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ def think_answer_tags(
     Nothing may stand before, between or after the pairs, not even a line break. Any text or none may stand inside them.
     Where the prompt itself ends in ``<think>``, or the tokenizer treats the tags as special tokens, the completion does
     not hold them and is always malformed. With the scores 1 and 0 the mean is the share of well-formed completions.
+    Every completion gets a score.
 
     Notes
     -----

@@ -1,6 +1,7 @@
 """Results of one micro-batch's backward passes: Gram matrices by layer, and a few numbers for each gradient.
 
-`trainer` tells the recorder what the next pass is for, `layers` and `lm_head` report to it, and `step` adds up.
+`trainer` tells the recorder what the next pass is for, `layers` and `lm_head` report to it, and `step` adds up. A
+measured micro-batch has a pass for each `Family` of `loss_derivatives`: one, or more for placements, clipping and KL.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from reward_ablation.training.core.gradients.projection import add_projected_row
 BLOCK_BYTES = 16 * 2**20
 #: The same on a GPU, which waits for the start of each kernel: fewer and larger ones.
 GPU_BLOCK_BYTES = 256 * 2**20
-#: Numbers per parameter that are kept for products between micro-batches. A smaller parameter is kept whole. The
-#: largest prime below 2^16: neither rows nor columns of a weight line up with the sums.
+#: Numbers per parameter that are kept for products between micro-batches: a larger parameter is folded to so many sums
+#: (`projection`), with a standard error of .004 |a||b|. A smaller one is kept whole. The largest prime below 2^16:
+#: neither rows nor columns of a weight line up with the sums.
 SUMS = 65_521
 
 _BLOCK = re.compile(r"\.(layers|h|blocks)\.(\d+)\.")
@@ -31,6 +33,7 @@ def layer_of(parameter: str) -> str:
     block = _BLOCK.search(f".{parameter}")
     if block:
         return f"layers.{block[2]}"
+    # `default` is the name that peft gives an adapter.
     path = [part for part in parameter.split(".") if part not in {"weight", "bias", "default"}]
     return path[-1] if not path[-1].startswith("lora_") else path[-2]
 
@@ -47,6 +50,7 @@ def wide(tensor: Tensor) -> Tensor:
 
 def product(left: Tensor, right: Tensor) -> Tensor:
     """Matrix product in float32 or float64, not rounded to the factors' number format."""
+    # On CUDA alone torch multiplies bfloat16 numbers into float32. Elsewhere the factors are widened first.
     if left.is_cuda and left.dtype == torch.bfloat16:
         return torch.mm(left, right, out_dtype=torch.float32)
     return wide(left) @ wide(right)
@@ -73,13 +77,14 @@ def add_up(sums: dict[str, Tensor], parts: dict[str, Tensor]) -> None:
 class Measurement:
     """Sums of one micro-batch's measured pass.
 
-    The pass yields R rows, the gradients of single completions. The V vectors, the gradients of components, are
-    weighted sums of the rows.
+    It is the micro-batch's last pass: earlier ones only keep the gradients of the layers' outputs. It yields R rows,
+    the gradients of single completions, B for each pass. The V vectors, the gradients of components, are weighted sums
+    of the rows.
     """
 
     coefficients: Tensor  # (V, R): vector v is the sum over r of coefficients[v, r] times row r
-    folded: bool  # whether to keep `sums`, for products with other micro-batches
-    whole: int  # V': of the first V' vectors `vectors` are kept; 0 for none
+    folded: bool  # whether to keep `sums`, folded vectors for products with other micro-batches
+    whole: int  # V': `vectors` keeps the first V' vectors, one a component alone, to be written whole; 0 for none
     grams: dict[str, Tensor] = field(default_factory=dict)  # (R, R) by layer
     sums: dict[str, Tensor] = field(default_factory=dict)  # (V, M) by parameter; (R, M) if R < V
     vectors: dict[str, Tensor] = field(default_factory=dict)  # the first V' vectors, whole, (V', P) by parameter
@@ -125,7 +130,10 @@ class Measurement:
 
 @dataclass(frozen=True)
 class HeadGradient:
-    """The head's part of the gradient, for an embedding that shares the head's weight."""
+    """The head's part of the gradient, for an embedding that shares the head's weight.
+
+    `layers` adds the embedding's part, whose backward pass comes later: products need the sum of both.
+    """
 
     name: str  # name of the weight
     to_logits: list[Tensor]  # by pass, (B, T, U) gradients of the logits of the U words that occur in the batch
@@ -143,10 +151,10 @@ class Recorder:
     def __init__(self) -> None:
         self.batch = 0  # B, completions of the micro-batch
         self.width = 0  # T, tokens of the padded completions
-        self.tokens = torch.empty(0)  # (B, L), prompts and completions
+        self.tokens = torch.empty(0)  # (B, L), padded prompts and completions of L tokens
         self.scored = torch.empty(0)  # (B, L - 1), positions whose next token counts
-        self.head_shares_embedding = False
-        self.watched: list[nn.Module] = []
+        self.head_shares_embedding = False  # whether they have one weight
+        self.watched: list[nn.Module] = []  # layers whose forward pass `layers.watch` replaced
         self.expected: Counter[str] = Counter()  # by trained parameter, how many numbers one pass reports
         self.clear()
 
@@ -169,9 +177,9 @@ class Recorder:
     def check(self, measurement: Measurement | None) -> None:
         """Check that the passes covered every trained parameter exactly once.
 
-        The advantages enter the training gradient in these passes only. A layer that is called twice, compiled or
-        replaced would train on a wrong gradient. Raises StudyError if a trained parameter was not measured, or if its
-        training gradient was not added up by completion exactly once.
+        The advantages enter the training gradient in these passes only. A layer that is compiled or replaced may not
+        make them and would train without advantages; one that is called twice makes them twice. Raises StudyError if a
+        trained parameter was not measured, or if its training gradient was not added up by completion exactly once.
         """
         if measurement is not None and not self.expected.keys() <= measurement.seen:
             name = min(self.expected.keys() - measurement.seen)
@@ -195,7 +203,7 @@ class Recorder:
     def units_at_once(self, like: Tensor, width: int, passes: int) -> int:
         """How many output units of `width` numbers form one block on the device of `like`."""
         block = GPU_BLOCK_BYTES if like.is_cuda else BLOCK_BYTES
-        return max(1, block // (4 * width * self.batch * passes))
+        return max(1, block // (4 * width * self.batch * passes))  # 4 bytes of a float32
 
     def collect(self, parameter: str, size: int, rows: Tensor, place: int | Tensor) -> Tensor | None:
         """Measure rows (R, ...) of a parameter; return this part of the training gradient, or None if none is needed.
@@ -209,5 +217,5 @@ class Recorder:
         if self.scales is None:
             return None
         self.reported[parameter] += rows[0].numel()
-        own = rows[-self.batch :]
+        own = rows[-self.batch :]  # of the last pass, which is the training step's own
         return combined(self.scales[None], own.flatten(1)).view(own.shape[1:])
