@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from analysis.made_up import MadeUpStudy, made_tables
-from reward_ablation.analysis.evaluation.effects import arms_with_equal_settings, effects_of
+from reward_ablation.analysis.evaluation.effects import arms_with_equal_settings, effects, effects_of
 from reward_ablation.analysis.statistics.estimates import holm
 from reward_ablation.analysis.study_file import StudyFile, read_study
 
@@ -150,3 +150,15 @@ def test_a_mixture_that_is_no_straight_line_has_no_coefficients(tmp_path):
     assert rows.loc[fails, "note"].str.startswith("the model does not fit the arms (lack of fit p = ").all()
     assert rows.loc[~fails, "estimate"].notna().all()
     assert len(straight) == 3 * rows["metric"].nunique()
+
+
+@pytest.mark.parametrize("design", ["leave_one_out", "one_at_a_time", "factorial", "simplex", "list"])
+def test_an_arm_under_a_second_name_changes_no_effect(design):
+    """Arms of equal weights share their runs."""
+    components = ["a", "b", "c"]
+    subsets = [subset for size in (1, 2, 3) for subset in combinations(components, size)]
+    arms = {"_".join(subset): {name: float(name in subset) for name in components} for subset in subsets}
+    found = effects(arms, components, design, "control")
+    assert {effect.component for effect in found} >= {*components}
+    twice = arms | {f"again_{name}": weights for name, weights in arms.items()}
+    assert effects(twice, components, design, "control") == found

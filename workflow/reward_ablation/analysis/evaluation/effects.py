@@ -73,6 +73,9 @@ def effects(arms: Weights, components: list[str], design: str, control: str | No
     trained without information.
     """
     used = [name for name in components if any(weights.get(name, 0.0) for weights in arms.values())]
+    # Arms of equal weights share their runs, so the first stands for all.
+    first = {tuple(weights[name] for name in used): arm for arm, weights in reversed(arms.items())}.values()
+    arms = {arm: weights for arm, weights in arms.items() if arm in first}
     of_methods = {
         "leave_one_out": lambda: leave_one_out(arms, used),
         "over_control": lambda: over_control(arms, used, control),
@@ -112,9 +115,8 @@ def leave_one_out(arms: Weights, used: list[str]) -> list[Effect]:
         if len(used) < 2 or not all(weights[name] for name in used):
             continue
         for name in used:
-            # Arms of equal weights share their runs, so the first stands for all.
             without = [arm for arm, others in arms.items() if others == weights | {name: 0.0}]
-            found += [Effect("leave_one_out", name, {full: 1.0, arm: -1.0}) for arm in without[:1]]
+            found += [Effect("leave_one_out", name, {full: 1.0, arm: -1.0}) for arm in without]
     return _unambiguous(found)
 
 
