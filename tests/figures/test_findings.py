@@ -39,9 +39,9 @@ def test_ranges_of_seeds_are_no_intervals():
 def test_the_clearest_effect_has_the_smallest_corrected_p():
     effects = rows((0.5, 0.1, 0.9), (-0.2, -0.3, -0.1), (np.nan, np.nan, np.nan)).drop(index="base")
     effects["p_holm"] = [0.05, 0.01, np.nan]
-    assert clearest(effects, 3, SHARE, 0.05) == "1 of 3 significant; clearest: b: −0.200 [−0.300, −0.100]"
-    assert clearest(effects.iloc[[1]], 1, SHARE, 0.05) == "b: −0.200 [−0.300, −0.100]"
-    assert clearest(effects.iloc[[2]], 1, SHARE, 0.05) == ""
+    assert clearest(effects, SHARE, 0.05) == "1 of 3 significant; clearest: b: −0.200 [−0.300, −0.100]"
+    assert clearest(effects.iloc[[1]], SHARE, 0.05) == "b: −0.200 [−0.300, −0.100]"
+    assert clearest(effects.iloc[[2]], SHARE, 0.05) == ""
 
 
 def test_signs_count_intervals_that_leave_out_0():
@@ -57,3 +57,6 @@ def test_rises_compare_the_ends_of_each_run():
     table = pd.DataFrame({"arm": "a", "seed": seeds, "step": steps, "quantity": "x", "mean": steps * (1.0 - 2 * seeds)})
     assert rises(table, ["x", "y"]) == "higher in the last tenth of the steps than in the first: x in 1 of 2 runs"
     assert rises(table[table["step"] == 1], ["x"]) == ""
+    # Imported runs may have rewards at few steps.
+    rare = table.assign(step=25 * table["step"])
+    assert rises(rare, ["x"]) == "higher in the last tenth of the steps than in the first: x in 1 of 2 runs"

@@ -7,7 +7,7 @@ from matplotlib.colors import to_rgba
 from matplotlib.text import Text
 
 from reward_ablation.figures.estimates import limits
-from reward_ablation.figures.evaluation import differences, effects
+from reward_ablation.figures.evaluation import differences, effects, primary
 from reward_ablation.figures.style import arm_looks
 
 NUMBERS = {"estimate": 0.2, "low": 0.1, "high": 0.4, "seeds": 2, "questions": 40, "p": 0.01, "p_holm": 0.03}
@@ -81,11 +81,22 @@ def test_the_primary_panel_and_flagged_arms_are_marked(made_up):
     flagged = (table["arm"] == study.arm_names[1]) & (table["mode"] == "greedy")
     figure = differences(table.assign(flagged_arms=np.where(flagged, study.arm_names[1], None)), NONE, study)
     panels = dict(zip(KINDS, figure.axes, strict=True))
-    primary = [kind for kind, panel in panels.items() if panel.get_xlabel().endswith("(primary)")]
-    assert primary == [("greedy", "accuracy_strict")]
+    marked = [kind for kind, panel in panels.items() if panel.get_xlabel().endswith("(primary)")]
+    assert marked == [("greedy", "accuracy_strict")]
     assert [text.get_text() for text in panels["greedy", "tokens"].texts] == ["†"]
     assert not panels["sampled", "tokens"].texts
     assert any("†: the seeds of an arm differ more" in text.get_text() for text in figure.findobj(Text))
+
+
+def test_the_title_of_the_primary_figure_counts_contrasts_that_are_not_drawn(made_up, monkeypatch):
+    given = made_up("four arms")
+    table = given.tables["paired_differences"]
+    table = table.assign(family=np.where(table["family"] == "primary", "primary", "other"), p_holm=0.2)
+    last = table.index[table["family"] == "primary"][-1]
+    table.loc[last, "p_holm"] = 0.001
+    monkeypatch.setattr("reward_ablation.figures.evaluation.MOST_CONTRASTS", 1)
+    found = primary(table, given.tables["evaluation_by_arm"], given.study).get_suptitle()
+    assert found.startswith(f"1 of 3 significant; clearest: {table['arm'][last]} − {table['baseline'][last]}: ")
 
 
 def test_limits_have_zero_and_pass_over_what_is_not_known():

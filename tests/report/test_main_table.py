@@ -109,7 +109,7 @@ def test_the_first_page_has_the_result_and_escapes_what_it_shows(made, cost):
     estimate, low, high = (f"{row[name]:.3f}".replace("-", "−") for name in ("estimate", "low", "high"))
     assert f"{row['arm']} minus {row['baseline']}: {estimate} (95 % interval {low} to {high}, Holm p" in words
     assert re.search(r'<img src="data:image/png;base64,cG5n" alt="[^"]{40,}">', page)
-    assert "4 arms × 2 seeds = 8 runs" in words
+    assert "4 arms × 2 seeds: 8 runs" in words
     assert "1.25" in words
     assert "format_only (format adherence)" in words
 
@@ -132,6 +132,10 @@ def test_runs_that_diverged_are_named(made, cost):
     study, tables = made
     part = study.model_copy(update={"left_out": ["high, seed 0, diverged at step 2."]})
     assert "high, seed 0, diverged at step 2." in html.unescape(overview(part, tables, cost, b""))
+    caption = main_table(part, tables["evaluation_by_arm"], tables["paired_differences"]).caption
+    assert "Holm p: corrected over the declared comparisons that can be shown. Runs are missing" in caption
+    none = tables | {"paired_differences": tables["paired_differences"].assign(family="all arms")}
+    assert "No declared comparison can be shown, as runs are missing. Mean" in overview(part, none, cost, b"")
 
 
 def test_a_study_of_one_arm_names_its_metric(made, cost):

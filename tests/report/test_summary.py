@@ -10,7 +10,7 @@ from analysis.made_up import SCHEMAS, MadeUpStudy
 from reward_ablation.analysis.evaluation.metrics import NAMES as METRICS
 from reward_ablation.analysis.tables import write_csv, write_tables
 from reward_ablation.report.__main__ import main
-from reward_ablation.report.summary import plain, summary
+from reward_ablation.report.summary import nothing_measured, plain, summary
 from reward_ablation.study.primary import Declared
 
 
@@ -142,6 +142,16 @@ FAILED = {"estimate": np.nan, "low": np.nan, "high": np.nan, "p_holm": np.nan, "
         ),
         (
             "paired_differences",
+            lambda rows: rows.assign(low=-0.9, high=0.9),  # of 2
+            ["[−0.900, 0.900] |"],
+        ),
+        (
+            "paired_differences",
+            lambda rows: rows.assign(low=-0.95, high=0.95),
+            ["[−0.950, 0.950] (says nothing) |"],
+        ),
+        (
+            "paired_differences",
             lambda rows: rows.assign(p_holm=np.where(rows["arm"] == "format_only", 0.049, 0.05)),
             ["gsm8k_test, greedy (table `paired_differences`): 1 of 3 with Holm p < 0.05: format_only."],
         ),
@@ -203,6 +213,32 @@ def test_few_seeds_are_said(study, tables, cost, seeds, words):
     first = [run for run in study.runs if run.seed == study.seeds[0]]
     runs = [run.model_copy(update={"seed": seed}) for run in first for seed in seeds]
     assert words in summary(study.model_copy(update={"seeds": seeds, "runs": runs}), tables, cost)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ([0.2, 0.4], None),  # such as lenient accuracy, which needs no format
+        ([0.0, 0.0], "**The primary metric means nothing here:** no answer"),
+    ],
+)
+def test_a_metric_means_nothing_where_no_answer_is_found_and_all_are_0(study, values, words):
+    primary = study.primary
+    rows = {"metric": [primary.metric] * 2 + ["format"] * 2, "value": [*values, 0.0, 0.0]}
+    found = nothing_measured(study, pd.DataFrame({"dataset": primary.dataset, "mode": primary.mode, **rows}))
+    assert [each[: len(words or "")] for each in found] == ([words] if words else [])
+
+
+def test_two_arms_borrow_no_variance(study, tables, cost):
+    two = study.model_copy(update={"arms": study.arms[:2]})
+    assert "how much seeds differ. Intervals and tests partly rest on this" in summary(two, tables, cost)
+
+
+def test_a_primary_question_without_a_comparison_says_why(study, tables, cost):
+    none = tables | {"paired_differences": tables["paired_differences"].assign(family="all arms")}
+    assert "None: the study declares no comparison of two arms." in summary(study, none, cost)
+    part = study.model_copy(update={"left_out": ["high, seed 0, diverged at step 2."]})
+    assert "None can be shown: runs of the declared comparisons are missing" in summary(part, none, cost)
 
 
 def test_runs_that_diverged_are_named_at_the_top(study, tables, cost):

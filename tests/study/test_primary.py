@@ -44,7 +44,7 @@ def test_by_default_each_other_arm_is_compared_with_the_baseline(config):
 def test_a_study_of_one_arm_asks_nothing(config):
     del config["arms"]["arms"]["b"]
     assert contrasts(config) == []
-    assert str(question(config)).endswith("(greedy): no contrast, as there is one arm")
+    assert str(question(config)).endswith("(greedy): no comparison of two arms")
 
 
 OWN = {"passes": {"function": "constant", "range": [0, 1]}, "words": {"function": "constant"}}

@@ -225,6 +225,16 @@ class StudyFile(Section):
         return {metric.name: metric for metric in self.own_metrics}
 
     @property
+    def is_partial(self) -> bool:
+        """Whether runs are missing: they diverged, or are not finished."""
+        return bool(self.left_out or self.preview)
+
+    @property
+    def primary_family(self) -> str:
+        """What Holm's correction of the primary comparisons is over, in words."""
+        return "the declared comparisons" + " that can be shown" * self.is_partial
+
+    @property
     def arms_with_methods(self) -> list[str]:
         """Names of the arms whose components are combined by a method that is not TRL's."""
         return [arm.name for arm in self.arms if not arm.has_fixed_weights]

@@ -46,9 +46,13 @@ def changes(before: pd.Series, after: pd.Series, confidence: float) -> dict[str,
 
 
 def around(rewards: pd.DataFrame, point: float) -> pd.Series:
-    """Mean reward by (arm, seed) over a tenth of the steps: the first at 0, the last at 1, else around the point."""
-    last = rewards.groupby(["arm", "seed"], observed=True)["step"].transform("max")
-    place = (rewards["step"] - 1) / (last - 1).clip(lower=1)
+    """Mean reward by (arm, seed) over a tenth of the steps: the first at 0, the last at 1, else around the point.
+
+    Steps count from the first with rewards: an imported run may have them at each 25th step alone.
+    """
+    steps = rewards.groupby(["arm", "seed"], observed=True)["step"]
+    first, last = steps.transform("min"), steps.transform("max")
+    place = (rewards["step"] - first) / (last - first).clip(lower=1)
     start = min(max(point - AROUND / 2, 0.0), 1 - AROUND)
     inside = rewards[(place >= start - 1e-9) & (place <= start + AROUND + 1e-9)]
     return inside.groupby(["arm", "seed"], observed=True)["mean"].mean().rename_axis(["arm", "seed"])

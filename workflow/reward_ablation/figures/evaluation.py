@@ -148,8 +148,8 @@ def primary(paired_differences: pd.DataFrame, evaluation_by_arm: pd.DataFrame, s
     """Draw the difference of each primary contrast, or in a study without contrasts the primary metric itself."""
     question, look = study.primary, arm_looks(study)
     table = paired_differences[paired_differences["family"] == "primary"]
-    count = len(table)
-    table = table.assign(key=table["arm"] + " − " + table["baseline"]).head(MOST_CONTRASTS)
+    every = table.assign(key=table["arm"] + " − " + table["baseline"])
+    table, count = every.head(MOST_CONTRASTS), len(every)
     rows = [
         Row(key + seeds_and_decision(study, arm, against), look[arm], key)
         for key, arm, against in zip(table["key"], table["arm"], table["baseline"], strict=True)
@@ -172,9 +172,9 @@ def primary(paired_differences: pd.DataFrame, evaluation_by_arm: pd.DataFrame, s
     forest(panel, rows, effects, effects["p_holm"] < level_of(study.confidence))
     panel.set_xlabel(f"difference in {name_of(question.metric)}")
     shown = f" Shown: the first {len(rows)} of {count} contrasts." if count > len(rows) else ""
-    forest_legend(figure, table, study, "the declared comparisons", after=shown)
-    found = clearest(effects, count, metrics_of_study(study).limits(question.metric), level_of(study.confidence))
-    title(figure, found)
+    forest_legend(figure, table, study, study.primary_family, after=shown)
+    limits_of_metric, level = metrics_of_study(study).limits(question.metric), level_of(study.confidence)
+    title(figure, clearest(every.set_index("key"), limits_of_metric, level))
     return figure
 
 
@@ -206,10 +206,10 @@ def differences(paired_differences: pd.DataFrame, evaluation_by_arm: pd.DataFram
         ]
         hidden = tuple(dict.fromkeys(rows_of_others(of_arm, study)["key"]))
         rows += [Row(f"{len(hidden):,} other arms", others=hidden)] * bool(hidden)
-    before = "Arms are paired by seed and question. "
+    before = "Arms are paired by question, and by the seeds that both have. "
     if study.sequential is not None and study.sequential.in_force:
         before += "Primary panel: repeated confidence intervals at each contrast's last look, with its seeds. "
-    family = "the declared comparisons where a panel is primary, else the arms of a panel with the same reference"
+    family = f"{study.primary_family} where a panel is primary, else the arms of a panel with the same reference"
     question = (study.primary.dataset, study.primary.mode, study.primary.metric)
     return forest_panels(table, study, rows, "difference in", family, before, question)
 
@@ -229,7 +229,7 @@ def effects(component_effects: pd.DataFrame, study: StudyFile) -> Figure:
     figure = forest_panels(table, study, rows, "effect on", "the components in a panel")
     where, of_first = first_kind(table, study)
     limits = metrics_of_study(study).limits(study.main_metric)
-    found = clearest(of_first.set_index("key"), len(of_first), limits, level_of(study.confidence))
+    found = clearest(of_first.set_index("key"), limits, level_of(study.confidence))
     title(figure, f"for {where}, {found}" if found else "")
     return figure
 

@@ -12,11 +12,11 @@ from reward_ablation.analysis.words import number, with_interval
 MOST_NAMES = 3
 
 
-def clearest(effects: pd.DataFrame, count: int, limits: Limits, level: float) -> str:
+def clearest(effects: pd.DataFrame, limits: Limits, level: float) -> str:
     """The clearest difference with its interval, and how many are significant.
 
     The clearest difference has the smallest corrected p-value, and of equal ones it is furthest from 0 in standard
-    errors. `effects` are indexed by their names. `count` is their number, also of those that are not shown.
+    errors. `effects` are indexed by their names.
     """
     known = effects.dropna(subset="estimate")
     if known.empty:
@@ -25,7 +25,7 @@ def clearest(effects: pd.DataFrame, count: int, limits: Limits, level: float) ->
     first = known.assign(size=-size).sort_values(["p_holm", "size"], kind="stable").iloc[0]
     words = f"{first.name}: {with_interval(first, limits)}"
     significant = int((known["p_holm"] < level).sum())
-    return words if count == 1 else f"{significant} of {count} significant; clearest: {words}"
+    return words if len(effects) == 1 else f"{significant} of {len(effects)} significant; clearest: {words}"
 
 
 def lowest_and_highest(rows: pd.DataFrame, limits: Limits, ends: str = "intervals") -> str:
@@ -68,7 +68,7 @@ def rises(rewards_by_step: pd.DataFrame, quantities: list[str]) -> str:
     for quantity in quantities:
         rows = rewards_by_step[rewards_by_step["quantity"] == quantity].dropna(subset="mean")
         rows = rows[rows.groupby(["arm", "seed"], observed=True)["step"].transform("nunique") > 1]
-        change = around(rows, 1.0) - around(rows, 0.0)
+        change = (around(rows, 1.0) - around(rows, 0.0)).dropna()
         parts += [f"{quantity} in {(change > 0).sum()} of {len(change)} runs"] * bool(len(change))
     return f"higher in the last tenth of the steps than in the first: {listed(parts)}" if parts else ""
 

@@ -137,8 +137,9 @@ def caption(study: StudyFile, of_arm: dict[tuple[str, str], pd.Series], against:
         f"Brackets: {100 * study.confidence:g} % intervals over {over}, uncorrected"
         + "; base model: over questions only" * study.has_base
         + ".",
-        f"Differences in {name_of(primary.metric)} are paired by seed and question.",
-        "Holm p: corrected over the declared comparisons.",
+        f"Differences in {name_of(primary.metric)} are paired by question, and by the seeds that both arms have.",
+        f"Holm p: corrected over {study.primary_family}.",
+        "Runs are missing: they diverged or are not finished." * study.is_partial,
         "Declared contrasts: repeated confidence intervals of each contrast's last look." * study.is_sequential,
         f"Declared comparisons with other arms are in the table paired_differences: {', '.join(others)}."
         * bool(others),

@@ -150,7 +150,9 @@ def primary_result(study: StudyFile, differences: pd.DataFrame, evaluation: pd.D
         same = [evaluation[column] == getattr(primary, column) for column in ("dataset", "mode", "metric")]
         values = evaluation[same[0] & same[1] & same[2]]
         lines = [f"{row.arm}: {number(row.estimate, limits)} ({ends(study, row)})" for row in values.itertuples()]
-        return f"The study compares no two arms. Mean {where}: {'; '.join(lines)}.", []
+        missing = "No declared comparison can be shown, as runs are missing"
+        none = missing if study.is_partial else "The study compares no two arms"
+        return f"{none}. Mean {where}: {'; '.join(lines)}.", []
     level = level_of(study.confidence)
     lines = [contrast_line(study, row) for row in rows.itertuples()]
     significant = rows[rows["p_holm"] < level]
@@ -180,7 +182,8 @@ def training_result(study: StudyFile, rewards: pd.DataFrame) -> tuple[str, list[
 def question(study: StudyFile) -> str:
     """What the study was made to find out, and since when this is declared."""
     primary = study.primary
-    contrasts = named_contrasts(primary.contrasts) or "no comparison, as there is one arm"
+    none = "no comparison that can be shown" if study.is_partial else "no comparison of two arms"
+    contrasts = named_contrasts(primary.contrasts) or none
     where = f"{name_of(primary.metric)} on {primary.dataset} ({primary.mode})"
     return f"The question: {where}, {contrasts}. {declared_sentence(primary)}"
 
@@ -219,7 +222,7 @@ def run_facts(study: StudyFile, cost: pd.DataFrame) -> dict[str, str]:
         "Model": study.model,
         "Training data": study.training_data,
         "Components": ", ".join(study.components),
-        "Arms × seeds": f"{counted(len(study.arms), 'arm')} × {study.counted_seeds} = {counted(runs, 'run')}; design "
+        "Arms × seeds": f"{counted(len(study.arms), 'arm')} × {study.counted_seeds}: {counted(runs, 'run')}; design "
         f"{study.design}, baseline {study.baseline}",
         "Evaluation": ", ".join(study.datasets) or "none",
         "Hours": cost_sentence(cost.iloc[-1]),
@@ -247,7 +250,7 @@ def missing(study: StudyFile, tables: dict[str, pd.DataFrame]) -> list[str]:
         lines.append(f"Runs differ in {', '.join(mixed)} (see Provenance).")
     return lines or [
         "Nothing: all planned runs are finished, each arm has several seeds, "
-        "and no arm is flagged in this data set and mode."
+        "and no arm is flagged in the metrics of this page."
     ]
 
 

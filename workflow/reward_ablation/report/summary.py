@@ -76,7 +76,12 @@ NO_EFFECTS = {
 #: The summary warns of arms with fewer seeds than this.
 FEW_SEEDS = 5
 
-#: An interval that covers at least this share of the metric's range says nothing. Of a count, one that reaches 0 does.
+#: Why there is no primary comparison.
+NONE_DECLARED = "None: the study declares no comparison of two arms."
+NONE_SHOWN = "None can be shown: runs of the declared comparisons are missing, as said above."
+
+#: An interval that covers at least this share of the range says nothing; differences have twice the range. Of a
+#: count, one that reaches 0 does.
 NOTHING_KNOWN = 0.95
 
 
@@ -202,7 +207,7 @@ def nothing_measured(study: StudyFile, by_run: pd.DataFrame) -> list[str]:
     values = rows.loc[rows["metric"] == primary.metric, "value"]
     format_shares = rows.loc[rows["metric"] == "format", "value"]
     name = name_of(primary.metric)
-    if len(format_shares) and not format_shares.any() and primary.metric not in study.metrics:
+    if len(format_shares) and not format_shares.any() and len(values) and not values.any():
         return [
             f"**The primary metric means nothing here:** no answer of any model was found in the format that "
             f"`evaluation.answer_format` asks for, so {name} is 0 whatever the models answer. To judge these answers, "
@@ -233,7 +238,9 @@ def about_seeds(study: StudyFile) -> str:
         "clearly differ more (table `evaluation_by_arm`, column `flagged_arms`)."
     )
     own = "Intervals and tests partly rest on this, and other seeds may give another result."
-    reason = borrowed if study.seed_variance == "moderated" else own
+    # An arm borrows from two others or more; arms of the same runs are one.
+    distinct = {tuple(run.folder for run in study.runs_of(arm)) for arm in study.arm_names}
+    reason = borrowed if study.seed_variance == "moderated" and len(distinct) > 2 else own
     return (
         f"{seeds} say little about how much seeds differ. {reason} That is why two equal means can have intervals of "
         "different lengths."
@@ -245,7 +252,7 @@ def primary_question(study: StudyFile, table: pd.DataFrame) -> list[str]:
     rows = numbered(table)
     rows = rows[rows["family"] == "primary"]
     if rows.empty:
-        return ["## Primary question", "None: the study declares no comparison of two arms."]
+        return ["## Primary question", NONE_SHOWN if study.is_partial else NONE_DECLARED]
     primary = study.primary
     name = name_of(primary.metric)
     result = significant(rows, "arm", study.confidence)
@@ -473,7 +480,12 @@ def compared(
     limits = metrics_of_study(study)
     tests = {"p_holm": "Holm p"} | ({} if margin is None else {"p_equivalent": f"p of ±{margin:g} or more"})
     cells = [
-        [*row[labels], *estimate(row, limits.limits(row["metric"])), *map(p_value, row[[*tests]]), *row[[*more, "row"]]]
+        [
+            *row[labels],
+            *estimate(row, limits.limits(row["metric"]), signed=True),
+            *map(p_value, row[[*tests]]),
+            *row[[*more, "row"]],
+        ]
         for _, row in rows.iterrows()
     ]
     named = ["against" if label == "baseline" else label for label in labels]
@@ -498,11 +510,13 @@ def numbered(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(row=range(1, len(table) + 1))
 
 
-def estimate(row: pd.Series, limits: Limits) -> list[str]:
-    """Cells of a row's estimate and interval."""
+def estimate(row: pd.Series, limits: Limits, signed: bool = False) -> list[str]:
+    """Cells of a row's estimate and interval; `signed` for a difference, which goes to either side of 0."""
     low, high = number(row["low"], limits), number(row["high"], limits)
-    whole_range = limits.finite and row["high"] - row["low"] >= NOTHING_KNOWN * (limits.high - limits.low)
-    says_nothing = whole_range or (not limits.finite and row["low"] == limits.low < row["estimate"])
+    whole_range = limits.finite and row["high"] - row["low"] >= NOTHING_KNOWN * (1 + signed) * (
+        limits.high - limits.low
+    )
+    says_nothing = whole_range or (not (limits.finite or signed) and row["low"] == limits.low < row["estimate"])
     return [number(row["estimate"], limits), f"[{low}, {high}]{' (says nothing)' if says_nothing else ''}"]
 
 

@@ -77,7 +77,7 @@ class Question(Recorded):
         return self.model_copy(update={"arm_keys": {name: key for name, key in keys.items() if name in named}})
 
     def __str__(self) -> str:
-        named = named_contrasts(self.contrasts) or "no contrast, as there is one arm"
+        named = named_contrasts(self.contrasts) or "no comparison of two arms"
         return f"{self.metric} on {self.dataset} ({self.mode}): {named}"
 
 
