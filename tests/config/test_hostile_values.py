@@ -338,6 +338,7 @@ def test_yaml_that_json_cannot_hold_is_refused_by_its_place(config, tmp_path):
         ({1, 2}, "YAML reads it as a set"),
         (endless, "more than 1000000 entries or 40 levels; take out aliases"),
         (bomb, "more than 1000000 entries or 40 levels"),
+        ([{"a": {1: 0.2}}], "components.format.parameters: the key 1 is no text, and JSON has no others; write '1'"),
     ]:
         config["components"]["format"]["parameters"] = {"word": value}
         with pytest.raises(StudyError, match=r"^study\.yaml: ") as error:

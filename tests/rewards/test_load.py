@@ -42,6 +42,19 @@ def test_parameters_are_set_and_a_column_of_the_same_name_is_not_one(root):
     assert load_component("constant", {}, root)(["x"], value=["a column"]) == [1.0]
 
 
+NUMBERS = """
+def kinds(completions, *, typed: float, several: list[float], whole: int, free, default=0.5, **columns):
+    return [sum(type(each) is float for each in (typed, several[0], whole, free, default))] * len(completions)
+"""
+
+
+def test_whole_numbers_have_the_type_that_the_function_declares(root):
+    """A run's spec has 1 for 1.0."""
+    (root / "numbers.py").write_text(NUMBERS)
+    given = {"typed": 1, "several": [1, 2], "whole": 1, "free": 1, "default": 1}
+    assert load_component("numbers.py:kinds", given, root)(["a"]) == [3]
+
+
 def test_a_users_file_is_loaded_from_its_path(root):
     component = load_component("mine.py:brevity", {"limit": 2}, root)
     assert component(["x", "y"], completion_ids=[[1, 2], [1, 2, 3]]) == [1.0, 0.0]

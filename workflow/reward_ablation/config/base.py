@@ -54,6 +54,22 @@ PATTERNS_IN_WORDS = {
 }
 
 
+def _with_text_keys(value: Any) -> Any:
+    """Refuse a mapping at any depth with another key than text: the job gets parameters as JSON, where 1 is "1"."""
+    for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+        if isinstance(value, dict) and not isinstance(key, str):
+            raise ValueError(
+                f"the key {key!r} is no text, and JSON has no others; write '{key}', which is what jobs get"
+            )
+        if isinstance(each, dict | list):
+            _with_text_keys(each)
+    return value
+
+
+#: Keyword arguments of a function, which reach its job as JSON.
+Parameters = Annotated[dict[str, Any], AfterValidator(_with_text_keys)]
+
+
 def _one_line(text: str) -> str:
     if len(text.splitlines()) > 1 or text != text.strip("\n\r"):
         raise ValueError("more than one line; write the text in one line")

@@ -122,9 +122,21 @@ def may_name_markers(function: str, root: Path) -> bool:
 def _values(
     function: Callable, parameters: dict[str, Any], root: Path, environment: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Parameters as the function gets them: with the values of environment variables, and with full paths."""
-    values = {key: with_variables(value, environment) for key, value in parameters.items()}
+    """Parameters as the function gets them: with the values of environment variables, its types, and full paths."""
+    hints, signature = hints_of(function), inspect.signature(function).parameters
+    values = {}
+    for key, value in parameters.items():
+        default = signature[key].default if key in signature else None
+        values[key] = _of_type(with_variables(value, environment), hints.get(key, type(default)))
     return with_whole_paths(function, values, root)
+
+
+def _of_type(value: Any, hint: Any) -> Any:
+    """A value as a type has it: a run's spec says 1 for 1.0, and an array of 1 would be one of whole numbers."""
+    try:
+        return TypeAdapter(hint).validate_python(value, strict=True)
+    except (ValidationError, PydanticSchemaGenerationError):
+        return value
 
 
 def _by_name(name: str) -> RewardFunction:

@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field, FiniteFloat, PositiveFloat, field_validator, model_validator
 
-from reward_ablation.config.base import Line, Name, PositiveInt, Section, Seed
+from reward_ablation.config.base import Line, Name, Parameters, PositiveInt, Section, Seed
 
 AnswerFormat = Literal["boxed", "hash", "final", "tag", "last_number"]
 
@@ -27,7 +27,7 @@ class Metric(Section):
     """A function that judges the answers, with the signature of a reward; or a component that judges them."""
 
     function: Line | None = Field(None, description="As of a component; or name a component.")
-    parameters: dict[str, Any] = Field(default_factory=dict, description="Keyword arguments of the function.")
+    parameters: Parameters = Field(default_factory=dict, description="Keyword arguments of the function.")
     component: Name | None = Field(None, description="Take function and parameters of this component.")
     range: tuple[FiniteFloat, FiniteFloat] | None = Field(
         None, description="Lowest and highest score; with [0, 1] the metric is a share. Default: no limits."

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, PositiveFloat, field_validator, model_validator
 
-from reward_ablation.config.base import Line, NonNegativeInt, PositiveInt, Section, Seed
+from reward_ablation.config.base import Line, NonNegativeInt, Parameters, PositiveInt, Section, Seed
 from reward_ablation.config.sections.data import ProblemSource, refuse_too_long
 from reward_ablation.config.trl_settings import SftSettings
 
@@ -23,7 +23,7 @@ class Component(Section):
         description="A function of reward_ablation.rewards.components, path/to/file.py:function, or "
         "package.module:function."
     )
-    parameters: dict[str, Any] = Field(default_factory=dict, description="Keyword arguments of the function.")
+    parameters: Parameters = Field(default_factory=dict, description="Keyword arguments of the function.")
     placement: Literal["all_tokens", "last_token", "answer_span"] = Field(
         "all_tokens", description="The tokens of a completion that the component's advantage acts on."
     )
