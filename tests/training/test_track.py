@@ -169,6 +169,18 @@ def test_two_rewards_of_one_name_are_refused(make, tmp_path):
         track(make("model", rewards=(digits, digits)), tmp_path / "run")
 
 
+def test_a_trainer_is_tracked_once(make, tmp_path):
+    """As where a cell of a notebook runs twice."""
+    trainer = make("model", max_steps=1)
+    track(trainer, tmp_path / "run")
+    for other in ("run", "another"):
+        with pytest.raises(StudyError, match=f"this trainer is tracked already, into {tmp_path / 'run'}; call"):
+            track(trainer, tmp_path / other)
+    trainer.train()
+    rows = rows_of(tmp_path / "run")
+    assert len(set(keys(rows))) == len(rows) == 8
+
+
 class Doubled(GRPOTrainer):
     """A trainer with advantages of its own."""
 

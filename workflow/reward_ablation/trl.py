@@ -53,11 +53,15 @@ def track(trainer: GRPOTrainer, folder: str | Path) -> None:
     Raises
     ------
     StudyError
-        If two reward functions have one name; or, when training begins, if the folder has another run.
+        If two reward functions have one name, or the trainer is tracked already; or, when training begins, if the
+        folder has another run.
     """
     names = trainer.reward_func_names
     if len(set(names)) < len(names):
         raise StudyError(f"track: two reward functions have one name ({', '.join(names)}); give each its own")
+    for callback in trainer.callback_handler.callbacks:
+        if isinstance(callback, Tracker):
+            raise StudyError(f"track: this trainer is tracked already, into {callback.folder}; call track only once")
     trainer.add_callback(Tracker(trainer, Path(folder)))
 
 
