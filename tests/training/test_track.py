@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 from importlib.metadata import version
 from pathlib import Path
@@ -162,6 +163,32 @@ def test_a_folder_with_another_run_is_refused_and_stays(make, tmp_path, file, co
     with pytest.raises(StudyError, match="run: has another run; track into another folder, or delete this one"):
         trainer.train()
     assert [each for each in (tmp_path / "run").rglob("*") if each.is_file()] == [path]
+
+
+@pytest.mark.parametrize("saved", ["steps", "no"])
+@pytest.mark.parametrize(
+    ("settings", "resume", "reason"),
+    [
+        ({"seed": 1}, False, "seed 42"),
+        ({"seed": 1}, True, "seed 42"),
+        ({"reward_weights": [1.0, 0.5]}, False, f"weights {WEIGHTS}"),
+    ],
+)
+def test_the_rows_of_an_interrupted_run_of_another_seed_or_other_weights_stay(
+    make, tmp_path, settings, resume, reason, saved
+):
+    run = tmp_path / "run"
+    killed = make("model", save_strategy=saved)
+    track(killed, run)
+    killed.add_callback(StopAt(3))
+    with pytest.raises(KeyboardInterrupt):
+        killed.train()
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    other = make("model", **settings)
+    track(other, run)
+    with pytest.raises(StudyError, match=re.escape(f"run: has another run ({reason}); track into another folder, or")):
+        other.train(resume_from_checkpoint=resume and saved == "steps")
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
 
 
 def test_two_rewards_of_one_name_are_refused(make, tmp_path):

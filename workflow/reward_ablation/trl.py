@@ -123,10 +123,17 @@ class Tracker(TrainerCallback):
 
     def on_train_begin(self, args, state, control, **kwargs):
         if state.is_world_process_zero:
-            record = read_json(self.folder / RECORD) or {"tracked": not (self.folder / WORK / OWNER).exists()}
-            if not record.get("tracked") or (record.get("finished") and not state.global_step):
-                raise StudyError(f"{self.folder}: has another run; track into another folder, or delete this one")
+            begun = self.folder / WORK / RECORD  # until the first checkpoint, nothing else says whose the rows are
+            record = read_json(self.folder / RECORD) or read_json(begun)
+            record = record or {"tracked": not (self.folder / WORK / OWNER).exists()}
+            own = {"tracked": True, "seed": args.seed, "weights": self.weights}
+            differs = [name for name, value in own.items() if record.get(name, value) != value]
+            if differs or not record.get("tracked") or (record.get("finished") and not state.global_step):
+                which = f" ({differs[0]} {record[differs[0]]})" if differs and record.get("tracked") else ""
+                what = f"has another run{which}; track into another folder, or delete this one"
+                raise StudyError(f"{self.folder}: {what}")
             continue_rollouts(self.folder, state.global_step)
+            write_json(own, begun)
 
     def on_step_begin(self, args, state, control, **kwargs):
         self._counts.clear()
