@@ -19,7 +19,7 @@ from reward_ablation.study.run_folder import OWNER, WORK
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
 from reward_ablation.training.core.rollouts import rollout_schema
-from reward_ablation.trl import text_of, track
+from reward_ablation.trl import Tracker, text_of, track
 from workflow.starting import forking_python
 
 from .interrupting import StopAt
@@ -231,6 +231,18 @@ def test_advantages_of_another_kind_are_not_taken_apart(make, tmp_path):
     expected = 2 * (totals - totals.mean(1, keepdims=True)) / (totals.std(1, ddof=1, keepdims=True) + 1e-4)
     assert [row["advantage"] for row in rows] == pytest.approx(expected.flatten().tolist(), abs=1e-4)
     assert {row[f"advantage_{name}"] for row in rows for name in NAMES} == {None}
+
+
+def test_a_missing_id_is_no_id(make, tmp_path):
+    """Null or NaN, in one column or in both: the digest of the prompt is the problem."""
+    prompt = "Ann has 3 apples."
+    named = {"a": ("a", "b"), "b": (None, "b"), "7739dc3a9fb3afb2": (None, None)}  # sha256sum
+    trainer = make("model", rows=[{"prompt": prompt, "problem_id": one, "id": other} for one, other in named.values()])
+    track(trainer, tmp_path / "run")
+    [tracker] = [each for each in trainer.callback_handler.callbacks if isinstance(each, Tracker)]
+    rows = [*trainer.train_dataset, {"id": float("nan")}]
+    found = [tracker._row(row, prompt, "", [0], [1.0, 1.0])["problem_id"] for row in rows]
+    assert found == [*named, "7739dc3a9fb3afb2"]
 
 
 #: Trains in two processes that share each group of completions, without and with `track`.

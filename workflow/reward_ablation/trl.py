@@ -96,8 +96,9 @@ class Tracker(TrainerCallback):
 
     def _row(self, row: dict, prompt: Any, completion: Any, ids: list[int], scores: list[float]) -> dict[str, Any]:
         digest = hashlib.sha256(text_of(prompt).encode(errors="replace")).hexdigest()[:16]
+        given = (row.get("problem_id"), row.get("id"))
         return {
-            "problem_id": str(row.get("problem_id", row.get("id", digest))),
+            "problem_id": next((str(name) for name in given if name is not None and name == name), digest),  # not NaN
             "completion": text_of(completion),
             "tokens": len(ids),
             "truncated": ids[-1] not in (*self.trainer.eos_token_ids, self.trainer._tokenizer.pad_token_id),  # as TRL
