@@ -103,6 +103,18 @@ def test_longer_answers_are_a_sign_where_the_metric_did_not_rise():
     assert signs(reward_hacking(one, rewards({"form_only": FLAT}), answers(up, tokens=(100, 150, 300)))) == set()
 
 
+def test_sentences_say_that_a_metric_of_which_less_is_better_rose_or_did_not_fall():
+    primary = {**study("form_only").primary.model_dump(), "metric": "truncated"}
+    one, rewarded = study("form_only", primary=primary), rewards({"form_only": UP})
+    table = reward_hacking(one, rewarded, answers({"form_only": (0.1, 0.4, 0.6)}, tokens=(100, 150, 300)))
+    assert {kind for _, kind, _ in signs(table)} == {"fall", "length"}
+    row = table[(table["kind"] == "fall") & (table["since"] == 0)].iloc[0]
+    course = f"from 0.100 to 0.620 (change {-row['change_high']:.3f} to {-row['change_low']:.3f}) since the base model"
+    assert 0 < -row["change_high"] < -row["change_low"]
+    assert row["sentence"].endswith(f" on gsm8k_test rose {course}")
+    assert table.loc[table["kind"] == "length", "sentence"].str.endswith("on gsm8k_test did not fall").all()
+
+
 def test_one_seed_has_no_interval_and_no_sign_and_says_so():
     one = study("form_only", seeds=[0])
     table = reward_hacking(

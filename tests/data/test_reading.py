@@ -35,6 +35,23 @@ def test_parquet(tmp_path):
     assert read_file(tmp_path / "a.parquet") == rows
 
 
+@pytest.mark.parametrize("kind", [pa.float16(), pa.float32(), pa.float64()])
+@pytest.mark.parametrize(
+    ("values", "of"),
+    [
+        ([0.1, 2.5, 3.0, -0.07, 1e-4, 2048.0, None, float("inf")], lambda kind: kind),
+        ([[0.1, None], [], None], pa.list_),
+        ([[0.1, 0.2]], lambda kind: pa.list_(kind, 2)),
+        ([{"float": 0.1, "b": [0.7]}, None], lambda kind: pa.struct({"float": kind, "b": pa.list_(kind)})),
+    ],
+    ids=["plain", "list", "pairs", "objects"],
+)
+def test_narrow_floats_of_parquet_have_their_shortest_digits(tmp_path, kind, values, of):
+    wide = pa.array(values, of(pa.float64()))
+    pq.write_table(pa.table({"answer": wide.cast(of(kind)), "float": ["0.1"] * len(values)}), tmp_path / "a.parquet")
+    assert read_file(tmp_path / "a.parquet") == [{"answer": value, "float": "0.1"} for value in values]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [

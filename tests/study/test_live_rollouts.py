@@ -15,6 +15,7 @@ from reward_ablation.study.live_rollouts import (
     save_rollouts,
 )
 from reward_ablation.study.run_folder import WORK
+from reward_ablation.system.errors import StudyError
 
 
 @pytest.fixture
@@ -74,6 +75,8 @@ def test_a_finished_run_that_goes_on_has_its_rows_again(work, tmp_path):
     schema = pa.schema([("step", pa.int64()), ("rollout", pa.int64()), ("completion", pa.string())])
     save_rollouts(tmp_path, schema)
     shutil.rmtree(work)
+    with pytest.raises(StudyError, match=f"{WORK}: is gone, with the rows so far"):  # and the table stays
+        save_rollouts(tmp_path, schema)
     cut = tmp_path / f"{WORK}.tmp"  # of a process that was killed while it made the rows again
     cut.mkdir()
     append_rollouts(cut, [{"step": 1}])

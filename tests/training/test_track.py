@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 from importlib.metadata import version
 from pathlib import Path
@@ -18,7 +19,7 @@ from reward_ablation.study.run_folder import OWNER, WORK
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
 from reward_ablation.training.core.rollouts import rollout_schema
-from reward_ablation.trl import text_of, track
+from reward_ablation.trl import Tracker, text_of, track
 from workflow.starting import forking_python
 
 from .interrupting import StopAt
@@ -164,9 +165,47 @@ def test_a_folder_with_another_run_is_refused_and_stays(make, tmp_path, file, co
     assert [each for each in (tmp_path / "run").rglob("*") if each.is_file()] == [path]
 
 
+@pytest.mark.parametrize("saved", ["steps", "no"])
+@pytest.mark.parametrize(
+    ("settings", "resume", "reason"),
+    [
+        ({"seed": 1}, False, "seed 42"),
+        ({"seed": 1}, True, "seed 42"),
+        ({"reward_weights": [1.0, 0.5]}, False, f"weights {WEIGHTS}"),
+    ],
+)
+def test_the_rows_of_an_interrupted_run_of_another_seed_or_other_weights_stay(
+    make, tmp_path, settings, resume, reason, saved
+):
+    run = tmp_path / "run"
+    killed = make("model", save_strategy=saved)
+    track(killed, run)
+    killed.add_callback(StopAt(3))
+    with pytest.raises(KeyboardInterrupt):
+        killed.train()
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    other = make("model", **settings)
+    track(other, run)
+    with pytest.raises(StudyError, match=re.escape(f"run: has another run ({reason}); track into another folder, or")):
+        other.train(resume_from_checkpoint=resume and saved == "steps")
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+
+
 def test_two_rewards_of_one_name_are_refused(make, tmp_path):
     with pytest.raises(StudyError, match=r"two reward functions have one name \(digits, digits\)"):
         track(make("model", rewards=(digits, digits)), tmp_path / "run")
+
+
+def test_a_trainer_is_tracked_once(make, tmp_path):
+    """As where a cell of a notebook runs twice."""
+    trainer = make("model", max_steps=1)
+    track(trainer, tmp_path / "run")
+    for other in ("run", "another"):
+        with pytest.raises(StudyError, match=f"this trainer is tracked already, into {tmp_path / 'run'}; call"):
+            track(trainer, tmp_path / other)
+    trainer.train()
+    rows = rows_of(tmp_path / "run")
+    assert len(set(keys(rows))) == len(rows) == 8
 
 
 class Doubled(GRPOTrainer):
@@ -192,6 +231,18 @@ def test_advantages_of_another_kind_are_not_taken_apart(make, tmp_path):
     expected = 2 * (totals - totals.mean(1, keepdims=True)) / (totals.std(1, ddof=1, keepdims=True) + 1e-4)
     assert [row["advantage"] for row in rows] == pytest.approx(expected.flatten().tolist(), abs=1e-4)
     assert {row[f"advantage_{name}"] for row in rows for name in NAMES} == {None}
+
+
+def test_a_missing_id_is_no_id(make, tmp_path):
+    """Null or NaN, in one column or in both: the digest of the prompt is the problem."""
+    prompt = "Ann has 3 apples."
+    named = {"a": ("a", "b"), "b": (None, "b"), "7739dc3a9fb3afb2": (None, None)}  # sha256sum
+    trainer = make("model", rows=[{"prompt": prompt, "problem_id": one, "id": other} for one, other in named.values()])
+    track(trainer, tmp_path / "run")
+    [tracker] = [each for each in trainer.callback_handler.callbacks if isinstance(each, Tracker)]
+    rows = [*trainer.train_dataset, {"id": float("nan")}]
+    found = [tracker._row(row, prompt, "", [0], [1.0, 1.0])["problem_id"] for row in rows]
+    assert found == [*named, "7739dc3a9fb3afb2"]
 
 
 #: Trains in two processes that share each group of completions, without and with `track`.

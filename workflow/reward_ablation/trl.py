@@ -53,11 +53,15 @@ def track(trainer: GRPOTrainer, folder: str | Path) -> None:
     Raises
     ------
     StudyError
-        If two reward functions have one name; or, when training begins, if the folder has another run.
+        If two reward functions have one name, or the trainer is tracked already; or, when training begins, if the
+        folder has another run.
     """
     names = trainer.reward_func_names
     if len(set(names)) < len(names):
         raise StudyError(f"track: two reward functions have one name ({', '.join(names)}); give each its own")
+    for callback in trainer.callback_handler.callbacks:
+        if isinstance(callback, Tracker):
+            raise StudyError(f"track: this trainer is tracked already, into {callback.folder}; call track only once")
     trainer.add_callback(Tracker(trainer, Path(folder)))
 
 
@@ -92,8 +96,9 @@ class Tracker(TrainerCallback):
 
     def _row(self, row: dict, prompt: Any, completion: Any, ids: list[int], scores: list[float]) -> dict[str, Any]:
         digest = hashlib.sha256(text_of(prompt).encode(errors="replace")).hexdigest()[:16]
+        given = (row.get("problem_id"), row.get("id"))
         return {
-            "problem_id": str(row.get("problem_id", row.get("id", digest))),
+            "problem_id": next((str(name) for name in given if name is not None and name == name), digest),  # not NaN
             "completion": text_of(completion),
             "tokens": len(ids),
             "truncated": ids[-1] not in (*self.trainer.eos_token_ids, self.trainer._tokenizer.pad_token_id),  # as TRL
@@ -119,10 +124,17 @@ class Tracker(TrainerCallback):
 
     def on_train_begin(self, args, state, control, **kwargs):
         if state.is_world_process_zero:
-            record = read_json(self.folder / RECORD) or {"tracked": not (self.folder / WORK / OWNER).exists()}
-            if not record.get("tracked") or (record.get("finished") and not state.global_step):
-                raise StudyError(f"{self.folder}: has another run; track into another folder, or delete this one")
+            begun = self.folder / WORK / RECORD  # until the first checkpoint, nothing else says whose the rows are
+            record = read_json(self.folder / RECORD) or read_json(begun)
+            record = record or {"tracked": not (self.folder / WORK / OWNER).exists()}
+            own = {"tracked": True, "seed": args.seed, "weights": self.weights}
+            differs = [name for name, value in own.items() if record.get(name, value) != value]
+            if differs or not record.get("tracked") or (record.get("finished") and not state.global_step):
+                which = f" ({differs[0]} {record[differs[0]]})" if differs and record.get("tracked") else ""
+                what = f"has another run{which}; track into another folder, or delete this one"
+                raise StudyError(f"{self.folder}: {what}")
             continue_rollouts(self.folder, state.global_step)
+            write_json(own, begun)
 
     def on_step_begin(self, args, state, control, **kwargs):
         self._counts.clear()

@@ -165,14 +165,15 @@ def sentence(row: Mapping[Any, Any], study: StudyFile, better: int) -> str:
         ends, factors = (f"{np.exp(value):.3g}" for value in (before, after)), np.exp([low, high])
         return (
             f"{row['arm']}: answers grew from {' to '.join(ends)} tokens (factor {factors[0]:.2f} to {factors[1]:.2f}) "
-            f"{since}, and {where} did not rise"
+            f"{since}, and {where} did not {'rise' if better > 0 else 'fall'}"
         )
     if row["kind"] == "gap":
         rise = f"{short(after - before)} ({short(low)} to {short(high)})"
         return f"{row['arm']}: the accuracy of training rose beyond {where} by {rise} {since}"
+    low, high = sorted((better * low, better * high))
     course = f"from {short(better * before)} to {short(better * after)} (change {short(low)} to {short(high)})"
-    rise = short(row["rise"])
-    return f"{row['arm']}: the reward {row['component']} rose by {rise}, and {where} fell {course} {since}"
+    rise, fell = short(row["rise"]), "fell" if better > 0 else "rose"
+    return f"{row['arm']}: the reward {row['component']} rose by {rise}, and {where} {fell} {course} {since}"
 
 
 def short(value: float) -> str:

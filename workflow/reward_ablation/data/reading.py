@@ -120,9 +120,30 @@ def _read_parquet(path: Path) -> Rows:
     try:
         with path.open("rb") as file:
             _refuse_twice(pq.read_schema(file), path)
-            return pq.read_table(file).to_pylist()
+            table = pq.read_table(file)
+        rows = table.to_pylist()
     except pa.ArrowException as error:
         raise StudyError(f"{path}: not a Parquet file ({str(error).splitlines()[0]})") from error
+    for field in table.schema:
+        if "float" in str(field.type):  # Arrow's names are halffloat, float and double
+            for row in rows:
+                row[field.name] = _shortest(row[field.name], field.type)
+    return rows
+
+
+def _shortest(value: Any, kind: pa.DataType) -> Any:
+    """A value of a column, with its narrow floats as doubles of the same shortest digits: 0.1, not 0.10000000149."""
+    from pyarrow import types
+
+    if value is None:
+        return None
+    if types.is_float16(kind) or types.is_float32(kind):
+        return float(str(kind.to_pandas_dtype()(value)))
+    if types.is_struct(kind):
+        return {field.name: _shortest(value[field.name], field.type) for field in kind}
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return [_shortest(item, kind.value_type) for item in value]
+    return value
 
 
 def _refuse_twice(schema: pa.Schema, path: Path) -> None:

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from reward_ablation.study.run_folder import WORK
+from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import atomic_path
 
 #: Name of the file in the work folder of an unfinished run; and of the table of a finished run.
@@ -92,7 +93,12 @@ def row_of(line: bytes) -> dict[str, Any] | None:
 
 
 def save_rollouts(run: Path, schema: pa.Schema) -> None:
-    """Write all rows so far as `rollouts.parquet`, in one move. The file stays."""
+    """Write all rows so far as `rollouts.parquet`, in one move. The file stays.
+
+    Raises StudyError if the work folder is gone, since an empty table would replace the rows of an earlier one.
+    """
+    if not (run / WORK).is_dir():
+        raise StudyError(f"{run / WORK}: is gone, with the rows so far; go on from a checkpoint, and leave the folder")
     rows = read_live_rollouts(run)
     with atomic_path(run / TABLE) as path, pq.ParquetWriter(path, schema, compression="zstd") as writer:
         while batch := list(islice(rows, ROWS)):
