@@ -62,6 +62,26 @@ def test_rows_that_are_wrong(tmp_path, rows, words):
 
 
 @pytest.mark.parametrize(
+    ("second", "words"),
+    [
+        ({"gold": "2"}, "run.jsonl: problem p has two right answers, '1' and '2'; give each problem an id of its own"),
+        ({"prompt": "b"}, "run.jsonl: problem p has two prompts, 'a' and 'b'; give each problem an id of its own"),
+        ({"gold": None}, ""),
+    ],
+)
+def test_an_index_within_the_batch_is_no_id_of_a_problem(tmp_path, second, words):
+    row = ROW | {"prompt": "a", "gold": "1"}
+    write_rows(tmp_path / "run.jsonl", [row, row | {"step": 2} | second])
+    written = study(
+        "run.jsonl", rollouts={"format": "table", "columns": COLUMNS | {"prompt": "prompt", "gold": "gold"}}
+    )
+    if words:
+        assert words in refusal(tmp_path, written)
+    else:
+        imported(tmp_path, written)
+
+
+@pytest.mark.parametrize(
     ("content", "words"),
     [
         (b'{"step": 1', "line 1: not JSON"),

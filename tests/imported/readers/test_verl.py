@@ -121,6 +121,14 @@ def test_an_agent_answers_once(tmp_path):
     assert (table["completion"], table["correct"]) == (["4", "5"], [True, False])
 
 
+def test_several_greedy_answers_to_a_question_are_refused(tmp_path):
+    write_generations(["q", "q"], ["a", "b"], ["5", "5"], [1.0, 0.0], {}, tmp_path, 1)
+    with pytest.raises(
+        StudyError, match=r"2 greedy answers to \w+; give each question an id .*, or write mode: sampled"
+    ):
+        read_answers(tmp_path, {"mode": "greedy"})
+
+
 def test_the_sum_as_the_only_component(tmp_path):
     """verl's trainer of version 1 writes nothing else."""
     write_generations(["q"], ["a"], ["5"], [0.25], {"uid": ["p_0_0"]}, tmp_path, 1)

@@ -19,7 +19,7 @@ from reward_ablation.config.sections.training import Component
 from reward_ablation.imported.config import Golds, ImportConfig, Source
 from reward_ablation.imported.readers import reader
 from reward_ablation.imported.readers.table import rows_of
-from reward_ablation.imported.rows import ROLLOUTS, SCORE, Rollouts, checked, largest_group
+from reward_ablation.imported.rows import ROLLOUTS, SCORE, Rollouts, checked, largest_group, told_apart
 from reward_ablation.rewards.load import load_component
 from reward_ablation.scores.score import score_answers
 from reward_ablation.study.reward_import import planned_arguments
@@ -62,6 +62,7 @@ def read_run(config: ImportConfig, home: Path, source: Source, arm: str) -> Impo
         )
     notes = list(read.missing)
     table = table if config.golds is None else with_golds(table, config.golds, home)
+    notes += told_apart(table, "prompt", str(source.path), source.format != "table")
     if weights is None:
         weights, words = fitted_weights(table, read.components, where)
         notes.append(words)
