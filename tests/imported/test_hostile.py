@@ -81,6 +81,35 @@ def test_an_index_within_the_batch_is_no_id_of_a_problem(tmp_path, second, words
         imported(tmp_path, written)
 
 
+@pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])
+@pytest.mark.parametrize("missing", [None, float("nan"), "", " ", "NaN", "None"])
+def test_a_missing_gold_is_no_right_answer(tmp_path, missing, ending):
+    write_rows(tmp_path / "run.jsonl", [ROW | {"completion": r"\boxed{72}"}, ROW | {"problem": "q"}])
+    rows = pd.DataFrame({"k": ["p", "q"], "a": pd.Series([72.0, missing], dtype=object)})
+    if ending == "parquet":
+        typed = rows.astype({"a": float if missing is None or missing != missing else str})
+        typed.to_parquet(tmp_path / "golds.parquet")
+    elif ending == "csv":
+        rows.to_csv(tmp_path / "golds.csv", index=False)
+    else:
+        write_rows(tmp_path / "golds.jsonl", [{"k": k, "a": None if a != a else a} for k, a in rows.values])
+    golds = {"path": f"golds.{ending}", "by": "problem_id", "key": "k", "answer": "a"}
+    folder = imported(tmp_path, study("run.jsonl", golds=golds))
+    (written,) = folder.glob("runs/*/seed0/rollouts.parquet")
+    assert pd.read_parquet(written)["gold"].isna().tolist() == [False, True]
+    again = {"components": {"b": {"function": "correctness", "parameters": {"answer_format": "boxed"}}}}
+    with pytest.raises(StudyError, match="asks for answer, but 1 of 2 completions have no gold"):
+        imported(tmp_path, study("run.jsonl", golds=golds, **again))
+
+
+def test_a_gold_that_is_no_text_and_no_number_is_refused(tmp_path):
+    write_rows(tmp_path / "run.jsonl", [ROW | {"prompt": "x"}])
+    write_rows(tmp_path / "golds.jsonl", [{"k": "p", "a": ["34"]}])
+    assert "golds.jsonl: line 1: a is a list; it must be text or a number" in refusal(
+        tmp_path, study("run.jsonl", golds=GOLDS | {"by": "problem_id"})
+    )
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [
