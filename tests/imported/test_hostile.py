@@ -8,6 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import csv
 
 from reward_ablation.config.config_errors import validate_spec
 from reward_ablation.imported.config import ImportConfig
@@ -124,6 +125,14 @@ def test_a_gold_that_is_no_text_and_no_number_is_refused(tmp_path):
 def test_lines_that_are_no_rows(tmp_path, content, words):
     (tmp_path / "run.jsonl").write_bytes(content)
     assert words in refusal(tmp_path, study("run.jsonl"))
+
+
+@pytest.mark.parametrize(("ending", "place"), [("csv", "run.csv: line 1"), ("parquet", "run.parquet")])
+def test_a_column_that_occurs_twice(tmp_path, ending, place):
+    table = pa.table([[1], ["p"], ["text"], [1.0], [0.0]], names=["step", "problem", "completion", "score", "score"])
+    (csv.write_csv if ending == "csv" else pq.write_table)(table, tmp_path / f"run.{ending}")
+    words = f"{place}: column 'score' occurs twice; rename one of the two, or take it out"
+    assert words in refusal(tmp_path, study(f"run.{ending}"))
 
 
 def test_a_line_of_a_gigabyte_is_not_read_to_its_end(tmp_path):
