@@ -83,7 +83,7 @@ def numbered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def told_apart(table: pa.Table, question: str, where: str, own_ids: bool) -> list[str]:
-    """Refuse a problem id with two right answers or two questions; with ids of the system's own a sentence on questions.
+    """Refuse an id with two right answers or two questions; where the system gave the ids, a sentence on questions.
 
     `question` is the column of questions. A system may vary the prompts of one problem, as with simulated users.
     """

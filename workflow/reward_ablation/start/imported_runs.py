@@ -17,8 +17,8 @@ from reward_ablation.imported.config import ImportConfig
 from reward_ablation.imported.readers import READERS
 from reward_ablation.imported.readers.trl import trainer_states
 from reward_ablation.imported.results import is_current, stamps, write_results
-from reward_ablation.start.config_files import contents_of
 from reward_ablation.spec.parts import without_defaults
+from reward_ablation.start.config_files import contents_of
 from reward_ablation.start.described import DescribedStudy, make_tables
 from reward_ablation.study.code_digest import PACKAGE
 from reward_ablation.study.core_digest import code_of, scoring_modules
