@@ -30,12 +30,13 @@ def rows(seed, group=4, steps=(1, 2), problems="pq"):
     ]
 
 
-def answers(model, gold="1", question="question", texts=None):
+def answers(model, gold="1", question="question", texts=None, ids=4):
     of = texts or model
-    return [{"id": n, "q": f"{question} {n}", "gold": gold, "ok": n % 2 == 0, "text": f"{of} {n}"} for n in range(4)]
+    row = {"gold": gold}
+    return [{**row, "id": n % ids, "q": f"{question} {n}", "ok": n % 2 == 0, "text": f"{of} {n}"} for n in range(4)]
 
 
-def study(root, runs=None, evaluation=None, sources=None):
+def study(root, runs=None, evaluation=None, sources=None, mode="greedy"):
     """The sentences of an import of two arms and seeds; `runs` and `evaluation` change the content of their files."""
     arms = {arm: {"weights": weights, "seeds": {}} for arm, weights in WEIGHTS.items()}
     named = {arm: {} for arm in arms}
@@ -52,7 +53,7 @@ def study(root, runs=None, evaluation=None, sources=None):
         "name": "mine",
         "arms": {"design": "imported", "runs": arms},
         "rollouts": {"format": "table", "columns": {**COLUMNS, "scores": {"a": "a", "b": "b"}}},
-        "evaluation": {"format": "table", "mode": "greedy", "columns": columns, "runs": named},
+        "evaluation": {"format": "table", "mode": mode, "columns": columns, "runs": named},
     }
     return json.loads((imported(root, written) / "study.json").read_text())["imported"]
 
@@ -67,6 +68,14 @@ def study(root, runs=None, evaluation=None, sources=None):
         (
             {"evaluation": {each: {"gold": None, "question": f"asked {each}"} for each in MODELS}},
             "all questions have another text than in ",
+        ),
+        (
+            {"evaluation": {("full", 0): {"ids": 2}}},
+            "afull0.jsonl: 2 greedy answers to 0; give each question an id of ",
+        ),
+        (
+            {"mode": "sampled", "evaluation": {("full", 0): {"ids": 2}}},
+            "afull0.jsonl: problem 0 has two questions, 'question 0' and 'question 2'; give each problem an id of its ",
         ),
     ],
 )

@@ -14,10 +14,11 @@ from reward_ablation.config.config_errors import validate_spec
 from reward_ablation.imported.config import ImportConfig
 from reward_ablation.imported.results import is_current, write_results
 from reward_ablation.start.imported_runs import state_of
+from reward_ablation.study import code_digest
 from workflow.forks import BLANK
 from workflow.starting import forking_python
 
-from .studies import answers, trl_study
+from .studies import answers, trl_study, write_rows
 
 
 def run(root: Path) -> str:
@@ -87,3 +88,38 @@ def test_an_import_is_current_until_its_yaml_or_a_file_changes(tmp_path):
     assert not is_current(folder, state_of(config, {**study, "bootstrap": 100}, tmp_path))
     next((tmp_path / "trl").rglob("*_00006.parquet")).touch()
     assert not is_current(folder, state_of(config, study, tmp_path))
+
+
+REWARD = """
+from helper import score
+from reward_ablation.rewards.parameters import FilePath
+
+def reward(completions, *, words: FilePath, **columns):
+    return [score for _ in completions]
+"""
+
+
+@pytest.mark.parametrize(
+    "edited", ["rewards/reward.py", "rewards/helper.py", "words.txt", "module.py", "logs/state", "trainer_state.json"]
+)
+def test_an_import_is_current_until_anything_that_it_reads_changes(tmp_path, edited):
+    files = {"rewards/reward.py": REWARD, "rewards/helper.py": "score = 1.0", "words.txt": "one"}
+    files |= {"module.py": "def reward(completions, **columns):\n    return [1.0 for _ in completions]"}
+    files |= {"logs/state": "", "trainer_state.json": "{}"}
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    runs = {"v": {"seeds": {0: "v"}, "rollouts": {"format": "verl", "metrics": "../logs/state"}}}
+    runs |= {"t": {"seeds": {0: "completions"}, "rollouts": {"format": "trl"}}}
+    of_file = {"function": "rewards/reward.py:reward", "parameters": {"words": "words.txt"}}
+    components = {"file": of_file, "module": {"function": "module:reward"}, "own": {"function": "boxed_answer"}}
+    study = {"name": "mine", "arms": {"design": "imported", "runs": runs}, "components": components}
+    config = validate_spec(ImportConfig, study, "study.yaml")
+    write_rows(tmp_path / "v" / "1.jsonl", [])
+    write_rows(tmp_path / "completions" / "completions_00001.parquet", [])
+    before = state_of(config, study, tmp_path)
+    assert before == state_of(config, study, tmp_path)
+    (tmp_path / edited).write_text(files[edited].replace("1.0", "2.0").replace("[score", "[-score") + " ")
+    for of_process in (code_digest.content, code_digest.source, code_digest.text_of_function):
+        of_process.cache_clear()
+    assert before != state_of(config, study, tmp_path)

@@ -8,6 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import csv
 
 from reward_ablation.config.config_errors import validate_spec
 from reward_ablation.imported.config import ImportConfig
@@ -62,6 +63,55 @@ def test_rows_that_are_wrong(tmp_path, rows, words):
 
 
 @pytest.mark.parametrize(
+    ("second", "words"),
+    [
+        ({"gold": "2"}, "run.jsonl: problem p has two right answers, '1' and '2'; give each problem an id of its own"),
+        ({"prompt": "b"}, "run.jsonl: problem p has two prompts, 'a' and 'b'; give each problem an id of its own"),
+        ({"gold": None}, ""),
+    ],
+)
+def test_an_index_within_the_batch_is_no_id_of_a_problem(tmp_path, second, words):
+    row = ROW | {"prompt": "a", "gold": "1"}
+    write_rows(tmp_path / "run.jsonl", [row, row | {"step": 2} | second])
+    written = study(
+        "run.jsonl", rollouts={"format": "table", "columns": COLUMNS | {"prompt": "prompt", "gold": "gold"}}
+    )
+    if words:
+        assert words in refusal(tmp_path, written)
+    else:
+        imported(tmp_path, written)
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])
+@pytest.mark.parametrize("missing", [None, float("nan"), "", " ", "NaN", "None"])
+def test_a_missing_gold_is_no_right_answer(tmp_path, missing, ending):
+    write_rows(tmp_path / "run.jsonl", [ROW | {"completion": r"\boxed{72}"}, ROW | {"problem": "q"}])
+    rows = pd.DataFrame({"k": ["p", "q"], "a": pd.Series([72.0, missing], dtype=object)})
+    if ending == "parquet":
+        typed = rows.astype({"a": float if missing is None or missing != missing else str})
+        typed.to_parquet(tmp_path / "golds.parquet")
+    elif ending == "csv":
+        rows.to_csv(tmp_path / "golds.csv", index=False)
+    else:
+        write_rows(tmp_path / "golds.jsonl", [{"k": k, "a": None if a != a else a} for k, a in rows.values])
+    golds = {"path": f"golds.{ending}", "by": "problem_id", "key": "k", "answer": "a"}
+    folder = imported(tmp_path, study("run.jsonl", golds=golds))
+    (written,) = folder.glob("runs/*/seed0/rollouts.parquet")
+    assert pd.read_parquet(written)["gold"].isna().tolist() == [False, True]
+    again = {"components": {"b": {"function": "correctness", "parameters": {"answer_format": "boxed"}}}}
+    with pytest.raises(StudyError, match="asks for answer, but 1 of 2 completions have no gold"):
+        imported(tmp_path, study("run.jsonl", golds=golds, **again))
+
+
+def test_a_gold_that_is_no_text_and_no_number_is_refused(tmp_path):
+    write_rows(tmp_path / "run.jsonl", [ROW | {"prompt": "x"}])
+    write_rows(tmp_path / "golds.jsonl", [{"k": "p", "a": ["34"]}])
+    assert "golds.jsonl: line 1: a is a list; it must be text or a number" in refusal(
+        tmp_path, study("run.jsonl", golds=GOLDS | {"by": "problem_id"})
+    )
+
+
+@pytest.mark.parametrize(
     ("content", "words"),
     [
         (b'{"step": 1', "line 1: not JSON"),
@@ -75,6 +125,14 @@ def test_rows_that_are_wrong(tmp_path, rows, words):
 def test_lines_that_are_no_rows(tmp_path, content, words):
     (tmp_path / "run.jsonl").write_bytes(content)
     assert words in refusal(tmp_path, study("run.jsonl"))
+
+
+@pytest.mark.parametrize(("ending", "place"), [("csv", "run.csv: line 1"), ("parquet", "run.parquet")])
+def test_a_column_that_occurs_twice(tmp_path, ending, place):
+    table = pa.table([[1], ["p"], ["text"], [1.0], [0.0]], names=["step", "problem", "completion", "score", "score"])
+    (csv.write_csv if ending == "csv" else pq.write_table)(table, tmp_path / f"run.{ending}")
+    words = f"{place}: column 'score' occurs twice; rename one of the two, or take it out"
+    assert words in refusal(tmp_path, study(f"run.{ending}"))
 
 
 def test_a_line_of_a_gigabyte_is_not_read_to_its_end(tmp_path):

@@ -95,6 +95,14 @@ def test_mode(plan, mode, tmp_path):
     assert len(answers.missing) == (not plan)
 
 
+def test_epochs_at_temperature_0_have_a_mean(tmp_path):
+    scores = {"scores": {"match": {"value": "C"}}}
+    file = written(tmp_path, {"plan": {"config": {"temperature": 0}}}, [{**scores, "epoch": 1}, {**scores, "epoch": 2}])
+    assert read_answers(file, {}).missing == [
+        "Questions have several greedy answers, one for each epoch; a question has their mean."
+    ]
+
+
 @pytest.mark.parametrize(
     ("head", "sample", "message"),
     [

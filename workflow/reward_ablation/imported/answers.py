@@ -12,7 +12,7 @@ import pyarrow as pa
 from reward_ablation.imported.alike import digest_of_texts, model_name
 from reward_ablation.imported.config import Source
 from reward_ablation.imported.readers import reader
-from reward_ablation.imported.rows import Answers, checked
+from reward_ablation.imported.rows import Answers, checked, told_apart
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import write_parquet
 
@@ -101,7 +101,9 @@ class Evaluation:
 
 def _read(source: Source) -> Answers:
     read: Answers = reader(source.format).read_answers(source.path, source.options)
-    return Answers(checked("answers", read.table, str(source.path)), read.missing)
+    table = checked("answers", read.table, str(source.path))
+    varied = told_apart(table, "question", str(source.path), source.format != "table")
+    return Answers(table, [*read.missing, *varied])
 
 
 def _check_same(one: pa.Table, other: pa.Table, one_path: Path, other_path: Path) -> None:

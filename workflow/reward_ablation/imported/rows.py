@@ -82,6 +82,30 @@ def numbered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return rows
 
 
+def told_apart(table: pa.Table, question: str, where: str, own_ids: bool) -> list[str]:
+    """Refuse an id with two right answers or two questions; where the system gave the ids, a sentence on questions.
+
+    `question` is the column of questions. A system may vary the prompts of one problem, as with simulated users.
+    """
+    notes = []
+    for column, what in (("gold", "right answers"), (question, f"{question}s")):
+        pairs = table.select(["problem_id", column]).drop_null().group_by(["problem_id", column], use_threads=False)
+        values: dict[str, list[str]] = {}
+        for row in pairs.aggregate([]).to_pylist():
+            values.setdefault(row["problem_id"], []).append(row[column])
+        several = {problem: of for problem, of in values.items() if len(of) > 1}
+        if several and (column == "gold" or not own_ids):
+            problem, (one, other, *_) = next(iter(several.items()))
+            leave_out = "" if column == "gold" else f", or leave columns.{column} out where they vary by intent"
+            raise StudyError(
+                f"{where}: problem {problem} has two {what}, {one!r:.40} and {other!r:.40}; give each problem an "
+                f"id of its own (of a table by columns.problem){leave_out}"
+            )
+        if several:
+            notes.append(f"{len(several)} of {len(values)} problems have several {what}; the first one counts.")
+    return notes
+
+
 def largest_group(rollouts: pa.Table) -> int:
     """Most completions of one problem at one step."""
     counts = rollouts.group_by(["step", "problem_id"]).aggregate([([], "count_all")])["count_all"]

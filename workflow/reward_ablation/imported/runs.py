@@ -16,10 +16,12 @@ import pyarrow.compute as pc
 
 from reward_ablation.config.base import NAME, PATTERNS_IN_WORDS
 from reward_ablation.config.sections.training import Component
+from reward_ablation.data.problems import as_text
+from reward_ablation.data.reading import missing_word
 from reward_ablation.imported.config import Golds, ImportConfig, Source
 from reward_ablation.imported.readers import reader
 from reward_ablation.imported.readers.table import rows_of
-from reward_ablation.imported.rows import ROLLOUTS, SCORE, Rollouts, checked, largest_group
+from reward_ablation.imported.rows import ROLLOUTS, SCORE, Rollouts, checked, largest_group, told_apart
 from reward_ablation.rewards.load import load_component
 from reward_ablation.scores.score import score_answers
 from reward_ablation.study.reward_import import planned_arguments
@@ -62,6 +64,7 @@ def read_run(config: ImportConfig, home: Path, source: Source, arm: str) -> Impo
         )
     notes = list(read.missing)
     table = table if config.golds is None else with_golds(table, config.golds, home)
+    notes += told_apart(table, "prompt", str(source.path), source.format != "table")
     if weights is None:
         weights, words = fitted_weights(table, read.components, where)
         notes.append(words)
@@ -129,17 +132,21 @@ def with_total(table: pa.Table, weights: Mapping[str, float]) -> tuple[pa.Table,
 
 
 def with_golds(table: pa.Table, golds: Golds, home: Path) -> pa.Table:
-    """The table with the right answers of a file, joined by prompt or problem."""
+    """The table with the right answers of a file, joined by prompt or problem. A missing answer is none, as in data."""
     answers: dict[str, str] = {}
     for where, row in rows_of(home / golds.path):
         if absent := [name for name in (golds.key, golds.answer) if name not in row]:
             raise StudyError(f"golds: {where}: no column {absent[0]!r}; columns here: {', '.join(row)}")
-        key, answer = str(row[golds.key]), str(row[golds.answer])
+        key, answer = (as_text(row[name], f"golds: {where}: {name}") for name in (golds.key, golds.answer))
+        answer = (answer or "").strip()
+        if not key or not answer or missing_word(answer):
+            continue  # as in a set of problems: no right answer
         if answers.setdefault(key, answer) != answer:
             raise StudyError(f"golds: {where}: another answer to {key[:60]!r} stands above; take one out")
     found = [answers.get(key) for key in table[golds.by].to_pylist()]
     if not any(found):
-        raise StudyError(f"golds: {golds.path}: no {golds.by} of the runs is in its column {golds.key}")
+        what = f"no {golds.by} of the runs is in its column {golds.key} with a right answer"
+        raise StudyError(f"golds: {golds.path}: {what}; correct golds.key or golds.by")
     return table.set_column(table.column_names.index("gold"), "gold", pa.array(found, pa.string()))
 
 

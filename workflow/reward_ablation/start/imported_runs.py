@@ -15,11 +15,15 @@ from reward_ablation.analysis.study_file import StudyFile, read_study
 from reward_ablation.config.config_errors import validate_spec
 from reward_ablation.imported.config import ImportConfig
 from reward_ablation.imported.readers import READERS
+from reward_ablation.imported.readers.trl import trainer_states
 from reward_ablation.imported.results import is_current, stamps, write_results
+from reward_ablation.spec.parts import without_defaults
 from reward_ablation.start.config_files import contents_of
 from reward_ablation.start.described import DescribedStudy, make_tables
-from reward_ablation.study.core_digest import code_of
+from reward_ablation.study.code_digest import PACKAGE
+from reward_ablation.study.core_digest import code_of, scoring_modules
 from reward_ablation.study.run_folder import DESCRIPTION
+from reward_ablation.study.specs_of_config import component_spec
 from reward_ablation.system.locks import hold_lock
 from reward_ablation.system.plain_values import printable
 
@@ -52,16 +56,24 @@ def import_runs(file: Path, home: Path, cores: int, tell: Callable[[str], None])
 
 
 def state_of(config: ImportConfig, written: Any, base: Path) -> dict[str, Any]:
-    """What decides an import: the YAML, the code that reads, and size and time of all files that it names."""
-    sources = [*config.rollouts_of(base).values(), *config.answers_of(base).values()]
+    """What decides an import: the YAML, the code that reads and scores, and size and time of all files it reads."""
+    rollouts = [*config.rollouts_of(base).values()]
+    sources = [*rollouts, *config.answers_of(base).values()]
     paths = [source.path for source in sources]
+    for source in rollouts:
+        if source.format == "trl":
+            paths += trainer_states(source.path)
+        elif source.format == "verl" and source.options.get("metrics"):
+            paths.append(source.path / str(source.options["metrics"]))
     paths += [Path(source.options["questions"]) for source in sources if "questions" in source.options]
     paths += [base / config.golds.path] if config.golds else []
-    functions = [component.function.rpartition(":")[0] for component in config.components.values()]
-    paths += [base / name for name in functions if name.endswith(".py")]
+    components = {
+        name: without_defaults(component_spec(component, base, name)) for name, component in config.components.items()
+    }
     readers = {f"imported.readers.{READERS[source.format]}" for source in sources}
-    code = code_of("imported.results", *sorted(readers))
-    state = {"study": written, "code": code, "files": stamps(list(dict.fromkeys(paths)))}
+    built_in = scoring_modules(component.function for component in config.components.values())
+    code = code_of("imported.results", *sorted(readers), *(name.removeprefix(f"{PACKAGE}.") for name in built_in))
+    state = {"study": written, "code": code, "components": components, "files": stamps(list(dict.fromkeys(paths)))}
     read_again: dict[str, Any] = json.loads(json.dumps(state))  # the keys of JSON are texts, such as those of seeds
     return read_again
 

@@ -221,12 +221,21 @@ def answers(path: Path, rows: list[Row], metric: str | None, missing: list[str])
     names = _names(rows, "scores")
     metric = the_one(path, "metric", names, metric) if rows else ""
     sample_of: Counter[str] = Counter()
+    uncounted = any("sample" not in row for row in rows)
     for row in rows:
         row.setdefault("sample", sample_of[row["problem_id"]])
         sample_of[row["problem_id"]] += 1
     scored = [row for row in rows if not math.isnan(row["scores"].get(metric, math.nan))]
     if len(scored) < len(rows):
         missing.append(f"{len(rows) - len(scored)} of {len(rows)} answers have no {metric} and are left out.")
+    greedy = Counter(row["problem_id"] for row in scored if row["mode"] == "greedy")
+    if several := [problem for problem, count in greedy.items() if count > 1]:
+        if uncounted:
+            raise StudyError(
+                f"{path}: {greedy[several[0]]} greedy answers to {several[0]}; give each question an id of its own (of "
+                "a table by columns.problem), or write mode: sampled"
+            )
+        missing.append("Questions have several greedy answers, one for each epoch; a question has their mean.")
     if any(row["scores"][metric] not in (0, 1) for row in scored):
         missing.append(f"{metric} has values beside 0 and 1; an answer is correct only where it is 1.")
     else:

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from reward_ablation.config.base import Line, Name, Section
 from reward_ablation.config.config_errors import validate_spec
-from reward_ablation.imported.files import LONGEST_LINE, found, json_lines, parquet_batches, without_nan
+from reward_ablation.imported.files import LONGEST_LINE, found, json_lines, parquet_batches, refuse_twice, without_nan
 from reward_ablation.imported.readers import common
 from reward_ablation.imported.readers.common import Record, Row
 from reward_ablation.imported.rows import Answers, Rollouts
@@ -145,6 +145,7 @@ def _csv_rows(file: Path, numeric: Collection[str | None]) -> Iterator[tuple[str
     try:
         with file.open(encoding="utf-8", newline="") as lines:
             reader = csv.DictReader(lines, strict=True)
+            refuse_twice(reader.fieldnames or [], f"{file}: line 1")
             for row in reader:
                 if None in row or None in row.values():
                     raise StudyError(f"{file}: line {reader.line_num}: not as many cells as columns")

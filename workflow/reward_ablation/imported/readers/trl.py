@@ -94,12 +94,17 @@ def _words(value: Any, where: str) -> str:
     return "\n".join(text(content, f"{where}: content of a message") for content in contents)
 
 
-def _history(path: Path) -> list[Row]:
-    """The log of `trainer_state.json`, in the output folder or in its last checkpoint; empty if there is none."""
+def trainer_states(path: Path) -> list[Path]:
+    """Each `trainer_state.json` of a run, in the output folder and in its checkpoints."""
     folder = path if path.is_dir() else path.parent
     folder = folder.parent if folder.name == "completions" else folder
     states = [folder / "trainer_state.json", *folder.glob("checkpoint-*/trainer_state.json")]
-    logs = [json_object(state).get("log_history") for state in states if state.is_file() and not state.is_symlink()]
+    return [state for state in states if state.is_file() and not state.is_symlink()]
+
+
+def _history(path: Path) -> list[Row]:
+    """The longest log of these files; empty if there is none."""
+    logs = [json_object(state).get("log_history") for state in trainer_states(path)]
     longest: list[Any] = max((log for log in logs if isinstance(log, list)), key=len, default=[])
     return [entry for entry in longest if isinstance(entry, dict)]
 

@@ -9,6 +9,7 @@ trainer that is verl's default since version 0.9 writes such values in validatio
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 from reward_ablation.config.base import Line, NonNegativeInt
@@ -20,6 +21,9 @@ from reward_ablation.imported.rows import Answers, Rollouts
 
 #: Fields that are no scores of components.
 FIELDS = ("input", "output", "gts", "score", "step", "uid", "request_id")
+
+#: A `uid` that tells the outputs of one agent's session apart.
+PROMPT_SESSION_OUTPUT = re.compile(r".+_\d+_\d+")
 
 #: verl's metrics that mean what one of TRL's does. Its `actor/ppo_kl` is no distance from the reference model.
 METRICS = {
@@ -73,10 +77,12 @@ def read_answers(path: Path, options: Row) -> Answers:
     step = common.the_one(path, "step", steps, last if chosen.step is None else str(chosen.step))
     sessions: dict[str, Row] = {}
     for line in common.records(steps[step]):
-        session = line.label("uid")  # PROMPT_SESSION_OUTPUT; verl repeats the last output's score for all of a session
+        uid = line.label("uid") or ""
+        # Of an agent's session, whose last output's score verl repeats for all; any other line is an answer of its own.
+        session = uid.rpartition("_")[0] if PROMPT_SESSION_OUTPUT.fullmatch(uid) else line.where
         numbers = {**line.scores(leave_out=FIELDS), "score": line.score("score")}
         row = {**_row(line), "scores": numbers}
-        sessions[session.rpartition("_")[0] if session else line.where] = {**row, "question": row["prompt"]}
+        sessions[session] = {**row, "question": row["prompt"]}
     rows, missing = list(sessions.values()), ["verl's files have no problem ids; a problem is its prompt."]
     several = len({row["problem_id"] for row in rows}) < len(rows)
     mode = common.mode_of(None, chosen, missing, several)
