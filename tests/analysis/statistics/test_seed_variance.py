@@ -84,7 +84,9 @@ def test_an_arm_under_two_names_counts_once_among_the_others(twin):
     np.testing.assert_array_equal(twins.flagged[:, 4:], alone.flagged[:, [twin, twin]])
     np.testing.assert_allclose(twins.p_unlike, alone.p_unlike[:, [0, 1, 2, 3, twin, twin]])
     for arm in ARMS:  # a is equal in all seeds of the second metric: its variance is the mean of all arms
-        for of_twins, of_alone in zip(*(each.of_contrast({arm: 1.0}, [0, 1, 2]) for each in (twins, alone)), strict=True):
+        for of_twins, of_alone in zip(
+            *(each.of_contrast({arm: 1.0}, [0, 1, 2]) for each in (twins, alone)), strict=True
+        ):
             np.testing.assert_allclose(of_twins, of_alone)
 
 

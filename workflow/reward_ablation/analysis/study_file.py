@@ -271,6 +271,13 @@ class StudyFile(Section):
             by_arm.setdefault(run.arm, []).append(run)
         return by_arm
 
+    @property
+    def same_runs(self) -> dict[str, str]:
+        """By arm: the first arm with runs of the same spec, which all arms of this spec share."""
+        folders = {run.arm: run.folder.rpartition("/")[0] for run in self.runs}
+        first: dict[str, str] = {}
+        return {arm: first.setdefault(folders.get(arm, arm), arm) for arm in self.arm_names}
+
     def runs_of(self, arm: str) -> list[StudyRun]:
         """Runs of one arm, one a seed."""
         return self._runs_by_arm.get(arm, [])
