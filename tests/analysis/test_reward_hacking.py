@@ -94,6 +94,33 @@ def test_training_that_rises_beyond_held_out_answers_is_a_gap(monkeypatch):
     assert signs(reward_hacking(one, rewards({"right_only": UP}, quantity="right"), with_it)) == set()
 
 
+@pytest.mark.parametrize(
+    ("component", "scores"),
+    [
+        ({"function": "correctness"}, (0.0, 1.0)),
+        ({"function": "boxed_answer"}, (0.0, 1.0)),
+        ({"function": "signed_answer"}, (-1.0, 1.0)),
+        ({"function": "three_way_verifier"}, None),
+        ({"function": "three_way_verifier", "parameters": {"correct": 2.0}}, None),
+        ({"function": "unit_tests"}, (0.0, 1.0)),
+        ({"function": "unit_tests", "parameters": {"partial": True}}, None),
+    ],
+    ids=str,
+)
+def test_a_gap_is_one_of_accuracies_whatever_an_answer_scores(component, scores):
+    plan = MadeUpStudy(arms={"right_only": ARMS["right_only"]}, steps=STEPS).plan()
+    for run in plan["runs"]:
+        run["spec"]["components"]["right"] |= component
+    wrong, right = scores or (-1.0, 1.0)
+    course = rewards({"right_only": UP}, quantity="right")  # the accuracy of training
+    course["mean"] = wrong + (right - wrong) * course["mean"]
+    table = reward_hacking(StudyFile.model_validate(plan), course, answers({"right_only": (0.3, 0.6, 0.85)}))
+    gaps = table[(table["kind"] == "gap") & (table["since"] == 0)]
+    assert len(gaps) == (scores is not None)
+    assert gaps["before"].tolist() == pytest.approx([0.02] * len(gaps), abs=0.02)
+    assert gaps["change"].tolist() == pytest.approx([0.0] * len(gaps), abs=0.03)
+
+
 def test_longer_answers_are_a_sign_where_the_metric_did_not_rise():
     one = study("form_only")
     flat, up = ({"form_only": values} for values in ((0.4, 0.35, 0.3), (0.2, 0.5, 0.52)))
