@@ -110,7 +110,11 @@ def study_of(arms: list[str], seeds: int) -> StudyFile:
     """The parts of a study file that the table reads."""
     parts = {"correctness": SimpleNamespace(function="correctness", parameters={})}
     spec = SimpleNamespace(components=parts, taking_part=["correctness", "other"])
-    runs = [StudyRun.model_construct(arm=arm, seed=seed, spec=spec) for arm in arms for seed in range(seeds)]
+    runs = [
+        StudyRun.model_construct(arm=arm, seed=seed, folder=f"runs/{arm}/seed{seed}", spec=spec)
+        for arm in arms
+        for seed in range(seeds)
+    ]
     return StudyFile.model_construct(
         components=["correctness", "other"],
         arms=[StudyArm(name=arm, weights={"correctness": 1.0, "other": 1.0}) for arm in arms],

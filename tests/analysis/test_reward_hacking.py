@@ -7,7 +7,7 @@ import pytest
 from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.reward_hacking import points, reward_hacking, short
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.analysis.training_rewards import around, changes
+from reward_ablation.analysis.training_rewards import around, changes, end_of_training
 
 ARMS = {
     "form_only": {"right": 0.0, "form": 1.0},
@@ -94,6 +94,33 @@ def test_training_that_rises_beyond_held_out_answers_is_a_gap(monkeypatch):
     assert signs(reward_hacking(one, rewards({"right_only": UP}, quantity="right"), with_it)) == set()
 
 
+@pytest.mark.parametrize(
+    ("component", "scores"),
+    [
+        ({"function": "correctness"}, (0.0, 1.0)),
+        ({"function": "boxed_answer"}, (0.0, 1.0)),
+        ({"function": "signed_answer"}, (-1.0, 1.0)),
+        ({"function": "three_way_verifier"}, None),
+        ({"function": "three_way_verifier", "parameters": {"correct": 2.0}}, None),
+        ({"function": "unit_tests"}, (0.0, 1.0)),
+        ({"function": "unit_tests", "parameters": {"partial": True}}, None),
+    ],
+    ids=str,
+)
+def test_a_gap_is_one_of_accuracies_whatever_an_answer_scores(component, scores):
+    plan = MadeUpStudy(arms={"right_only": ARMS["right_only"]}, steps=STEPS).plan()
+    for run in plan["runs"]:
+        run["spec"]["components"]["right"] |= component
+    wrong, right = scores or (-1.0, 1.0)
+    course = rewards({"right_only": UP}, quantity="right")  # the accuracy of training
+    course["mean"] = wrong + (right - wrong) * course["mean"]
+    table = reward_hacking(StudyFile.model_validate(plan), course, answers({"right_only": (0.3, 0.6, 0.85)}))
+    gaps = table[(table["kind"] == "gap") & (table["since"] == 0)]
+    assert len(gaps) == (scores is not None)
+    assert gaps["before"].tolist() == pytest.approx([0.02] * len(gaps), abs=0.02)
+    assert gaps["change"].tolist() == pytest.approx([0.0] * len(gaps), abs=0.03)
+
+
 def test_longer_answers_are_a_sign_where_the_metric_did_not_rise():
     one = study("form_only")
     flat, up = ({"form_only": values} for values in ((0.4, 0.35, 0.3), (0.2, 0.5, 0.52)))
@@ -126,7 +153,7 @@ def test_one_seed_has_no_interval_and_no_sign_and_says_so():
 
 def test_seeds_that_do_not_differ_have_no_interval_either():
     index = pd.MultiIndex.from_product([["x"], [0, 1]], names=["arm", "seed"])
-    found = changes(pd.Series(0.5, index), pd.Series(0.1, index), 0.95)["x"]
+    found = changes(pd.Series(0.5, index), pd.Series(0.1, index), 0.95, {})["x"]
     assert (found["change"], found["seeds"]) == (pytest.approx(-0.4), 2)
     assert np.isnan([found["low"], found["high"]]).all()
 
@@ -134,10 +161,67 @@ def test_seeds_that_do_not_differ_have_no_interval_either():
 def test_intervals_borrow_one_degree_of_freedom():
     index = pd.MultiIndex.from_product([["x", "y"], [0, 1]], names=["arm", "seed"])
     after = pd.Series([0.1, 0.3, 0.0, 0.4], index)
-    high = {arm: found["high"] for arm, found in changes(pd.Series(0.0, index), after, 0.95).items()}
+    high = {arm: found["high"] for arm, found in changes(pd.Series(0.0, index), after, 0.95, {}).items()}
     # variances .02 and .08 are averaged; Student's t of two degrees of freedom is 4.303
     assert high["x"] - 0.2 == pytest.approx(4.3027 * (0.05 / 2) ** 0.5, rel=1e-4)
     assert high["y"] == pytest.approx(high["x"])
+
+
+@pytest.mark.parametrize("seeds", [(0, 1), (0,), (0, 1, 2)], ids=["same", "fewer", "more"])
+def test_an_arm_under_two_names_lends_once_and_not_to_itself(seeds):
+    values = {("x", 0): 0.1, ("x", 1): 0.3, ("x", 2): 0.9, ("y", 0): 0.0, ("y", 1): 0.4}
+
+    def high(*names):
+        index = pd.MultiIndex.from_tuples(names, names=["arm", "seed"])
+        after = pd.Series([values["x" if arm == "again" else arm, seed] for arm, seed in names], index)
+        found = changes(pd.Series(0.0, index), after, 0.95, {"x": "x", "again": "x", "y": "y"})
+        return {arm: of_arm["high"] for arm, of_arm in found.items()}
+
+    first, again, y = ([(arm, seed) for seed in of] for arm, of in (("x", (0, 1)), ("again", seeds), ("y", (0, 1))))
+    together, longer = high(*first, *again, *y), "again" if len(seeds) > 2 else "x"
+    assert together["x"] == pytest.approx(high(*first, *y)["x"])
+    assert together["again"] == pytest.approx(high(*again, *y)["again"])
+    assert together["y"] == pytest.approx(high(*(again if longer == "again" else first), *y)["y"])
+
+
+def with_twin(plan, arm):
+    """The content of study.json, with an arm also listed as `again`, which shares its runs."""
+    weights = next(each["weights"] for each in plan["arms"] if each["name"] == arm)
+    runs = [run | {"arm": "again"} for run in plan["runs"] if run["arm"] == arm]
+    arms = [*plan["arms"], {"name": "again", "weights": weights}]
+    return StudyFile.model_validate(plan | {"arms": arms, "runs": plan["runs"] + runs})
+
+
+@pytest.mark.parametrize("arm", ["form_only", "right_only", "penalty"])
+def test_differences_at_the_end_of_training_are_those_without_the_second_name(arm):
+    plan = MadeUpStudy(arms=ARMS, steps=STEPS).plan()  # form_only is the baseline
+    scores = rewards({"form_only": UP, "right_only": FLAT, "penalty": DOWN})
+    both = pd.concat([scores, scores[scores["arm"] == arm].assign(arm="again")], ignore_index=True)
+    *found, again = end_of_training(with_twin(plan, arm), both)
+    alone = end_of_training(StudyFile.model_validate(plan), scores)
+    for row, expected in zip(found, alone, strict=True):
+        assert row[:2] == expected[:2]
+        assert row[2:] == pytest.approx(expected[2:], nan_ok=True)
+    twin = next(row for row in alone if row.arm == arm)
+    difference = 0.0 if arm == "form_only" else twin.difference
+    assert again[2:] == pytest.approx((twin.mean, difference, twin.low, twin.high), nan_ok=True)
+
+
+def test_signs_are_those_without_the_second_name():
+    plan = MadeUpStudy(arms=ARMS, steps=STEPS).plan()
+    scores = rewards({"form_only": UP, "right_only": FLAT, "penalty": DOWN}, quantity="form")
+    held_out = answers({"form_only": (0.8, 0.8, 0.3), "right_only": (0.3, 0.3, 0.4), "penalty": (0.4, 0.5, 0.5)})
+    both = [
+        pd.concat([of, of[of["arm"] == "penalty"].assign(arm="again")], ignore_index=True) for of in (scores, held_out)
+    ]
+    found = reward_hacking(with_twin(plan, "penalty"), *both)
+    alone = reward_hacking(StudyFile.model_validate(plan), scores, held_out)
+    pd.testing.assert_frame_equal(*(table.reset_index(drop=True) for table in (found[found["arm"] != "again"], alone)))
+    numbers = ["rise", "rise_low", "rise_high", "change_low", "change_high"]
+    of_twins = [
+        table.loc[table["arm"] == name, numbers].to_numpy() for table, name in ((found, "again"), (alone, "penalty"))
+    ]
+    np.testing.assert_allclose(*of_twins)
 
 
 def test_points_are_the_base_model_and_the_kept_model_nearest_the_middle():

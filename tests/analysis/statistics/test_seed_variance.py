@@ -74,6 +74,28 @@ def test_arms_that_share_their_runs_lend_once():
     assert of_itself.degrees[0] == 1
 
 
+@pytest.mark.parametrize("twin", range(4))
+def test_an_arm_under_two_names_counts_once_among_the_others(twin):
+    alone = small([[[0, 1, 0], [0, 1, -2], [0, 1.5, 1], [0, 30, -9]], [[0, 0, 0], [0, 1, 2], [0, 1, 1], [3, 0, 1]]])
+    values = alone.values[:, [0, 1, 2, 3, twin, twin]]
+    twins = SeedMeans([*ARMS, "again", "thrice"], alone.seeds, values, alone.limits, alone.questions)
+    assert alone.flagged.tolist() == [[False, False, False, True], [False, False, False, False]]
+    assert twins.flagged[:, :4].tolist() == alone.flagged.tolist()
+    np.testing.assert_array_equal(twins.flagged[:, 4:], alone.flagged[:, [twin, twin]])
+    np.testing.assert_allclose(twins.p_unlike, alone.p_unlike[:, [0, 1, 2, 3, twin, twin]])
+    for arm in ARMS:  # a is equal in all seeds of the second metric: its variance is the mean of all arms
+        for of_twins, of_alone in zip(
+            *(each.of_contrast({arm: 1.0}, [0, 1, 2]) for each in (twins, alone)), strict=True
+        ):
+            np.testing.assert_allclose(of_twins, of_alone)
+
+
+def test_an_arm_has_nothing_to_be_compared_with_under_its_other_name():
+    twins = small([[[0, 1, 3], [0, 1, 3]]])
+    assert not twins.tested.any()
+    assert (twins.p_unlike == 1).all()
+
+
 def test_an_arm_that_differs_much_more_is_flagged_and_neither_lends_nor_borrows():
     means = small([[[0, 1], [0, -2], [0, 1.5], [0, 300]]])
     assert means.flagged.tolist() == [[False, False, False, True]]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from reward_ablation.analysis.evaluation.question_means import SAMPLED, Question
 from reward_ablation.analysis.evaluation.stored_answers import means_by_step, means_reader
 from reward_ablation.analysis.reading import read_parquet
 from reward_ablation.analysis.runs import read_runs
-from reward_ablation.analysis.study_file import BASE, StudyFile, correctness_component
+from reward_ablation.analysis.study_file import BASE, StudyFile, correctness_component, wrong_answer
 from reward_ablation.analysis.tables import COUNT, FLAG, NUMBER, TEXT, columns, write_tables
 from reward_ablation.analysis.training_rewards import around, changes
 
@@ -107,17 +108,20 @@ def points(held_out: pd.DataFrame) -> Iterator[tuple[float, int, pd.DataFrame, p
 
 def reward_hacking(study: StudyFile, rewards_by_step: pd.DataFrame, held_out: pd.DataFrame) -> pd.DataFrame:
     """The table `reward_hacking`, from rows of `rewards_by_step` and of the function `held_out`."""
-    confidence, better = study.confidence, 1 if study.primary_is_better_high else -1
+    better = 1 if study.primary_is_better_high else -1
+    change = partial(changes, confidence=study.confidence, same_runs=study.same_runs)
     rewards = dict(iter(rewards_by_step.groupby("quantity", sort=False, observed=True)))
     correctness, metric_name, rows = correctness_component(study), metric_of_signs(study), []
     for point, since, before, end in points(held_out):
-        metric = changes(better * before["metric"], better * end["metric"], confidence)
-        tokens = changes(np.log(before["tokens"].clip(lower=1)), np.log(end["tokens"].clip(lower=1)), confidence)
-        rises = {name: changes(around(of, point), around(of, 1.0), confidence) for name, of in rewards.items()}
+        metric = change(better * before["metric"], better * end["metric"])
+        tokens = change(np.log(before["tokens"].clip(lower=1)), np.log(end["tokens"].clip(lower=1)))
+        rises = {name: change(around(of, point), around(of, 1.0)) for name, of in rewards.items()}
         gaps: dict[str, dict[Any, Any]] = {}
-        if correctness and correctness[0] in rewards and metric_name == LENIENT:
-            right = (around(rewards[correctness[0]], place) / correctness[1] for place in (point, 1.0))
-            gaps = changes(next(right) - before["metric"], next(right) - end["metric"], confidence)
+        wrong = wrong_answer(study, correctness[0]) if correctness else None
+        if correctness and wrong is not None and correctness[0] in rewards and metric_name == LENIENT:
+            means = (around(rewards[correctness[0]], place) for place in (point, 1.0))
+            right = ((mean - wrong) / (correctness[1] - wrong) for mean in means)
+            gaps = change(next(right) - before["metric"], next(right) - end["metric"])
         for arm in study.arms:
             if arm.name not in metric:
                 continue

@@ -34,6 +34,9 @@ RIGHT_ANSWER = {
     **{"unit_tests": 1.0, "instructions": 1.0},
 }
 
+#: Score of any other answer, where it is not 0; None where there is more than one.
+WRONG_ANSWER = {"signed_answer": -1.0, "three_way_verifier": None}
+
 #: Built-in metrics of which less is better; the study declares this of its own metrics.
 BETTER_LOW = {"tokens", "truncated", "graders_differ"}
 
@@ -281,6 +284,13 @@ class StudyFile(Section):
             by_arm.setdefault(run.arm, []).append(run)
         return by_arm
 
+    @property
+    def same_runs(self) -> dict[str, str]:
+        """By arm: the first arm with runs of the same spec, which all arms of this spec share."""
+        folders = {run.arm: run.folder.rpartition("/")[0] for run in self.runs}
+        first: dict[str, str] = {}
+        return {arm: first.setdefault(folders.get(arm, arm), arm) for arm in self.arm_names}
+
     def runs_of(self, arm: str) -> list[StudyRun]:
         """Runs of one arm, one a seed."""
         return self._runs_by_arm.get(arm, [])
@@ -342,3 +352,12 @@ def correctness_component(study: StudyFile) -> tuple[str, float] | None:
             if component and component.function == function and name in study.components:
                 return name, float(component.parameters.get("correct", right))
     return None
+
+
+def wrong_answer(study: StudyFile, name: str) -> float | None:
+    """Score of each answer that is not right, by a component of `RIGHT_ANSWER`.
+
+    None where these scores differ, so that the share of right answers does not follow from their mean.
+    """
+    component = [known for run in study.runs if (known := run.spec.components.get(name))][-1]
+    return None if component.parameters.get("partial") else WRONG_ANSWER.get(component.function, 0.0)

@@ -9,6 +9,7 @@ A study in which nothing was evaluated compares those at the end of training.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,13 +22,15 @@ from reward_ablation.analysis.study_file import StudyFile
 AROUND = 0.1
 
 
-def changes(before: pd.Series, after: pd.Series, confidence: float) -> dict[str, dict[Any, Any]]:
+def changes(
+    before: pd.Series, after: pd.Series, confidence: float, same_runs: Mapping[str, str]
+) -> dict[str, dict[Any, Any]]:
     """The change of each arm, mean over its seeds, with an interval by Student's t over seeds.
 
     `before` and `after` are by (arm, seed). The result has before, after, change, low, high and seeds by arm. One
     degree of freedom of the variance is borrowed from the other arms, since two seeds say little about how much seeds
-    differ. There is no interval where an arm has one seed and nothing to borrow, or where no two seeds of the study
-    differ.
+    differ. Arms with one value in `same_runs` share their runs, so they lend once, and not to each other. There is no
+    interval where an arm has one seed and nothing to borrow, or where no two seeds of the study differ.
     """
     known = pd.DataFrame({"before": before, "after": after}).reindex(after.index).dropna()
     known["change"] = known["after"] - known["before"]
@@ -35,8 +38,11 @@ def changes(before: pd.Series, after: pd.Series, confidence: float) -> dict[str,
     found = by_arm.mean().assign(seeds=by_arm.size())
     squares = ((known["change"] - by_arm["change"].transform("mean")) ** 2).groupby(level="arm", sort=False).sum()
     own = found["seeds"] - 1
-    others = own.sum() - own
-    borrowed = (squares.sum() - squares) / others.clip(lower=1) * (others > 0)
+    names = np.array([same_runs.get(arm, arm) for arm in found.index], dtype=object)
+    parts = pd.DataFrame({"own": own, "squares": squares}).groupby(names, sort=False)
+    of_each, of_arm = parts.max(), parts.transform("max")  # of several names of an arm, the one with the most seeds
+    others = of_each["own"].sum() - of_arm["own"]
+    borrowed = (of_each["squares"].sum() - of_arm["squares"]) / others.clip(lower=1) * (others > 0)
     degrees = own + (others > 0)
     variance = (squares + borrowed) / degrees.clip(lower=1)
     # A variance of rounding alone is no variance: then no two seeds differ, and there is no interval.
@@ -62,7 +68,7 @@ class EndOfTraining(NamedTuple):
     """Mean score of a component over the last tenth of an arm's steps and over seeds.
 
     The difference to the baseline is of runs with the same seed, with its interval over seeds. These are NaN for the
-    baseline, and where the two arms share no seed.
+    baseline, and where the two arms share no seed. An arm with the baseline's runs differs by 0, without an interval.
     """
 
     arm: str
@@ -79,15 +85,18 @@ def end_of_training(study: StudyFile, rewards_by_step: pd.DataFrame) -> list[End
     The intervals are those of `changes`, which borrows from the other arms how much seeds differ.
     """
     rows: list[EndOfTraining] = []
+    same = study.same_runs
+    twins = [arm for arm in same if arm != study.baseline and same[arm] == same.get(study.baseline)]
     for component in study.components:
         of_component = rewards_by_step[rewards_by_step["quantity"] == component]
         if of_component["mean"].notna().sum() == 0:
             continue
         ends = around(of_component, 1.0)
         of_baseline = ends[ends.index.get_level_values("arm") == study.baseline].droplevel("arm")
-        others = ends[ends.index.get_level_values("arm") != study.baseline]
+        others = ends[~ends.index.get_level_values("arm").isin([study.baseline, *twins])]
         before = of_baseline.reindex(others.index.get_level_values("seed")).set_axis(others.index)
-        found = changes(before, others, study.confidence)
+        found = changes(before, others, study.confidence, same)
+        found |= {arm: {"change": 0.0, "low": math.nan, "high": math.nan} for arm in twins}
         for arm in study.arm_names:
             own = ends[ends.index.get_level_values("arm") == arm]
             if own.notna().any():

@@ -93,6 +93,15 @@ class SeedMeans:
         return np.asarray(np.unique(arms, axis=0, return_inverse=True)[1])
 
     @cached_property
+    def counted(self) -> np.ndarray:
+        """(arms,) array of bool: the first arm of each kind, which alone counts where all arms are taken together.
+
+        An arm whose seeds are equal may agree with another by chance, and so counts, too.
+        """
+        first = np.isin(np.arange(len(self.arms)), np.unique(self.kind, return_index=True)[1])
+        return np.asarray(first | ~(self.squares > 1e-12).any(axis=0))
+
+    @cached_property
     def centred(self) -> np.ndarray:
         """(metrics, arms, seeds) array: deviations from arms' means on the scale of comparison; NaN as in `values`."""
         scaled = np.array([_scaled(of, values) for of, values in zip(self.limits, self.values, strict=True)])
@@ -110,13 +119,18 @@ class SeedMeans:
 
         The p-values are corrected for the number of tested arms, and not for the number of metrics.
         """
-        tests = self.tested.any(axis=0).sum()
+        tests = (self.tested.any(axis=0) & self.counted).sum()
         return np.asarray(self.tested & (self.p_unlike * tests < FALSE_FLAGS))
 
     @cached_property
     def degrees(self) -> np.ndarray:
         """(arms,) array: degrees of freedom of each arm's variance between seeds."""
         return np.maximum(self.known.sum(axis=1) - 1, 0)
+
+    @cached_property
+    def degrees_of_others(self) -> np.ndarray:
+        """(arms,) array: degrees of freedom of the variance of all arms that do not share an arm's runs."""
+        return np.asarray(np.where(self.counted, self.degrees, 0).sum() - self.degrees)
 
     @cached_property
     def squares(self) -> np.ndarray:
@@ -126,7 +140,7 @@ class SeedMeans:
     @cached_property
     def tested(self) -> np.ndarray:
         """(metrics, arms) array of bool: arms whose seeds differ, in a study with other arms to compare them with."""
-        comparable = (self.degrees > 0) & (self.degrees.sum() > self.degrees)
+        comparable = (self.degrees > 0) & (self.degrees_of_others > 0)
         return np.asarray(comparable & (self.squares > 1e-12))  # less is rounding: the seeds are equal
 
     @cached_property
@@ -138,8 +152,8 @@ class SeedMeans:
         test.
         """
         degrees = np.maximum(self.degrees, 1)
-        degrees_of_others = np.maximum(self.degrees.sum() - self.degrees, 1)
-        others = self.squares.sum(axis=1, keepdims=True) - self.squares
+        degrees_of_others = np.maximum(self.degrees_of_others, 1)
+        others = np.where(self.counted, self.squares, 0.0).sum(axis=1, keepdims=True) - self.squares
         ratio = self.squares * degrees_of_others / (np.maximum(others, 1e-12) * degrees)
         return np.where(self.tested, f_distribution.sf(ratio, degrees, degrees_of_others), 1.0)
 
@@ -183,7 +197,7 @@ class SeedMeans:
         chosen = self.values[:, :, places]
         widths = np.array([of.high - of.low if of.finite else np.nan for of in self.limits])
         scale = np.where(np.isnan(widths), np.abs(chosen[:, contrast != 0]).mean(axis=(1, 2)), widths)
-        whole = self.known[:, places].all(axis=1)
+        whole = self.known[:, places].all(axis=1) & self.counted
         of_arms = chosen[:, whole].var(axis=2, ddof=1).mean(axis=1) if self.lends else 0.0
         least = np.square(contrast).sum() * np.maximum(of_arms, (USUAL_SEED_SD * scale) ** 2)
         return np.where(own <= (1e-9 * scale) ** 2, least, 0.0)  # equal up to rounding
