@@ -248,12 +248,15 @@ def sums_of_arms(
             values = np.multiply.outer(coefficients, of_mode.values[:, chosen])
             # `by_seed`, means over resampled questions, is in float32 and stays so.
             by_seed = np.multiply.outer(coefficients.astype(np.float32), of_mode.by_seed[:, :, chosen])
+            sizes = np.abs(values.mean(axis=(2, 3)))
             if mode not in sums:
                 zero = of_mode._replace(seeds=[*seeds], values=values[0] * 0, by_seed=by_seed[0] * 0)
                 sums[mode] = [zero for _ in allowed]
             sums[mode] = [
-                total._replace(values=total.values + own, by_seed=total.by_seed + own_by_seed)
-                for total, own, own_by_seed in zip(sums[mode], values, by_seed, strict=True)
+                total._replace(
+                    values=total.values + own, by_seed=total.by_seed + own_by_seed, scale=np.maximum(total.scale, size)
+                )
+                for total, own, own_by_seed, size in zip(sums[mode], values, by_seed, sizes, strict=True)
             ]
     return sums
 
