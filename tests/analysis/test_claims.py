@@ -7,6 +7,7 @@ import pytest
 
 from analysis.made_up import MadeUpStudy, run_rule
 from reward_ablation.analysis.claims import SCHEMAS
+from reward_ablation.analysis.claims_text import cautions
 from reward_ablation.analysis.reading import read_table
 from reward_ablation.analysis.statistics.estimates import holm
 from reward_ablation.analysis.study_file import read_study
@@ -151,3 +152,48 @@ def test_one_seed_is_judged_over_questions(tmp_path):
     table = pd.read_parquet(tmp_path / "tables" / "claims.parquet")
     assert table["seeds"].tolist() == [1, 1]
     assert table[["low", "high", "p"]].notna().all().all()
+
+
+def test_a_claim_of_a_sequential_study_has_the_interval_and_the_p_value_of_the_last_look(tmp_path):
+    claims = [
+        claim("look", "format_only", "higher"),
+        claim("turned", "correctness_only", "lower", against="format_only"),
+        claim("margin", "format_only", "higher", margin=0.1),
+        claim("other", "length_only", "higher"),
+        claim("other_metric", "format_only", "higher", metric="truncated"),
+    ]
+    study = MadeUpStudy(seeds=(0, 1, 2), steps=1, rollouts=4, claims=claims, datasets={"gsm8k_test": 60})
+    study.write(tmp_path)
+    for rule in ("evaluation", "claims"):
+        run_rule(rule, tmp_path, tmp_path / "plain")
+    plain = read_table(tmp_path / "plain" / "claims.parquet").set_index("claim")
+    pair = {"arm": "format_only", "against": "correctness_only"}
+    at_look = {"estimate": 0.25, "low": -0.01, "high": 0.5, "p": 0.02, "p_holm": 0.04}
+    result = pair | at_look | {"boundary": 0.01, "decision": "open"}
+    look = {"seeds": 2, "date": "2026-01-31T12:00:00Z", "contrasts": [result], "error_left": 0.03}
+    plan = {"looks": [2, 3, 5], "stop": "pocock", "margin": None, "level": 0.05, "question": "q", "evaluation": "e"}
+    primary = {"dataset": "gsm8k_test", "mode": "sampled", "metric": "format", "contrasts": [pair], "digest": ""}
+    record = {**plan, "arms": {}, "declared": "2026-01-31T11:00:00Z", "runs_then": 0, "taken": [look]}
+    content = study.plan() | {"primary": primary, "sequential": record}
+    write_json(content, tmp_path / "study.json")
+    for rule in ("evaluation", "claims"):
+        run_rule(rule, tmp_path, tmp_path / "tables")
+    table = read_table(tmp_path / "tables" / "claims.parquet").set_index("claim")
+    same = read_table(tmp_path / "tables" / "paired_differences.parquet").query("family == 'primary'").iloc[0]
+    columns = ["estimate", "low", "high", "seeds"]
+    assert table.loc["look", columns].tolist() == same[columns].tolist() == [0.25, -0.01, 0.5, 2]
+    assert table.loc["look", "p"] == same["p_holm"] == 0.04
+    assert table.loc["look", "verdict"] == table.loc["turned", "verdict"] == "undecided"
+    assert table.loc["turned", [*columns, "p"]].tolist() == [-0.25, -0.5, 0.01, 2, 0.04]
+    assert table.loc["margin", columns].tolist() == [0.25, -0.01, 0.5, 2]
+    assert table.loc["margin", "p"] == pytest.approx(min(1, 3 * plain.loc["margin", "p"]))
+    others = ["other", "other_metric"]
+    pd.testing.assert_frame_equal(table.loc[others, [*columns, "p"]], plain.loc[others, [*columns, "p"]])
+    assert table["p_holm"].tolist() == holm(table["p"].to_numpy()).tolist()
+    written = read_study(tmp_path / "study.json")
+    noted = [row.Index for row in table.itertuples() if "not corrected for them" in cautions(row, written)]
+    assert noted == others
+    write_json(content | {"sequential": {**record, "in_force": False}}, tmp_path / "study.json")
+    run_rule("claims", tmp_path, tmp_path / "tables")
+    listed = read_table(tmp_path / "tables" / "claims.parquet").set_index("claim")
+    pd.testing.assert_frame_equal(listed[[*columns, "p"]], plain[[*columns, "p"]])

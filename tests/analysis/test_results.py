@@ -1,5 +1,7 @@
 """Tables as data frames, and the difference of two studies, of made-up studies."""
 
+import json
+
 import pandas as pd
 import pytest
 
@@ -72,3 +74,43 @@ def test_what_cannot_be_compared_is_refused_in_one_line(folder, tmp_path):
     write_parquet(read_parquet(questions).assign(answer="2"), questions)
     with pytest.raises(StudyError, match="do not have the same questions and right answers"):
         compare(study, load(tmp_path / "other"))
+
+
+def scored(root, unscored, limits=(0, 1), key="11111111"):
+    """A study whose models all have the number of the question, over 40, as score; without one where `unscored`."""
+    arms = {"one": {"correctness": 1.0, "format": 0.0}, "two": {"correctness": 0.0, "format": 1.0}}
+    MadeUpStudy(arms, seeds=(0, 1), steps=2, layers=0, datasets={"d": 40}, samples=0).write(root)
+    content = json.loads((root / "study.json").read_text())
+    content |= {"metrics": [{"name": "quality", "range": limits}], "scores": {"d": f"scores/{key}/{{run}}/d.parquet"}}
+    (root / "study.json").write_text(json.dumps(content))
+    for file in (root / "evaluation").rglob("d.parquet"):
+        answers = read_parquet(file)
+        numbers = answers["problem_id"].str.split(":").str[1].astype(int)
+        scores = answers[["problem_id", "mode", "sample"]].assign(quality=(numbers / 40).where(~numbers.isin(unscored)))
+        write_parquet(scores, root / "scores" / key / file.relative_to(root / "evaluation"))
+    return load(root)
+
+
+def test_questions_that_either_study_leaves_out_are_left_out_of_both(tmp_path):
+    one, other = scored(tmp_path / "one", range(6)), scored(tmp_path / "other", range(34, 40), key="22222222")
+    found = compare(one, other)
+    assert set(found["questions"]) == {28}
+    assert set(found["evaluation"]) == {"differ"}  # other scores
+    quality = found[found["metric"] == "quality"]
+    assert quality["estimate"].tolist() == [0, 0, 0]
+    assert (quality["p"] == 1).all()
+    assert set(compare(one, one)["questions"]) == {34}
+    assert set(compare(one, one)["evaluation"]) == {"same"}
+
+
+@pytest.mark.parametrize(
+    ("unscored", "limits", "message"),
+    [
+        (range(6, 40), (0, 1), "have no scored question in common"),
+        ([], (0, 10), r"^quality: its range is \[0, 1\] in \S+one and \[0, 10\] in \S+other; give it one range"),
+    ],
+)
+def test_scores_that_cannot_be_paired_are_refused(tmp_path, unscored, limits, message):
+    one, other = scored(tmp_path / "one", range(6)), scored(tmp_path / "other", unscored, limits)
+    with pytest.raises(StudyError, match=message):
+        compare(one, other)

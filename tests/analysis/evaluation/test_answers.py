@@ -119,6 +119,9 @@ def test_difference_is_paired_by_seed_and_question():
     assert lenient["p"] == 1
     assert lenient["p_equivalent"] == pytest.approx(0.02, abs=0.005)  # the interval is just inside of .9 to both sides
     assert np.isnan(table.loc[("sampled", "tokens"), "p_equivalent"])  # the margin is one of shares
+    tokens = table.loc[("greedy", "tokens")]  # no difference, either: that may be as large as the mean length elsewhere
+    length = question_means(ONE_SEED)["greedy"].of("tokens").mean()
+    assert (tokens["estimate"], tokens["high"]) == (0, pytest.approx(0.8419 * length, rel=1e-3))
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.95])

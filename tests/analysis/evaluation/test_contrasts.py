@@ -114,6 +114,14 @@ def test_a_common_factor_of_an_arms_weights_does_not_count(factor):
     assert {name: found[name] for name in "cf"} == pytest.approx({"c": 0.4, "f": -0.4})
 
 
+def test_an_arm_without_a_part_in_an_effect_has_no_rest_of_rounding():
+    arms = {f"m{n}": {"a": n / 4, "b": 1 - n / 4} for n in range(5)}
+    found = effects(arms, ["a", "b"], "simplex")
+    assert found[0].coefficients["m2"] == 0
+    sizes = [abs(c) for effect in found for c in effect.coefficients.values()]
+    assert min(size for size in sizes if size) > 1e-6
+
+
 def test_negative_weights_are_not_regressed_on():
     arms = {"one": {"a": 1.2, "b": -0.2}, "two": {"a": 0.8, "b": 0.2}, "three": {"a": 1.0, "b": 0.0}}
     assert values(effects(arms, ["a", "b"], "simplex"), "regression", dict.fromkeys(arms, 1.0)) == {}

@@ -86,6 +86,41 @@ def test_an_arm_with_settings_of_its_own_has_no_part_in_effects(tmp_path, capsys
     assert "without correctness_format, whose settings differ in more than weights" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("changed", "without"), [("control", "control"), ("others", "full, control")])
+def test_a_control_with_other_settings_is_no_control(tmp_path, capsys, changed, without):
+    weights = {"full": (1, 1, 0), "a": (1, 0, 0), "b": (0, 1, 0), "control": (0, 0, 1)}
+    arms = {arm: dict(zip(("a", "b", "random"), map(float, of), strict=True)) for arm, of in weights.items()}
+    made = MadeUpStudy(arms, steps=2, layers=0, design="one_at_a_time", control="control", where_trained=("random",))
+    content = made.plan()
+    expected = [("over_control", "a"), ("over_control", "b")]
+    found = effects_of(StudyFile.model_validate(content))
+    assert [(effect.method, effect.component) for effect in found] == expected
+    assert "without" not in capsys.readouterr().out
+    for run in content["runs"]:
+        if (run["arm"] == "control") if changed == "control" else run["arm"] in ("a", "b"):
+            run["spec"]["training"]["max_steps"] = 500
+    assert effects_of(StudyFile.model_validate(content)) == []
+    assert (
+        f"component_effects: without {without}, whose settings differ in more than weights" in capsys.readouterr().out
+    )
+
+
+@pytest.mark.parametrize("design", ["leave_one_out", "factorial", "list"])
+def test_a_component_that_is_scored_where_it_is_trained_has_an_effect(design):
+    names = ("correctness", "format", "judge")
+    subsets = [subset for size in (3, 2, 1) for subset in combinations(names, size)]
+    arms = {"_".join(on): {name: float(name in on) for name in names} for on in subsets}
+    study = StudyFile.model_validate(MadeUpStudy(arms, design=design, where_trained=("judge",), layers=0).plan())
+    assert [effect.component for effect in effects_of(study)] == [*names]
+    # Another definition of the component is another setting, in the arms that are trained on it.
+    content = MadeUpStudy(arms, design=design, layers=0).plan()
+    for run in content["runs"]:
+        if run["arm"] in ("judge", "correctness"):
+            run["spec"]["components"]["judge"]["parameters"] = {"other": 1}
+    specs = {run.arm: run.spec for run in StudyFile.model_validate(content).runs}
+    assert set(specs) - set(arms_with_equal_settings(specs)) == {"judge"}
+
+
 def test_a_study_without_effects_says_so(tmp_path, capsys):
     study = MadeUpStudy({"only": {"a": 1.0, "b": 0.5}}, datasets={"one": 5}, steps=1, layers=0)
     found = tables(study, tmp_path)

@@ -237,6 +237,29 @@ def test_equal_differences_without_a_range_are_compared_with_none_at_all():
 UNLIMITED = (np.array([-np.inf]), np.array([np.inf]))
 
 
+@pytest.mark.parametrize(("seeds", "questions"), [(1, 1), (1, 3), (2, 3)])
+def test_two_arms_that_are_equal_may_differ_elsewhere_by_as_much_as_they_have(seeds, questions):
+    arm = np.full((1, seeds, questions), 256.0)
+    by_seed = resampled_seeds(arm, "data", 200)
+    paired = distribution(arm - arm, by_seed - by_seed, "data", UNLIMITED, scale=np.array([256.0]))
+    apart = distribution_of_unpaired_difference(Sample(arm, by_seed), Sample(arm, by_seed), "data", UNLIMITED)
+    most = 256 * (1 - 0.025 ** (1 / questions))  # Clopper and Pearson
+    for found in (paired, apart):
+        low, high = intervals(found, 0.95)
+        assert (low[0], high[0]) == pytest.approx((-most, most))
+        assert p_values(found, 1.0)[0] > 0.9
+
+
+def test_the_scale_of_a_difference_does_not_count_where_not_all_differences_are_equal():
+    values = np.array([[[0.0, 1.0, 2.0]], [[3.0, 1.0, 1.0]]])
+    by_level = np.repeat(np.array([[1.0], [2.0]]), 3, axis=1)[None]  # seeds differ, questions do not
+    for differences in (values, by_level):
+        limits = (np.full(len(differences), -np.inf), np.full(len(differences), np.inf))
+        by_seed = resampled_seeds(differences, "data", 200)
+        plain, scaled = (distribution(differences, by_seed, "data", limits, scale=scale) for scale in (0.0, 99.0))
+        assert [part.tolist() for part in plain.spread] == [part.tolist() for part in scaled.spread]
+
+
 def sample(values, variance: SeedVariance | None = None, resamples: int = 4000) -> Sample:
     array = np.asarray(values, dtype=float)[None]
     return Sample(array, resampled_seeds(array, "data", resamples), variance)

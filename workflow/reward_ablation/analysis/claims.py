@@ -65,6 +65,7 @@ def write(study: StudyFile, options: Namespace) -> None:
 def claims_table(study: StudyFile, root: Path, by_run: pd.DataFrame) -> pd.DataFrame:
     """All claims of a study, in its order, with the differences of `paired_differences`; Holm's correction is over all.
 
+    A claim on a contrast of a sequential study has the numbers of the contrast's last look.
     `by_run` is the table evaluation_by_run, which gives the seed means.
     """
     answers = answers_reader(study, means_reader(study, root))
@@ -77,7 +78,8 @@ def claims_table(study: StudyFile, root: Path, by_run: pd.DataFrame) -> pd.DataF
         other = for_seeds(other, own.seeds) if claim.against == BASE else other
         runs, runs_against = study.runs_of(claim.arm), study.runs_of(claim.against)
         provenance = difference_in_provenance(runs, runs_against, values) if runs_against else None
-        rows.append(claim_row(claim, own, other, means, study.confidence).assign(provenance=provenance))
+        row = claim_row(claim, own, other, means, study.confidence)
+        rows.append(with_last_look(row, claim, study).assign(provenance=provenance))
     table = joined(SCHEMAS["claims"], rows)
     return judged(table, study) if rows else table
 
@@ -95,6 +97,21 @@ def claim_row(
     measured = rows_of_parts([estimate_columns(difference, own.metrics, confidence)]).iloc[[row]]
     tested = {"p": p_of_ends(claim, difference, row), "p_holm": np.nan, "verdict": None, "flagged_arms": flags[row]}
     return measured.assign(**written, **tested)
+
+
+def with_last_look(row: pd.DataFrame, claim: Claim, study: StudyFile) -> pd.DataFrame:
+    """A claim's row; of a contrast with looks, with its repeated interval and a p-value that holds for all looks.
+
+    A look tests whether there is a difference. At any other end the p-value of the test is corrected by Bonferroni for
+    the planned looks, which holds for every rule of stopping.
+    """
+    last_look = study.last_look(claim)
+    if last_look is None or study.sequential is None:
+        return row
+    look, at_look = last_look
+    of_all = np.minimum(1.0, row["p"] * len(study.sequential.looks))
+    measured = {"estimate": at_look.estimate, "low": at_look.low, "high": at_look.high, "seeds": look.seeds}
+    return row.assign(**measured, p=of_all if claim.margin else at_look.p_holm)
 
 
 def for_seeds(base: Answered, seeds: list[int | None]) -> Answered:

@@ -43,7 +43,7 @@ def measured_difference(row: Any, study: StudyFile) -> str:
     limits = metrics_of_study(study).limits(row.metric)
     seeds = counted(row.seeds, "seed")
     own, other = (len(study.runs_of(arm)) for arm in (row.arm, row.against))
-    if own != other and min(own, other) > 1:
+    if own != other and min(own, other) > 1 and study.last_look(row) is None:
         seeds = f"{own} seeds against {other}"
     over = f"{seeds}, {counted(row.questions, 'question')}"
     return f"{with_interval(row._asdict(), limits)}, Holm p {p_value(row.p_holm)} ({over})"
@@ -60,11 +60,13 @@ def known(value: Any) -> str:
 
 
 def cautions(row: Any, study: StudyFile) -> str:
-    """Cautions about a verdict: the effect of the correction, differing provenance, arms whose seeds differ much."""
+    """Cautions about a verdict: corrections, looks, differing provenance, arms whose seeds differ much."""
     provenance, flagged = known(row.provenance), known(row.flagged_arms)
     words = []
     if row.p < level_of(study.confidence) <= row.p_holm:
         words.append("The interval alone decides it, but not after the correction for the number of claims.")
+    if study.is_sequential and study.last_look(row) is None:
+        words.append("Looks at other differences decided the number of seeds, and this test is not corrected for them.")
     if provenance not in ("", "same"):
         words.append(f"The training of the two {provenance}.")
     if flagged:

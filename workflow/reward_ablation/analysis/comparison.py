@@ -15,9 +15,9 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from reward_ablation.analysis.evaluation.answers import answered, difference_rows
+from reward_ablation.analysis.evaluation.answers import Answered, answered, difference_rows
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study
-from reward_ablation.analysis.evaluation.question_means import SeedMeansByMode, seed_means
+from reward_ablation.analysis.evaluation.question_means import QuestionMeans, SeedMeansByMode, seed_means
 from reward_ablation.analysis.evaluation.stored_answers import Reader, means_reader
 from reward_ablation.analysis.evaluation.tables import runs_of_dataset
 from reward_ablation.analysis.reading import read_parquet
@@ -38,7 +38,8 @@ def compare(one: Results, other: Results, arms: Mapping[str, str] | None = None)
     """Arms of one study minus arms of another, which answered the same questions.
 
     So a study can be compared with one of another model, of other package versions, or of last month. Differences are
-    paired by question, and by seed as in the table `paired_differences`. Intervals borrow from the arms of both.
+    paired by question, and by seed as in the table `paired_differences`. Intervals borrow from the arms of both. A
+    question that either study leaves out, because an answer has no score, is left out of both: see `questions`.
 
     Parameters
     ----------
@@ -53,12 +54,13 @@ def compare(one: Results, other: Results, arms: Mapping[str, str] | None = None)
     DataFrame
         `estimate`, `low` and `high` are in units of the metric; the interval has the confidence of `one`. `p_holm` is
         corrected over the arms of one data set, mode and metric. `evaluation` says whether both studies have the `same`
-        settings of evaluation and prompt, or whether they `differ`. The other columns are as in `paired_differences`.
+        settings of evaluation, prompt and own metrics, or whether they `differ`. The other columns are as in
+        `paired_differences`.
 
     Raises
     ------
     StudyError
-        The studies share no data set or no arm, or their questions or metrics are not the same.
+        The studies share no data set or no arm, or their questions, metrics or ranges of metrics are not the same.
     """
     names = {arm: arm for arm in one.study.arm_names if arm in other.study.arm_names} if arms is None else dict(arms)
     for results, asked in ((one, names), (other, names.values())):
@@ -80,10 +82,13 @@ def of_dataset(
     """Rows of `compare` for one data set. `readers` give means of questions by seed."""
     one, other = both
     check_questions(one, other, dataset)
+    readers = on_shared_questions(both, readers, dataset)
     by_run = [runs_of_dataset(each.study, dataset, read) for each, read in zip(both, readers, strict=True)]
     means = both_means(*(seed_means(rows, each.study) for each, rows in zip(both, by_run, strict=True)))
     resamples = min(each.study.bootstrap for each in both)
-    is_same = one.study.answers[dataset].split("/")[1] == other.study.answers[dataset].split("/")[1]
+    made_of = [
+        [files[dataset].split("/")[1] for files in (each.study.answers, each.study.scores) if files] for each in both
+    ]
     parts = []
     for arm, against in arms.items():
         own, theirs = (
@@ -92,10 +97,11 @@ def of_dataset(
         )
         if any(mode not in theirs or own[mode].metrics != theirs[mode].metrics for mode in own):
             raise StudyError(f"{dataset}: the studies have other metrics or modes; evaluate both alike")
+        check_limits(both, own, theirs)
         names = f"one {arm}", f"other {against}"
         rows = difference_rows(*names, {names[0]: own, names[1]: theirs}, dataset, one.study, means)
         parts.append(rows.assign(arm=arm, other_arm=against))
-    table = pd.concat(parts, ignore_index=True).assign(evaluation="same" if is_same else "differ")
+    table = pd.concat(parts, ignore_index=True).assign(evaluation="same" if made_of[0] == made_of[1] else "differ")
     return table.assign(p_holm=table.groupby(["mode", "metric"])["p"].transform(lambda p: holm(p.to_numpy())))
 
 
@@ -108,6 +114,47 @@ def check_questions(one: Results, other: Results, dataset: str) -> None:
             f"{dataset}: {one.folder} and {other.folder} do not have the same questions and right answers; only "
             "answers to the same questions can be paired"
         )
+
+
+def on_shared_questions(
+    both: tuple[Results, Results], readers: tuple[Reader, Reader], dataset: str
+) -> tuple[Reader, Reader]:
+    """Readers of the questions that both studies judge: each leaves out those with an answer that has no score.
+
+    All models of a study have the same questions, so those of its first model count.
+    """
+    first, second = (
+        next(iter(read(dataset, each.study.evaluated_names[0]).values()))
+        for each, read in zip(both, readers, strict=True)
+    )
+    shared = {mode: np.intersect1d(first[mode].problems, second[mode].problems) for mode in first if mode in second}
+    if not all(map(len, shared.values())):
+        raise StudyError(
+            f"{dataset}: {both[0].folder} and {both[1].folder} have no scored question in common; "
+            "see the logs of scoring"
+        )
+
+    def of_shared(read: Reader) -> Reader:
+        def read_shared(dataset: str, arm: str) -> dict[int | None, QuestionMeans]:
+            return {
+                seed: {mode: of.only(shared[mode]) if mode in shared else of for mode, of in means.items()}
+                for seed, means in read(dataset, arm).items()
+            }
+
+        return read_shared
+
+    return of_shared(readers[0]), of_shared(readers[1])
+
+
+def check_limits(both: tuple[Results, Results], own: Mapping[str, Answered], theirs: Mapping[str, Answered]) -> None:
+    """Refuse a metric that has another range in the other study: its values are in other units."""
+    for mode, answers in own.items():
+        for name, *limits in zip(answers.metrics, answers.limits, theirs[mode].limits, strict=True):
+            if limits[0] != limits[1]:
+                ranges = " and ".join(
+                    f"[{low:g}, {high:g}] in {each.folder}" for (low, high), each in zip(limits, both, strict=True)
+                )
+                raise StudyError(f"{name}: its range is {ranges}; give it one range, and the same scores, in both")
 
 
 def both_means(one: SeedMeansByMode, other: SeedMeansByMode) -> SeedMeansByMode:

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from reward_ablation.config.sections.training import TRL_AGGREGATIONS
 from reward_ablation.spec.run import ArmSpec, ImportedSpec
 from reward_ablation.study.claims import DeclaredClaim
-from reward_ablation.study.looks import Sequential
+from reward_ablation.study.looks import ContrastAtLook, Look, Sequential
 from reward_ablation.study.partial import without_diverged
 from reward_ablation.study.primary import Contrast, Primary, Question
 from reward_ablation.study.standing import as_runs_say, standing_at_begin
@@ -216,6 +216,22 @@ class StudyFile(Section):
     def is_sequential(self) -> bool:
         """Whether the primary differences are from the looks of a sequential study."""
         return self.sequential is not None and self.sequential.in_force
+
+    def last_look(self, claim: Any) -> tuple[Look, ContrastAtLook] | None:
+        """The last look at the difference of a claim or of its row in the table; None where no look tests it.
+
+        The result is turned round where the claim names the two arms of the contrast the other way round.
+        """
+        asked = (self.primary.dataset, self.primary.mode, self.primary.metric)
+        if self.sequential is None or not self.is_sequential or asked != (claim.dataset, claim.mode, claim.metric):
+            return None
+        if found := self.sequential.decision(Contrast(arm=claim.arm, against=claim.against)):
+            return found
+        if found := self.sequential.decision(Contrast(arm=claim.against, against=claim.arm)):
+            look, turned = found
+            ends = {"estimate": -turned.estimate, "low": -turned.high, "high": -turned.low}
+            return look, turned.model_copy(update={"arm": claim.arm, "against": claim.against, **ends})
+        return None
 
     def weights_text(self, arm: StudyArm) -> list[str]:
         """Weights of an arm in the components' order; a dash for a component that does not score its runs."""

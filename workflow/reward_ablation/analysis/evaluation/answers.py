@@ -44,6 +44,7 @@ class Answered(NamedTuple):
     values: np.ndarray  # (metrics, seeds, questions), means over samples
     by_seed: np.ndarray  # (resamples, metrics, seeds), means over resampled questions, the same resamples for every arm
     limits: list[Limits]  # of each metric
+    scale: np.ndarray | float = 0.0  # of differences: the size of the means that were subtracted, by metric
 
 
 def answered(
@@ -90,15 +91,18 @@ def difference(arm: Answered, baseline: Answered) -> Answered:
     """
     seeds = [seed for seed in arm.seeds if seed in baseline.seeds]
     own, other = ([answers.seeds.index(seed) for seed in seeds] for answers in (arm, baseline))
-    values = arm.values[:, own] - baseline.values[:, other]
-    return Answered(arm.metrics, seeds, values, arm.by_seed[:, :, own] - baseline.by_seed[:, :, other], arm.limits)
+    chosen = arm.values[:, own], baseline.values[:, other]
+    by_seed = arm.by_seed[:, :, own] - baseline.by_seed[:, :, other]
+    scale = np.max([np.abs(values.mean(axis=(1, 2))) for values in chosen], axis=0)
+    return Answered(arm.metrics, seeds, chosen[0] - chosen[1], by_seed, arm.limits, scale)
 
 
 def distribution_of(
     answers: Answered, dataset: str, reach: tuple[float, float] = (0.0, 1.0), seed_variance: SeedVariance | None = None
 ) -> Distribution:
     """Distribution of each metric's mean; `reach` has the ends of the range of a share, or of a contrast of shares."""
-    return distribution(answers.values, answers.by_seed, dataset, limits_of(answers.limits, reach), seed_variance)
+    limits = limits_of(answers.limits, reach)
+    return distribution(answers.values, answers.by_seed, dataset, limits, seed_variance, answers.scale)
 
 
 def limits_of(limits: list[Limits], reach: tuple[float, float] = (0.0, 1.0)) -> tuple[np.ndarray, np.ndarray]:

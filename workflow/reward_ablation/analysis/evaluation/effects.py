@@ -166,6 +166,8 @@ def regression(arms: Weights, used: list[str]) -> list[Effect]:
         lack_of_fit = null_space(design.T).T[:MOST_CONTRASTS]
         rows = [*((method, name, row) for name, row in zip(used, slopes, strict=True))]
         rows += [(method, f"{LACK_OF_FIT}{number}", row) for number, row in enumerate(lack_of_fit)]
+        # What is left of rounding would make an arm without a part in the effect count as one that has a part.
+        rows = [(kind, name, np.where(np.abs(row) < 1e-12, 0.0, row)) for kind, name, row in rows]
         return [Effect(kind, name, dict(zip(arms, map(float, row), strict=True))) for kind, name, row in rows]
     return []
 
@@ -183,21 +185,37 @@ def reach(effect: Effect) -> tuple[float, float]:
 
 
 def arms_with_equal_settings(specs: Mapping[str, ArmSpec | ImportedSpec]) -> list[str]:
-    """The largest group of arms whose specs differ only in the weights."""
-    settings = {arm: dump(spec.model_copy(update={"weights": {}}).content()) for arm, spec in specs.items()}
+    """The largest group of arms whose specs differ only in the weights, and in components that have no part in an arm.
+
+    The definition of a component is compared among the arms that are trained on it; most of them have the usual one.
+    """
+    written = {arm: spec.content()["components"] for arm, spec in specs.items()}
+    defined = {arm: [(name, dump(written[arm].get(name))) for name in spec.taking_part] for arm, spec in specs.items()}
+    counts = Counter(definition for of_arm in defined.values() for definition in of_arm)
+    usual = dict(definition for definition, _ in reversed(counts.most_common()))
+    unusual = {arm: dict(part for part in of_arm if part not in usual.items()) for arm, of_arm in defined.items()}
+    settings = {arm: settings_of(spec) + dump(unusual[arm]) for arm, spec in specs.items()}
     [(most, _)] = Counter(settings.values()).most_common(1) or [("", 0)]
     return [arm for arm in specs if settings[arm] == most]
+
+
+def settings_of(spec: ArmSpec | ImportedSpec) -> str:
+    """A spec's settings apart from its weights and components, as text."""
+    return dump(spec.model_copy(update={"weights": {}, "components": {}}).content())
 
 
 def effects_of(study: StudyFile) -> list[Effect]:
     """Effects by the design's definition; prints which arms have no part in them."""
     specs = {run.arm: run.spec for run in study.runs}
     arms = arms_with_equal_settings({arm: specs[arm] for arm in study.arm_names if arm != study.control})
-    others = [arm for arm in study.arm_names if arm not in (*arms, study.control)]
+    control = study.control
+    if control in specs and arms and settings_of(specs[control]) != settings_of(specs[arms[0]]):
+        control = None
+    others = [arm for arm in study.arm_names if arm not in (*arms, control)]
     if others:
         print(f"component_effects: without {', '.join(others)}, whose settings differ in more than weights")
     weights = {arm.name: arm.weights for arm in study.arms if arm.name in arms}
-    allowed = effects(weights, study.components, study.design, study.control)
+    allowed = effects(weights, study.components, study.design, control)
     if not allowed:
         print(f"component_effects: none; the arms do not allow the effects of the design {study.design}")
     elif not seeds_of(study, allowed):
@@ -248,12 +266,15 @@ def sums_of_arms(
             values = np.multiply.outer(coefficients, of_mode.values[:, chosen])
             # `by_seed`, means over resampled questions, is in float32 and stays so.
             by_seed = np.multiply.outer(coefficients.astype(np.float32), of_mode.by_seed[:, :, chosen])
+            sizes = np.abs(values.mean(axis=(2, 3)))
             if mode not in sums:
                 zero = of_mode._replace(seeds=[*seeds], values=values[0] * 0, by_seed=by_seed[0] * 0)
                 sums[mode] = [zero for _ in allowed]
             sums[mode] = [
-                total._replace(values=total.values + own, by_seed=total.by_seed + own_by_seed)
-                for total, own, own_by_seed in zip(sums[mode], values, by_seed, strict=True)
+                total._replace(
+                    values=total.values + own, by_seed=total.by_seed + own_by_seed, scale=np.maximum(total.scale, size)
+                )
+                for total, own, own_by_seed, size in zip(sums[mode], values, by_seed, sizes, strict=True)
             ]
     return sums
 

@@ -37,6 +37,11 @@ class ModeMeans(NamedTuple):
         """Values of a metric by question."""
         return np.asarray(self.values[self.metrics.index(metric)])
 
+    def only(self, problems: np.ndarray) -> ModeMeans:
+        """The same results on some of the questions."""
+        kept = np.isin(self.problems, problems)
+        return self._replace(values=self.values[:, kept], problems=self.problems[kept], answers=self.answers[kept])
+
 
 #: Results of one model on one data set, by mode.
 QuestionMeans = dict[str, ModeMeans]

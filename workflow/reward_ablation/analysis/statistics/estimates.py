@@ -143,17 +143,24 @@ def moderated(own: Spread, seeds: int, seed_variance: SeedVariance) -> Spread:
 
 
 def doubt_of_equal_values(
-    own: Spread, estimate: np.ndarray, limits: tuple[np.ndarray, np.ndarray], questions: int
+    own: Spread,
+    estimate: np.ndarray,
+    limits: tuple[np.ndarray, np.ndarray],
+    questions: int,
+    scale: np.ndarray | float = 0.0,
 ) -> Spread:
     """The spread with a part of questions where questions are all equal, which does not show that others are, too.
 
     Its 95 % margin is Clopper and Pearson's for none of n questions: the largest share of questions on which the value
-    might differ, times the distance to the furthest value that the metric can have; without a range, to 0. That share
-    is nearly -log(level) / n, and its margins at other levels are those of Student's t with `EXPONENTIAL` degrees.
+    might differ, times the distance to the furthest value that the metric can have. Without a range that is the one to
+    0, or the `scale` of a difference if that is more: arms that are equal here may differ by as much elsewhere. The
+    share is nearly -log(level) / n, and its margins at other levels are those of Student's t with `EXPONENTIAL`
+    degrees.
     """
     nothing = (own.of_questions == 0) & (own.least == 0)
     share = proportion_confint(0, questions, 0.05, method="beta")[1]
-    furthest = np.maximum(*(np.where(np.isfinite(end), np.abs(estimate - end), np.abs(estimate)) for end in limits))
+    unlimited = np.maximum(np.abs(estimate), scale)
+    furthest = np.maximum(*(np.where(np.isfinite(end), np.abs(estimate - end), unlimited) for end in limits))
     of_questions = share * furthest / stdtrit(EXPONENTIAL, 0.975)
     return own._replace(
         of_questions=np.where(nothing, of_questions, own.of_questions),
@@ -197,16 +204,20 @@ def distribution(
     label: str,
     limits: tuple[np.ndarray, np.ndarray],
     seed_variance: SeedVariance | None = None,
+    scale: np.ndarray | float = 0.0,
 ) -> Distribution:
     """How the means of metrics over seeds and questions are distributed.
 
     `by_seed` has the `resampled_seeds` of the (metrics, seeds, questions) values, with the same label. `limits` are
     the lowest and the highest value that each metric can have. Without `seed_variance` it is that of the values alone.
+    `scale` has the size of the values whose difference this is, which counts where all differences are equal.
     """
     _, seeds, questions = values.shape
     means = resampled_means(by_seed, label)
     estimate = values.mean(axis=(1, 2))
-    of_mean = doubt_of_equal_values(spread(values), estimate, limits, questions)
+    of_mean = spread(values)
+    scale = np.where(of_mean.of_seeds == 0, scale, 0.0)
+    of_mean = doubt_of_equal_values(of_mean, estimate, limits, questions, scale)
     if seed_variance is not None:
         of_mean = moderated(of_mean, seeds, seed_variance)
     return Distribution(estimate, of_mean, standardised(means), *limits, seeds, questions)
@@ -238,7 +249,10 @@ def distribution_of_unpaired_difference(
     estimate = own.values.mean(axis=(1, 2)) - other.values.mean(axis=(1, 2))
     means = resampled_means(own.by_seed, label) - resampled_means(other.by_seed, label, "other arm")
     seeds, questions = min(own.values.shape[1], other.values.shape[1]), own.values.shape[2]
-    of_mean = doubt_of_equal_values(spread_of_two(own, other), estimate, limits, questions)
+    by_seed = [sample.values.mean(axis=2) for sample in (own, other)]
+    scale = np.max([np.abs(of_seeds.mean(axis=1)) for of_seeds in by_seed], axis=0)
+    equal = np.all([np.ptp(of_seeds, axis=1) <= 1e-9 * (1 + scale) for of_seeds in by_seed], axis=0)
+    of_mean = doubt_of_equal_values(spread_of_two(own, other), estimate, limits, questions, np.where(equal, scale, 0.0))
     return Distribution(estimate, of_mean, standardised(means), *limits, seeds, questions)
 
 
