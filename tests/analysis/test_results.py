@@ -54,6 +54,9 @@ def test_arms_of_one_study_are_compared_as_in_its_own_table(folder):
     )
     assert (found["evaluation"] == "same").all()
     same = compare(study, study)
+    without_base = load(folder)
+    without_base.study = study.study.model_copy(update={"has_base": False})
+    assert {*same["arm"]} - {*compare(without_base, study)["arm"]} == {"base"}
     assert set(same["arm"]) == {"base", *study.study.arm_names}
     assert (same["estimate"] == 0).all()
     assert (same["p"] == 1).all()

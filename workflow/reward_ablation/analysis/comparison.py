@@ -47,7 +47,7 @@ def compare(one: Results, other: Results, arms: Mapping[str, str] | None = None)
         The studies, as `load` gives them.
     arms : mapping of str to str, optional
         The arm of `other` that each arm of `one` is compared with. By default all arms that have the same name in both.
-        The base models are always compared.
+        The base models are compared where both studies have one.
 
     Returns
     -------
@@ -72,7 +72,8 @@ def compare(one: Results, other: Results, arms: Mapping[str, str] | None = None)
         what = "arm" if datasets else "data set"
         raise StudyError(f"{one.folder} and {other.folder} have no {what} of one name; name them alike, or give `arms`")
     readers = means_reader(one.study, one.folder), means_reader(other.study, other.folder)
-    parts = [of_dataset((one, other), readers, {BASE: BASE, **names}, dataset) for dataset in datasets]
+    base = {BASE: BASE} if one.study.has_base and other.study.has_base else {}
+    parts = [of_dataset((one, other), readers, base | names, dataset) for dataset in datasets]
     return pd.concat(parts, ignore_index=True)[COMPARED]
 
 
