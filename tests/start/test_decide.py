@@ -8,6 +8,7 @@ import shutil
 import pytest
 
 from reward_ablation.start.decide import PUT_BACK, Decisions, differences
+from reward_ablation.start.status import read_status
 from reward_ablation.study.core_digest import deciding_digest
 from reward_ablation.study.resolve import resolve
 from reward_ablation.study.run_folder import HIDDEN_RECORD, RECORD
@@ -164,6 +165,7 @@ def test_what_happened_to_files_decides_what_is_made(left, row):
     trained = [run for run in found.runs.values() if run.trains]
     assert [len(trained), len(found.evaluations), len(found.scorings)] == numbers
     assert {name.partition(" test")[0] for name in map(found.inputs.get, found.inputs_to_make)} == inputs
+    assert read_status(found, []).evaluated <= 5 - len(found.evaluations)
     assert {path: path.stat().st_mtime_ns for path in left.root.rglob("*")} == before
 
 
