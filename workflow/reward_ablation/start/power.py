@@ -196,6 +196,7 @@ def power_text(
     if len(pairs) > MOST:
         lines += ["", f"and {len(pairs) - MOST} more contrasts in the table"]
     notes = (
+        "*: the study's own seeds, and of a study with one seed the fewest that have an interval, 2. "
         f"length: mean length of the {100 * confidence:g} % interval, and in brackets the range of 80 % of studies, "
         "by the pilot's estimate of the variance between seeds. found: smallest effect with a power of "
         f"{100 * TARGET:.0f} %. power of +x: chance to find an arm that differs by x from all others, and in "
