@@ -1,11 +1,27 @@
 """Sandboxes, one for each way of isolation that this machine offers."""
 
+import shutil
+import subprocess
+
 import pytest
 
 from reward_ablation.rewards.sandbox.isolation import landlock_version
 from reward_ablation.rewards.sandbox.judging import Task, judge
 from reward_ablation.rewards.sandbox.supervisor import MODES, Sandbox
 from reward_ablation.system.errors import StudyError
+
+
+#: What isolation by namespaces needs of a machine, by the tools of Debian.
+NAMESPACES = ["unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--net", "--ipc", "sh", "-c"]
+MOUNTS = "mount -t tmpfs none /tmp && mount --rbind /usr /mnt"
+
+
+def is_offered(mode: str) -> bool:
+    """Whether this machine offers a way of isolation, whatever our own code makes of it."""
+    if mode == "landlock":
+        return landlock_version() > 0
+    has_tool = shutil.which("unshare") is not None
+    return has_tool and subprocess.run([*NAMESPACES, MOUNTS], capture_output=True).returncode == 0
 
 
 @pytest.fixture(scope="session", params=MODES)
@@ -15,6 +31,7 @@ def runner(request):
     try:
         made.run([], 1)
     except StudyError as error:
+        assert not is_offered(request.param), f"{request.param}: {error}"
         pytest.skip(str(error))
     if request.param == "landlock" and landlock_version() < 6:
         pytest.skip("this kernel's Landlock lets a program signal other processes")
