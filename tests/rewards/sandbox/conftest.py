@@ -10,7 +10,6 @@ from reward_ablation.rewards.sandbox.judging import Task, judge
 from reward_ablation.rewards.sandbox.supervisor import MODES, Sandbox
 from reward_ablation.system.errors import StudyError
 
-
 #: What isolation by namespaces needs of a machine, by the tools of Debian.
 NAMESPACES = ["unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--net", "--ipc", "sh", "-c"]
 MOUNTS = "mount -t tmpfs none /tmp && mount --rbind /usr /mnt"
