@@ -229,6 +229,16 @@ def test_a_metric_means_nothing_where_no_answer_is_found_and_all_are_0(study, va
     assert [each[: len(words or "")] for each in found] == ([words] if words else [])
 
 
+def test_a_metric_that_needs_no_format_may_be_0(study):
+    primary = study.primary.model_copy(update={"metric": "truncated"})
+    rows = {"metric": ["truncated"] * 2 + ["format"] * 2, "value": 0.0}
+    [found] = nothing_measured(
+        study.model_copy(update={"primary": primary}),
+        pd.DataFrame({"dataset": primary.dataset, "mode": primary.mode, **rows}),
+    )
+    assert found.startswith("**The primary metric says nothing here:**")
+
+
 def test_two_arms_borrow_no_variance(study, tables, cost):
     two = study.model_copy(update={"arms": study.arms[:2]})
     assert "how much seeds differ. Intervals and tests partly rest on this" in summary(two, tables, cost)

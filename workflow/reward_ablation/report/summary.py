@@ -32,6 +32,7 @@ from reward_ablation.analysis.statistics.limits import SHARE, UNLIMITED, Limits
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.training_rewards import EndOfTraining, end_of_training
 from reward_ablation.analysis.words import counted, number, p_value
+from reward_ablation.config.sections.evaluation import OF_ALL_TASKS
 from reward_ablation.report.cost.columns import sentence as cost_sentence
 from reward_ablation.study.looks import looks_text
 from reward_ablation.study.primary import Primary
@@ -207,7 +208,8 @@ def nothing_measured(study: StudyFile, by_run: pd.DataFrame) -> list[str]:
     values = rows.loc[rows["metric"] == primary.metric, "value"]
     format_shares = rows.loc[rows["metric"] == "format", "value"]
     name = name_of(primary.metric)
-    if len(format_shares) and not format_shares.any() and len(values) and not values.any():
+    needs_format = primary.metric not in (*study.metrics, *OF_ALL_TASKS)
+    if needs_format and len(format_shares) and not format_shares.any() and len(values) and not values.any():
         return [
             f"**The primary metric means nothing here:** no answer of any model was found in the format that "
             f"`evaluation.answer_format` asks for, so {name} is 0 whatever the models answer. To judge these answers, "
@@ -238,9 +240,8 @@ def about_seeds(study: StudyFile) -> str:
         "clearly differ more (table `evaluation_by_arm`, column `flagged_arms`)."
     )
     own = "Intervals and tests partly rest on this, and other seeds may give another result."
-    # An arm borrows from two others or more; arms of the same runs are one.
-    distinct = {tuple(run.folder for run in study.runs_of(arm)) for arm in study.arm_names}
-    reason = borrowed if study.seed_variance == "moderated" and len(distinct) > 2 else own
+    borrows = study.seed_variance == "moderated" and len({*study.same_runs.values()}) > 2  # from two others or more
+    reason = borrowed if borrows else own
     return (
         f"{seeds} say little about how much seeds differ. {reason} That is why two equal means can have intervals of "
         "different lengths."
@@ -513,9 +514,8 @@ def numbered(table: pd.DataFrame) -> pd.DataFrame:
 def estimate(row: pd.Series, limits: Limits, signed: bool = False) -> list[str]:
     """Cells of a row's estimate and interval; `signed` for a difference, which goes to either side of 0."""
     low, high = number(row["low"], limits), number(row["high"], limits)
-    whole_range = limits.finite and row["high"] - row["low"] >= NOTHING_KNOWN * (1 + signed) * (
-        limits.high - limits.low
-    )
+    reach = (limits.high - limits.low) * (2 if signed else 1)
+    whole_range = limits.finite and row["high"] - row["low"] >= NOTHING_KNOWN * reach
     says_nothing = whole_range or (not (limits.finite or signed) and row["low"] == limits.low < row["estimate"])
     return [number(row["estimate"], limits), f"[{low}, {high}]{' (says nothing)' if says_nothing else ''}"]
 
