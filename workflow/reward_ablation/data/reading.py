@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import json
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,6 @@ Rows = list[dict[str, Any]]
 
 #: Most characters of a cell of a CSV file. A program's unit tests may exceed Python's own limit of 131,072.
 _LONGEST_CELL = 2**30
-_TWICE = "column '{}' occurs twice; rename one of the two, or take it out"
 
 #: Words that pandas and spreadsheets write where a value is missing: pandas' own words (the default `na_values` of
 #: `read_csv`), its words for a time and for infinity, the errors of spreadsheets, and dashes. Case counts: `none`,
@@ -101,8 +101,7 @@ def _read_csv(path: Path) -> Rows:
         rows: Rows = []
         try:
             header = next(reader, [])
-            if twice := [name for name, count in Counter(header).items() if count > 1]:
-                raise StudyError(f"{path}: line 1: {_TWICE.format(twice[0])}")
+            refuse_twice(header, f"{path}: line 1")
             for row in reader:
                 if row and len(row) != len(header):
                     raise StudyError(f"{path}: line {reader.line_num}: {len(row)} values for {len(header)} columns")
@@ -119,7 +118,7 @@ def _read_parquet(path: Path) -> Rows:
 
     try:
         with path.open("rb") as file:
-            _refuse_twice(pq.read_schema(file), path)
+            refuse_fields_twice(pq.read_schema(file), path)
             table = pq.read_table(file)
         rows = table.to_pylist()
     except pa.ArrowException as error:
@@ -146,14 +145,18 @@ def _shortest(value: Any, kind: pa.DataType) -> Any:
     return value
 
 
-def _refuse_twice(schema: pa.Schema, path: Path) -> None:
+def refuse_twice(names: Iterable[str], where: str) -> None:
+    """Refuse a column that occurs twice, of which a reader would take the last one."""
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise StudyError(f"{where}: column '{twice[0]}' occurs twice; rename one of the two, or take it out")
+
+
+def refuse_fields_twice(schema: pa.Schema, path: Path) -> None:
     """Refuse a column, or a field of an object, that occurs twice. pyarrow gives another reason, or no reason."""
     levels: list[tuple[str, list[pa.Field]]] = [("", [*schema])]
     while levels:
         outer, fields = levels.pop()
-        for name, count in Counter(field.name for field in fields).items():
-            if count > 1:
-                raise StudyError(f"{path}: {_TWICE.format(outer + name)}")
+        refuse_twice((outer + field.name for field in fields), str(path))
         for field in fields:
             levels.append((f"{outer}{field.name}.", [field.type.field(i) for i in range(field.type.num_fields)]))
 

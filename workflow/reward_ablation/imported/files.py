@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from reward_ablation.data.reading import refuse_fields_twice
 from reward_ablation.system.errors import StudyError, first_line
 from reward_ablation.system.strict_text import load_json
 
@@ -76,19 +76,13 @@ def parquet_batches(path: Path, columns: list[str] | None = None) -> Iterator[pa
     try:
         with pq.ParquetFile(path) as file:
             names = file.schema_arrow.names
-            refuse_twice(names, str(path))
+            refuse_fields_twice(file.schema_arrow, path)
             if absent := [name for name in columns or [] if name not in names]:
                 raise StudyError(f"{path}: no column {absent[0]!r}; columns here: {', '.join(names)}")
             for group in range(file.num_row_groups):
                 yield file.read_row_group(group, columns=columns, use_threads=False)
     except (pa.ArrowException, OSError) as error:
         raise StudyError(f"{path}: not a readable Parquet file: {first_line(error)}") from None
-
-
-def refuse_twice(names: Iterable[str], where: str) -> None:
-    """Refuse a name of a column that occurs twice, of which only the last one would be read."""
-    if twice := [name for name, count in Counter(names).items() if count > 1]:
-        raise StudyError(f"{where}: column '{twice[0]}' occurs twice; rename one of the two, or take it out")
 
 
 def without_nan(table: pa.Table) -> pa.Table:

@@ -15,7 +15,8 @@ from pydantic import Field
 
 from reward_ablation.config.base import Line, Name, Section
 from reward_ablation.config.config_errors import validate_spec
-from reward_ablation.imported.files import LONGEST_LINE, found, json_lines, parquet_batches, refuse_twice, without_nan
+from reward_ablation.data.reading import refuse_twice
+from reward_ablation.imported.files import LONGEST_LINE, found, json_lines, parquet_batches, without_nan
 from reward_ablation.imported.readers import common
 from reward_ablation.imported.readers.common import Record, Row
 from reward_ablation.imported.rows import Answers, Rollouts
