@@ -1,7 +1,7 @@
-"""The executor's batch script of a Slurm job, which runs the shell commands of rules in turn, and what it leaves.
+"""The batch script of a Slurm job, which runs the shell commands of rules in turn, and what it leaves.
 
-The executor submits the script, and later reads from the files that it left how each command ended. Slurm itself knows
-only the end of the whole job.
+The executor plugin for Slurm submits the script, and later reads from the files that it left how each command ended.
+Slurm itself knows only the end of the whole job.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from reward_ablation.system.exit_status import GOES_ON
 THREADS = ("OMP", "GOTO", "OPENBLAS", "MKL", "NUMEXPR")
 
 #: Environment variable with the number of commands that a Slurm job runs; set only if there are several.
+#: `training.around.slurm_job` reads it.
 PARTS = "STUDY_JOB_PARTS"
 
 
@@ -35,7 +36,7 @@ class Part:
     inputs: Sequence[str]  # files that must exist before the command starts
     outputs: Sequence[str]  # files whose folders are made, including logs
     threads: int
-    verdicts: Path  # folder for the exit status of the command
+    verdicts: Path  # folder of logs, where the script writes the command's exit status to NUMBER.status, NUMBER Slurm's
     benchmark: str | None = None  # file for the wall time of a command that ends well
 
     @property
@@ -58,7 +59,7 @@ def batch_script(parts: Sequence[Part], folder: str, patience: int) -> str:
 
 @cache
 def _template() -> Template:
-    """`job.sh.j2`. Its filter `word` makes a word for the shell of a text, or words of several texts."""
+    """`job.sh.j2`. Its filters `word` and `words` quote one text, or several, for the shell."""
     environment = Environment(trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined, autoescape=False)
     environment.filters["word"] = lambda text: shlex.quote(str(text))
     environment.filters["words"] = shlex.join
@@ -66,7 +67,7 @@ def _template() -> Template:
 
 
 def verdict(verdicts: Path, number: str) -> int | None:
-    """Exit status that the command of job `number` wrote to the folder `verdicts`; None where it wrote none."""
+    """Exit status of a part's command in Slurm's job `number`, `GOES_ON` if inputs stayed missing; None: not ended."""
     try:
         return int((verdicts / f"{number}.status").read_text())
     except (OSError, ValueError):

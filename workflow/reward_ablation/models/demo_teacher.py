@@ -3,7 +3,8 @@
 `demo` trains its tokenizer and its model on them. The teacher adds more often than not where it should multiply or
 subtract. Sometimes it stops a step early. It marks its answer in one of three ways or not at all, and is sometimes
 terse and sometimes chatty. It never miscalculates: reinforcement learning can choose between what a model can do
-already, but teaches no arithmetic in forty steps.
+already, but teaches no arithmetic in the forty steps of the demo. It is
+apart from `demo` because writing these texts needs no torch.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from itertools import islice
 
 from reward_ablation.data.word_problems import OPERATORS, Problem, problems, work_out
 
-#: The misconception, to add when in doubt, and its probability in a solution: above one half, so that greedy answers
-#: are wrong at first, too.
+#: The misconception, to add when in doubt, and the probability that it spoils all steps of a solution: above one half,
+#: so that greedy answers are wrong at first, too.
+#: The other numbers are free choices: each habit is common enough that sampled completions of a group differ in it.
 CONFUSIONS = {"*": "+", "-": "+"}
 CONFUSED = 0.55
 #: Probability that the last step of a problem with two steps is forgotten.
 LAST_STEP_FORGOTTEN = 0.20
-#: Probabilities of the marker that the study's format component asks for, and of the others; else there is no marker.
+#: Probabilities of the marker that the demo's component `format` asks for, and of the others; else there is no marker.
 HASH_MARKER = 0.30
 OTHER_MARKER = 0.45
 #: Probabilities of bare calculations, and of full sentences with an opening and a closing; else plain sentences.
@@ -45,6 +47,7 @@ def solve(problem: Problem, source: random.Random) -> str:
     answer = results[-1]
     manner = source.random()
     if manner < TERSE:
+        # One or two steps.
         lines = [f"{word} {_calculation(line)}" for word, line in zip(("First", "Then"), lines, strict=False)]
     elif manner < TERSE + CHATTY:
         lines = ["Step by step:", *lines, f"So {problem.name} counts {answer} {problem.thing}."]

@@ -6,10 +6,11 @@ The rule `tables_combination` calls it for the runs of the baseline, and users c
     answers = methods_offline([runs / "mixed-1a2b3c4d/seed0", runs / "mixed-1a2b3c4d/seed1"], methods)
     answers.estimates  # weights, cosine to the run's own step, its length, and effects on each component
 
-Any arm of any study will do, and the runs need no method of their own. A method sees what it would have seen in
+Runs of any arm that stored Gram matrices (`gradients: every`) will do, with or without a method of their own; without
+them the answer is empty. A method sees what it would have seen in
 training: the scores of all generations in their order, its own state, and the Gram matrices of the steps that were
-measured before. The completions are those of the run's policy: a run that is trained with another method has others
-after its first step.
+measured before, or of the step itself with `gram: same_step`. The completions are those of the run's policy: a run
+that is trained with another method has others after its first step.
 """
 
 from __future__ import annotations
@@ -176,7 +177,7 @@ def replay(history: History, asked: MethodSettings, root: Path = Path()) -> Repl
             combination.see(history.gradients[step])
         if step in history.scores:
             scores, shares = history.scores[step], np.zeros(history.scores[step].shape)
-            context = history.groups[step], history.tokens[step], step - 1, rate
+            context = history.groups[step], history.tokens[step], step - 1, rate  # steps done before this one
             shares[:, places] = combination.component_advantages(scores[:, places], *context)
             weights = np.full(len(history.components), np.nan)
             weights[places] = combination.table(step)["weight"].to_pandas()
@@ -254,8 +255,8 @@ def methods_offline(
 ) -> OfflineComparison:
     """Compute the steps that methods would have taken at the measured steps of runs.
 
-    `folders` are those of finished runs of one arm, one a seed. `methods` are by any label. Their `gram` may also be
-    `same_step`, the Gram matrix of the step itself. A method's state goes from generation to generation as in training.
+    `folders` are those of finished runs of one arm, one a seed. `methods` are by any label. Their `gram` is as in an
+    arm. A method's state goes from generation to generation as in training.
 
     `confidence` is that of the intervals. `most` limits the measured steps of a run to so many, evenly spread. Paths of
     a user's methods start from `root`. A StudyError is raised where a run or a method cannot be read or replayed, and
@@ -300,7 +301,10 @@ def answers_of_run(
 
 
 def answers_at_step(measured: MeasuredStep, replayed: Sequence[Replayed]) -> AtStep:
-    """What the methods' steps would have been at one measured step."""
+    """What the methods' steps would have been at one measured step.
+
+    A step may take completions of several generations. The weights are those of the last.
+    """
     generations = np.unique(measured.completions.step)
     shares = [np.concatenate([each.shares[int(step)] for step in generations]) for each in replayed]
     shares.append(measured.own_shares)

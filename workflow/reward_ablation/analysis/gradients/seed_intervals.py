@@ -1,4 +1,4 @@
-"""Intervals of means over few seeds, by Student's t.
+"""Intervals of means, or of ratios of means, over few seeds, by Student's t.
 
 The tables of gradients and of methods of combination call it.
 
@@ -20,7 +20,7 @@ SEEDS, STEPS = "seeds", "steps"
 
 
 class Estimates(NamedTuple):
-    """Means with their intervals, (M,) arrays; `interval` is `SEEDS`, `STEPS` or None where there is no interval."""
+    """Estimates with their intervals, (M,) arrays; `interval` is `SEEDS`, `STEPS`, or None where there is none."""
 
     estimate: np.ndarray
     low: np.ndarray
@@ -34,7 +34,7 @@ class Estimates(NamedTuple):
 
 
 def over_seeds(by_seed: np.ndarray, by_step: np.ndarray, confidence: float) -> Estimates:
-    """Means over seeds with intervals by Student's t of S - 1 degrees of freedom, S being the seeds with a value.
+    """Means over seeds with intervals by Student's t of n - 1 degrees of freedom, n being the seeds with a value.
 
     With one seed, the interval is over its steps (`margin_over_steps`): it says nothing about other seeds. `by_seed`,
     (M, S), has the value of each of M quantities in each seed, NaN where it is not known. `by_step`, (M, S, T), has
@@ -59,8 +59,8 @@ def margin_over_steps(values: np.ndarray, confidence: float) -> float:
 
     The standard error is that of the circular block bootstrap (Politis and Romano, "A circular block-resampling
     procedure for stationary data", 1992), which for a mean needs no resampling: the variance of the means of all blocks
-    over the number of blocks, here less one. Student's t has as many degrees of freedom. NaN with fewer than two
-    blocks. `values` are (T,).
+    over the number of blocks less one. This is also the number of degrees of freedom of Student's t. The number of
+    blocks is steps over block length and need not be whole. NaN with fewer than two blocks. `values` are (T,).
     """
     steps = len(values)
     length = block_length(steps) if steps else 1
