@@ -75,6 +75,27 @@ def test_refused(design, message):
 
 
 @pytest.mark.parametrize(
+    ("design", "components", "message"),
+    [
+        (
+            {"design": "factorial"},
+            ["a", "b", "a_b"],
+            "arms: the arms of a_b and of a and b are both called a_b; rename a",
+        ),
+        (
+            {"design": "simplex", "steps": 12},
+            ["a", "a1", "b", "b1"],
+            "arms: the arms of a and b1 and of a1 and b are both called a11_b11; rename a component",
+        ),
+    ],
+)
+def test_two_arms_of_one_name_are_refused(design, components, message):
+    weights = {"weights": dict.fromkeys(components, 1)} if design["design"] == "factorial" else {}
+    with pytest.raises(ValueError, match="^" + message):
+        arms_of({**design, **weights}, components)
+
+
+@pytest.mark.parametrize(
     ("wrong", "arms", "message"),
     [
         ("no_fromat", ["full", "no_format"], "arms here: full, no_format"),

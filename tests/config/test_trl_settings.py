@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -73,3 +74,19 @@ def test_a_models_own_code_is_not_let_in_by_the_arguments_of_its_loading(config,
     refused(config, f"training: model_init_kwargs.{name}: not to be set here; ")
     config["training"] = {"model_init_kwargs": {"dtype": "bfloat16"}}
     resolve(config, "study.yaml", Path())
+
+
+@pytest.mark.parametrize("settings", [GRPO, SFT], ids=["training", "sft.training"])
+@pytest.mark.parametrize("text", ["1e-7", "1E5", "-2.5e+3", ".5e-3"])
+def test_a_number_that_yaml_reads_as_text_is_refused_within_a_setting(settings, text):
+    name = "lr_scheduler_kwargs"
+    for value in ({"min_lr": text}, {"deep": [{"er": text}]}):
+        with pytest.raises(
+            ValueError, match=rf"^{name}: .*{re.escape(text)}.* is a text; YAML reads 1e-6 as text, 1.0e"
+        ):
+            settings.check({name: value})
+    settings.check({name: {"min_lr": 1e-7, "a": "e5", "b": "5e", "c": "1-7", "d": "e", "f": ""}})
+
+
+def test_variables_of_the_chat_template_may_be_any_text():
+    GRPO.check({"chat_template_kwargs": {"commit": "1e5"}})

@@ -20,7 +20,7 @@ from . import as_published
 from .conftest import change_record
 
 
-def export(run, output):
+def export(run, output, dataset="gsm8k_test"):
     """The files of a run, all of whose data sets are keyed as the workflow keys them."""
     results = run.parents[2]
     questions = results / "data" / "evaluation" / "gsm8k_test.parquet"
@@ -31,6 +31,7 @@ def export(run, output):
         "model": results,  # its tokenizer is read for chats alone
         "problems": results / "data" / "train-00000000.parquet",
         "answer-format": "final",
+        "datasets": dataset,
         "questions": questions.with_stem("gsm8k_test-00000000"),
         "before": results / "evaluation" / "base" / "gsm8k_test.parquet",
         "after": answers / "gsm8k_test.parquet",
@@ -84,6 +85,12 @@ def test_greedy_answers_before_and_after_and_their_summary(run, tmp_path):
             "eval_accuracy": pytest.approx(answers["correct_strict"].mean()),
             "eval_avg_new_tokens": pytest.approx(answers["tokens"].mean()),
         }
+
+
+def test_a_renamed_set_has_its_name_of_today(run, tmp_path):
+    folder = export(run, tmp_path / "exports", dataset="new")
+    assert sorted(path.name for path in folder.glob("eval_*")) == ["eval_after_new.jsonl", "eval_before_new.jsonl"]
+    assert list(json.loads((folder / "evaluation.json").read_text())["after"]) == ["new"]
 
 
 def test_other_problems_than_the_runs_are_refused(run, results, tmp_path):

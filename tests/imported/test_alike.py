@@ -19,13 +19,13 @@ PROMPT = {"problems": ("p", "Solve.  How many apples has Tom on day\n 2 of May?"
 APPLES = {"question": "How many apples has Tom on day"}
 
 
-def rows(seed, group=4, steps=(1, 2), problems="pq"):
+def rows(seed, group=4, steps=(1, 2), problems="pq", first_again=False):
     draw = Random(seed)
     row = {"completion": "", "a": 0.0, "b": 0.0}
     return [
         {**row, "step": step, "problem": problem, "completion": f"{draw.random()}", "a": draw.random()}
         for step in steps
-        for problem in problems
+        for problem in [*problems, *problems[: first_again and step == steps[0]]]
         for _ in range(group)
     ]
 
@@ -74,6 +74,10 @@ def study(root, runs=None, evaluation=None, sources=None, mode="greedy"):
             "afull0.jsonl: 2 greedy answers to 0; give each question an id of ",
         ),
         (
+            {"runs": {("full", 1): {"group": 1}}},
+            "training is {'num_generations': 1}, and {'num_generations': 4} in ano",
+        ),
+        (
             {"mode": "sampled", "evaluation": {("full", 0): {"ids": 2}}},
             "afull0.jsonl: problem 0 has two questions, 'question 0' and 'question 2'; give each problem an id of its ",
         ),
@@ -99,6 +103,15 @@ def test_what_would_count_twice_or_compare_other_questions_is_refused(tmp_path, 
             {"runs": {("full", 1): {"group": 8}, ("full", 0): {"group": 8}}},
             "Group sizes differ: 8 (full seeds 0 1), 4 ",
         ),
+        (
+            {"runs": {("full", 1): {"first_again": True}}},
+            "full: 1 of 4 groups have a multiple of 4 completions: a prompt that occurs twice in a step counts as one ",
+        ),
+        (
+            {"runs": {("full", 0): {"first_again": True, "problems": "pqp"}}},
+            "full: 2 of 4 groups have a multiple of 4 completions: ",
+        ),
+        ({"runs": {("full", 1): {"group": 8}}}, "Group sizes differ: 4 (full seed 0, no_b seeds 0 1), 8 (full seed 1)"),
         ({"runs": {each: {"steps": (2, 4)} for each in MODELS}}, "Steps with completions: 2 of 4 (full seeds 0 1, no_"),
         ({"runs": {("no_b", 1): {"problems": "pr"}}}, "Of 3 training problems 1 are in every run; "),
         ({"evaluation": {("full", 1): {"texts": ("full", 0)}}}, "full seed 1 and full seed 0 have the same answers th"),

@@ -13,6 +13,7 @@ from pyarrow import csv
 from reward_ablation.config.config_errors import validate_spec
 from reward_ablation.imported.config import ImportConfig
 from reward_ablation.imported.files import LONGEST_LINE
+from reward_ablation.imported.readers import common
 from reward_ablation.imported.results import is_current
 from reward_ablation.system.errors import StudyError
 
@@ -135,6 +136,46 @@ def test_a_column_that_occurs_twice(tmp_path, ending, place):
     assert words in refusal(tmp_path, study(f"run.{ending}"))
 
 
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_a_byte_order_mark_is_no_part_of_the_first_column(tmp_path, ending):
+    rows = pd.DataFrame([ROW, ROW | {"step": 2}])
+    text = rows.to_csv(index=False) if ending == "csv" else rows.to_json(orient="records", lines=True)
+    (tmp_path / f"run.{ending}").write_text(text, encoding="utf-8-sig")
+    (written,) = imported(tmp_path, study(f"run.{ending}")).glob("runs/*/seed0/rollouts.parquet")
+    assert pd.read_parquet(written)["step"].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("second", "column"), [("a_b", "a_b"), ("a/b", "a_b"), ("mode_value", None), ("answer_value", "answer_value")]
+)
+def test_metrics_that_would_be_one_column(second, column):
+    scores = {"acc": 1.0, "a-b": 0.0, "answer": 0.0, second: 0.5}
+    row = {"problem_id": "p", "question": "q", "mode": "greedy", "scores": scores}
+    if column is None:
+        assert common.answers(Path("log"), [row], "acc", []).metrics == ["a_b", "answer_value", second]
+        return
+    with pytest.raises(StudyError, match=rf"log: the metrics .* would both be {column}; rename one of the two"):
+        common.answers(Path("log"), [row], "acc", [])
+
+
+def test_the_tokens_of_a_file_stay_beside_a_metric_of_that_name():
+    row = {"problem_id": "p", "question": "q", "mode": "greedy", "tokens": 7, "scores": {"acc": 1.0, "tokens": 0.5}}
+    (read,) = common.answers(Path("log"), [row], "acc", []).table.to_pylist()
+    assert (read["tokens"], read["tokens_value"]) == (7, 0.5)
+
+
+def test_a_sentence_says_where_some_completions_have_no_total(tmp_path):
+    write_rows(
+        tmp_path / "run.jsonl", [ROW | {"total": 1.0}, ROW | {"total": None}, ROW | {"score": None, "total": None}]
+    )
+    written = study("run.jsonl", rollouts={"format": "table", "columns": COLUMNS | {"total": "total"}})
+    sentences = json.loads((imported(tmp_path, written) / "study.json").read_text())["imported"]
+    assert any(
+        line.endswith("1 of 3 completions have scores and no total; they have no part in what is said of it.")
+        for line in sentences
+    )
+
+
 def test_a_line_of_a_gigabyte_is_not_read_to_its_end(tmp_path):
     with (tmp_path / "run.jsonl").open("wb") as file:
         file.write(json.dumps(ROW).encode() + b"\n" + b'{"completion": "')
@@ -222,13 +263,20 @@ def test_keys_that_are_wrong(tmp_path, changes, words):
         ({"weights": {"a": 1.0, "b": 1.0}}, "arms.runs.full.weights.b: "),
         ({"weights": {"a": 1.0}, "seeds": [0]}, "arms.runs.full.seeds: give each seed its path"),
         ({"weights": {"a": 1.0}, "seeds": {0: "gone.jsonl"}}, "gone.jsonl: no such file"),
+        (
+            {"weights": {"a": 1.0}, "seeds": {7: "a", "008": "b"}},
+            "arms.runs.full.seeds.008: '008' begins with 0; write",
+        ),
+        ({"weights": {"a": 1.0}, "seeds": {8: "a", "8": "b"}}, "seed 8 occurs twice, as a number and as a text; take "),
     ],
 )
 def test_runs_that_are_named_wrongly(tmp_path, arm, words):
     write_rows(tmp_path / "run.jsonl", [ROW])
     written = study("run.jsonl")
     written["arms"]["runs"]["full"] = {"seeds": {0: "run.jsonl"}, **arm}
-    assert words in refusal(tmp_path, written)
+    with pytest.raises(StudyError) as error:
+        imported(tmp_path, written)
+    assert words in str(error.value)
 
 
 def test_the_folder_of_a_trained_study_is_refused(tmp_path):

@@ -20,6 +20,13 @@ from reward_ablation.study.resolve import resolve
         ("results", ".", "results: '.' is not allowed; allowed: a folder below the project's"),
         ("results", "results/mine/", "results: 'results/mine/' is not allowed; allowed: a folder below the project's"),
         ("seeds", [True], "seeds.0: True is not allowed; input should be a valid integer"),
+        ("seeds", ["010"], "seeds.0: '010' begins with 0; write 10, as YAML reads such numbers by eights: 010 is 8"),
+        ("bootstrap", True, "config: bootstrap: True is a truth value, as YAML reads yes and no, too; write a number"),
+        ("keep_models", False, "config: keep_models: False is a truth value, as YAML reads yes and no, too; write a"),
+        ("data/train/count", True, "data.train: count: True is a truth value, as YAML reads yes and no, too; write a"),
+        ("evaluation/samples", True, "evaluation: samples: True is a truth value, as YAML reads yes and no, too; wri"),
+        ("evaluation/temperature", True, "evaluation: temperature: True is a truth value, as YAML reads yes and no,"),
+        ("arms/arms/b/weights", {"format": False}, "arms.arms.b: weights: False is a truth value, as YAML reads yes a"),
         ("seeds", ["x"], "seeds.0: 'x' is not allowed; input should be a valid integer"),
         ("seeds", [], "seeds: has 0 entries; at least 1 needed"),
         (

@@ -54,6 +54,10 @@ def bomb(first: str, line: str) -> str:
         ("a: " + "[" * 200_000, "more than 40 levels"),  # deep enough to crash a reader in C
         ("? [x]\n: 1", "line 1, column 3: not YAML: found unhashable key"),
         ("a: !!bool x", "line 1, column 4: "),
+        (
+            "a: {7: b,\n  010: c}",
+            "line 2, column 3: 010 begins with 0, and YAML reads such numbers by eights: 010 is 8",
+        ),
         ("a: 1\nb: \x00", "line 2: control characters are not allowed: "),
         ("a: '\ud800'", "half a character (a surrogate)"),
         ("a: 1\n---\nb: 2", "line 2, column 1: not YAML: but found another document"),

@@ -16,7 +16,7 @@ from .made_up_watch import HOSTILE, lines_of, live_file, rows_of, watch_of, with
 def test_an_answer_has_only_what_is_new(tmp_path):
     watch = watch_of(MadeUpStudy(), tmp_path)
     first = watch.answer(0)
-    assert first["about"]["series"] == ["reward", "correctness", "format", "length", "tokens"]
+    assert first["about"]["series"] == ["total reward", "correctness", "format", "length", "tokens"]
     assert [arm["colour"] for arm in first["about"]["arms"]] == COLOURS[:4]
     assert first["about"]["arms"][3]["weights"] == "correctness 0.34, format 0.33, length 0.33"
     assert (first["next"], len(first["points"])) == (8 * 6, 8 * 6)
@@ -28,6 +28,12 @@ def test_an_answer_has_only_what_is_new(tmp_path):
     newest = watch.answer(first["next"])
     assert newest["points"] == [[2], [2, 1, 0.375, 1.667, None, None, 11.5]]
     assert newest["epoch"] == first["epoch"]
+
+
+def test_no_component_has_the_name_of_another_series(tmp_path):
+    weights = {"reward": 1.0, "correctness": 1.0}
+    series = watch_of(MadeUpStudy(arms={"full": weights}), tmp_path).about["series"]
+    assert len(set(series)) == len(series) == 4
 
 
 def test_states_that_cannot_be_read_now_stay(tmp_path, monkeypatch):

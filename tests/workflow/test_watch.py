@@ -72,7 +72,7 @@ def test_the_page_can_be_read_and_used_by_keyboard(running, watch, page, scheme,
     assert running.run("return document.documentElement.scrollWidth <= innerWidth")
     assert running.run("return document.querySelectorAll('#panels path').length") == 4 * 5 - 2  # two without scores
     label = running.run("return document.querySelector('#panels svg').getAttribute('aria-label')")
-    assert label.startswith("reward by step; last: correctness_only 0.375, ")
+    assert label.startswith("total reward by step; last: correctness_only 0.375, ")
 
     tab_to(running, "correctness")
     running.press(ENTER)

@@ -51,11 +51,14 @@ rule export_simple_grpo:
     localrule: True
     params:
         answer_format=study.config.evaluation.answer_format,
+        # A set that was renamed keeps the file of its earlier name.
+        datasets=list(study.config.data.evaluation),
         code=code_of("exports"),
     message:
         "export {wildcards.run} in simple_grpo's layout"
     shell:
         'exec python -m reward_ablation.exports simple_grpo --run-dir "$(dirname {input.run:q})"'
-        ' --model "$(dirname {input.model:q})" --problems {input.problems:q} --questions {input.questions:q}'
+        ' --model "$(dirname {input.model:q})" --problems {input.problems:q}'
+        " --datasets {params.datasets:q} --questions {input.questions:q}"
         " --before {input.before:q} --after {input.after:q} --answer-format {params.answer_format}"
         ' --output "$(dirname {output.summary:q})" > {log:q} 2>&1'

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,26 @@ def test_what_a_trainer_leaves_out(extra, scores, sentence, tmp_path):
         assert rollouts.table[f"score_{name}"].to_pylist() == pytest.approx(values, nan_ok=True)
     assert any(sentence in missing for missing in rollouts.missing)
     assert rollouts.table["gold"].to_pylist() == [None, '["5", 6]']
+
+
+@pytest.mark.parametrize(
+    ("uids", "groups"),
+    [
+        (["u", "v", "w"], [2, 2, 2]),
+        (["a_1", "a_2", "b"], [2, 2, 2]),
+        (["p_0_0", "p_1_0", "q_0_0", "q_1_0", "r_0_0", "r_1_0"], [2, 2, 2]),  # of each output
+        (list("abcdef"), [4, 2]),  # each line has its own
+        (None, [4, 2]),
+    ],
+)
+def test_groups_of_one_prompt_in_a_step_are_told_apart_by_uid(tmp_path, uids, groups):
+    lines = uids if uids is None or len(uids) == 6 else [uid for uid in uids for _ in range(2)]
+    extra = {"acc": [1, 1, 0, 0, 1, 0], **({"uid": lines} if lines else {})}
+    write_generations(["q"] * 4 + ["r"] * 2, [*"abcdef"], ["1"] * 6, [1.0] * 6, extra, tmp_path, 1)
+    rollouts = read_rollouts(tmp_path, {})
+    table = checked("rollouts", rollouts.table, "verl")
+    assert list(Counter(table["problem_id"].to_pylist()).values()) == groups
+    assert any(line.startswith("1 group of a prompt that occurs") for line in rollouts.missing) == (len(groups) == 3)
 
 
 def test_metrics_before_training_are_left_out(tmp_path):

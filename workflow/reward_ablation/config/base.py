@@ -6,10 +6,19 @@ The sections of the config, the site file, imports and the specs of jobs are bui
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterator
 from functools import cache
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    model_validator,
+)
 
 #: Names of arms, components and data sets: they become wildcards, file names and column names.
 NAME_PATTERN = r"[A-Za-z][A-Za-z0-9_]*"
@@ -28,10 +37,26 @@ HIGHEST_SEED = 2**32 - 2**16
 
 def _read_digits(written: Any) -> Any:
     """Digits as a number: Snakemake reads `--config seeds=[0]` as text. Anything else stays and is refused."""
-    return int(written) if isinstance(written, str) and written.isdecimal() and written.isascii() else written
+    if not isinstance(written, str) or not written.isdecimal() or not written.isascii():
+        return written
+    if written != str(int(written)):
+        raise ValueError(
+            f"{written!r} begins with 0; write {int(written)}, as YAML reads such numbers by eights: 010 is 8"
+        )
+    return int(written)
+
+
+def _each_once(written: Any) -> Any:
+    """Refuse a mapping in which a seed occurs twice, as a number and as a text: one of the two would be lost."""
+    keys = [str(key) for key in written] if isinstance(written, dict) else []
+    if twice := [key for key in keys if keys.count(key) > 1]:
+        raise ValueError(f"seed {twice[0]} occurs twice, as a number and as a text; take one out")
+    return written
 
 
 Seed = Annotated[int, Field(ge=0, le=HIGHEST_SEED, strict=True), BeforeValidator(_read_digits)]
+#: Refuses equal seeds among the keys of a mapping.
+SEEDS_ONCE = BeforeValidator(_each_once)
 
 #: A folder below the project's. Its characters need no quotes in commands, Snakemake's patterns and Slurm's file names.
 FOLDER = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*$"
@@ -91,6 +116,19 @@ def _unknown_key(key: str, allowed: tuple[str, ...]) -> str:
     return f"unknown key '{key}'; {hint}allowed: {', '.join(allowed)}"
 
 
+def _for_numbers(annotation: Any) -> bool:
+    """Whether a field has numbers, one or many, and no truth values or sections, which see to their own fields."""
+    parts = [annotation, *_parts(annotation)]
+    others = any(part in (bool, Any) or (isinstance(part, type) and issubclass(part, BaseModel)) for part in parts)
+    return (int in parts or float in parts) and not others
+
+
+def _parts(annotation: Any) -> Iterator[Any]:
+    for part in get_args(annotation):
+        yield part
+        yield from _parts(part)
+
+
 class Section(BaseModel):
     """A part of the config. Unknown keys are refused, and values cannot be changed later."""
 
@@ -103,4 +141,17 @@ class Section(BaseModel):
         unknown = [key for key in data if key not in allowed] if isinstance(data, dict) else []
         if unknown:
             raise ValueError(_unknown_key(str(unknown[0]), tuple(allowed)))
+        return data
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_truth_values_as_numbers(cls, data: Any) -> Any:
+        """Refuse yes, no, on, off, true and false where a number belongs: Python counts them as 1 and 0."""
+        for name, field in cls.model_fields.items() if isinstance(data, dict) else ():
+            key = field.alias or name
+            value = data.get(key)
+            values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]
+            wrong = [each for each in values if isinstance(each, bool)]
+            if wrong and _for_numbers(field.annotation):
+                raise ValueError(f"{key}: {wrong[0]} is a truth value, as YAML reads yes and no, too; write a number")
         return data

@@ -8,7 +8,7 @@ write down a set of arms.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from itertools import combinations
 from math import comb
 from typing import Annotated, Literal
@@ -110,7 +110,9 @@ class Factorial(GeneratedDesign):
     def generate(self, components: list[str]) -> dict[str, Arm]:
         names = _in_order(self.weights, components)
         subsets = [subset for size in range(1, len(names) + 1) for subset in combinations(names, size)]
-        return {"_".join(subset): Arm(weights={name: self.weights[name] for name in subset}) for subset in subsets}
+        return _distinct(
+            ("_".join(subset), Arm(weights={name: self.weights[name] for name in subset})) for subset in subsets
+        )
 
 
 class Simplex(GeneratedDesign):
@@ -128,12 +130,12 @@ class Simplex(GeneratedDesign):
             raise ValueError(
                 f"arms.steps: {self.steps} steps with {len(names)} components give {count} arms; at most {MOST_ARMS}"
             )
-        arms = {}
+        arms = []
         for parts in _compositions(self.steps, len(names)):
             used = {name: part for name, part in zip(names, parts, strict=True) if part}
             weights = {name: part / self.steps for name, part in used.items()}
-            arms["_".join(f"{name}{part}" for name, part in used.items())] = Arm(weights=weights)
-        return arms
+            arms.append(("_".join(f"{name}{part}" for name, part in used.items()), Arm(weights=weights)))
+        return _distinct(arms)
 
 
 Design = Annotated[ListDesign | LeaveOneOut | OneAtATime | Factorial | Simplex, Field(discriminator="design")]
@@ -190,6 +192,17 @@ def _in_order(weights: Weights, components: list[str]) -> list[str]:
     """Components with weights in the study's order. Unknown components come last; `expand` refuses them."""
     known = [name for name in components if name in weights]
     return known + [name for name in weights if name not in components]
+
+
+def _distinct(arms: Iterable[tuple[str, Arm]]) -> dict[str, Arm]:
+    """Arms by name. Two arms of one name, such as `a_b` of `a` and `b` and of a component `a_b`, are refused."""
+    by_name: dict[str, Arm] = {}
+    for name, arm in arms:
+        if name in by_name:
+            one, other = (" and ".join(each.weights) for each in (by_name[name], arm))
+            raise ValueError(f"arms: the arms of {one} and of {other} are both called {name}; rename a component")
+        by_name[name] = arm
+    return by_name
 
 
 def _compositions(total: int, parts: int) -> list[tuple[int, ...]]:

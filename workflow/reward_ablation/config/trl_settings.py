@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib.metadata import PackageNotFoundError, version
@@ -26,6 +27,9 @@ TRL = "1.16.0"
 
 #: Why FSDP is refused, as `launch.strategy` and in TRL's settings.
 NO_FSDP = "layers hold parts of their weights, of which gradients are not measured"
+
+#: A number that YAML reads as text, as it has no point or no sign.
+_EXPONENT = re.compile(r"[-+]?[0-9.]*[0-9][0-9.]*[eE][-+]?[0-9]+")
 
 _REMOTE_CODE = "no code of a model's repository is run"
 
@@ -128,6 +132,8 @@ class TrlSettings:
                 allowed = _allowed(self.schema()["properties"][name])
                 hint = "; YAML reads 1e-6 as text, 1.0e-6 as a number" if _is_number(value) else ""
                 raise ValueError(f"{name}: {value!r} is not allowed; allowed: {allowed}{hint}")
+            if name != "chat_template_kwargs" and (text := next(_exponents(value, nested=False), None)):
+                raise ValueError(f"{name}: {text!r} is a text; YAML reads 1e-6 as text, 1.0e-6 as a number")
             if name == "model_init_kwargs":
                 _check_model_arguments(value or {})
             most = HIGHEST_SEED if name.endswith("seed") else LARGEST_INT
@@ -145,6 +151,15 @@ def _check_model_arguments(arguments: dict[str, Any]) -> None:
             )
         if "/" in str(value):  # a repository of kernels
             raise ValueError(f"model_init_kwargs.{name}: {value}: no code of a repository is run")
+
+
+def _exponents(value: Any, nested: bool = True) -> Iterator[str]:
+    """Texts such as 1e-6 within a mapping or a list at any depth."""
+    if isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _exponents(each)
+    elif nested and isinstance(value, str) and _EXPONENT.fullmatch(value):
+        yield value
 
 
 def _is_number(value: Any) -> bool:

@@ -24,6 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     lines.add_argument("--model", type=Path, required=True, help="folder of the base model, for its tokenizer")
     lines.add_argument("--problems", type=Path, required=True, help="prepared training set")
     lines.add_argument("--answer-format", required=True, help="where strict accuracy looks for the answer")
+    lines.add_argument("--datasets", nargs="+", required=True, metavar="NAME", help="names of the evaluation sets")
     files = {
         "questions": "prepared evaluation sets",
         "before": "answers of the base model to each",
@@ -43,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 options.run_dir,
                 options.model,
                 options.problems,
-                list(zip(options.questions, options.before, options.after, strict=True)),
+                list(zip(options.datasets, options.questions, options.before, options.after, strict=True)),
                 options.answer_format,
                 options.output,
             )

@@ -30,16 +30,16 @@ def export(
     run: Path,
     model: Path,
     problems: Path,
-    answers: Sequence[tuple[Path, Path, Path]],
+    answers: Sequence[tuple[str, Path, Path, Path]],
     answer_format: str,
     output: Path,
 ) -> None:
     """Write the rollouts, the answers before and after training, and at last their summary, into the folder `output`.
 
     `run` is the folder of a finished run, `model` is that of the base model with its tokenizer, and `problems` is the
-    prepared training set. `answers` has, for each data set, its questions, the answers of the base model, and the
-    answers of the run. `answer_format` says where strict accuracy looks for the answer. Rollouts are graded by this
-    format, whatever the run was trained on.
+    prepared training set. `answers` has, for each data set, its name in the config, its questions, the answers of the
+    base model, and the answers of the run. `answer_format` says where strict accuracy looks for the answer. Rollouts
+    are graded by this format, whatever the run was trained on.
 
     Raises StudyError if the run is not finished, or was trained on other problems.
     """
@@ -50,8 +50,7 @@ def export(
         raise StudyError(f"{run}: trained on another version of its problems; run the workflow again")
     write_lines(rollout_lines(run, prompts, golds, answer_format), output / "rollouts.jsonl")
     summary: dict[str, dict[str, dict[str, float]]] = {"before": {}, "after": {}}
-    for questions, *files in answers:
-        dataset = questions.stem.rpartition("-")[0]
+    for dataset, questions, *files in answers:
         prompts, golds = prompts_and_golds(questions, spec, model)
         for moment, file in zip(summary, files, strict=True):
             lines, summary[moment][dataset] = answer_lines(file, prompts, golds)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from reward_ablation.analysis.words import counted
-from reward_ablation.imported.rows import largest_group
+from reward_ablation.imported.rows import group_size
 from reward_ablation.system.errors import StudyError
 
 #: Length in characters from which a question within a prompt counts as the same question.
@@ -88,7 +88,7 @@ class RunsSeen:
                     f"{model_name(arm, seed)} and {model_name(of, other)} have the same completions throughout."
                 )
         steps, problems = (frozenset(table[name].unique().to_pylist()) for name in ("step", "problem_id"))
-        self.conditions[arm, seed] = Conditions(steps, problems, largest_group(table))
+        self.conditions[arm, seed] = Conditions(steps, problems, group_size(table))
 
     def sentences(self) -> list[str]:
         """What differs between the runs beside weights and seeds."""

@@ -7,11 +7,11 @@ what to train.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from reward_ablation.config.base import Folder, Line, Name, Section, Seed
+from reward_ablation.config.base import SEEDS_ONCE, Folder, Line, Name, Section, Seed
 from reward_ablation.config.config_errors import validate_spec
 from reward_ablation.config.designs import arms_here
 from reward_ablation.config.sections.questions import ClaimOnArms, Figures, PrimaryQuestion, Statistics
@@ -39,7 +39,7 @@ class Source(NamedTuple):
 class ArmRuns(Section):
     """The runs of an arm. `seeds` has the file or folder of each seed, or names seeds in one file, `rollouts.path`."""
 
-    seeds: dict[Seed, Line] | list[Seed] = Field(min_length=1)
+    seeds: Annotated[dict[Seed, Line] | list[Seed], SEEDS_ONCE] = Field(min_length=1)
     weights: dict[Name, float] | None = None
     rollouts: dict[str, Any] | None = None
 
@@ -56,7 +56,7 @@ class AnswersOf(Section):
     """The evaluated models: the file of each seed of an arm, and of `base`. `files` says how some are read."""
 
     dataset: Name = "evaluation"
-    runs: dict[Name, dict[Seed, Line] | Line]
+    runs: dict[Name, Annotated[dict[Seed, Line] | Line, SEEDS_ONCE]]
     files: dict[Name, dict[str, Any]] = Field(default_factory=dict)
 
 

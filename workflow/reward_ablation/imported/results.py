@@ -138,11 +138,15 @@ class _Import:
         """Write the tables and the record of a run from elsewhere."""
         run = read_run(self.config, self.home, source, arm)
         components: dict[str, ComponentSpec | None] = {name: self.again.get(name) for name in run.weights}
+        first = self.arms[arm].spec
+        group = first.training.get("num_generations", run.group) if first else run.group
+        # The files say nothing of the setting: seeds may differ, but not in whether a prompt has a group at all.
+        group = run.group if 1 in (group, run.group) else group
         aggregation = {"multi_objective_aggregation": self.config.aggregation} if self.config.aggregation else {}
         spec = ImportedSpec.model_validate(
             {
                 **{"imported": source.format, "components": components, "weights": run.weights},
-                "training": {"num_generations": run.group, **aggregation},
+                "training": {"num_generations": group, **aggregation},
             }
         )
         folder = self._of_arm(arm, seed, spec, source)

@@ -106,10 +106,26 @@ def told_apart(table: pa.Table, question: str, where: str, own_ids: bool) -> lis
     return notes
 
 
-def largest_group(rollouts: pa.Table) -> int:
-    """Most completions of one problem at one step."""
-    counts = rollouts.group_by(["step", "problem_id"]).aggregate([([], "count_all")])["count_all"]
-    return int(pc.max(counts).as_py())
+def group_size(rollouts: pa.Table) -> int:
+    """The commonest number of completions of one problem at one step; of several, the largest.
+
+    A prompt that occurs twice in a step makes one group of twice the size where the files do not tell the two apart.
+    """
+    often = _sizes(rollouts)
+    return max(often, key=lambda size: (often[size], size))
+
+
+def larger_groups(rollouts: pa.Table) -> list[str]:
+    """A sentence where some groups have several times the completions of the others."""
+    often, size = _sizes(rollouts), group_size(rollouts)
+    larger = sum(count for each, count in often.items() if each > size and each % size == 0)
+    words = f"have a multiple of {size} completions: a prompt that occurs twice in a step counts as one group"
+    return [f"{larger} of {often.total()} groups {words}."] if larger and size > 1 else []
+
+
+def _sizes(rollouts: pa.Table) -> Counter[int]:
+    """How many groups there are of each size."""
+    return Counter(rollouts.group_by(["step", "problem_id"]).aggregate([([], "count_all")])["count_all"].to_pylist())
 
 
 def checked(kind: str, table: pa.Table, where: str) -> pa.Table:

@@ -21,7 +21,7 @@ from reward_ablation.data.reading import missing_word
 from reward_ablation.imported.config import Golds, ImportConfig, Source
 from reward_ablation.imported.readers import reader
 from reward_ablation.imported.readers.table import rows_of
-from reward_ablation.imported.rows import ROLLOUTS, SCORE, Rollouts, checked, largest_group, told_apart
+from reward_ablation.imported.rows import ROLLOUTS, SCORE, Rollouts, checked, group_size, larger_groups, told_apart
 from reward_ablation.rewards.load import load_component
 from reward_ablation.scores.score import score_answers
 from reward_ablation.study.reward_import import planned_arguments
@@ -83,10 +83,11 @@ def read_run(config: ImportConfig, home: Path, source: Source, arm: str) -> Impo
         )
     weights = {name: float(weights.get(name, 0.0)) for name in (*read.components, *config.components)}
     table, of_total = with_total(table, weights)
+    notes += larger_groups(table)
     shares = {f"advantage_{name}": pa.nulls(len(table), pa.float64()) for name in weights}
     table = pa.table({**{name: table[name] for name in table.column_names}, **shares})
     rollouts = Rollouts(table, read.missing, read.metrics)
-    return ImportedRun(rollouts, weights, largest_group(table), [*notes, *of_total])
+    return ImportedRun(rollouts, weights, group_size(table), [*notes, *of_total])
 
 
 def fitted_weights(table: pa.Table, names: list[str], where: str) -> tuple[dict[str, float], str]:
@@ -123,11 +124,15 @@ def with_total(table: pa.Table, weights: Mapping[str, float]) -> tuple[pa.Table,
         table = table.set_column(place, "total", pa.array(total, pa.float64(), from_pandas=True))
         return table, ["The files have no total: it is the sum of the scores times the weights."]
     written = table["total"].to_numpy(zero_copy_only=False).astype(float)
+    absent = int((np.isnan(written) & ~np.isnan(total)).sum())
+    lacking = f"{absent} of {len(table)} completions have scores and no total; they have no part in what is said of it."
+    notes = [lacking] if absent else []
     apart = np.nan_to_num(np.abs(written - total)).max(initial=0.0)
     if apart <= ROUNDING * max(1.0, float(np.nan_to_num(np.abs(written)).max())):
-        return table, []
+        return table, notes
     return table, [
-        f"The files' total differs from the weighted sum of the scores by up to {apart:.3g}; the total is theirs."
+        *notes,
+        f"The files' total differs from the weighted sum of the scores by up to {apart:.3g}; the total is theirs.",
     ]
 
 

@@ -19,6 +19,9 @@ _TWICE = "occurs twice, first in line {first}; rename one of the two, or take it
 _TOO_DEEP = "lists and objects are nested too deep; flatten them"
 _TOO_LONG = "a whole number has too many digits; write it as text"
 
+_INT = "tag:yaml.org,2002:int"
+_BY_EIGHTS = re.compile(r"[-+]?0[0-7_]+")
+
 _MERGE = "tag:yaml.org,2002:merge"
 
 #: A JSON text's strings, each with the colon that makes it a key, and the two ends of objects.
@@ -96,6 +99,9 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         """The value of a node. Python's own errors get the place of the value."""
+        if node.tag == _INT and _BY_EIGHTS.fullmatch(node.value):
+            wrong = f"{node.value} begins with 0, and YAML reads such numbers by eights: 010 is 8"
+            raise ValueError(f"{_place(node.start_mark)}: {wrong}; write it without the 0, or in quotes to have text")
         try:
             return super().construct_object(node, deep)
         except (yaml.YAMLError, DuplicateKey):

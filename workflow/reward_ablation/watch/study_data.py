@@ -66,7 +66,7 @@ class Watch:
         self.name = name
         self.about = {
             "name": name,
-            "series": ["reward", *components, "tokens"],
+            "series": ["total reward", *components, "tokens"],  # a component may be called reward
             "arms": [_arm(number, arm, weights) for number, (arm, weights) in enumerate(arms.items())],
             "runs": [{"arm": arm, "seed": seed} for arm, seed, _ in runs],
         }

@@ -21,6 +21,11 @@ OF_MATHEMATICS = (
 )
 #: Metrics of the answers to any task.
 OF_ALL_TASKS = ("tokens", "truncated")
+#: Columns of stored answers and of scores that are no metrics. A metric is a column beside them.
+COLUMNS = (
+    *("step", "problem_id", "mode", "sample", "completion", "answer", "status"),
+    *("correct_strict", "correct_lenient", "correct_math_paper"),
+)
 
 
 class Metric(Section):
@@ -73,6 +78,8 @@ class Evaluation(Section):
     def _names_are_free(cls, metrics: dict[str, Metric]) -> dict[str, Metric]:
         if taken := [name for name in metrics if name in OF_MATHEMATICS or name in OF_ALL_TASKS]:
             raise ValueError(f"there is a metric {taken[0]} already; choose another name")
+        if taken := [name for name in metrics if name in COLUMNS]:
+            raise ValueError(f"{taken[0]} is a column of every study's answers; choose another name")
         return metrics
 
     @model_validator(mode="after")

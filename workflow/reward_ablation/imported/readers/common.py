@@ -18,6 +18,7 @@ import pyarrow as pa
 from pydantic import Field
 
 from reward_ablation.config.base import Line, Name, Section
+from reward_ablation.config.sections.evaluation import COLUMNS
 from reward_ablation.imported.files import found, json_lines, number, text
 from reward_ablation.imported.rows import ANSWERS, ROLLOUTS, SCORE, Answers, Rollouts, numbered
 from reward_ablation.system.errors import StudyError, first_line
@@ -240,13 +241,19 @@ def answers(path: Path, rows: list[Row], metric: str | None, missing: list[str])
         missing.append(f"{metric} has values beside 0 and 1; an answer is correct only where it is 1.")
     else:
         names = [name for name in names if name != metric]
-    columns = {name: re.sub(r"\W", "_", f"{name}_value" if name in ANSWERS else name) for name in names}
+    lengths = [name for name in ("tokens", "truncated") if any(row.get(name) is not None for row in rows)]
+    taken = {*ANSWERS, *COLUMNS, *lengths}
+    columns = {name: re.sub(r"\W", "_", f"{name}_value" if name in taken else name) for name in names}
+    for name, column in columns.items():
+        if same := [other for other in names if columns[other] == column and other != name]:
+            raise StudyError(
+                f"{path}: the metrics {name!r} and {same[0]!r} would both be {column}; rename one of the two"
+            )
     table = [
         {**row, "correct": row["scores"][metric] == 1}
         | {column: row["scores"].get(name, math.nan) for name, column in columns.items()}
         for row in scored
     ]
-    lengths = [name for name in ("tokens", "truncated") if any(row.get(name) is not None for row in rows)]
     types = {**ANSWERS, **dict.fromkeys([*lengths, *columns.values()], pa.float64())}
     return Answers(table_of(path, table, types), list(dict.fromkeys(missing)))
 

@@ -144,7 +144,7 @@ def rows_of(path: Path, numeric: Collection[str | None] = ()) -> Iterator[tuple[
 def _csv_rows(file: Path, numeric: Collection[str | None]) -> Iterator[tuple[str, Row]]:
     csv.field_size_limit(LONGEST_LINE)
     try:
-        with file.open(encoding="utf-8", newline="") as lines:
+        with file.open(encoding="utf-8-sig", newline="") as lines:
             reader = csv.DictReader(lines, strict=True)
             refuse_twice(reader.fieldnames or [], f"{file}: line 1")
             for row in reader:

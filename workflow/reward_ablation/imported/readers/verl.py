@@ -12,6 +12,7 @@ import json
 import re
 from pathlib import Path
 
+from reward_ablation.analysis.words import counted
 from reward_ablation.config.base import Line, NonNegativeInt
 from reward_ablation.config.config_errors import validate_spec
 from reward_ablation.imported.files import found
@@ -55,10 +56,15 @@ def read_rollouts(path: Path, options: Row) -> Rollouts:
         "verl's files have no numbers of tokens, no marks of cut completions, and no advantages.",
         "verl's files have no problem ids; a problem is its prompt.",
     ]
-    rows = []
+    rows, uids = [], []
     for line in (line for file in found(path, "*.jsonl") for line in common.records(file)):
         scores, total = line.scores(leave_out=FIELDS), line.score("score")
         rows.append({**_row(line), "total": total, "scores": scores, "further": {"score": total}})
+        uids.append(_prompt_uid(line))
+    if several := _tell_groups_apart(rows, uids):
+        missing.append(
+            f"{counted(several, 'group')} of a prompt that occurs again in a step: each is a problem of its own."
+        )
     fields = {name for row in rows for name in row["scores"]}
     if not fields:
         missing.append("The files have no scores of components; scores: {NAME: score} takes their sum as one.")
@@ -89,6 +95,31 @@ def read_answers(path: Path, options: Row) -> Answers:
     here = {name for row in rows for name in row["scores"]}
     metric = chosen.metric or next((name for name in ("acc", "reward", "score") if name in here), None)
     return common.answers(path, [{**row, "mode": mode} for row in rows], metric, missing)
+
+
+def _prompt_uid(line: Record) -> str | None:
+    """The uid of a line's prompt; null where the trainer gave none."""
+    uid = line.label("uid")
+    return uid.rsplit("_", 2)[0] if uid and PROMPT_SESSION_OUTPUT.fullmatch(uid) else uid
+
+
+def _tell_groups_apart(rows: list[Row], uids: list[str | None]) -> int:
+    """Give each further group of a prompt in a step, by uid, a problem id of its own; how many there are.
+
+    Without uids, or where each line has its own, the groups cannot be told apart.
+    """
+    if None in uids or len(set(uids)) == len(uids):
+        return 0
+    seen: dict[tuple[int, str], list[str | None]] = {}
+    further = 0
+    for row, uid in zip(rows, uids, strict=True):
+        of_prompt = seen.setdefault((row["step"], row["problem_id"]), [])
+        if uid not in of_prompt:
+            of_prompt.append(uid)
+            further += len(of_prompt) > 1
+        if place := of_prompt.index(uid):
+            row["problem_id"] += f"-{place + 1}"
+    return further
 
 
 def _row(line: Record) -> Row:
