@@ -206,7 +206,7 @@ def differences(paired_differences: pd.DataFrame, evaluation_by_arm: pd.DataFram
         ]
         hidden = tuple(dict.fromkeys(rows_of_others(of_arm, study)["key"]))
         rows += [Row(f"{len(hidden):,} other arms", others=hidden)] * bool(hidden)
-    before = "Arms are paired by question, and by the seeds that both have. "
+    before = f"Arms are {study.pairing}. "
     if study.sequential is not None and study.sequential.in_force:
         before += "Primary panel: repeated confidence intervals at each contrast's last look, with its seeds. "
     family = f"{study.primary_family} where a panel is primary, else the arms of a panel with the same reference"
