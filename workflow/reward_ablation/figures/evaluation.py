@@ -182,7 +182,7 @@ def seeds_and_decision(study: StudyFile, arm: str, against: str) -> str:
     """Seeds and decision of a primary contrast in a sequential study; empty for other contrasts and studies."""
     record, contrast = study.sequential, Contrast(arm=arm, against=against)
     decided = record.decision(contrast) if record is not None and record.in_force else None
-    return "" if decided is None else f"\n{decided[0].seeds} seeds, {decided[1].decision}"
+    return "" if decided is None else f"\n{decided[1].seeds} seeds, {decided[1].decision}"
 
 
 def differences(paired_differences: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
