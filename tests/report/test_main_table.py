@@ -74,6 +74,12 @@ def test_flagged_and_exploratory_numbers_are_marked(made):
     assert "‡: " in main.caption
 
 
+def test_characters_that_latex_would_join_stay_apart():
+    words = latex("models--Qwen--x ---, ''a`` ,,b ?`c !`d -'e")
+    assert words == "models-{}-Qwen-{}-x -{}-{}-, '{}'a`{}` ,{},b ?{}`c !{}`d -'e"
+    assert latex("– 0.1") == r"\textendash{} 0.1"
+
+
 def test_latex_takes_any_text_as_text(made):
     study, tables = made
     study = study.model_copy(update={"model": HOSTILE})
@@ -94,7 +100,7 @@ def test_latex_takes_any_text_as_text(made):
         "dag",
         "ddag",
     }
-    allowed |= {name.strip("\\{}") for name in map(latex, '\\~^<>|"')} | {"textsuperscript", "usepackage"}
+    allowed |= {name.strip("\\{}") for name in map(latex, '\\~^<>|"')} | {"textsuperscript", "textendash", "usepackage"}
     assert set(re.findall(r"\\([a-zA-Z]+)", words)) <= allowed
     bare = re.sub(r"\\[&%$#_{}\\]", "", words)
     assert bare.count("{") == bare.count("}")

@@ -7,6 +7,7 @@ All numbers are from the tables `evaluation_by_arm` and `paired_differences`, fo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -35,11 +36,14 @@ LATEX = {
     '"': r"\textquotedbl{}",
     "−": "$-$",
     "±": r"$\pm$",
-    "–": "--",
+    "–": r"\textendash{}",
     "\u00a0": "~",
     FLAGGED: r"\textsuperscript{\dag}",
     EXPLORATORY: r"\textsuperscript{\ddag}",
 }
+
+#: Places between two characters that LaTeX would set as one, such as `--` and `''`.
+LIGATURE = r"(?<=-)(?=-)|(?<=')(?=')|(?<=,)(?=,)|(?<=[`?!])(?=`)"
 
 
 class MainTable(NamedTuple):
@@ -171,4 +175,5 @@ def as_latex(table: MainTable) -> str:
 
 def latex(words: str) -> str:
     """Escape a text for LaTeX, in one line; a character neither in ASCII nor in `LATEX` becomes a question mark."""
-    return "".join(LATEX.get(character, character if character.isascii() else "?") for character in printable(words))
+    escaped = "".join(LATEX.get(character, character if character.isascii() else "?") for character in printable(words))
+    return re.sub(LIGATURE, "{}", escaped)
