@@ -1,6 +1,7 @@
 """Tables as data frames, and the difference of two studies, of made-up studies."""
 
 import json
+from typing import get_args
 
 import pandas as pd
 import pytest
@@ -9,6 +10,7 @@ from analysis.made_up import SCHEMAS, MadeUpStudy, write_tables
 from reward_ablation.analysis.comparison import COMPARED, compare
 from reward_ablation.analysis.reading import read_parquet
 from reward_ablation.analysis.results import COLUMNS, load
+from reward_ablation.study.claims import Claim
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import write_parquet
 
@@ -26,6 +28,10 @@ def test_each_column_of_each_table_has_a_meaning(folder):
     assert known["column"].is_unique
     assert set(known["column"]) == {name for schema in SCHEMAS.values() for name in schema.names}
     assert (known["meaning"] != "").all()
+    directions = known.set_index("column").loc["direction", "meaning"]
+    assert directions.endswith(
+        " or ".join(f"`{name}`" for name in get_args(Claim.model_fields["direction"].annotation))
+    )
     study = load(folder)
     assert "combination" not in study.names
     for name in study.names:

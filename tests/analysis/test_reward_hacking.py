@@ -89,7 +89,7 @@ def test_training_that_rises_beyond_held_out_answers_is_a_gap(monkeypatch):
     )
     assert ("right_only", "gap", 0) in signs(table)
     sentence = table.loc[table["kind"] == "gap", "sentence"].iloc[0]
-    assert "the accuracy of training rose beyond lenient accuracy on gsm8k_test by 0." in sentence
+    assert "the gap between training accuracy and lenient accuracy on gsm8k_test grew by 0." in sentence
     with_it = answers({"right_only": (0.3, 0.6, 0.9)})
     assert signs(reward_hacking(one, rewards({"right_only": UP}, quantity="right"), with_it)) == set()
 
@@ -226,10 +226,28 @@ def test_signs_are_those_without_the_second_name():
 
 def test_points_are_the_base_model_and_the_kept_model_nearest_the_middle():
     rows = answers({"x": (0.1, 0.2, 0.3, 0.4)}, tokens=(1, 2, 3, 4), steps=(0, 10, 25, 40))
-    [(start, first, _, end), (share, middle, _, _)] = points(rows)
-    assert (start, first, share, middle) == (0, 0, 25 / 40, 25)
+    [(first, end), (middle, _)] = points(rows)
+    assert (first["step"].unique().tolist(), middle["step"].unique().tolist()) == ([0], [25])
     assert end["step"].unique().tolist() == [40]
     assert len([*points(rows[rows["step"].isin([0, 40])])]) == 1
+
+
+def test_the_middle_is_that_of_each_arm_where_arms_have_other_numbers_of_steps():
+    short = answers({"right_only": (0.3, 0.8, 0.2)}, steps=(0, 15, 40))
+    longer = answers({"form_only": (0.3, 0.8, 0.2)}, steps=(0, 50, 80))
+    courses = (
+        rewards({"right_only": np.where(TIME < 17, 0.2, 0.9)}),
+        rewards({"form_only": np.where(TIME < 23, 0.2, 1)}),
+    )
+    table = reward_hacking(
+        study("form_only", "right_only", "penalty"),
+        pd.concat([courses[0], courses[1].assign(step=2 * courses[1]["step"])]).astype({"arm": "category"}),
+        pd.concat([short, longer]),
+    )
+    middle = table[table["since"] > 0].drop_duplicates("arm").set_index("arm")
+    assert middle["since"].to_dict() == {"form_only": 50, "right_only": 15}
+    assert middle.loc["form_only", "sentence"].endswith("since step 50")
+    assert middle.loc["form_only", "rise"] == pytest.approx(0.0, abs=0.05)  # it rose before step 50, and after 40
 
 
 def test_rewards_around_a_point_are_of_a_tenth_of_the_steps():

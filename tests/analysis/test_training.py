@@ -219,6 +219,15 @@ def test_intervals_hold_the_truth_and_constants_have_no_correlation():
     assert np.isnan(found.loc[("a", "c"), ["estimate", "low", "high"]].astype(float)).all()
 
 
+@pytest.mark.parametrize("other", [0.7, None], ids=["also constant", "random"])
+def test_equal_scores_have_no_correlation_whatever_their_mean_is_rounded_to(other):
+    problems = np.tile(np.repeat(["x", "y"], 8), 3)  # the mean of eight scores of .1 is not .1
+    table = pd.DataFrame({"step": np.repeat([1, 2, 3], 16), "problem_id": problems, "score_a": 0.1})
+    table["score_b"] = np.random.default_rng(0).integers(0, 2, len(table)) * 1.0 if other is None else other
+    found = component_correlations({0: pair_sums(table, ["a", "b"])}, "arm", 50, 0.95)
+    assert found[["estimate", "low", "high"]].isna().all(axis=None)
+
+
 def test_one_component_has_no_pairs():
     sums = {0: pair_sums(groups_of_four(np.random.default_rng(0)), ["a"])}
     assert component_correlations(sums, "arm", 10, 0.95).empty

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
 
+from analysis.made_up import MadeUpStudy
+from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.design.looks import (
     SPENDING,
     Measured,
@@ -12,6 +14,7 @@ from reward_ablation.design.looks import (
     corrected,
     information_fractions,
     level_reached,
+    measured_contrasts,
     next_look,
 )
 from reward_ablation.study.looks import Sequential
@@ -63,7 +66,7 @@ def record(margin=None, **more):
 
 
 def measured(p, low=-1.0, high=1.0):
-    return Measured((low + high) / 2, low, high, p)
+    return Measured((low + high) / 2, low, high, p, 2)
 
 
 def test_a_decided_contrast_leaves_its_error_to_the_others():
@@ -115,6 +118,17 @@ def test_a_look_closes_what_is_different_or_equivalent_and_leaves_the_rest_open(
 def test_the_interval_of_what_is_not_a_share_is_not_compared_with_the_margin():
     found = next_look([A], [measured(0.5, -0.1, 0.2)], plan(), record(0.3), False)
     assert found.contrasts[0].decision == "open"
+
+
+def test_a_look_records_the_seeds_that_are_left_of_it(tmp_path):
+    made = MadeUpStudy(seeds=(0, 1, 2), steps=1, rollouts=2, datasets={"gsm8k_test": 40})
+    made.write(tmp_path)
+    content = made.plan()
+    content["runs"] = [run for run in content["runs"] if (run["arm"], run["seed"]) != ("format_only", 1)]
+    contrasts = [Contrast(arm=arm, against="correctness_only") for arm in ("format_only", "length_only")]
+    found = measured_contrasts(StudyFile.model_validate(content), tmp_path, contrasts, 0.95)
+    assert [each.seeds for each in found] == [2, 3]
+    assert [each.seeds for each in next_look(contrasts, found, plan(), record(), True).contrasts] == [2, 3]
 
 
 def test_after_the_last_look_nothing_is_open():

@@ -95,9 +95,15 @@ def test_arms_without_seeds_in_common_give_each_its_own_variance():
     found = components(values)
     assert found.seed.degrees == 4 * 3
     assert np.isfinite(found.seed.variance)
-    assert ("b", "a") not in found.question
     filled = found.for_arms(ARMS, [*PAIRS, ("d", "c")])
     assert set(filled.question) == {*PAIRS, ("d", "c")}
+
+
+@pytest.mark.parametrize("seeds", [{"a": [0]}, {"a": [0], "b": [1, 2]}, {"a": [0, 1, 2], "b": [2, 3]}], ids=str)
+def test_arms_that_share_no_two_seeds_show_how_much_questions_differ(seeds):
+    values = answers(4, 4000, question_sd=0.3, cell_sd=0.3)
+    values |= {arm: {seed: values[arm][seed] for seed in of_arm} for arm, of_arm in seeds.items()}
+    assert np.sqrt(components(values).question["b", "a"]) == pytest.approx(0.3, rel=0.05)
 
 
 def test_an_arm_that_the_pilot_lacks_is_like_the_others():

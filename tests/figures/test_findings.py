@@ -55,8 +55,17 @@ def test_signs_count_intervals_that_leave_out_0():
 def test_rises_compare_the_ends_of_each_run():
     steps, seeds = np.tile(np.arange(1, 22), 2), np.repeat([0, 1], 21)
     table = pd.DataFrame({"arm": "a", "seed": seeds, "step": steps, "quantity": "x", "mean": steps * (1.0 - 2 * seeds)})
-    assert rises(table, ["x", "y"]) == "higher in the last tenth of the steps than in the first: x in 1 of 2 runs"
-    assert rises(table[table["step"] == 1], ["x"]) == ""
+    same = {"a": "a"}
+    assert rises(table, ["x", "y"], same) == "higher in the last tenth of the steps than in the first: x in 1 of 2 runs"
+    assert rises(table[table["step"] == 1], ["x"], same) == ""
     # Imported runs may have rewards at few steps.
     rare = table.assign(step=25 * table["step"])
-    assert rises(rare, ["x"]) == "higher in the last tenth of the steps than in the first: x in 1 of 2 runs"
+    assert rises(rare, ["x"], same) == "higher in the last tenth of the steps than in the first: x in 1 of 2 runs"
+
+
+def test_runs_that_two_arms_share_rise_once():
+    rows = [
+        (arm, seed, step, "x", 0.1 * step) for arm in "abc" for seed in (0, 1)[: 1 + (arm != "a")] for step in range(9)
+    ]
+    table = pd.DataFrame(rows, columns=["arm", "seed", "step", "quantity", "mean"]).astype({"arm": "category"})
+    assert rises(table, ["x"], {"a": "a", "b": "a", "c": "c"}).endswith("x in 4 of 4 runs")

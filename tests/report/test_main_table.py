@@ -5,9 +5,15 @@ import re
 
 import pandas as pd
 import pytest
+from matplotlib.text import Text
 
+from reward_ablation.figures.evaluation import differences
 from reward_ablation.report.main_table import as_latex, as_markdown, latex, main_table
 from reward_ablation.report.overview import overview
+from reward_ablation.report.summary import about_seeds, setting
+
+TABLES = ["evaluation_by_arm", "paired_differences"]
+LOST_BY_EACH = (("correctness_only", 0), ("format_only", 1), ("length_only", 0), ("equal_weights", 1))
 
 HOSTILE = "x_1 & 100% #{$y^2$} \\input{a} <b onload='f()'>\"~\n\x0c.. include:: /etc/passwd\u2028é"
 
@@ -68,6 +74,12 @@ def test_flagged_and_exploratory_numbers_are_marked(made):
     assert "‡: " in main.caption
 
 
+def test_characters_that_latex_would_join_stay_apart():
+    words = latex("models--Qwen--x ---, ''a`` ,,b ?`c !`d -'e")
+    assert words == "models-{}-Qwen-{}-x -{}-{}-, '{}'a`{}` ,{},b ?{}`c !{}`d -'e"
+    assert latex("– 0.1") == r"\textendash{} 0.1"
+
+
 def test_latex_takes_any_text_as_text(made):
     study, tables = made
     study = study.model_copy(update={"model": HOSTILE})
@@ -88,13 +100,39 @@ def test_latex_takes_any_text_as_text(made):
         "dag",
         "ddag",
     }
-    allowed |= {name.strip("\\{}") for name in map(latex, '\\~^<>|"')} | {"textsuperscript", "usepackage"}
+    allowed |= {name.strip("\\{}") for name in map(latex, '\\~^<>|"')} | {"textsuperscript", "textendash", "usepackage"}
     assert set(re.findall(r"\\([a-zA-Z]+)", words)) <= allowed
     bare = re.sub(r"\\[&%$#_{}\\]", "", words)
     assert bare.count("{") == bare.count("}")
     assert all(line.startswith("% Needs") for line in bare.splitlines() if "%" in line)
     assert set(re.findall(r"\$[^$]*\$", bare)) <= {"$-$", r"$\pm$"}
     assert not set("#^_~") & set(bare.replace("tab:main", ""))
+
+
+@pytest.mark.parametrize(
+    ("missing", "unpaired"),
+    [((), False), ((("format_only", 0),), True), (LOST_BY_EACH, True)],
+    ids=["none", "one", "another seed of each arm"],
+)
+def test_captions_and_the_summary_say_where_arms_have_other_seeds(made, missing, unpaired):
+    study, tables = made
+    runs = [run.model_dump() for run in study.runs if (run.arm, run.seed) not in missing]
+    study = study.model_validate({**study.model_dump(by_alias=True), "runs": runs})
+    words = "by the seeds that both have" + ", or of all seeds of each arm, whichever interval is shorter" * unpaired
+    assert f"are paired by question, and {words}." in main_table(study, *(tables[name] for name in TABLES)).caption
+    figure = differences(tables["paired_differences"], tables["evaluation_by_arm"], study)
+    drawn = " ".join(text.get_text() for text in figure.findobj(Text))
+    assert f"are paired by question, and {words}." in " ".join(drawn.split())
+    assert f" ({'of ' * unpaired}0, 1). Evaluated" in setting(study)
+
+
+def test_intervals_over_questions_only_are_those_of_one_seed_that_both_arms_have(made):
+    study, tables = made
+    runs = [run.model_dump() for run in study.runs if (run.arm, run.seed) != ("format_only", 1)]
+    study = study.model_validate({**study.model_dump(by_alias=True), "runs": runs})
+    assert "differences to arms with this seed, are over questions only" in about_seeds(study)
+    caption = main_table(study, *(tables[name] for name in TABLES)).caption
+    assert "differences to arms with this seed, are over questions only" in caption
 
 
 def test_the_first_page_has_the_result_and_escapes_what_it_shows(made, cost):

@@ -45,6 +45,15 @@ def test_another_study_is_a_pilot(config, tmp_path):
     assert "10 questions" in text  # this study's, not the pilot's
 
 
+def test_a_pilot_of_one_arm_says_nothing_of_how_differences_vary(config, tmp_path):
+    arms = {"alone": {"right": 1.0}}
+    MadeUpStudy(arms=arms, steps=1, rollouts=2, datasets={"test": 30}).write(tmp_path / "pilot")
+    study = resolve(config, "study.yaml", tmp_path)
+    with pytest.raises(StudyError, match=r"two compared arms have finished runs, .* state --question-sd"):
+        power(study, {"pilot": "pilot"}, FEW)
+    assert "of a difference between questions: 0.300" in power(study, {"pilot": "pilot", "question_sd": 0.3}, FEW)
+
+
 def test_nothing_reaches_the_terminal_raw(config, tmp_path):
     name = "pi\x1b[31mlot"
     MadeUpStudy(steps=1, rollouts=2, datasets={"test": 30}).write(tmp_path / name)

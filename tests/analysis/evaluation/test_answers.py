@@ -166,6 +166,8 @@ def test_a_seed_that_is_missing_or_added_makes_no_interval_longer():
     two = Answered(other.metrics, other.seeds[:2], other.values[:, :2], other.by_seed[:, :, :2], other.limits)
     assert length(without, other) <= length(without, two) + 1e-12
     assert length(own, two) <= length(without, two) + 1e-12
+    later = arm(range(1, 4), 0.0)
+    assert distribution_of_difference(own, later, "arm", "baseline", "data", None)[0].seeds == [2]  # 1 and 2, paired
 
 
 def test_an_arm_with_one_seed_is_compared_with_the_same_seed():

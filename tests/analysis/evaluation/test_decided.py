@@ -57,6 +57,16 @@ def test_the_answer_of_a_contrast_is_that_of_its_last_look(given):
     assert pd.isna(untouched["decision"])
 
 
+def test_seeds_that_a_look_lost_are_not_counted(given):
+    study, baseline, one, other = given
+    content = study.model_dump(by_alias=True)
+    content["sequential"]["taken"][1]["contrasts"][0]["seeds"] = 2  # of the look's 3
+    study = StudyFile.model_validate(content)
+    decided = with_decisions(table(baseline, one, other), study).query("family == 'primary'")
+    assert decided["seeds"].tolist() == [2, 2]
+    assert seeds_and_decision(study, other, baseline) == "\n2 seeds, open"
+
+
 def test_a_list_of_seeds_has_no_decisions(given):
     study, baseline, one, other = given
     for record in (None, study.sequential.model_copy(update={"in_force": False})):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from argparse import Namespace
+from collections.abc import Container
 from pathlib import Path
 from typing import Literal
 
@@ -74,7 +75,11 @@ def claims_table(study: StudyFile, root: Path, by_run: pd.DataFrame) -> pd.DataF
     rows = []
     for claim in study.claims:
         own, other = (answers(claim.dataset, arm)[claim.mode] for arm in (claim.arm, claim.against))
-        means = seed_means(by_run[by_run["dataset"] == claim.dataset], study)[claim.mode]
+        models = by_run[by_run["dataset"] == claim.dataset]
+        if last_look := study.last_look(claim):  # further seeds are of other contrasts, or wait for the next look
+            seeds = range(last_look[0].seeds)
+            own, other, models = of_seeds(own, seeds), of_seeds(other, seeds), models[models["seed"].isin(seeds)]
+        means = seed_means(models, study)[claim.mode]
         other = for_seeds(other, own.seeds) if claim.against == BASE else other
         runs, runs_against = study.runs_of(claim.arm), study.runs_of(claim.against)
         provenance = difference_in_provenance(runs, runs_against, values) if runs_against else None
@@ -108,9 +113,9 @@ def with_last_look(row: pd.DataFrame, claim: Claim, study: StudyFile) -> pd.Data
     last_look = study.last_look(claim)
     if last_look is None or study.sequential is None:
         return row
-    look, at_look = last_look
+    at_look = last_look[1]
     of_all = np.minimum(1.0, row["p"] * len(study.sequential.looks))
-    measured = {"estimate": at_look.estimate, "low": at_look.low, "high": at_look.high, "seeds": look.seeds}
+    measured = {name: getattr(at_look, name) for name in ("estimate", "low", "high", "seeds")}
     return row.assign(**measured, p=of_all if claim.margin else at_look.p_holm)
 
 
@@ -120,6 +125,16 @@ def for_seeds(base: Answered, seeds: list[int | None]) -> Answered:
         seeds=seeds,
         values=np.repeat(base.values, len(seeds), axis=1),
         by_seed=np.repeat(base.by_seed, len(seeds), axis=2),
+    )
+
+
+def of_seeds(answers: Answered, seeds: Container[int | None]) -> Answered:
+    """An arm's answers by the models of some seeds."""
+    chosen = [place for place, seed in enumerate(answers.seeds) if seed in seeds]
+    return answers._replace(
+        seeds=[answers.seeds[place] for place in chosen],
+        values=answers.values[:, chosen],
+        by_seed=answers.by_seed[:, :, chosen],
     )
 
 

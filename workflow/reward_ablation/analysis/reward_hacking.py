@@ -89,21 +89,19 @@ def held_out(study: StudyFile, root: Path, last_steps: dict[str, int]) -> pd.Dat
     return pd.DataFrame(found)
 
 
-def points(held_out: pd.DataFrame) -> Iterator[tuple[float, int, pd.DataFrame, pd.DataFrame]]:
-    """Share of training and step of each first point, with the held-out rows before and at the end, by (arm, seed)."""
+def points(held_out: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
+    """The held-out rows at each first point and at the end of training, by (arm, seed)."""
     rows = held_out.set_index(["arm", "seed"])
     last = rows.groupby(level=["arm", "seed"])["step"].max()
     share = rows["step"] / last.reindex(rows.index)
     end = rows[share == 1]
-    yield 0.0, 0, rows[rows["step"] == 0], end
+    yield rows[rows["step"] == 0], end
     # Models that were kept before or after this are no middle: then there is no second comparison.
     middle = rows[(share > 0.3) & (share < 0.7)]
     if len(middle):
         nearest = (middle["step"] / last.reindex(middle.index) - 0.5).abs()
         steps = middle[nearest == nearest.groupby(level=["arm", "seed"]).transform("min")]
-        steps = steps[~steps.index.duplicated()]
-        step = int(steps["step"].median())
-        yield float(step / last.median()), step, steps, end
+        yield steps[~steps.index.duplicated()], end
 
 
 def reward_hacking(study: StudyFile, rewards_by_step: pd.DataFrame, held_out: pd.DataFrame) -> pd.DataFrame:
@@ -112,7 +110,9 @@ def reward_hacking(study: StudyFile, rewards_by_step: pd.DataFrame, held_out: pd
     change = partial(changes, confidence=study.confidence, same_runs=study.same_runs)
     rewards = dict(iter(rewards_by_step.groupby("quantity", sort=False, observed=True)))
     correctness, metric_name, rows = correctness_component(study), metric_of_signs(study), []
-    for point, since, before, end in points(held_out):
+    for before, end in points(held_out):
+        point = before["step"] / end["step"]
+        since = before["step"].groupby(level="arm").quantile(0.5, interpolation="lower")
         metric = change(better * before["metric"], better * end["metric"])
         tokens = change(np.log(before["tokens"].clip(lower=1)), np.log(end["tokens"].clip(lower=1)))
         rises = {name: change(around(of, point), around(of, 1.0)) for name, of in rewards.items()}
@@ -125,7 +125,7 @@ def reward_hacking(study: StudyFile, rewards_by_step: pd.DataFrame, held_out: pd
         for arm in study.arms:
             if arm.name not in metric:
                 continue
-            about = {"arm": arm.name, "since": since}
+            about = {"arm": arm.name, "since": int(since[arm.name])}
             of_arm, longer = metric[arm.name], tokens.get(arm.name)
             for name in study.trained_on(arm):
                 if name not in rises or arm.name not in rises[name]:
@@ -173,7 +173,7 @@ def sentence(row: Mapping[Any, Any], study: StudyFile, better: int) -> str:
         )
     if row["kind"] == "gap":
         rise = f"{short(after - before)} ({short(low)} to {short(high)})"
-        return f"{row['arm']}: the accuracy of training rose beyond {where} by {rise} {since}"
+        return f"{row['arm']}: the gap between training accuracy and {where} grew by {rise} {since}"
     low, high = sorted((better * low, better * high))
     course = f"from {short(better * before)} to {short(better * after)} (change {short(low)} to {short(high)})"
     rise, fell = short(row["rise"]), "fell" if better > 0 else "rose"

@@ -213,6 +213,17 @@ class StudyFile(Section):
         return "1 seed" if most == 1 else f"{most} seeds"
 
     @property
+    def seed_sets(self) -> set[frozenset[int]]:
+        """The sets of seeds that arms have."""
+        return {frozenset(run.seed for run in runs) for runs in self._runs_by_arm.values()}
+
+    @property
+    def pairing(self) -> str:
+        """How the final models of two arms are subtracted, in words."""
+        unpaired = ", or of all seeds of each arm, whichever interval is shorter"
+        return "paired by question, and by the seeds that both have" + unpaired * (len(self.seed_sets) > 1)
+
+    @property
     def is_sequential(self) -> bool:
         """Whether the primary differences are from the looks of a sequential study."""
         return self.sequential is not None and self.sequential.in_force

@@ -154,8 +154,9 @@ class Groups:
         return means_by(values, self.step, len(self.steps))
 
     def centred(self, values: np.ndarray) -> np.ndarray:
-        """(N,) values less the mean of the known ones of their group; NaN stays."""
-        return values - means_by(values, self.group, len(self.step_of_group))[self.group]
+        """(N,) values less the mean of the known ones of their group, 0 where these are alike; NaN stays."""
+        centred = values - means_by(values, self.group, len(self.step_of_group))[self.group]
+        return np.where(self.alike(values)[self.group], 0.0 * values, centred)  # the mean of equal values is rounded
 
     def covariance(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """(T,) covariances (n - 1) within groups, over completions with both values; needs a group with two of them."""

@@ -51,15 +51,18 @@ def changes(
     return {str(arm): of_arm for arm, of_arm in found.assign(**ends).to_dict("index").items()}
 
 
-def around(rewards: pd.DataFrame, point: float) -> pd.Series:
+def around(rewards: pd.DataFrame, point: float | pd.Series) -> pd.Series:
     """Mean reward by (arm, seed) over a tenth of the steps: the first at 0, the last at 1, else around the point.
 
+    Each (arm, seed) may have a point of its own, or none.
     Steps count from the first with rewards: an imported run may have them at each 25th step alone.
     """
     steps = rewards.groupby(["arm", "seed"], observed=True)["step"]
     first, last = steps.transform("min"), steps.transform("max")
     place = (rewards["step"] - first) / (last - first).clip(lower=1)
-    start = min(max(point - AROUND / 2, 0.0), 1 - AROUND)
+    if isinstance(point, pd.Series):
+        point = point.reindex(pd.MultiIndex.from_frame(rewards[["arm", "seed"]])).set_axis(rewards.index)
+    start = np.clip(point - AROUND / 2, 0.0, 1 - AROUND)
     inside = rewards[(place >= start - 1e-9) & (place <= start + AROUND + 1e-9)]
     return inside.groupby(["arm", "seed"], observed=True)["mean"].mean().rename_axis(["arm", "seed"])
 

@@ -172,12 +172,13 @@ class Plan(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """Estimate, repeated confidence interval and p-value of a contrast at a look, in the primary metric."""
+    """Estimate, repeated interval, p-value and seeds of a contrast at a look, in the primary metric."""
 
     estimate: float
     low: float
     high: float
     p: float
+    seeds: int
 
 
 def with_next_look(study: StudyFile, root: Path, refuse_mixed: bool) -> Sequential:
@@ -218,7 +219,8 @@ def measured_contrasts(study: StudyFile, root: Path, contrasts: list[Contrast], 
         column = own.metrics.index(primary.metric)
         low, high = intervals(difference, confidence)
         values = (difference.estimate[column], low[column], high[column], p_values(difference)[column])
-        results.append(Measured(*map(float, values)))
+        seeds = np.broadcast_to(difference.seeds, len(own.metrics))
+        results.append(Measured(*map(float, values), seeds=int(seeds[column])))
     return results
 
 

@@ -240,7 +240,7 @@ def estimate_components(
         seed=pooled_seed_variance(means, noise),
         interaction={arm: max(float(of_arm) - sample[arm] / samples, 0.0) for arm, of_arm in residual.items()},
         sample=dict(sample),
-        question=question_variances(values, pairs),
+        question=question_variances(values, residual, pairs),
         questions=means.questions,
         samples=samples,
         seeds=max(map(len, values.values())),
@@ -283,14 +283,26 @@ def pooled_seed_variance(means: SeedMeans, noise: Mapping[str, float]) -> SeedPa
     return SeedPart(total, usual, degrees, max(float((mean**2).sum() / (seeds - 1)) - total / arms, 0.0))
 
 
-def question_variances(values: Mapping[str, Mapping[int, np.ndarray]], pairs: Iterable[Pair]) -> dict[Pair, float]:
-    """Variance between questions of the differences of two arms, for the pairs whose arms share two seeds."""
+def question_variances(
+    values: Mapping[str, Mapping[int, np.ndarray]], residual: Mapping[str, float], pairs: Iterable[Pair]
+) -> dict[Pair, float]:
+    """Variance between questions of the differences of two arms.
+
+    Arms that share two seeds are subtracted seed by seed. Else it is that of the arms' means over all of their seeds,
+    less the part of each arm's residual mean square, as in `spread_of_two`. An arm of one seed gets the mean residual.
+    """
+    usual = float(np.mean([*residual.values()]))
     variances = {}
     for one, other in pairs:
-        shared = [seed for seed in values.get(one, ()) if seed in values.get(other, ())]
+        shared = [seed for seed in values[one] if seed in values[other]]
         if len(shared) > 1:
             squares = mean_squares(np.stack([values[one][seed] - values[other][seed] for seed in shared])[None])
-            variances[one, other] = float(max(squares.question[0] - squares.residual[0], 0.0) / len(shared))
+            variance = (squares.question[0] - squares.residual[0]) / len(shared)
+        else:
+            first, second = (np.mean([*values[arm].values()], axis=0) for arm in (one, other))
+            noise = sum(residual.get(arm, usual) / len(values[arm]) for arm in (one, other))
+            variance = np.var(first - second, ddof=1) - noise
+        variances[one, other] = float(max(variance, 0.0))
     return variances
 
 

@@ -182,7 +182,7 @@ def seeds_and_decision(study: StudyFile, arm: str, against: str) -> str:
     """Seeds and decision of a primary contrast in a sequential study; empty for other contrasts and studies."""
     record, contrast = study.sequential, Contrast(arm=arm, against=against)
     decided = record.decision(contrast) if record is not None and record.in_force else None
-    return "" if decided is None else f"\n{decided[0].seeds} seeds, {decided[1].decision}"
+    return "" if decided is None else f"\n{decided[1].seeds} seeds, {decided[1].decision}"
 
 
 def differences(paired_differences: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
@@ -206,7 +206,7 @@ def differences(paired_differences: pd.DataFrame, evaluation_by_arm: pd.DataFram
         ]
         hidden = tuple(dict.fromkeys(rows_of_others(of_arm, study)["key"]))
         rows += [Row(f"{len(hidden):,} other arms", others=hidden)] * bool(hidden)
-    before = "Arms are paired by question, and by the seeds that both have. "
+    before = f"Arms are {study.pairing}. "
     if study.sequential is not None and study.sequential.in_force:
         before += "Primary panel: repeated confidence intervals at each contrast's last look, with its seeds. "
     family = f"{study.primary_family} where a panel is primary, else the arms of a panel with the same reference"

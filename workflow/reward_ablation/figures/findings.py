@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pandas as pd
 
 from reward_ablation.analysis.statistics.limits import Limits
@@ -62,9 +64,14 @@ def signs(rows: pd.DataFrame, names: pd.Series) -> str:
     return "; ".join(parts) or ("no interval leaves out 0" if known.any() else "")
 
 
-def rises(rewards_by_step: pd.DataFrame, quantities: list[str]) -> str:
-    """In how many runs each quantity was higher over the last tenth of the steps than over the first."""
+def rises(rewards_by_step: pd.DataFrame, quantities: list[str], same_runs: Mapping[str, str]) -> str:
+    """In how many runs each quantity was higher over the last tenth of the steps than over the first.
+
+    Runs that arms share, which have one value in `same_runs`, count once.
+    """
     parts = []
+    rewards_by_step = rewards_by_step.assign(arm=rewards_by_step["arm"].map(same_runs))
+    rewards_by_step = rewards_by_step.drop_duplicates(["arm", "seed", "quantity", "step"])
     for quantity in quantities:
         rows = rewards_by_step[rewards_by_step["quantity"] == quantity].dropna(subset="mean")
         rows = rows[rows.groupby(["arm", "seed"], observed=True)["step"].transform("nunique") > 1]

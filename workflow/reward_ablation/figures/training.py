@@ -89,7 +89,7 @@ def rewards(rewards_by_step: pd.DataFrame, evaluation_by_arm: pd.DataFrame, stud
     if study.arms_with_methods:
         note += f" Arms that are not trained on the total: {', '.join(study.arms_with_methods)}."
     add_arm_legend(figure, study, note)
-    title(figure, rises(rewards_by_step, [*study.components[: MOST_NAMES - 1], "tokens"]))
+    title(figure, rises(rewards_by_step, [*study.components[: MOST_NAMES - 1], "tokens"], study.same_runs))
     return figure
 
 

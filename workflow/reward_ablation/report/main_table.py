@@ -7,6 +7,7 @@ All numbers are from the tables `evaluation_by_arm` and `paired_differences`, fo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -35,11 +36,14 @@ LATEX = {
     '"': r"\textquotedbl{}",
     "−": "$-$",
     "±": r"$\pm$",
-    "–": "--",
+    "–": r"\textendash{}",
     "\u00a0": "~",
     FLAGGED: r"\textsuperscript{\dag}",
     EXPLORATORY: r"\textsuperscript{\ddag}",
 }
+
+#: Places between two characters that LaTeX would set as one, such as `--` and `''`.
+LIGATURE = r"(?<=-)(?=-)|(?<=')(?=')|(?<=,)(?=,)|(?<=[`?!])(?=`)"
 
 
 class MainTable(NamedTuple):
@@ -137,13 +141,14 @@ def caption(study: StudyFile, of_arm: dict[tuple[str, str], pd.Series], against:
         f"Brackets: {100 * study.confidence:g} % intervals over {over}, uncorrected"
         + "; base model: over questions only" * study.has_base
         + ".",
-        f"Differences in {name_of(primary.metric)} are paired by question, and by the seeds that both arms have.",
+        f"Differences in {name_of(primary.metric)} are {study.pairing}.",
         f"Holm p: corrected over {study.primary_family}.",
         "Runs are missing: they diverged or are not finished." * study.is_partial,
         "Declared contrasts: repeated confidence intervals of each contrast's last look." * study.is_sequential,
         f"Declared comparisons with other arms are in the table paired_differences: {', '.join(others)}."
         * bool(others),
-        "Some arms have one seed: their intervals are over questions only." * (study.seed_counts[0] == 1 < most),
+        "Some arms have one seed: their intervals, and of differences to arms with this seed, are over questions only."
+        * (study.seed_counts[0] == 1 < most),
         f"{FLAGGED}: the seeds of an arm differ more than those of the other arms."
         * any(pd.notna(row["flagged_arms"]) for row in shown),
         f"{EXPLORATORY}: exploratory, not a declared comparison; corrected over the arms with this reference."
@@ -170,4 +175,5 @@ def as_latex(table: MainTable) -> str:
 
 def latex(words: str) -> str:
     """Escape a text for LaTeX, in one line; a character neither in ASCII nor in `LATEX` becomes a question mark."""
-    return "".join(LATEX.get(character, character if character.isascii() else "?") for character in printable(words))
+    escaped = "".join(LATEX.get(character, character if character.isascii() else "?") for character in printable(words))
+    return re.sub(LIGATURE, "{}", escaped)

@@ -171,7 +171,7 @@ def setting(study: StudyFile) -> str:
     """Sentences on the model, data, arms, components, seeds and evaluation of the study."""
     evaluated = f"Evaluated on {', '.join(study.datasets)}." if study.datasets else "Nothing was evaluated."
     trained = "trained" if study.imported else "trained with GRPO"
-    seeds = ("" if len(set(study.seed_counts)) == 1 else "of ") + ", ".join(map(str, study.seeds))
+    seeds = ("" if study.seed_sets <= {frozenset(study.seeds)} else "of ") + ", ".join(map(str, study.seeds))
     components = ", ".join(study.components)
     return (
         f"{plain(study.model)}, {trained} on {plain(study.training_data)} under "
@@ -230,8 +230,8 @@ def about_seeds(study: StudyFile) -> str:
         return "One seed: the intervals are over questions only, and nothing here is known of other seeds."
     if fewest == 1:
         return (
-            "Some arms have one seed. Intervals of these arms and of their differences are over questions only, and "
-            "nothing is known of other seeds of these arms."
+            "Some arms have one seed. Intervals of these arms, and of their differences to arms with this seed, are "
+            "over questions only, and nothing is known of other seeds of these arms."
         )
     if fewest >= FEW_SEEDS:
         return f"Intervals and tests treat the {seeds} and the questions as random samples of all seeds and questions."

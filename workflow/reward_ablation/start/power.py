@@ -113,6 +113,11 @@ def components_of(
         if questions is None:
             raise StudyError("--questions: the data set is not prepared, so its size is not known; state --questions")
         return components_from_stated(values, limits, questions, samples, all_from_seeds, [*study.arms], pairs)
+    if not pilot.question and values.question_sd is None:
+        raise StudyError(
+            f"{pilot.source}: no two compared arms have finished runs, which say how much a difference varies between "
+            "questions; state --question-sd, or name another pilot"
+        )
     return override_components(pilot.for_arms(study.arms, pairs), values)
 
 

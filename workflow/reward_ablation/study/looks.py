@@ -37,6 +37,7 @@ class ContrastAtLook(Contrast):
     p_holm: float  # p-value corrected for all looks and contrasts
     boundary: float  # threshold for the smallest p-value of this look (Holm's first step)
     decision: Decision
+    seeds: int | None = None  # that the estimate is over: fewer than the look has where runs diverged
 
 
 class Look(Recorded):
@@ -86,7 +87,8 @@ class Sequential(Declared):
         for look in reversed(self.taken):
             for at_look in look.contrasts:
                 if (at_look.arm, at_look.against) == (contrast.arm, contrast.against):
-                    return look, at_look
+                    # A record of an earlier version lacks the seeds of the estimate.
+                    return look, at_look.model_copy(update={"seeds": at_look.seeds or look.seeds})
         return None
 
     def is_open(self, contrast: Contrast) -> bool:
@@ -168,7 +170,7 @@ def looks_text(record: Sequential | None, contrasts: Sequence[Contrast], coming:
     for contrast in contrasts:
         last = record.decision(contrast)
         if last is not None and last[1].decision != "open":
-            parts.append(f"{contrast}: {last[1].decision} with {last[0].seeds} seeds")
+            parts.append(f"{contrast}: {last[1].decision} with {last[1].seeds} seeds")
     since = "to be declared at the next start" if coming else f"declared {record.declared}"
     parts.append(f"{since}, {when(record.runs_then)}")
     if record.earlier:

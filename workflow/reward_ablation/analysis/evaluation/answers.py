@@ -184,7 +184,7 @@ def difference_rows(
         columns = tested_columns(mean, of_arm, study.confidence, study.equivalence_margin)
         declared = are_declared(study, arm, against, dataset, mode, of_arm.metrics)
         columns |= {"family": np.where(declared, "primary", "exploratory"), "pooled_low": np.nan, "pooled_high": np.nan}
-        if declared.any() and mode in means and mean.seeds > 1 and paired_by_seed(of_arm, other):
+        if declared.any() and mode in means and paired_by_seed(of_arm, other) and np.min(mean.seeds) > 1:
             low, high = pooled_ends(mean, of_arm, {arm: 1.0, against: -1.0}, means[mode], study.confidence)
             columns |= {"pooled_low": np.where(declared, low, np.nan), "pooled_high": np.where(declared, high, np.nan)}
         parts.append(columns | {"mode": mode, "flagged_arms": flags})

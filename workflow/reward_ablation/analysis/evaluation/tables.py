@@ -87,7 +87,7 @@ SCHEMAS = {
 }
 
 #: Columns of a primary difference that come from the last look at it.
-OF_LOOK = ["estimate", "low", "high", "p", "p_holm", "decision"]
+OF_LOOK = ["estimate", "low", "high", "seeds", "p", "p_holm", "decision"]
 
 
 def write(study: StudyFile, options: Namespace) -> None:
@@ -189,12 +189,10 @@ def with_decisions(table: pd.DataFrame, study: StudyFile) -> pd.DataFrame:
         return table
     for contrast in study.primary.contrasts:
         if last_look := record.decision(contrast):
-            look, at_look = last_look
             rows = (table["arm"] == contrast.arm) & (table["baseline"] == contrast.against)
             rows &= table["family"] == "primary"
             for column in OF_LOOK:
-                table.loc[rows, column] = getattr(at_look, column)
-            table.loc[rows, "seeds"] = look.seeds
+                table.loc[rows, column] = getattr(last_look[1], column)
             table.loc[rows, "p_equivalent"] = np.nan
     return table
 

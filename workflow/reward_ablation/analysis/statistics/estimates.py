@@ -60,7 +60,7 @@ class Distribution(NamedTuple):
     deviations: np.ndarray  # (resamples, metrics): means, centred, over their standard deviation, in ascending order
     low: np.ndarray  # (metrics,), lowest value that the metric can have
     high: np.ndarray  # (metrics,), highest value
-    seeds: int  # number that the means are over
+    seeds: int | np.ndarray  # number that the means are over, of all metrics or of each
     questions: int  # number that the means are over
 
     def margin(self, factor: Callable[[np.ndarray | float], np.ndarray]) -> np.ndarray:
@@ -267,6 +267,7 @@ def shorter(one: Distribution, other: Distribution) -> Distribution:
     spread = Spread(*(np.where(first, *parts) for parts in zip(paired, other.spread, strict=True)))
     return other._replace(
         estimate=np.where(first, one.estimate, other.estimate),
+        seeds=np.where(first, one.seeds, other.seeds),
         deviations=np.where(first, one.deviations, other.deviations),
         spread=spread,
     )
