@@ -175,6 +175,13 @@ def test_a_record_that_is_put_back_has_a_job_and_trains_nothing(left):
     assert (put_back.trains, put_back.why) == (False, PUT_BACK)
 
 
+def test_a_copy_of_a_run_beside_it_is_no_run(left):
+    run = first(left, "runs/*/seed0")
+    shutil.copytree(run, run.with_name("seed0.bak"))
+    shutil.copytree(run.parent, run.parent.with_name(f"{run.parent.name}.bak"))
+    assert Decisions(left.study).history.records.keys() == left.study.runs.keys()
+
+
 def test_results_of_other_code_are_kept_on_request_and_damaged_ones_are_not(left):
     for pattern in ("evaluation/*/base/*.json", "data/**/*.json", "scores/**/*.json"):
         as_stale(left, pattern, code="old")

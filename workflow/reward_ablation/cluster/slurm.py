@@ -153,7 +153,7 @@ def gpus_of(gres: str) -> dict[str, int]:
 def _count(text: str) -> int:
     """A number of `sinfo`: 1024 is 1K, 1048576 is 1M; it ends with + where the nodes of a line differ."""
     number = text.rstrip("+")
-    return int(float(number.rstrip("KM")) * 1024 ** " KM".index(number[-1] if number[-1:] in "KM" else " "))
+    return int(float(number.rstrip("KM")) * {"K": 1024, "M": 1024**2}.get(number[-1:], 1))
 
 
 def start_of_job(environment: Mapping[str, str]) -> int | None:
