@@ -105,7 +105,11 @@ def adopt(results: Path, decisions: Decisions) -> str:
     to_make = {name: source for name, source in to_make.items() if name not in found}
     # First, so that runs that are made before a component fails keep their declarations.
     remember_keys(decisions.root, {key_in(name): key_in(source.folder.parent.name) for name, source in to_make.items()})
-    taken = {}
+    if not found and not to_make:
+        raise StudyError(f"--adopt {results}: took over no run; its runs had other inputs than those here")
+    if not is_own:
+        _take_answers(results, Path(BASE_MODEL), decisions, BASE_MODEL)
+    taken = 0
     for name, folder in {**found, **{name: source.folder for name, source in to_make.items()}}.items():
         target = decisions.root / "runs" / name
         if is_held(target / LOCK):  # a process trains the run now
@@ -115,16 +119,13 @@ def adopt(results: Path, decisions: Decisions) -> str:
             _take_folder(folder, target)
         else:
             make_rescored(to_make[name], decisions.runs[name].run, decisions.study, target)
-        taken[name] = folder.relative_to(results / "runs")
-    if not taken:
-        why = "they are being trained here" if found or to_make else "its runs had other inputs than those here"
-        raise StudyError(f"--adopt {results}: took over no run; {why}")
-    for name, folder in {**({} if is_own else {BASE_MODEL: Path(BASE_MODEL)}), **taken}.items():
-        _take_answers(results, folder, decisions, name)
+        taken += 1
+        _take_answers(results, folder.relative_to(results / "runs"), decisions, name)
         if name in to_make:
-            answers = decisions.root / decisions.study.answers_folder / name
-            _name_run(answers, results / "runs" / folder, decisions.root / "runs" / name)
-    return f"took over {plural(len(taken), 'finished run')} from {results}"
+            _name_run(decisions.root / decisions.study.answers_folder / name, folder, target)
+    if not taken:
+        raise StudyError(f"--adopt {results}: took over no run; processes train these runs here now")
+    return f"took over {plural(taken, 'finished run')} from {results}"
 
 
 def _take_answers(results: Path, folder: Path, decisions: Decisions, name: str) -> None:
