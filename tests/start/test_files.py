@@ -408,7 +408,8 @@ def test_a_supervised_start_is_costly(config, tmp_path):
     assert dear == [unfinished, start, start.with_suffix(".json")]
     assert told[-1].endswith(", unknown hours; --delete --costly deletes them, too")
     remove(study, unneeded(study), told.append, costly=True)
-    assert not start.exists() and not unfinished.exists()
+    assert not start.exists()
+    assert not unfinished.exists()
 
 
 def test_answers_that_cost_much_are_kept_with_their_record(config, tmp_path, root):
@@ -520,6 +521,18 @@ def test_an_unreadable_record_with_a_copy_is_written_again(left):
     cut(folder / RECORD)
     [line, _], damaged = verified(left)
     assert (damaged, line.partition("; ")[2]) == (1, "the next start writes the record again")
+
+
+def test_a_record_that_differs_from_its_copy_is_named(left):
+    folder = left.folder(left.runs[0])
+    shutil.copy2(folder / RECORD, folder / HIDDEN_RECORD)
+    assert verified(left)[1] == 0
+    (folder / RECORD).write_text(f"{(folder / RECORD).read_text()}\n")
+    [line, _], damaged = verified(left)
+    assert damaged == 1
+    assert line.startswith(
+        f"damaged: results/study/runs/{left.runs[0].name}/run.json differs from its copy .run.json; "
+    )
 
 
 def test_a_deleted_model_with_answers_and_a_run_in_training_are_not_damaged(left):

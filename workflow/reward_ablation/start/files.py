@@ -52,6 +52,7 @@ from reward_ablation.study.run_folder import (
 )
 from reward_ablation.study.standing import is_begun
 from reward_ablation.study.study import Study
+from reward_ablation.system.digests import digest_where_present
 from reward_ablation.system.files import sha256
 from reward_ablation.system.locks import Held, take
 from reward_ablation.system.strict_text import load_json
@@ -423,7 +424,7 @@ def _recorded_runs(study: Study, in_training: Sequence[str]) -> Iterator[Recorde
     root, damage = study.results, Damage(study)
     for name in (name for name in study.runs if name not in in_training):
         read = read_record(root / "runs" / name)
-        copy = None if read else read_record(root / "runs" / name, HIDDEN_RECORD)
+        copy = read_record(root / "runs" / name, HIDDEN_RECORD)
         record = read or copy or {}
         on_gpus = study.runs[name].launch.gpus > 0
         hours = record.get("gpu_hours" if on_gpus else "cpu_hours")
@@ -432,6 +433,10 @@ def _recorded_runs(study: Study, in_training: Sequence[str]) -> Iterator[Recorde
         if read is BROKEN:
             remedy = "the next start writes the record again" if copy else again
             yield RecordedFile(f"runs/{name}/{RECORD}", None, "cannot be read", remedy)
+        written = digest_where_present(root / "runs" / name / HIDDEN_RECORD)
+        if read and copy and written != digest_where_present(root / "runs" / name / RECORD):
+            remedy = f"compare the two, and copy {HIDDEN_RECORD} over it (cp -p), as training wrote it"
+            yield RecordedFile(f"runs/{name}/{RECORD}", None, f"differs from its copy {HIDDEN_RECORD}", remedy)
         damaged = dict(damage.files_of_run(name, record, with_models=not read))
         for file, digest, _ in recorded_files(record):
             path = f"runs/{name}/{file}"
