@@ -106,7 +106,9 @@ def test_scores_are_taken_over_with_the_answers_that_they_are_of(left, other):  
     assert not list((left.root / runs[0]).glob("*.json"))
     [own] = (left.root / base).glob("*.parquet")
     assert own.read_text() == "own ans"
-    taken = {file.removeprefix("scores/").partition("/")[2] for file in files_of(left.root) if file.startswith("scores")}
+    taken = {
+        file.removeprefix("scores/").partition("/")[2] for file in files_of(left.root) if file.startswith("scores")
+    }
     assert len({file.rpartition(".")[0] for file in taken}) == len(left.study.runs) - 1
     assert not any(file.startswith(("base/", f"{min(left.study.runs)}/")) for file in taken)
 

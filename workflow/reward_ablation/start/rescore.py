@@ -200,7 +200,10 @@ def _scores(name: str, run: Run, study: Study, rollouts: pa.Table) -> list[float
         of_batch = [rows[problem] for problem in batch["problem_id"]]
         columns = {key: [row[key] for row in of_batch] for key in of_batch[0] if key != "id"}
         columns |= {"prompts": [render_prompt(row["question"], spec.prompt) for row in of_batch]}
-        columns |= {"problem_id": batch["problem_id"], "completion_ids": [_Tokens(number, read) for number in batch["tokens"]]}
+        columns |= {
+            "problem_id": batch["problem_id"],
+            "completion_ids": [_Tokens(number, read) for number in batch["tokens"]],
+        }
         texts = batch["completion"]
         chat = [[{"role": "assistant", "content": text}] for text in texts]
         given = function(completions=chat if spec.prompt.chat else texts, **columns)
