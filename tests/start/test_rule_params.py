@@ -32,7 +32,8 @@ def test_any_code_is_an_option_of_whole_runs_alone(config, tmp_path):
     write_json({}, study.results / "runs" / whole / HIDDEN_RECORD)
     for code_counts in (True, False):
         options = {
-            name: RuleParams(study, code_counts).options_of_run(SimpleNamespace(run=name)) for name in study.runs
+            name: RuleParams(study, lambda counts=code_counts: counts).options_of_run(SimpleNamespace(run=name))
+            for name in study.runs
         }
         assert options.pop(whole) == study.runs[whole].options + ("" if code_counts else " --any-code")
         assert options == {name: study.runs[name].options for name in others}

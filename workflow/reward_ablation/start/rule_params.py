@@ -34,7 +34,7 @@ def verbatim(text: str) -> Callable[[Any], str]:
 class RuleParams:
     """The params of rules whose jobs differ, and the priorities of jobs, as functions of the wildcards."""
 
-    def __init__(self, study: Study, code_counts: bool = True):
+    def __init__(self, study: Study, code_counts: Callable[[], bool] = lambda: True):
         self.study = study
         self.code_counts = code_counts
         self.first = 2 * len(study.runs) + 2  # priority of the jobs that fetch models and prepare data
@@ -55,7 +55,7 @@ class RuleParams:
     def options_of_run(self, wildcards: Any) -> str:
         """Options of a run's training command. With --any-code, a whole run of older code only gets its record back."""
         run = self._run(wildcards)
-        is_whole = not self.code_counts and (self.study.results / "runs" / run.name / HIDDEN_RECORD).is_file()
+        is_whole = not self.code_counts() and (self.study.results / "runs" / run.name / HIDDEN_RECORD).is_file()
         return f"{run.options}{' --any-code' if is_whole else ''}"
 
     @property
