@@ -2,6 +2,7 @@
 
 import pytest
 
+from reward_ablation.cluster import slurm
 from reward_ablation.cluster.job_names import comment, digest_of, job_name, params_in, prefix, then_in
 from reward_ablation.cluster.slurm import SlurmJob, gpus_of, live_jobs, minutes_of, run_jobs
 
@@ -38,6 +39,21 @@ def test_the_work_of_a_job_is_found_again_in_its_comment():
     for other in (f"train {RUN} params={digest}", comment(f"train {RUN}", digest, {})):
         assert (params_in(other), then_in(other, names)) == (digest, {})
     assert (params_in("somebody's then=own comment"), then_in("somebody's then=own comment", names)) == ("", {})
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_job_that_is_ending_gives_way_to_its_successor(tmp_path, order):
+    mine = prefix("demo", tmp_path)
+    jobs = [job("12", job_name(mine, "train", RUN), "PENDING"), job("11", job_name(mine, "train", RUN), "COMPLETING")]
+    assert run_jobs(mine, [RUN], jobs[::order])[RUN].id == "12"
+
+
+def test_large_numbers_of_sinfo_have_a_letter(monkeypatch):
+    nodes = "".join(f"gpu|n{cpus}|{cpus}|1547000+|idle|gpu:8\n" for cpus in ("96", "512+", "1K", "2K+", "1M"))
+    told = {"sinfo": nodes, "scontrol": "PartitionName=gpu Default=YES State=UP\n"}
+    monkeypatch.setattr(slurm, "run_slurm_command", lambda command, *_: told[command])
+    assert [node.cpus for node in slurm.partitions()["gpu"].nodes] == [96, 512, 1024, 2048, 1048576]
+    assert {node.mem_mb for node in slurm.partitions()["gpu"].nodes} == {1547000}
 
 
 @pytest.mark.parametrize(

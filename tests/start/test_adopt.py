@@ -12,6 +12,7 @@ from reward_ablation.start.adopt import adopt, elsewhere_lines, finished_in
 from reward_ablation.start.decide import Decisions
 from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, RECORD, WORK
 from reward_ablation.system.errors import StudyError
+from reward_ablation.system.files import sha256
 from reward_ablation.system.locks import take
 
 from .test_decide import left  # noqa: F401
@@ -92,6 +93,67 @@ def test_what_is_here_is_never_replaced(left, other):  # noqa: F811
     with pytest.raises(StudyError, match="nothing to take over"):
         adopt(other, Decisions(left.study))
     assert damaged.read_text() == "damaged"
+
+
+def test_scores_are_taken_over_with_the_answers_that_they_are_of(left, other):  # noqa: F811
+    """Own answers that are not scored yet stay, and so do answers of older versions, without a record."""
+    base, *runs = (f"{left.study.answers_folder}/{model}" for model in ("base", *sorted(left.study.runs)))
+    for folder, text in ((base, "own ans"), (runs[0], "older")):
+        [answers] = (other / folder).glob("*.parquet")
+        (left.root / folder).mkdir(parents=True)
+        (left.root / folder / answers.name).write_text(text)
+    adopt(other, Decisions(left.study))
+    assert not list((left.root / runs[0]).glob("*.json"))
+    [own] = (left.root / base).glob("*.parquet")
+    assert own.read_text() == "own ans"
+    taken = {
+        file.removeprefix("scores/").partition("/")[2] for file in files_of(left.root) if file.startswith("scores")
+    }
+    assert len({file.rpartition(".")[0] for file in taken}) == len(left.study.runs) - 1
+    assert not any(file.startswith(("base/", f"{min(left.study.runs)}/")) for file in taken)
+
+
+def test_what_an_interrupted_training_left_is_replaced(left, other):  # noqa: F811
+    shutil.copytree(other, left.root)
+    run, again = sorted(left.root.glob("runs/*/seed0"))
+    for folder in (run, again):
+        (folder / RECORD).unlink()
+        (folder / "model" / "model.safetensors").write_bytes(b"of another training".ljust(40, b"."))
+    (run / "rollouts.parquet").write_bytes(b"older")
+    (run / HIDDEN_RECORD).write_text(json.dumps({"code": "old"}))
+    (run / "notes.txt").write_text("the user's own")
+    assert adopt(other, Decisions(left.study)).startswith("took over 2 finished runs")
+    assert not any(each.trains for each in Decisions(left.study).runs.values())
+    for folder in (run, again):
+        for file in ("rollouts.parquet", "model/model.safetensors"):
+            assert (folder / file).read_bytes() == (other / folder.relative_to(left.root) / file).read_bytes()
+    assert not (run / HIDDEN_RECORD).exists()
+    assert (run / "notes.txt").exists()
+
+
+@pytest.mark.parametrize("by_runs", [True, False])
+def test_inputs_that_changed_since_are_not_taken_over(left, other, by_runs):  # noqa: F811
+    changed = other / left.study.problems_file
+    if by_runs:
+        for record in other.glob(f"runs/*/*/{RECORD}"):
+            change(record, inputs={"problems": sha256(changed)})
+    else:
+        change(changed.with_suffix(".json"), sha256=sha256(changed))
+    changed.write_text("changed")
+    assert adopt(other, Decisions(left.study)).startswith("took over 4 finished runs")
+    assert not (left.root / left.study.problems_file).exists()
+    assert (left.root / left.study.model_file).exists()
+
+
+def test_runs_of_other_inputs_than_those_here_are_refused(left, other):  # noqa: F811
+    """These are inputs of two runs each, and no run has both."""
+    for number, record in enumerate(sorted(other.glob(f"runs/*/*/{RECORD}"))):
+        named = ("problems", "model")[number % 2]
+        file = other / {"problems": left.study.problems_file, "model": left.study.model_file}[named]
+        change(record, inputs={"problems": "other", "model": "other", named: sha256(file)})
+    with pytest.raises(StudyError, match="took over no run; its runs had other inputs than those here"):
+        adopt(other, Decisions(left.study))
+    assert not (left.root / left.study.answers_folder).exists()
 
 
 def test_a_run_that_is_being_trained_is_left_alone(left, other):  # noqa: F811

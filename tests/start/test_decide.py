@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from reward_ablation.start.decide import PUT_BACK, Decisions, differences
+from reward_ablation.start.decide import CODE_CHANGED, PUT_BACK, Decisions, differences
 from reward_ablation.start.status import read_status
 from reward_ablation.study.core_digest import deciding_digest
 from reward_ablation.study.resolve import resolve
@@ -173,6 +173,38 @@ def test_a_record_that_is_put_back_has_a_job_and_trains_nothing(left):
     set_aside(left)
     [put_back] = [run for run in Decisions(left.study).runs.values() if run.has_job]
     assert (put_back.trains, put_back.why) == (False, PUT_BACK)
+
+
+@pytest.mark.parametrize("broken", [True, False])
+def test_a_record_of_other_code_is_put_back_on_request(left, broken):
+    for path in left.root.glob(f"runs/*/*/{RECORD}"):
+        change(path, code="old")
+    set_aside(left)
+    [record] = [path.with_name(RECORD) for path in left.root.glob(f"runs/*/*/{HIDDEN_RECORD}")]
+    if broken:
+        record.write_text("{")
+    name = "/".join(record.parts[-3:-1])
+    kept = Decisions(left.study, code_counts=False).runs[name]
+    assert (kept.trains, kept.has_job, kept.why) == (False, True, PUT_BACK)
+    trained = Decisions(left.study).runs[name]
+    assert (trained.trains, trained.why) == (True, "its run.json cannot be read" if broken else CODE_CHANGED)
+    change(record.with_name(HIDDEN_RECORD), seed=99)
+    assert Decisions(left.study, code_counts=False).runs[name].trains
+
+
+def test_another_byte_in_a_record_is_no_other_training(left):
+    record = first(left, f"runs/*/seed0/{RECORD}")
+    shutil.copy2(record, record.with_name(HIDDEN_RECORD))
+    record.write_text(f"{record.read_text()}\n")
+    again = Decisions(left.study)
+    assert (again.damaged_answers, again.evaluations, again.scorings) == ({}, [], [])
+
+
+def test_a_copy_of_a_run_beside_it_is_no_run(left):
+    run = first(left, "runs/*/seed0")
+    shutil.copytree(run, run.with_name("seed0.bak"))
+    shutil.copytree(run.parent, run.parent.with_name(f"{run.parent.name}.bak"))
+    assert Decisions(left.study).history.records.keys() == left.study.runs.keys()
 
 
 def test_results_of_other_code_are_kept_on_request_and_damaged_ones_are_not(left):

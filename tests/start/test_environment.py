@@ -4,7 +4,7 @@ from copy import deepcopy
 
 import pytest
 
-from reward_ablation.start.overrides import override, value_at, variables_in
+from reward_ablation.start.overrides import PREFIX, overridden, override, value_at, variables_in
 from reward_ablation.system.errors import StudyError
 
 CONFIG = {
@@ -88,6 +88,26 @@ def test_what_cannot_be_taken_is_one_line(variable, text, message):
 def test_a_single_underscore_is_no_silent_nothing(variable, told):
     with pytest.raises(StudyError, match=f"^{variable}: has no effect; {told}"):
         variables_in({variable: "3"})
+
+
+@pytest.mark.parametrize(
+    ("variables", "given", "overruled"),
+    [
+        ({"TRAINING": "{max_steps: 5}", "TRAINING__LEARNING_RATE": "1e-5"}, {}, []),
+        ({"TRAINING": "{max_steps: 5}"}, {"training": {"beta": 0.1}}, []),
+        ({"TRAINING": "{max_steps: 5}"}, {"training": {"max_steps": 5}}, []),
+        ({"TRAINING": "{max_steps: 5}"}, {"training": {"max_steps": 6}}, ["TRAINING"]),
+        ({"TRAINING__MAX_STEPS": "5", "TRAINING__BETA": "1"}, {"training": {"beta": 0.1}}, ["TRAINING__BETA"]),
+        ({"TRAINING__MAX_STEPS": "5"}, {"training": None}, ["TRAINING__MAX_STEPS"]),
+        ({"LAUNCH": "{gpus: 1}"}, {"launch": None}, ["LAUNCH"]),
+    ],
+)
+def test_a_variable_is_overruled_by_another_value_at_its_own_keys_alone(variables, given, overruled):
+    told = []
+    named = variables_in({f"{PREFIX}{name}": text for name, text in variables.items()})
+    overridden({"training": {"max_steps": 1}}, named, given, told.append)
+    notes = [line for line in told if line.endswith("; --config has another value, which wins")]
+    assert [line.partition(f"by {PREFIX}")[2].partition(";")[0] for line in notes] == overruled
 
 
 def test_two_variables_for_one_key_are_refused():

@@ -4,11 +4,13 @@ import json
 import os
 import shutil
 import time
+from contextlib import suppress
 from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 
+from reward_ablation.scores.requests import recording
 from reward_ablation.start import files
 from reward_ablation.start.files import (
     delete,
@@ -314,7 +316,22 @@ def test_temporary_files_are_left_over_when_nobody_writes_to_them(config, tmp_pa
     write(root / "tables" / ".runs.csv.78.tmp")  # a moment ago
     os.utime(write(run / ".work" / ".part.tmp"), (OLD, OLD))  # training's own
     os.utime(write(root / "another" / "tables" / ".runs.csv.9.tmp"), (OLD, OLD))
+    fetched = write(root / "models" / ".base-76543210.fetching" / "model.safetensors")  # and its folder long ago
+    os.utime(fetched.parent, (OLD, OLD))
     assert {leftover.path for leftover in unneeded(study)} == set(old)
+    os.utime(fetched, (OLD, OLD))
+    assert {leftover.path for leftover in unneeded(study)} == {*old, fetched.parent}
+
+
+def test_counts_of_requests_stay_as_long_as_the_study_needs_the_scores(config, tmp_path, root):
+    study = resolve(config, "s", tmp_path)
+    for scores in (root / study.scores[0], root / "scores/01234567-01234567/base/test-01234567.parquet"):
+        with suppress(RuntimeError), recording(scores, "code") as requests:
+            write(requests / "1.json")
+            raise RuntimeError
+        for path in (requests / "1.json", requests, requests.parent):
+            os.utime(path, (OLD, OLD))
+    assert [leftover.path for leftover in unneeded(study)] == [requests.parent]
 
 
 def test_the_list_has_a_line_for_each_arm_and_kind(config, tmp_path, root):
@@ -376,6 +393,23 @@ def test_an_interrupted_run_has_a_price_too(config, tmp_path, root):
     config["arms"]["arms"].pop("b")
     study = resolve(config, "s", tmp_path)
     assert "unfinished run of another config, 4 GPU hours" in prune_text(study, unneeded(study))
+
+
+def test_a_supervised_start_is_costly(config, tmp_path):
+    """It has no record of its hours."""
+    study = resolve(config | {"sft": SFT}, "s", tmp_path)
+    root = write_study(study)
+    start = write(root / study.model_file, json.dumps({"source": "sft", "files": {"config.json": {}}})).parent
+    unfinished = write(root / "models" / ".base-01234567.sft" / ".work" / "model.safetensors").parents[1]
+    study = resolve(config | {"sft": SFT | {"seed": 1}}, "s", tmp_path)
+    told = []
+    remove(study, unneeded(study), told.append)
+    dear = [leftover.path for leftover in unneeded(study) if leftover.path.parent.name == "models"]
+    assert dear == [unfinished, start, start.with_suffix(".json")]
+    assert told[-1].endswith(", unknown hours; --delete --costly deletes them, too")
+    remove(study, unneeded(study), told.append, costly=True)
+    assert not start.exists()
+    assert not unfinished.exists()
 
 
 def test_answers_that_cost_much_are_kept_with_their_record(config, tmp_path, root):
@@ -487,6 +521,18 @@ def test_an_unreadable_record_with_a_copy_is_written_again(left):
     cut(folder / RECORD)
     [line, _], damaged = verified(left)
     assert (damaged, line.partition("; ")[2]) == (1, "the next start writes the record again")
+
+
+def test_a_record_that_differs_from_its_copy_is_named(left):
+    folder = left.folder(left.runs[0])
+    shutil.copy2(folder / RECORD, folder / HIDDEN_RECORD)
+    assert verified(left)[1] == 0
+    (folder / RECORD).write_text(f"{(folder / RECORD).read_text()}\n")
+    [line, _], damaged = verified(left)
+    assert damaged == 1
+    assert line.startswith(
+        f"damaged: results/study/runs/{left.runs[0].name}/run.json differs from its copy .run.json; "
+    )
 
 
 def test_a_deleted_model_with_answers_and_a_run_in_training_are_not_damaged(left):

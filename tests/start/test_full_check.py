@@ -258,6 +258,12 @@ def test_finished_runs_that_differ_are_refused(start):
         start({}, OTHER_GPU, {}, {})
 
 
+def test_a_finished_run_that_is_trained_again_does_not_count(start, config, tmp_path):
+    """Such as a damaged run, or one of other inputs."""
+    _, second, *_ = resolve(config, "config.yaml", tmp_path).runs
+    start({}, OTHER_GPU, {}, {}, to_make={second})
+
+
 def test_a_package_that_has_changed_since_is_refused_while_runs_are_missing(start):
     with pytest.raises(StudyError) as error:
         start(OLD_NUMPY)

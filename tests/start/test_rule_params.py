@@ -9,6 +9,8 @@ from snakemake.common import get_function_params
 from reward_ablation.start.internals import per_job
 from reward_ablation.start.rule_params import RuleParams, verbatim
 from reward_ablation.study.resolve import resolve
+from reward_ablation.study.run_folder import HIDDEN_RECORD
+from reward_ablation.system.files import write_json
 
 
 def test_params_are_the_jobs_own_and_snakemake_reads_their_signatures_once(config, tmp_path):
@@ -22,6 +24,19 @@ def test_params_are_the_jobs_own_and_snakemake_reads_their_signatures_once(confi
         wildcards = SimpleNamespace(run=name)
         assert (spec(wildcards), params.code_of_run(wildcards)) == (run.spec, run.code)
     assert verbatim("{braces}")(SimpleNamespace()) == "{braces}"
+
+
+def test_any_code_is_an_option_of_whole_runs_alone(config, tmp_path):
+    study = resolve(config, "study.yaml", tmp_path)
+    whole, *others = study.runs
+    write_json({}, study.results / "runs" / whole / HIDDEN_RECORD)
+    for code_counts in (True, False):
+        options = {
+            name: RuleParams(study, lambda counts=code_counts: counts).options_of_run(SimpleNamespace(run=name))
+            for name in study.runs
+        }
+        assert options.pop(whole) == study.runs[whole].options + ("" if code_counts else " --any-code")
+        assert options == {name: study.runs[name].options for name in others}
 
 
 def test_first_comparisons_come_first(config):

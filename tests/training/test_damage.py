@@ -6,12 +6,12 @@ import shutil
 import pandas as pd
 import pytest
 
-from reward_ablation.study.run_folder import SEAL, WORK
+from reward_ablation.study.run_folder import HIDDEN_RECORD, RECORD, SEAL, WORK
 from reward_ablation.system.errors import StudyError
-from reward_ablation.system.files import sha256
+from reward_ablation.system.files import sha256, write_json
 from reward_ablation.training.around import run as run_module
 from reward_ablation.training.around.checkpoints import SET_ASIDE, claim
-from reward_ablation.training.around.finish import FINAL
+from reward_ablation.training.around.finish import FINAL, finished
 
 from .conftest import job_of, spec_with
 from .interrupting import StopAt, attempts, digests
@@ -174,3 +174,16 @@ def test_checkpoints_of_a_code_that_writes_them_otherwise_are_left_behind(tmp_pa
     (tmp_path / "work" / "checkpoint-1").mkdir()
     claim(tmp_path / "work", owner, {**modules, f"reward_ablation.training.{changed}": "1"})
     assert (tmp_path / "work" / "checkpoint-1").exists() == is_kept
+
+
+def test_a_whole_result_of_other_code_gets_its_record_back_on_request(tmp_path):
+    (tmp_path / "rollouts.parquet").write_text("rollouts")
+    made = {"spec": {"steps": 3}, "seed": 0, "code": "old", "inputs": {"problems": "old"}}
+    write_json({**made, "files": {"rollouts.parquet": sha256(tmp_path / "rollouts.parquet")}}, tmp_path / HIDDEN_RECORD)
+    owner = {"spec": {"steps": 3, "seed": 0}, "code": "new", "inputs": {"problems": "new"}}
+    assert not finished(tmp_path, owner)
+    assert not finished(tmp_path, {**owner, "spec": {"steps": 4, "seed": 0}}, any_code=True)
+    assert finished(tmp_path, owner, any_code=True)
+    assert json.loads((tmp_path / RECORD).read_text())["code"] == "old"
+    (tmp_path / "rollouts.parquet").write_text("damaged")
+    assert not finished(tmp_path, owner, any_code=True)

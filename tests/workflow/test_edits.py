@@ -346,6 +346,15 @@ def test_stale_runs_are_kept_where_params_are_no_reason_to_run_again(stale):
     assert "training code changed: sampling/prompts.py; kept, as --any-code says" in plan
 
 
+def test_the_record_of_a_stale_run_is_put_back_where_it_is_kept(stale):
+    [record] = stale.results.glob("runs/mixed-*/seed1/run.json")
+    before = record.read_bytes()
+    record.unlink()
+    assert "training code changed: sampling/prompts.py" in stale.plan()
+    stale.snakemake(str(record.relative_to(stale.folder)), "--rerun-triggers", "mtime", "input")
+    assert record.read_bytes() == before
+
+
 @pytest.mark.parametrize(
     ("file", "what"), [("data/train-*.parquet", "training set"), ("models/*/model.json", "base model")]
 )

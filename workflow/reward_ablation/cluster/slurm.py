@@ -74,8 +74,12 @@ def _seconds(text: str) -> float | None:
 
 
 def live_jobs(of_study: str, jobs: Iterable[SlurmJob]) -> dict[str, SlurmJob]:
-    """Jobs of a study that wait or run, by the job's name. `of_study` is the study's prefix."""
-    return {job.name: job for job in jobs if job.live and job.name.startswith(f"{of_study}.")}
+    """Jobs of a study that wait or run, by the job's name. `of_study` is the study's prefix.
+
+    Of two jobs of one name, the one that is ending gives way to the one that has yet to do the work.
+    """
+    live = [job for job in jobs if job.live and job.name.startswith(f"{of_study}.")]
+    return {job.name: job for job in sorted(live, key=lambda job: not job.ending)}
 
 
 def run_jobs(of_study: str, runs: Iterable[str], jobs: Iterable[SlurmJob]) -> dict[str, SlurmJob]:
@@ -147,8 +151,9 @@ def gpus_of(gres: str) -> dict[str, int]:
 
 
 def _count(text: str) -> int:
-    """A number of `sinfo`, which ends with + where the nodes of a line differ."""
-    return int(text.rstrip("+"))
+    """A number of `sinfo`: 1024 is 1K, 1048576 is 1M; it ends with + where the nodes of a line differ."""
+    number = text.rstrip("+")
+    return int(float(number.rstrip("KM")) * {"K": 1024, "M": 1024**2}.get(number[-1:], 1))
 
 
 def start_of_job(environment: Mapping[str, str]) -> int | None:

@@ -11,14 +11,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from reward_ablation.start.decide import Decisions, stale_because
 from reward_ablation.start.estimates import BASE_MODEL
-from reward_ablation.start.history import Damage, is_held, read_record
+from reward_ablation.start.history import Damage, is_held, read_record, recorded_files
 from reward_ablation.start.plan import plural
 from reward_ablation.start.rescore import make_rescored, missing_runs, rescored_lines, sources
 from reward_ablation.study.answers_record import record_beside
-from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, RECORD, WORK, key_in, remember_keys
+from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, RECORD, WORK, deciding_inputs, key_in, remember_keys
+from reward_ablation.study.study import Study
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import link_or_copy, sha256, write_json
 
@@ -76,8 +78,9 @@ def elsewhere_lines(decisions: Decisions) -> list[str]:
 def adopt(results: Path, decisions: Decisions) -> str:
     """Take over finished runs of other results, with their inputs and answers. Returns a line that says how many.
 
-    Nothing that exists is replaced. The files are hard links, or copies where the file system has no links. Runs that
-    differ in components without weight are made from such a run, also from one of the study's own results.
+    Nothing that exists is replaced, but what an interrupted training left of such a run. The files are hard links, or
+    copies where the file system has no links. Runs that differ in components without weight are made from such a run,
+    also from one of the study's own results.
 
     Raises StudyError if the folder has no run that the study needs.
     """
@@ -92,30 +95,73 @@ def adopt(results: Path, decisions: Decisions) -> str:
         raise StudyError(f"--adopt {results}: nothing to take over; {why}")
     found: dict[str, Path] = {}
     if not is_own:
+        records = [read_record(folder) or {} for _, folder, why_not in candidates if not why_not]
+        records += [source.record for source in to_make.values()]
         for file in sorted(decisions.inputs_to_make):
-            _take_input(results, decisions.root, file)
+            if _is_as_recorded(results, file, decisions.study, records):
+                _take_input(results, decisions.root, file)
         decisions = Decisions(decisions.study)  # with these inputs
         found, to_make = finished_in(results, decisions), sources(results, decisions)
     to_make = {name: source for name, source in to_make.items() if name not in found}
     # First, so that runs that are made before a component fails keep their declarations.
     remember_keys(decisions.root, {key_in(name): key_in(source.folder.parent.name) for name, source in to_make.items()})
-    taken = {}
+    if not found and not to_make:
+        raise StudyError(f"--adopt {results}: took over no run; its runs had other inputs than those here")
+    if not is_own:
+        _take_answers(results, Path(BASE_MODEL), decisions, BASE_MODEL)
+    taken = 0
     for name, folder in {**found, **{name: source.folder for name, source in to_make.items()}}.items():
         target = decisions.root / "runs" / name
         if is_held(target / LOCK):  # a process trains the run now
             continue
+        _remove_older(folder, target)
         if name in found:
             _take_folder(folder, target)
         else:
             make_rescored(to_make[name], decisions.runs[name].run, decisions.study, target)
-        taken[name] = folder.relative_to(results / "runs")
-    models = {**({} if is_own else {BASE_MODEL: Path(BASE_MODEL)}), **taken}
-    for made in filter(None, (decisions.study.answers_folder, decisions.study.scores_folder)):
-        for name, folder in models.items():
-            _take_folder(results / made / folder, decisions.root / made / name)
-            if name in to_make:
-                _name_run(decisions.root / made / name, results / "runs" / folder, decisions.root / "runs" / name)
-    return f"took over {plural(len(taken), 'finished run')} from {results}"
+        taken += 1
+        _take_answers(results, folder.relative_to(results / "runs"), decisions, name)
+        if name in to_make:
+            _name_run(decisions.root / decisions.study.answers_folder / name, folder, target)
+    if not taken:
+        raise StudyError(f"--adopt {results}: took over no run; processes train these runs here now")
+    return f"took over {plural(taken, 'finished run')} from {results}"
+
+
+def _take_answers(results: Path, folder: Path, decisions: Decisions, name: str) -> None:
+    """Take over a model's answers, and scores of the same answers, each with its record."""
+    made, scored = decisions.study.answers_folder, decisions.study.scores_folder
+    for source in sorted((results / made / folder).glob("*.parquet")):
+        answers = decisions.root / made / name / source.name
+        _take_table(source, answers)
+        if scored and answers.is_file() and sha256(answers) == sha256(source):
+            _take_table(results / scored / folder / source.name, decisions.root / scored / name / source.name)
+
+
+def _take_table(source: Path, target: Path) -> None:
+    """Take over a table and its record, unless there is a table: the record is of no other."""
+    if source.is_file() and not target.exists():
+        for path in (record_beside, Path):  # the table last, so that an interrupted taking over goes on
+            _take(path(source), path(target))
+
+
+def _remove_older(source: Path, target: Path) -> None:
+    """Remove what a run's folder without a record has in place of the files of the run that is taken over."""
+    (target / HIDDEN_RECORD).unlink(missing_ok=True)
+    inside = {*_files_below(source)}  # a record may be a stranger's, and name any file
+    for file, digest, _ in recorded_files(read_record(source) or {}):
+        if file in inside and (target / file).is_file() and sha256(target / file) != digest:
+            (target / file).unlink()
+
+
+def _is_as_recorded(results: Path, file: str, study: Study, records: list[dict[str, Any]]) -> bool:
+    """Whether an input is what the record beside it and one of the runs' records name, where these name any."""
+    if not (results / file).is_file():
+        return False
+    digest, name = sha256(results / file), {study.model_file: "model", study.problems_file: "problems"}.get(file)
+    named = [deciding_inputs(record.get("spec", {}), record.get("inputs", {})).get(name or "") for record in records]
+    beside = (read_record(results, record_beside(file)) or {}).get("sha256", digest)
+    return beside == digest and (name is None or any(each in (None, digest) for each in named))
 
 
 def _name_run(answers: Path, before: Path, now: Path) -> None:
@@ -129,9 +175,7 @@ def _name_run(answers: Path, before: Path, now: Path) -> None:
 
 
 def _take_input(results: Path, own: Path, file: str) -> None:
-    """Take over a model's folder, or a set with its record, if the other results have it."""
-    if not (results / file).is_file():
-        return
+    """Take over a model's folder, or a set with its record."""
     record = record_beside(file)
     if file.startswith("models/"):
         _take_folder((results / file).parent, (own / file).parent, last=(Path(file).name,))

@@ -38,6 +38,9 @@ NAMED_MODULES = 3
 #: Start of the reason when the code that decides a run's numbers has changed.
 CODE_CHANGED = "training code changed"
 
+#: The reason when a run's folder holds the run of another config.
+OTHER_CONFIG = "its run.json is of another config"
+
 _INPUTS = {"model": "base model", "problems": "training set"}
 
 
@@ -132,7 +135,7 @@ def stale_because(record: dict[str, Any], run: Run, present: PresentInputs) -> s
     if not record:
         return "its run.json cannot be read"
     if record.get("seed") != run.seed or key_of(record.get("spec", {})) != run.key:
-        return "its run.json is of another config"
+        return OTHER_CONFIG
     if record.get("code") != run.code:
         return f"{CODE_CHANGED}{_changed_modules(record.get('modules', {}), present.modules(run))}"
     trained_on, inputs = record.get("inputs", {}), deciding_inputs(record["spec"], present.inputs)
@@ -351,7 +354,8 @@ class Decisions:
         if record and damaged is None and (stale is None or not self.code_counts):
             return PlannedRun(run, False, DONE if stale is None else f"{stale}; {KEPT}")
         set_aside = self.history.set_aside.get(run.name)
-        if set_aside and stale_because(set_aside, run, self.present) is None:
+        aside_stale = stale_because(set_aside, run, self.present) if set_aside else None
+        if set_aside and (aside_stale is None or (not self.code_counts and aside_stale != OTHER_CONFIG)):
             damaged = self.damage.of_run(run.name, set_aside, with_models=True)
             if damaged is None:
                 return PlannedRun(run, False, PUT_BACK)
@@ -361,7 +365,7 @@ class Decisions:
             return PlannedRun(run, True, DAMAGED, steps, damaged, hours)
         if stale is not None:
             return PlannedRun(run, True, stale, steps)
-        return self._unfinished(run, steps) or PlannedRun(run, True, self._why_new(run), steps)
+        return self._unfinished(run, steps) or PlannedRun(run, True, aside_stale or self._why_new(run), steps)
 
     def _unfinished(self, run: Run, steps: int | None) -> PlannedRun | None:
         """The decision on a run whose training was interrupted or goes on; None where there is no such work."""

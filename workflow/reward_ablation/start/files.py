@@ -19,11 +19,13 @@ from pathlib import Path, PurePath
 
 from rich.filesize import decimal
 
-from reward_ablation.config.base import NAME_PATTERN
 from reward_ablation.spec.canonical import KEY_DIGITS
 from reward_ablation.start.history import (
     BROKEN,
+    KEYED,
     MISSING,
+    RUN,
+    SEED,
     Damage,
     is_held,
     read_record,
@@ -50,21 +52,19 @@ from reward_ablation.study.run_folder import (
 )
 from reward_ablation.study.standing import is_begun
 from reward_ablation.study.study import Study
+from reward_ablation.system.digests import digest_where_present
 from reward_ablation.system.files import sha256
 from reward_ablation.system.locks import Held, take
 from reward_ablation.system.strict_text import load_json
 
 _KEY = rf"[0-9a-f]{{{KEY_DIGITS}}}"
-_KEYED = rf"{NAME_PATTERN}-{_KEY}"
-_SEED = "seed[0-9]+"
-_RUN = f"{_KEYED}/{_SEED}"
-_MODEL = f"(?:base|{_RUN})"
+_MODEL = f"(?:base|{RUN})"
 _LOG = r"(?:logs|benchmarks)/(?:train|evaluate|score|prepare|fetch|export)/[\w./-]*"
 _EXPORT = r"(?:all_rewards\.json|gradients_step_[0-9]+\.npz|rollouts\.jsonl|evaluation\.json|eval_\w+\.jsonl)"
 #: Folders and files that the workflow makes for a config: patterns of their paths in the results folder, and what they
 #: are.
 _FOLDER_KINDS = {
-    f"runs/{_RUN}": "run",
+    f"runs/{RUN}": "run",
     PREVIEW: "preview, which `reward-ablation preview` makes again",
     rf"evaluation/{_KEY}/{_MODEL}/{re.escape(UNFINISHED)}": "unfinished answers that the study does not have",
     f"models/base-{_KEY}": "base model of another config",
@@ -72,14 +72,14 @@ _FOLDER_KINDS = {
     rf"models/\.base-{_KEY}{re.escape(SFT_WORK)}": "unfinished supervised start of another config",
 }
 _FILE_KINDS = {
-    rf"evaluation/{_KEY}/{_MODEL}/{_KEYED}(?:\.steps)?\.(?:parquet|json)": "answers that the study does not have",
-    rf"scores/{_KEY}-{_KEY}/{_MODEL}/{_KEYED}(?:\.steps)?\.(?:parquet|json)": "scores that the study does not have",
+    rf"evaluation/{_KEY}/{_MODEL}/{KEYED}(?:\.steps)?\.(?:parquet|json)": "answers that the study does not have",
+    rf"scores/{_KEY}-{_KEY}/{_MODEL}/{KEYED}(?:\.steps)?\.(?:parquet|json)": "scores that the study does not have",
     rf"models/base-{_KEY}\.json": "record of a supervised start of another config",
     rf"data/sft-{_KEY}\.(?:parquet|json)": "set of demonstrations of another config",
-    rf"data/{_KEYED}\.(?:parquet|json)": "training set of another config",
-    rf"data/evaluation/{_KEYED}\.(?:parquet|json)": "evaluation set of another config",
-    rf"exports/[a-z_]+/{_RUN}/{_EXPORT}": "export that the study does not ask for",
-    rf"{_LOG}-{_KEY}(?:/{_SEED}|\.steps)?\.(?:log|tsv)": "log of what the study does not have",
+    rf"data/{KEYED}\.(?:parquet|json)": "training set of another config",
+    rf"data/evaluation/{KEYED}\.(?:parquet|json)": "evaluation set of another config",
+    rf"exports/[a-z_]+/{RUN}/{_EXPORT}": "export that the study does not ask for",
+    rf"{_LOG}-{_KEY}(?:/{SEED}|\.steps)?\.(?:log|tsv)": "log of what the study does not have",
 }
 _TEMPORARY = re.compile(r"\..+\.tmp|\..+\.(fetching|old)")
 #: A temporary file counts as left over once nobody has written to the file for this many seconds.
@@ -117,17 +117,19 @@ class Leftover:
     @property
     def owner(self) -> str:
         """Name of the run that this is or belongs to; else the path without its ending, as of answers and record."""
-        found = [match[0] for match in re.finditer(_RUN, self.path.as_posix())]
+        found = [match[0] for match in re.finditer(RUN, self.path.as_posix())]
         return found[-1] if found else str(self.path.with_suffix(""))
 
     @cached_property
     def cost(self) -> tuple[float, bool]:
         """Hours that a run or answers took by their record, and whether these are GPU hours, else CPU hours.
 
-        The hours of a finished run are infinite where its record does not say them.
+        They are infinite for a finished run whose record does not say them, and for a supervised start, which has none.
         """
         unknown = 0.0
-        if self.path.is_dir() and re.fullmatch(_SEED, self.path.name):
+        if _is_supervised_start(self.path):
+            return math.inf, True
+        if self.path.is_dir() and re.fullmatch(SEED, self.path.name):
             records = [read_record(self.path, name) for name in (RECORD, HIDDEN_RECORD)]
             attempts = read_attempts(self.path / WORK)
             record = {"gpu_hours": hours_of(attempts, True), "cpu_hours": hours_of(attempts, False)}
@@ -153,9 +155,10 @@ def unneeded(study: Study) -> list[Leftover]:
         for path in (Path(folder, name) for name in [*folders, *files]):
             if path.is_symlink():
                 continue
-            if _TEMPORARY.fullmatch(path.name) and path.lstat().st_mtime < too_young:
+            relative = path.relative_to(root).as_posix()
+            if _TEMPORARY.fullmatch(path.name) and relative not in needed and _last_change(path) < too_young:
                 leftovers[path] = "left over by a process that was killed"
-            elif what := _kind(path, path.relative_to(root).as_posix(), study, needed):
+            elif what := _kind(path, relative, study, needed):
                 leftovers[path] = what
         # Other folders beside the study's own may be other studies. Training cleans up its hidden folders itself.
         folders[:] = [
@@ -185,6 +188,8 @@ def needed_paths(study: Study) -> set[str]:
     paths = {f"runs/{run}" for run in study.runs} | {str(start), f"{start}.json"}
     paths |= {str(PurePath(file).parent) for file in (study.fetched_file, *study.fetched_reward_models)}
     paths |= {f"{study.answers_folder}/{model}/{UNFINISHED}" for model in models}
+    # Counts of paid requests of scorings that failed, which the next scoring adds.
+    paths |= {str(file.with_name(f".{file.stem}.requests.tmp")) for file in map(PurePath, study.scores)}
     if not (study.results / study.model_file).is_file():
         paths.add(f"models/.{start.name}{SFT_WORK}")
     paths |= {name.removesuffix(".parquet") + ending for name in tables for ending in (".parquet", ".json")}
@@ -206,6 +211,23 @@ def _kind(path: Path, name: str, study: Study, needed: set[str]) -> str | None:
     if what and what.endswith("model of another config") and not _is_a_fetched_model(path):
         return None
     return what
+
+
+def _last_change(path: Path) -> float:
+    """When a file, or the last one in a folder, was written to: a folder's own time stays while its files grow."""
+    inside = (os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names)
+    times = []
+    for each in (path, *inside):
+        with suppress(FileNotFoundError):  # renamed meanwhile
+            times.append(os.lstat(each).st_mtime)
+    return max(times, default=math.inf)
+
+
+def _is_supervised_start(path: Path) -> bool:
+    """Whether this is the folder of a supervised start, or of an unfinished one."""
+    if path.parent.name != "models" or not path.is_dir():
+        return False
+    return path.name.endswith(SFT_WORK) or (read_record(path, "model.json") or {}).get("source") == "sft"
 
 
 def _is_a_fetched_model(folder: Path) -> bool:
@@ -249,7 +271,7 @@ def delete(leftover: Leftover, root: Path) -> str | None:
     Returns why the leftover was kept; None where it is gone.
     """
     path = leftover.path
-    is_run = path.is_dir() and bool(re.fullmatch(_SEED, path.name))
+    is_run = path.is_dir() and bool(re.fullmatch(SEED, path.name))
     may_be_in_use = is_run or path.name in (PREVIEW, UNFINISHED) or path.name.endswith(SFT_WORK)
     if is_run and (foreign := foreign_in(path)):
         return f"holds {foreign[0]}, which is not the workflow's"
@@ -402,7 +424,7 @@ def _recorded_runs(study: Study, in_training: Sequence[str]) -> Iterator[Recorde
     root, damage = study.results, Damage(study)
     for name in (name for name in study.runs if name not in in_training):
         read = read_record(root / "runs" / name)
-        copy = None if read else read_record(root / "runs" / name, HIDDEN_RECORD)
+        copy = read_record(root / "runs" / name, HIDDEN_RECORD)
         record = read or copy or {}
         on_gpus = study.runs[name].launch.gpus > 0
         hours = record.get("gpu_hours" if on_gpus else "cpu_hours")
@@ -411,6 +433,10 @@ def _recorded_runs(study: Study, in_training: Sequence[str]) -> Iterator[Recorde
         if read is BROKEN:
             remedy = "the next start writes the record again" if copy else again
             yield RecordedFile(f"runs/{name}/{RECORD}", None, "cannot be read", remedy)
+        written = digest_where_present(root / "runs" / name / HIDDEN_RECORD)
+        if read and copy and written != digest_where_present(root / "runs" / name / RECORD):
+            remedy = f"compare the two, and copy {HIDDEN_RECORD} over it (cp -p), as training wrote it"
+            yield RecordedFile(f"runs/{name}/{RECORD}", None, f"differs from its copy {HIDDEN_RECORD}", remedy)
         damaged = dict(damage.files_of_run(name, record, with_models=not read))
         for file, digest, _ in recorded_files(record):
             path = f"runs/{name}/{file}"

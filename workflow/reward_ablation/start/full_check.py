@@ -14,7 +14,7 @@ import math
 import os
 import platform
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -91,7 +91,7 @@ def full_check(study: Study, work: Work, tell: Tell, offline: bool = False) -> l
 
     runs = [run for name, run in study.runs.items() if name in work.runs]
     collect(check_variables, study.config, os.environ, work.trains, work.scores)
-    collect(check_before_training, study, work.code_counts)
+    collect(check_before_training, study, work.code_counts, work.runs)
     collect(_check_machines, study, work, runs, tell)
     collect(_check_room, study, runs)
     with TemporaryDirectory(prefix="reward-ablation-") as folder:
@@ -308,11 +308,11 @@ def check_reward_files(study: Study, trains: bool, scores: bool, tell: Callable[
                 tell(f"warning: {line}")
 
 
-def check_before_training(study: Study, code_counts: bool = True) -> None:
+def check_before_training(study: Study, code_counts: bool = True, to_make: Collection[str] = ()) -> None:
     """Under `mixed_provenance: refuse`, refuse before any job what the rule `tables_provenance` would refuse later.
 
-    The hardware of the coming runs is not known yet, and not compared. With `code_counts`, runs of other code are
-    trained again, so their code does not matter.
+    The hardware of the coming runs is not known yet, and not compared. What the runs `to_make` were trained with does
+    not matter: they are trained again. With `code_counts`, so are runs of other code.
     """
     if study.config.mixed_provenance == "tell":
         return
@@ -320,7 +320,7 @@ def check_before_training(study: Study, code_counts: bool = True) -> None:
     to_train, trained = False, {}
     for name, run in study.runs.items():
         record = read_record(study.results / "runs" / name)
-        if not record or (code_counts and record.get("code") != run.code):
+        if not record or name in to_make or (code_counts and record.get("code") != run.code):
             to_train = True
         elif "attempts" in record:  # else an older version wrote the record, and the tables report this
             trained[name] = record

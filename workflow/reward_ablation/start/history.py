@@ -9,18 +9,26 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from reward_ablation.config.base import NAME_PATTERN
+from reward_ablation.spec.canonical import KEY_DIGITS
 from reward_ablation.study.answers_record import is_record, of_another_training, record_beside
 from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, OWNER, RECORD, SEAL, WORK, step_of_checkpoint
 from reward_ablation.study.study import Study
 from reward_ablation.system.digests import digest_where_present
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.strict_text import load_json
+
+#: Patterns of the names of seeds and of runs. Other folders, such as a copy seed0.bak, are a user's own.
+SEED = "seed[0-9]+"
+KEYED = rf"{NAME_PATTERN}-[0-9a-f]{{{KEY_DIGITS}}}"
+RUN = f"{KEYED}/{SEED}"
 
 #: Stands for a record that exists and cannot be read.
 BROKEN: dict[str, Any] = {}
@@ -67,10 +75,10 @@ def read_history(runs: Path, names: Iterable[str]) -> History:
     """Read all finished runs below the folder `runs`, and the unfinished work of the named runs."""
     records, set_aside, interrupted = {}, {}, {}
     for folder in _folders_in(runs):
-        for seed in _folders_in(runs / folder):
-            record = read_record(runs / folder / seed)
+        for name in (f"{folder}/{seed}" for seed in _folders_in(runs / folder)):
+            record = read_record(runs / name) if re.fullmatch(RUN, name) else None
             if record is not None:
-                records[f"{folder}/{seed}"] = record
+                records[name] = record
     for name in names:
         if not records.get(name) and (runs / name).is_dir():
             if copy := read_record(runs / name, HIDDEN_RECORD):

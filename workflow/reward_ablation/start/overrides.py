@@ -62,9 +62,10 @@ def overridden(
     `tell` gets a line for each variable.
     """
     settings = override(config, variables)
+    before = deepcopy(config)
     merge(config, given)
     for variable, path, value in settings:
-        overruled = path != GPUS and value_at(config, path) != value
+        overruled = path != GPUS and _differs(value, value_at(before, path), value_at(config, path))
         note = "; --config has another value, which wins" if overruled else ""
         nested = reduce(lambda below, key: {key: below}, reversed(path), value)
         shown = value_at(without_secrets(nested), path)
@@ -129,6 +130,13 @@ def value_at(config: Mapping[str, Any], path: tuple[str, ...]) -> Any:
     for key in path:
         value = value.get(key) if isinstance(value, Mapping) else None
     return value
+
+
+def _differs(value: Any, before: Any, after: Any) -> bool:
+    """Whether two values differ at some key that `value` has; what only they have does not count."""
+    if isinstance(value, Mapping) and isinstance(before, Mapping) and isinstance(after, Mapping):
+        return any(_differs(each, before.get(key), after.get(key)) for key, each in value.items())
+    return bool(before != after)
 
 
 def _read(name: str, text: str) -> Any:

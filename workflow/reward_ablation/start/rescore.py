@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -26,8 +26,10 @@ from reward_ablation.spec.canonical import canonical
 from reward_ablation.spec.run import ArmSpec
 from reward_ablation.start.decide import Decisions
 from reward_ablation.start.history import Damage, read_record
+from reward_ablation.study.code_digest import is_own
 from reward_ablation.study.core_digest import training_digest
 from reward_ablation.study.provenance import RESCORED
+from reward_ablation.study.reward_files import imports_of_file
 from reward_ablation.study.run_folder import HIDDEN_RECORD, RECORD, deciding_inputs
 from reward_ablation.study.study import Run, Study
 from reward_ablation.system.errors import StudyError
@@ -39,6 +41,7 @@ NEEDS_MORE = frozenset({"diversity", "judge", "random", "repetition_penalty", "r
 
 #: What training gives a user's function, and nothing has stored.
 NOT_STORED = ("completion_ids", "trainer_state", "log_extra", "log_metric")
+UNKNOWN_TOKENS = "reads completion_ids, which no run stores; start the study without --adopt, which trains these runs"
 
 #: Files of a run that name components.
 NAMING = ("rollouts.parquet", "metrics.parquet", "gradients.parquet", "projections.parquet")
@@ -130,8 +133,13 @@ def _is_text(study: Study, run: Run, name: str) -> bool:
     function = run.arm_spec.components[name].function
     if not in_a_file(function):
         return function not in NEEDS_MORE
-    text = user_file(function, study.root).read_text(encoding="utf-8", errors="replace")
-    return not any(word in text for word in NOT_STORED)
+    file = user_file(function, study.root)
+    reached = {function: file, **imports_of_file(file, study.root)}
+    if any(is_own(module) and module.rpartition(".")[2] in NEEDS_MORE for module in reached):
+        return False
+    own = [path for module, path in reached.items() if not is_own(module)]
+    texts = [path.read_text(encoding="utf-8", errors="replace") for path in own]
+    return not any(word in text for word in NOT_STORED for text in texts)
 
 
 def rescored_lines(found: Mapping[str, Source], shown: str) -> list[str]:
@@ -187,16 +195,36 @@ def _scores(name: str, run: Run, study: Study, rollouts: pa.Table) -> list[float
     function = with_values(function, json_columns(pq.read_schema(problems)))
     rows = {row["id"]: row for row in pq.read_table(problems).to_pylist()}
     scores: list[float | None] = []
+    read: list[bool] = []  # also where the function catches what is raised
     for batch in _batches(rollouts):
         of_batch = [rows[problem] for problem in batch["problem_id"]]
         columns = {key: [row[key] for row in of_batch] for key in of_batch[0] if key != "id"}
         columns |= {"prompts": [render_prompt(row["question"], spec.prompt) for row in of_batch]}
-        columns |= {"problem_id": batch["problem_id"], "completion_ids": [[0] * number for number in batch["tokens"]]}
+        columns |= {
+            "problem_id": batch["problem_id"],
+            "completion_ids": [_Tokens(number, read) for number in batch["tokens"]],
+        }
         texts = batch["completion"]
         chat = [[{"role": "assistant", "content": text}] for text in texts]
         given = function(completions=chat if spec.prompt.chat else texts, **columns)
+        if read:
+            raise StudyError(f"components.{name}: {UNKNOWN_TOKENS}")
         scores += [None if score is None else float(np.float32(score)) for score in given]
     return scores
+
+
+class _Tokens:
+    """Stands for the tokens of a completion, of which the number alone is stored."""
+
+    def __init__(self, number: int, read: list[bool]):
+        self._number, self._read = number, read
+
+    def __len__(self) -> int:
+        return self._number
+
+    def __getitem__(self, _: Any) -> NoReturn:
+        self._read.append(True)
+        raise StudyError(UNKNOWN_TOKENS)
 
 
 def _batches(rollouts: pa.Table) -> Iterator[dict[str, list[Any]]]:

@@ -14,6 +14,7 @@ from typing import Any
 
 from reward_ablation.start.internals import per_job
 from reward_ablation.study.job_options import resources_of, threads_of
+from reward_ablation.study.run_folder import HIDDEN_RECORD
 from reward_ablation.study.study import Run, Study
 from reward_ablation.system.errors import StudyError
 
@@ -33,8 +34,9 @@ def verbatim(text: str) -> Callable[[Any], str]:
 class RuleParams:
     """The params of rules whose jobs differ, and the priorities of jobs, as functions of the wildcards."""
 
-    def __init__(self, study: Study):
+    def __init__(self, study: Study, code_counts: Callable[[], bool] = lambda: True):
         self.study = study
+        self.code_counts = code_counts
         self.first = 2 * len(study.runs) + 2  # priority of the jobs that fetch models and prepare data
 
     def _run(self, wildcards: Any) -> Run:
@@ -51,8 +53,10 @@ class RuleParams:
         return self._run(wildcards).code
 
     def options_of_run(self, wildcards: Any) -> str:
-        """Options of a run's training command."""
-        return self._run(wildcards).options
+        """Options of a run's training command. With --any-code, a whole run of older code only gets its record back."""
+        run = self._run(wildcards)
+        is_whole = not self.code_counts() and (self.study.results / "runs" / run.name / HIDDEN_RECORD).is_file()
+        return f"{run.options}{' --any-code' if is_whole else ''}"
 
     @property
     def resources_of_evaluation(self) -> dict[str, int]:

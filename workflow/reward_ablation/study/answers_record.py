@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from reward_ablation.study.core_digest import deciding_digest
+from reward_ablation.system.digests import digest_where_present
 from reward_ablation.system.files import sha256
 from reward_ablation.system.strict_text import load_json
 
@@ -46,19 +47,21 @@ def are_current(answers: Path, making: Making) -> bool:
         return False
     if any(record.get(name, found) != found for name, found in _size_and_digest(answers, record).items()):
         return False
-    return making.any_code or not made_otherwise(record, making.inputs)  # the run's training is compared above
+    others = {name: digest for name, digest in making.inputs.items() if name != "run"}  # it is compared above
+    return making.any_code or not made_otherwise(record, others)
 
 
 def of_another_training(record: Mapping[str, Any], trained: str, run_record: Path) -> bool:
     """Whether answers are of an earlier training of their run than the one with this `run.json`, of SHA-256 `trained`.
 
     Times of files do not count, because a copy loses them. Answers without a record, and those of older versions, name
-    no run. They are of the present training if its `run.json` has no form, too. If it has one, they are older.
+    no run. They are of the present training if its `run.json` has no form, too. If it has one, they are older. The
+    hidden copy of `run.json` counts as well: a byte more in `run.json`, as an editor adds it, is no other training.
     """
     named = record.get("inputs", {}).get("run")
     if named is None:
         return bool(read_record(run_record).get(FORM, 1) >= NAMING)
-    return bool(named != trained)
+    return named not in (trained, digest_where_present(run_record.with_name(f".{run_record.name}")))
 
 
 def made_otherwise(record: Mapping[str, Any], inputs: Mapping[str, str]) -> bool:

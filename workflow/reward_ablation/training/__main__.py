@@ -44,7 +44,7 @@ def is_finished(job: TrainingJob) -> bool:
     from reward_ablation.training.around.finish import finished  # imports transformers
 
     inputs = {"model": sha256(job.model / "model.json"), "problems": sha256(job.problems)}
-    return finished(job.run_dir, {"spec": job.spec.content(), "code": job.code, "inputs": inputs})
+    return finished(job.run_dir, {"spec": job.spec.content(), "code": job.code, "inputs": inputs}, job.any_code)
 
 
 def main() -> None:
@@ -62,6 +62,7 @@ def main() -> None:
         "--parameters", default={}, type=json.loads, help="JSON: parameters of each component that decide no score"
     )
     parser.add_argument("--tracking", default={}, type=json.loads, help="JSON: settings of experiment trackers")
+    parser.add_argument("--any-code", action="store_true", help="keep a whole result that other code, or data, made")
     arguments = parser.parse_args()
     server = Server.of_environment()
     job = TrainingJob(
@@ -75,6 +76,7 @@ def main() -> None:
         {name: Path(folder) for name, folder in arguments.reward_models.items()},
         arguments.parameters,
         server.started if server else STARTED,
+        arguments.any_code,
     )
     status = train(job, arguments.nodes)
     if is_zero_worker():

@@ -17,7 +17,7 @@ from reward_ablation.analysis.evaluation.metrics import metrics_of_study
 from reward_ablation.analysis.evaluation.question_means import SAMPLED, QuestionMeans, question_means, same_questions
 from reward_ablation.analysis.reading import read_parquet
 from reward_ablation.analysis.study_file import BASE, StudyFile, StudyRun
-from reward_ablation.study.run_folder import RECORD
+from reward_ablation.study.run_folder import HIDDEN_RECORD, RECORD
 from reward_ablation.system.digests import digest_where_present, read_object
 from reward_ablation.system.errors import StudyError
 
@@ -158,16 +158,19 @@ def check_answers(study: StudyFile, root: Path) -> None:
     earlier versions name neither the problems nor the run, and are accepted.
     """
     prepared = {dataset: digest_where_present(root / study.questions[dataset]) for dataset in study.datasets}
-    trained = {run.name: digest_where_present(root / run.folder / RECORD) for run in study.runs}
+    trained = {
+        run.name: {digest_where_present(root / run.folder / name) for name in (RECORD, HIDDEN_RECORD)} - {None}
+        for run in study.runs
+    }
     for model in [*([BASE] if study.has_base else []), *trained]:
         for dataset in study.datasets:
             answers = root / study.answers_file(dataset, model)
             record = answers.with_suffix(".json")
             recorded = read_object(record, "delete it and run the workflow again") if record.is_file() else {}
             made_of = recorded.get("inputs", {})
-            for name, digest, what in (
-                ("problems", prepared[dataset], "to another version of the problems"),
+            for name, digests, what in (
+                ("problems", {prepared[dataset]} - {None}, "to another version of the problems"),
                 ("run", trained.get(model), "of an earlier training of the run"),
             ):
-                if digest is not None and made_of.get(name, digest) != digest:
+                if digests and name in made_of and made_of[name] not in digests:
                     raise StudyError(f"{answers}: answers {what}; run the same command again")

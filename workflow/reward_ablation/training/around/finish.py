@@ -104,14 +104,18 @@ def finish_run(run_dir: Path) -> None:
     _publish(run_dir)
 
 
-def finished(run_dir: Path, owner: dict[str, Any]) -> bool:
-    """Whether an earlier attempt has left the whole result of this very run. If so, `run.json` is restored."""
+def finished(run_dir: Path, owner: dict[str, Any], any_code: bool = False) -> bool:
+    """Whether an earlier attempt has left the whole result of this very run. If so, `run.json` is restored.
+
+    With `any_code`, code and inputs do not count.
+    """
     record = read_json(run_dir / HIDDEN_RECORD)
     if record is None:
         return False
     spec = {**record["spec"], "seed": record["seed"]}
     of_record = {"spec": spec, "code": record["code"], "inputs": deciding_inputs(spec, record["inputs"])}
-    if of_record != {**owner, "inputs": deciding_inputs(owner["spec"], owner["inputs"])}:
+    today = {**owner, "inputs": deciding_inputs(owner["spec"], owner["inputs"])}
+    if of_record["spec"] != today["spec"] or (of_record != today and not any_code):
         return False
     for name, digest in record["files"].items():
         path = run_dir / name

@@ -71,6 +71,7 @@ class TrainingJob:
     reward_models: Mapping[str, Path] = field(default_factory=dict)  # folders of fetched models, by `id@commit` or path
     parameters: Mapping[str, dict[str, Any]] = field(default_factory=dict)  # those outside the spec, by component
     started: float = field(default_factory=time.perf_counter)  # start of the first process, for the wall time
+    any_code: bool = False  # whether a whole result of other code or inputs stays
 
     @property
     def work(self) -> Path:

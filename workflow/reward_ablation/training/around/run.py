@@ -96,7 +96,7 @@ def prepare(job: TrainingJob) -> Start:
     verify_problems(job.problems)
     inputs = {"model": sha256(job.model / "model.json"), "problems": sha256(job.problems)}
     owner = {"spec": job.spec.content(), "code": job.code, "inputs": inputs}
-    if finished(job.run_dir, owner):
+    if finished(job.run_dir, owner, job.any_code):
         print(f"train: {job.run_dir} is trained already; to train it again, delete the folder", flush=True)
         return Start(finished=True)
     for folder in (job.model, *job.reward_models.values()):

@@ -1,0 +1,81 @@
+"""Which components follow from stored texts, and what the others are told."""
+
+import sys
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from reward_ablation.data.problems import prepare
+from reward_ablation.start.data_files import parsed, sets_of
+from reward_ablation.start.rescore import _is_text, _scores
+from reward_ablation.study.resolve import resolve
+from reward_ablation.system.errors import StudyError
+
+#: A function that hands its columns on to another file.
+HANDS_ON = "from {0} import other\ndef own(completions, **columns):\n    return other(completions, **columns)\n"
+READS = "def other(completions, **columns):\n    return [len(set(ids)) for ids in columns['completion_ids']]\n"
+LOOKS = "def other(completions, **columns):\n    ids = columns['completion_' + 'ids']\n    return {0}\n"
+CATCHES = """
+def other(completions, **columns):
+    try:
+        return [len(set(ids)) for ids in columns["completion_" + "ids"]]
+    except Exception:
+        return [0.0] * len(completions)
+"""
+
+
+@pytest.fixture
+def study(config, tmp_path, monkeypatch):
+    """A study with the component `own.py:own` of weight 0, and its prepared problems; `helper.py` is to be written."""
+
+    monkeypatch.delitem(sys.modules, "helper", raising=False)
+
+    def make(own, helper):
+        (tmp_path / "own.py").write_text(own)
+        (tmp_path / "helper.py").write_text(helper)
+        config["components"]["variety"] = {"function": "own.py:own"}
+        study = resolve(config, "study.yaml", tmp_path)
+        [problems] = [each for each in sets_of(study) if each.file == study.problems_file]
+        (study.results / problems.file).parent.mkdir(parents=True, exist_ok=True)
+        prepare(parsed(problems.spec), "train", study.results / problems.file, [])
+        return study, next(iter(study.runs.values()))
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("own", "helper", "is_text"),
+    [
+        (HANDS_ON.format("helper"), "def other(completions, **columns):\n    return [1] * len(completions)\n", True),
+        (HANDS_ON.format("helper"), READS, False),
+        (HANDS_ON.format("helper"), "from third import other\n", False),  # at any depth
+        (HANDS_ON.format("helper").replace("other", "random"), "def random(): ...\n", True),
+        (HANDS_ON.format("reward_ablation.rewards.components.token_length"), "", True),
+        (HANDS_ON.format("reward_ablation.rewards.components.random"), "", False),
+    ],
+)
+def test_all_files_that_a_component_reaches_are_searched(study, tmp_path, own, helper, is_text):
+    (tmp_path / "third.py").write_text(READS)
+    made, run = study(own, helper)
+    assert _is_text(made, run, "variety") is is_text
+
+
+@pytest.mark.parametrize(
+    ("helper", "scores"),
+    [
+        (LOOKS.format("[len(each) for each in ids]"), [3.0, 4.0]),
+        (LOOKS.format("[each[0] for each in ids]"), None),
+        (LOOKS.format("[len({*each}) for each in ids]"), None),
+        (CATCHES, None),
+    ],
+)
+def test_tokens_have_a_number_and_nothing_else(study, helper, scores):
+    made, run = study(HANDS_ON.format("helper"), helper)
+    problems = pq.read_table(made.results / made.problems_file)["id"].to_pylist()[:2]
+    columns = {"step": [1, 1], "problem_id": problems, "completion": ["a b c", "d e f g"], "tokens": [3, 4]}
+    if scores:
+        assert _scores("variety", run, made, pa.table(columns)) == scores
+        return
+    with pytest.raises(StudyError, match=r"^components.variety: .*reads completion_ids, which no run stores"):
+        _scores("variety", run, made, pa.table(columns))
