@@ -166,11 +166,25 @@ def test_the_command_leaves_the_model_alone_in_its_place(demo_model, problems, t
     assert sorted(os.listdir(tmp_path / "models")) == ["base-01234567", "base-01234567.json"]
 
 
-def test_the_command_refuses_in_one_line_and_leaves_nothing(demo_model, problems, tmp_path):
-    spec = {**SPEC, "prompt": {**SPEC["prompt"], "chat": True, "template": "{question}"}}
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"prompt": {**SPEC["prompt"], "chat": True, "template": "{question}"}},
+            r"^prompt\.chat: the model's tokenizer has no chat template",
+        ),
+        (
+            {"lora": {**LORA, "target_modules": ["q_proj", "embed_tokens"]}},
+            r"^sft\.lora\.target_modules: an adapter of the embedding cannot be merged",
+        ),
+    ],
+    ids=["chat", "tied embedding"],
+)
+def test_the_command_refuses_in_one_line_and_leaves_nothing(demo_model, problems, tmp_path, changes, message):
+    spec = {**SPEC, **changes}
     output = tmp_path / "models" / "base-01234567" / "model.json"
     command = ["--spec", json.dumps(spec), "--model", str(demo_model), "--problems", str(problems)]
-    with pytest.raises(StudyError, match=r"^prompt\.chat: the model's tokenizer has no chat template"):
+    with pytest.raises(StudyError, match=message):
         main([*command, "--output", str(output)])
     assert not output.parent.exists()
 

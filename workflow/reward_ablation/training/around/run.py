@@ -34,6 +34,7 @@ from reward_ablation.study.live_rollouts import drop_rollouts_after
 from reward_ablation.study.run_folder import REQUESTS, answers_of_judges
 from reward_ablation.system.errors import PassingError, StudyError, storage_errors
 from reward_ablation.system.files import sha256, write_json
+from reward_ablation.training.around.adapters import check_adapters
 from reward_ablation.training.around.attempts import Attempt
 from reward_ablation.training.around.checkpoints import KEPT_CHECKPOINTS, claim, read_json, resume_point, step_of
 from reward_ablation.training.around.checks import check_problems, check_processes, check_trainer, check_unchanged
@@ -222,6 +223,9 @@ def build_trainer(job: TrainingJob) -> SavingTrainer:
     RewardModels(job.reward_models, str(PartialState().device)).load(spec.components, job.parameters)
     written = (job.model, "the model", spec.prompt, spec.training.get("chat_template_kwargs") or {})
     check_prompt(*written)
+    check_adapters(
+        job.model, spec.lora, "lora"
+    )  # before TRL's config, with which DeepSpeed would shard this model, too
     if PartialState().is_main_process:
         tell_end_tokens(*written)
     surroundings: dict[str, Any] = {"save_total_limit": KEPT_CHECKPOINTS, **tracker_settings(job.tracking)}
