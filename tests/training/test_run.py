@@ -133,6 +133,14 @@ def test_gradients_every_second_step(train):
     assert gradients.step.unique().tolist() == [1, 3]
 
 
+def test_whole_gradients_of_a_step_after_the_last_epoch_are_told(train, capsys):
+    epochs = {"max_steps": -1, "num_train_epochs": 1, "per_device_train_batch_size": 64, "max_completion_length": 4}
+    run = train("run", training=epochs, gradients={"every": 0, "whole": [2, 7, 9]})
+    line = "warning: gradients.whole: 7, 9: not written, because the run ended at step 2\n"
+    assert line in capsys.readouterr().out
+    assert [path.name for path in run.glob("gradients_step_*")] == ["gradients_step_2.npz"]
+
+
 def test_a_seed_repeats_to_the_byte_and_another_differs(train, trained):
     first, again, other = trained(), train("again"), train("other", seed=1)
     for table in ("rollouts.parquet", "metrics.parquet", "gradients.parquet"):
