@@ -209,6 +209,15 @@ def test_too_few_problems_for_a_generation_are_told(train):
         train("run", training={"per_device_train_batch_size": 128, "num_generations": 2})
 
 
+def test_problems_that_no_epoch_reaches_are_told(train, capsys):
+    settings = {"max_steps": 1, "per_device_train_batch_size": 20, "max_completion_length": 4}
+    line = "shuffle_dataset: false: a generation takes 5 problems, and the last 2 of 32 are left out of each epoch"
+    train("in order", training={**settings, "shuffle_dataset": False}, gradients={"every": 0})
+    assert line in capsys.readouterr().out
+    train("shuffled", training=settings, gradients={"every": 0})
+    assert "left out" not in capsys.readouterr().out
+
+
 def test_a_chat_template_without_a_system_turn_is_refused_when_a_run_starts(train, tmp_path, demo_model):
     """The model may have been fetched before the study got its system text."""
     model = Path(shutil.copytree(demo_model, tmp_path / "model"))

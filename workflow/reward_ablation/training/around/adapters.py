@@ -25,23 +25,25 @@ _NAMED = 12
 
 
 def check_adapters(folder: Path, lora: Any, section: str) -> None:
-    """Refuse adapters of layers that a model does not have, of its head, and of an embedding that is not kept apart.
+    """Refuse adapters of layers that a model does not have, of its head, or, for a supervised start, of a tied embedding.
 
     `folder` is the model's, and `lora` has peft's names, as `lora_config` takes them. `section` is the section of the
     study's config, for messages. The model is built without its weights.
     """
-    if not lora or (names := dict(lora)["target_modules"]) == ALL:
+    adapters = lora_config(lora)
+    if adapters is None or adapters.target_modules == ALL:
         return
     key = f"{section}.target_modules"
     model = _empty(folder)
     advice = f"write a list of its layers, such as {_layers_of(model)}, or {ALL}"
     modules = [name for name, _ in model.named_modules()]
-    for entry in [] if isinstance(names, str) else names:
+    names = adapters.target_modules
+    for entry in [] if isinstance(names, str) else sorted(names or ()):
         if not any(name == entry or name.endswith(f".{entry}") for name in modules):
             raise StudyError(f"{key}: {entry}: the model has no such layer; {advice}")
     try:
         with torch.device("meta"):
-            get_peft_model(model, lora_config(lora))
+            get_peft_model(model, adapters)
     except (ValueError, re.error) as error:
         raise StudyError(f"{key}: peft refuses it: {first_line(error)}; {advice}") from error
     if isinstance(model.get_output_embeddings(), LoraLayer):
