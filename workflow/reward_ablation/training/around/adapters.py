@@ -25,7 +25,7 @@ _NAMED = 12
 
 
 def check_adapters(folder: Path, lora: Any, section: str) -> None:
-    """Refuse adapters of layers that a model does not have, of its head, or, for a supervised start, of a tied embedding.
+    """Refuse adapters of layers that a model lacks, of its head, or, for a supervised start, of a tied embedding.
 
     `folder` is the model's, and `lora` has peft's names, as `lora_config` takes them. `section` is the section of the
     study's config, for messages. The model is built without its weights.
