@@ -180,6 +180,20 @@ def test_saw_weighs_by_the_coefficient_of_variation():
     np.testing.assert_allclose(first.advantages, expected.advantages)
 
 
+@pytest.mark.parametrize("delta", [1e-8, 0.1, 1.0, 100.0])
+def test_saw_weighs_by_what_varies_with_any_delta(delta):
+    scores = np.array([[1, 0], [0, 0], [1, 0], [1, 1], [1, 0], [1, 0], [1, 1], [1, 0]], dtype=float)
+    found = run("saw", {"delta": delta}, scores, np.arange(8) // 4, [1.0, 1.0]).weights
+    variation = scores.std(0, ddof=1) / (scores.mean(0) + 2 * delta)
+    np.testing.assert_allclose(found, 2 * variation / variation.sum(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("delta", [1e-8, 1.0])
+def test_saw_takes_no_rounding_for_variation(delta):
+    scores = np.tile([0.1, 0.3], (8, 1))
+    np.testing.assert_array_equal(run("saw", {"delta": delta}, scores, np.arange(8) // 4, [2.0, 1.0]).weights, [2, 1])
+
+
 def test_saw_with_equal_variation_or_none_leaves_the_weights():
     scores, groups = made_up()
     equal = scores[:, [1, 1]] * [1, 0.01]  # a factor does not matter

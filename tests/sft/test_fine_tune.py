@@ -16,6 +16,7 @@ from reward_ablation.sampling.prompts import DATE
 from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.sft.__main__ import main
 from reward_ablation.sft.demonstrations import read_demonstrations, tokenized
+from reward_ablation.sft.fine_tune import check_lengths
 from reward_ablation.sft.settings import sft_config
 from reward_ablation.spec.run import SftSpec
 from reward_ablation.system.errors import StudyError
@@ -141,6 +142,62 @@ def test_prompts_that_are_too_long_are_told(start, capsys):
     assert "of 32 demonstrations have more than 40 tokens and are cut there" in capsys.readouterr().out
 
 
+#: Demonstrations of 6 and 12 tokens, of which the prompt has 2 and 8.
+LENGTHS = [{"input_ids": [1] * n, "completion_mask": [0] * (n - 4) + [1] * 4} for n in (6, 12)]
+WRAPPED = {"packing": True, "packing_strategy": "wrapped"}
+CUT = "1 of 2 demonstrations have more than 11 tokens and are cut there, their end with them\n"
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"max_length": 12}, ""),
+        ({"max_length": 11}, CUT),
+        (
+            {"max_length": 8},
+            "1 of 2 demonstrations have 8 tokens or more before their completion, and are left out\n",
+        ),
+        ({"max_length": 10, "completion_only_loss": False}, CUT.replace("11", "10")),
+        (
+            {"max_length": 2, "truncation_mode": "keep_end"},
+            "2 of 2 demonstrations have more than 2 tokens and lose the",
+        ),
+        ({"max_length": 11, "packing": True}, CUT),
+        ({"max_length": 2, "packing": True, "packing_strategy": "bfd_split"}, ""),
+        ({"max_length": 2, **WRAPPED}, ""),
+    ],
+    ids=str,
+)
+def test_cut_demonstrations_are_told_as_trl_treats_them(tmp_path, capsys, settings, told):
+    check_lengths(LENGTHS, sft_config(settings, tmp_path, 0, on_cpu=True), context=12)
+    printed = capsys.readouterr().out
+    assert printed.startswith(f"warning: sft.training.max_length: {told}") if told else not printed
+
+
+@pytest.mark.parametrize(
+    ("settings", "context", "message"),
+    [
+        ({"max_length": 12}, 11, "context has 11 tokens, and the longest demonstration takes 12; set max_length to 11"),
+        (
+            {"max_length": 12, "packing": True},
+            11,
+            "and the longest demonstration takes 12; set max_length to 11 or less,",
+        ),
+        (
+            {"max_length": 20, **WRAPPED},
+            17,
+            "and a text that packing_strategy: wrapped joins takes 18; set max_length to",
+        ),
+    ],
+    ids=str,
+)
+def test_texts_beyond_the_model_s_context_are_refused(tmp_path, settings, context, message):
+    config = sft_config(settings, tmp_path, 0, on_cpu=True)
+    with pytest.raises(StudyError, match=message):
+        check_lengths(LENGTHS, config, context)
+    check_lengths(LENGTHS, config, context + 1)
+
+
 def test_what_trl_refuses_is_one_line(tmp_path):
     with pytest.raises(StudyError, match=r"^sft.training: TRL's SFTConfig refuses these settings: .*fp16"):
         sft_config({"bf16": True, "fp16": True}, tmp_path, seed=0, on_cpu=True)
@@ -166,11 +223,25 @@ def test_the_command_leaves_the_model_alone_in_its_place(demo_model, problems, t
     assert sorted(os.listdir(tmp_path / "models")) == ["base-01234567", "base-01234567.json"]
 
 
-def test_the_command_refuses_in_one_line_and_leaves_nothing(demo_model, problems, tmp_path):
-    spec = {**SPEC, "prompt": {**SPEC["prompt"], "chat": True, "template": "{question}"}}
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"prompt": {**SPEC["prompt"], "chat": True, "template": "{question}"}},
+            r"^prompt\.chat: the model's tokenizer has no chat template",
+        ),
+        (
+            {"lora": {**LORA, "target_modules": ["q_proj", "embed_tokens"]}},
+            r"^sft\.lora\.target_modules: an adapter of the embedding cannot be merged",
+        ),
+    ],
+    ids=["chat", "tied embedding"],
+)
+def test_the_command_refuses_in_one_line_and_leaves_nothing(demo_model, problems, tmp_path, changes, message):
+    spec = {**SPEC, **changes}
     output = tmp_path / "models" / "base-01234567" / "model.json"
     command = ["--spec", json.dumps(spec), "--model", str(demo_model), "--problems", str(problems)]
-    with pytest.raises(StudyError, match=r"^prompt\.chat: the model's tokenizer has no chat template"):
+    with pytest.raises(StudyError, match=message):
         main([*command, "--output", str(output)])
     assert not output.parent.exists()
 

@@ -198,6 +198,19 @@ def test_evaluation_prompts_are_refused_in_the_words_of_the_job(checked, config,
     assert str(error.value) == problem
 
 
+@pytest.mark.slow
+def test_adapters_of_layers_that_the_model_lacks_are_refused_before_any_job(checked, config, tmp_path, request):
+    shutil.copytree(request.getfixturevalue("tiny_model"), tmp_path / "model")
+    config["model"], config["prompt"] = {"source": "local", "path": "model"}, {"chat": False}
+    config["lora"] = {"target_modules": ["q_proj", "v_prj"]}
+    assert [problem[:60] for problem in checked()[0]] == [
+        "lora.target_modules: v_prj: the model has no such layer; writ"[:60]
+    ]
+    assert checked(trains=False)[0] == []
+    config["lora"] = {"target_modules": ["q_proj", "v_proj"]}
+    assert checked()[0] == []
+
+
 def test_the_module_imports_neither_torch_nor_snakemake():
     heavy = {"torch", "snakemake", "pandas", "pyarrow"}
     code = f"import sys, {module.__name__}; print({heavy} & {{*sys.modules}})"

@@ -3,6 +3,7 @@
 import json
 import signal
 import time
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -14,6 +15,7 @@ from reward_ablation.system.errors import StudyError
 from reward_ablation.training.around import saving_trainer
 from reward_ablation.training.around.checkpoints import seal
 from reward_ablation.training.around.interruption import Interruption, Stopped
+from reward_ablation.training.around.run import taken_over_micro_batches
 
 from .interrupting import SAVING, SignalIn, StopAt, attempts, digests
 
@@ -168,10 +170,26 @@ def test_out_of_memory_halves_the_micro_batch_and_nothing_else(train):
     assert found.learning_rate.tolist() == expected.learning_rate.tolist()
 
 
-@pytest.mark.parametrize("settings", [{"loss_type": "bnpo"}, {"top_entropy_quantile": 0.5}], ids=str)
-def test_half_a_micro_batch_that_would_be_another_training_is_refused(train, settings):
-    with pytest.raises(StudyError, match="half of it would change the training"):
-        train("run", training=settings, callbacks=[OutOfMemory(4, 1)])
+@pytest.mark.parametrize(
+    ("settings", "lora", "reason"),
+    [
+        ({"loss_type": "bnpo"}, None, "loss_type bnpo and top_entropy_quantile are taken"),
+        ({"top_entropy_quantile": 0.5}, None, "loss_type bnpo and top_entropy_quantile are taken"),
+        ({"entropy_coef": 0.05}, None, "the mean of entropy_coef and use_adaptive_entropy is taken"),
+        ({"use_adaptive_entropy": True}, None, "the mean of entropy_coef and use_adaptive_entropy is taken"),
+        ({}, LORA, r"lora_dropout\.default has a dropout of 0\.1, which is drawn"),
+    ],
+    ids=str,
+)
+def test_half_a_micro_batch_that_would_be_another_training_is_refused(train, settings, lora, reason):
+    with pytest.raises(StudyError, match=f"half of it would change the training, because .*{reason} over micro batche"):
+        train("run", training=settings, lora=lora, callbacks=[OutOfMemory(4, 1)])
+
+
+def test_the_auxiliary_loss_of_a_router_is_taken_over_micro_batches():
+    trainer = SimpleNamespace(loss_type="dapo", top_entropy_quantile=1.0, _entropy_bonus_enabled=False)
+    trainer.aux_loss_enabled = True
+    assert taken_over_micro_batches(trainer) == "the loss of router_aux_loss_coef is taken"
 
 
 def test_a_micro_batch_of_one_that_does_not_fit_is_told(train):

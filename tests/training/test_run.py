@@ -133,6 +133,14 @@ def test_gradients_every_second_step(train):
     assert gradients.step.unique().tolist() == [1, 3]
 
 
+def test_whole_gradients_of_a_step_after_the_last_epoch_are_told(train, capsys):
+    epochs = {"max_steps": -1, "num_train_epochs": 1, "per_device_train_batch_size": 64, "max_completion_length": 4}
+    run = train("run", training=epochs, gradients={"every": 0, "whole": [2, 7, 9]})
+    line = "warning: gradients.whole: 7, 9: not written, because the run ended at step 2\n"
+    assert line in capsys.readouterr().out
+    assert [path.name for path in run.glob("gradients_step_*")] == ["gradients_step_2.npz"]
+
+
 def test_a_seed_repeats_to_the_byte_and_another_differs(train, trained):
     first, again, other = trained(), train("again"), train("other", seed=1)
     for table in ("rollouts.parquet", "metrics.parquet", "gradients.parquet"):
@@ -199,6 +207,15 @@ def test_a_reward_file_that_has_changed_since_the_start_is_refused(train, tmp_pa
 def test_too_few_problems_for_a_generation_are_told(train):
     with pytest.raises(StudyError, match=r"takes 64 problems at once, and .*train\.parquet has 32; add problems"):
         train("run", training={"per_device_train_batch_size": 128, "num_generations": 2})
+
+
+def test_problems_that_no_epoch_reaches_are_told(train, capsys):
+    settings = {"max_steps": 1, "per_device_train_batch_size": 20, "max_completion_length": 4}
+    line = "shuffle_dataset: false: a generation takes 5 problems, and the last 2 of 32 are left out of each epoch"
+    train("in order", training={**settings, "shuffle_dataset": False}, gradients={"every": 0})
+    assert line in capsys.readouterr().out
+    train("shuffled", training=settings, gradients={"every": 0})
+    assert "left out" not in capsys.readouterr().out
 
 
 def test_a_chat_template_without_a_system_turn_is_refused_when_a_run_starts(train, tmp_path, demo_model):

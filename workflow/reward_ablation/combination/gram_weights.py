@@ -16,8 +16,8 @@ from reward_ablation.combination.normalisation import z_scores
 #: A gradient counts as zero if its squared length is at most this share of the largest squared length.
 ZERO = 1e-12
 
-#: ``(gram, preferences) -> multipliers``: a rule gets a Gram matrix of mean diagonal 1 without zero gradients, and
-#: preferences that sum to 1.
+#: ``(gram, preferences) -> multipliers``: a rule gets a Gram matrix without zero gradients, of mean diagonal 1 (a
+#: little more where negative eigenvalues were set to 0), and preferences that sum to 1.
 Rule = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
@@ -34,7 +34,7 @@ def combined_by_gram(
     The Gram matrix, (K, K) inner products, is that of the gradients at z-scores, so that the gradient of the loss is
     the weighted sum of the components' gradients as long as no ratio is clipped. `conflicts` is the share of pairs of
     components whose gradients have a negative inner product. `epsilon` is added to standard deviations. The other
-    arguments are as in `call.call_method`.
+    arguments are as in `call.call_method`, but the weights are sizes, at least 0.
     """
     found = multipliers(rule, gram, weights)
     return Combined(z_scores(scores, groups, epsilon) * found, {}, found, conflicting_pairs(gram, weights))
@@ -77,9 +77,10 @@ def conflicting_pairs(gram: np.ndarray | None, weights: np.ndarray) -> float | N
 
 
 def _normalised(gram: np.ndarray) -> np.ndarray:
-    """The Gram matrix made symmetric, of mean diagonal 1 and without negative eigenvalues.
+    """The Gram matrix made symmetric, scaled to mean diagonal 1, and then without negative eigenvalues.
 
-    An unbiased estimate of a Gram matrix, or one from folded gradients, may have negative eigenvalues.
+    An unbiased estimate of a Gram matrix, or one from folded gradients, may have negative eigenvalues. With these
+    set to 0 the mean diagonal is a little more than 1.
     """
     scaled = (gram + gram.T) / 2
     scaled = scaled / (np.trace(scaled) / len(scaled))

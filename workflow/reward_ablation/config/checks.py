@@ -265,6 +265,11 @@ def check_arms(study: StudyConfig, arms: dict[str, Arm]) -> None:
                 f"keep_models: {study.keep_models} keeps no model of arm {name}, which ends at step {steps}, and the "
                 "final model is kept anyway; lower it, or set it to 0"
             )
+        last = max(study.gradients.whole, default=0)
+        if isinstance(steps, int) and 0 < steps < last:
+            raise ValueError(
+                f"gradients.whole: {last} is never reached by arm {name}, which ends at step {steps}; take it out"
+            )
     check_prompts_alike(study, arms)
 
 

@@ -50,8 +50,10 @@ def main(arguments: list[str] | None = None) -> int:
 
         with large_imports():  # late, so that bad demonstrations are refused at once
             from reward_ablation.sft.fine_tune import fine_tune
+            from reward_ablation.training.around.adapters import check_adapters
             from reward_ablation.training.around.interruption import Stopped
 
+        check_adapters(args.model, spec.lora, "sft.lora")
         try:
             fine_tune(spec, args.model, args.problems, demonstrations, place / WORK, args.output)
         except Stopped as stopped:

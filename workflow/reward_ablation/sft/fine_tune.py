@@ -13,6 +13,7 @@ import torch
 from datasets import Dataset, disable_progress_bars
 from peft import PeftModel
 from transformers import PrinterCallback, TrainerCallback
+from trl import SFTConfig
 
 from reward_ablation.models.check import file_table, wanted
 from reward_ablation.models.fetch import new_folder, record_model
@@ -77,7 +78,7 @@ def build_trainer(spec: SftSpec, model: Path, demonstrations: Demonstrations, wo
     tokenizer = load_tokenizer(model)
     rows = tokenized(*demonstrations, tokenizer, spec.prompt.date, spec.chat_template_kwargs)
     config = sft_config(spec.training, work, spec.seed, on_cpu=spec.device == "cpu")
-    check_lengths(rows, config.max_length, context_of(model))
+    check_lengths(rows, config, context_of(model))
     disable_progress_bars()  # the log has a line for each step
     try:
         trainer = StartTrainer(
@@ -95,32 +96,39 @@ def build_trainer(spec: SftSpec, model: Path, demonstrations: Demonstrations, wo
     return trainer
 
 
-def check_lengths(rows: list[dict[str, list[int]]], max_length: int | None, context: int | None = None) -> None:
-    """Warn about demonstrations that TRL cuts, because they do not show the model how to end.
+def check_lengths(rows: list[dict[str, list[int]]], config: SFTConfig, context: int | None = None) -> None:
+    """Warn about demonstrations that TRL cuts or leaves out, because they do not show the model how to end.
 
-    Lengths are in tokens. Raises StudyError if demonstrations are longer than the model's context, or if all prompts
-    are too long, so that no completion is left.
+    Lengths are in tokens. Raises StudyError if texts are longer than the model's context, or if all prompts are too
+    long, so that no completion is left.
     """
-    longest = min(max(len(row["input_ids"]) for row in rows), max_length or sys.maxsize)
+    max_length, lengths = config.max_length, [len(row["input_ids"]) for row in rows]
+    wrapped = config.packing and config.packing_strategy == "wrapped"
+    longest = min(sum(lengths) if wrapped else max(lengths), max_length or sys.maxsize)
     if context is not None and longest > context:
+        whose = "a text that packing_strategy: wrapped joins" if wrapped else "the longest demonstration"
         raise StudyError(
-            f"sft.training.max_length: the model's context has {context} tokens, and the longest demonstration takes "
-            f"{longest}; set max_length to {context} or less, or take long demonstrations out"
+            f"sft.training.max_length: the model's context has {context} tokens, and {whose} takes {longest}; set "
+            f"max_length to {context} or less{'' if wrapped else ', or take long demonstrations out'}"
         )
-    if max_length is None:
-        return
+    if max_length is None or (config.packing and config.packing_strategy != "bfd"):
+        return  # the other strategies put the rest of a demonstration into the next text
+    ends_stay = config.truncation_mode == "keep_end" and not config.packing
     prompts = [row["completion_mask"].count(0) for row in rows]
+    if ends_stay or not config.completion_only_loss:
+        prompts = [0] * len(rows)  # no prompt is too long
     if min(prompts) >= max_length:
         raise StudyError(
             f"sft.training.max_length: {max_length}, and the shortest prompt has {min(prompts)} tokens; raise it"
         )
-    longer = sum(len(row["input_ids"]) > max_length for row in rows)
-    if longer:
-        print(
-            f"warning: sft.training.max_length: {longer} of {len(rows)} demonstrations have more than {max_length} "
-            "tokens and are cut there, their end with them",
-            flush=True,
-        )
+    left_out = sum(prompt >= max_length for prompt in prompts)
+    cut = sum(length > max_length for length in lengths) - left_out
+    told = f"warning: sft.training.max_length: %d of {len(rows)} demonstrations have"
+    if cut:
+        how = "and lose their beginning" if ends_stay else "and are cut there, their end with them"
+        print(told % cut, f"more than {max_length} tokens {how}", flush=True)
+    if left_out:
+        print(told % left_out, f"{max_length} tokens or more before their completion, and are left out", flush=True)
 
 
 def learn(trainer: StartTrainer, checkpoint: Path | None, callbacks: tuple[TrainerCallback, ...] = ()) -> None:

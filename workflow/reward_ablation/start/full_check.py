@@ -103,6 +103,7 @@ def full_check(study: Study, work: Work, tell: Tell, offline: bool = False) -> l
             collect(check)
         if len(problems) == before:
             collect(_check_prompts, study, work, runs, files, tell)
+            collect(_check_layers, study, work)
     if work.trains:
         collect(check_training_settings, study, study.results, tell)
     if not problems:
@@ -207,9 +208,7 @@ def _checks_of_fetching(study: Study, work: Work, tell: Tell, offline: bool) -> 
 
 def _check_prompts(study: Study, work: Work, runs: list[Run], files: dict[str, Path], tell: Tell) -> None:
     """Refuse prompts that are too long, in the sets that are there, if the model's tokenizer is there too."""
-    model = (study.results / study.fetched_file).parent
-    if study.fetched_file in work.makes:
-        model = study.root / getattr(study.config.model, "path", "no model yet")
+    model = _base_model(study, work)
     if not files or not (runs or any(each.file in work.makes for each in sets_of(study))):
         return
     if not model.is_dir():
@@ -218,6 +217,22 @@ def _check_prompts(study: Study, work: Work, runs: list[Run], files: dict[str, P
     tell("reading the lengths of prompts ...")
     longest = max(runs, key=lambda run: run.arm_spec.training.get("max_completion_length", 0), default=None)
     _in_a_fork("", "check_prompts", model, longest and longest.spec, study.evaluation_spec, files)
+
+
+def _check_layers(study: Study, work: Work) -> None:
+    """Refuse adapters of layers that the model does not have, if the model is there."""
+    sections = {"lora": study.config.lora, "sft.lora": study.config.sft and study.config.sft.lora}
+    loras = {key: each.model_dump() for key, each in sections.items() if each and each.target_modules != "all-linear"}
+    model = _base_model(study, work)
+    if work.trains and loras and model.is_dir():
+        _in_a_fork("", "check_layers", model, loras)
+
+
+def _base_model(study: Study, work: Work) -> Path:
+    """Folder of the fetched model, or of the local one that is to be fetched; it may be missing."""
+    if study.fetched_file in work.makes:
+        return study.root / getattr(study.config.model, "path", "no model yet")
+    return (study.results / study.fetched_file).parent
 
 
 def _in_a_fork(key: str, function: str, *arguments: Any) -> None:

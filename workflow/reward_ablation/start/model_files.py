@@ -1,4 +1,4 @@
-"""Checks that import torch: models and data sets to fetch, lengths of prompts, and TRL's rules for the settings.
+"""Checks that import torch: models and data sets, lengths of prompts, adapters, and TRL's rules for the settings.
 
 The full check (`start.full_check`) calls each in a fork, so that the start itself does not import torch. The digest of
 this module and its imports is kept with settings that TRL has accepted, which are not checked again while all stay.
@@ -22,6 +22,7 @@ from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.sft.settings import sft_config
 from reward_ablation.spec.run import EvaluateSpec, Layout, RunSpec
 from reward_ablation.system.errors import StudyError
+from reward_ablation.training.around.adapters import check_adapters
 from reward_ablation.training.around.launch.processes import check_installed
 from reward_ablation.training.core.problems import training_problems
 from reward_ablation.training.core.settings import grpo_config
@@ -93,6 +94,12 @@ def check_prompts(model: Path, run: str | None, evaluation: str, files: Mapping[
             raise StudyError(
                 f"evaluation.max_new_tokens: {name}: {described}; lower it, or take long questions out of the set"
             )
+
+
+def check_layers(model: Path, loras: Mapping[str, Any]) -> None:
+    """Refuse adapters of layers that a model does not have, as the jobs will; `loras` has sections by their names."""
+    for section, lora in loras.items():
+        check_adapters(model, lora, section)
 
 
 def as_one_process(settings: dict[str, Any], gpus: int, processes: int) -> dict[str, Any]:

@@ -53,7 +53,7 @@ def cagrad(
 
 
 def _rule(gram: np.ndarray, preferences: np.ndarray, c: float) -> np.ndarray:
-    """The multipliers l, from a Gram matrix of mean diagonal 1 and p; p itself where the ball has nearly no radius."""
+    """The multipliers l, from a Gram matrix of mean diagonal about 1 and p; p itself where the ball is a point."""
     radius = c * np.sqrt(max(preferences @ gram @ preferences, 0.0))
     if radius < _SHORTEST * _SHORTEST:
         return preferences

@@ -33,8 +33,8 @@ def drw(
     Source: the gradient-based variant of dynamic reward weighting, Lu et al. 2025, arXiv 2509.11452. In the paper the
     weights start equal and sum to 1; here they start from the arm's weights and keep their sum. The paper's gradients
     are of the same batch and of some layers; here they are of all layers and, without `gram: same_step`, of earlier
-    completions. In the end the longest, best aligned gradient has all the weight, and nothing brings the other
-    components back.
+    completions. In the end the longest, best aligned gradient has nearly all the weight, and the others come back
+    only if later gradients favour them for as long.
 
     The right `mu` depends on the lengths of the gradients, and so on the model. To choose it, look at `largest_step` in
     the state, which checkpoints of unfinished runs alone have: the largest ``|learning_rate I_k / mu|`` before the cap.
@@ -45,8 +45,8 @@ def drw(
         Divides the changes of the log weights; above 0. Paper: 1e-5 for Qwen3-8B, 1e-4 for DeepSeek-7B. A very large
         value leaves the weights unchanged.
     most : float
-        Largest change of a log weight in one generation; above 0. If a change is larger, one factor scales down all
-        changes. This cap is this workflow's own.
+        Largest ``|learning_rate I_k / mu|`` in one generation; above 0. If one is larger, one factor scales down all
+        changes. The log of a ratio of two weights may change by twice as much. This cap is this workflow's own.
     """
     positive("mu", mu)
     positive("most", most)

@@ -13,7 +13,8 @@ from reward_ablation.combination.interface import Combined
 from reward_ablation.combination.normalisation import batch_standardised, by_group, group_size, unscorable, z_scores
 from reward_ablation.combination.parameters import number
 
-#: A z-score must exceed this number to have a sign. It is also added to the sum of sizes. Both are as in the code.
+#: A weighted z-score must exceed this number to have a sign. It is also added to the sum of sizes. Both are as in the
+#: code.
 _SMALL = 1e-8
 
 
@@ -26,7 +27,10 @@ def gd2po(
     epsilon: float = 1e-4,
     threshold: float = 0.8,
 ) -> Combined:
-    """``S_i = q_g sum_k w_k z_ik`` of kept completions, ``q_g`` their share in the group; then batch standardised.
+    """``S_i = q_g sum_k w_k z_ik`` of kept completions, ``q_g`` their share in the group; then standardised.
+
+    The sums are standardised over the kept completions of the batch, except in groups of one. A completion without any
+    score counts as kept in ``q_g``, and not in these statistics.
 
     A completion is in conflict if one weighted z-score is above 0 and another is below 0. It is left out, with
     advantage 0, if in addition ``|sum_k w_k z_ik| / sum_k |w_k z_ik| < threshold``.

@@ -40,14 +40,16 @@ def lagrangian(
     Source: dual ascent, as in the code of CTWA (arXiv 2602.06869: step size 0.01, bounds of 0.9, no upper limit) and in
     Safe RLHF (Dai et al. 2024, arXiv 2310.12773). CTWA's code adds up advantages that are normalised per component.
     Here the scores are added up and normalised once, so that a multiplier is in units of the scores, and the ratio of
-    the multipliers means what it means in the Lagrangian. The signs of a group's advantages are those of the sum.
+    the multipliers means what it means in the Lagrangian. An advantage has the sign of the sum less its mean in
+    the group.
 
     Parameters
     ----------
     at_least : mapping
         Lowest mean raw score, ``{component: mean raw score}``.
     step_size : float
-        Change of a multiplier per unit of missing mean score; at least 0. 0 leaves the weights unchanged.
+        Change of a multiplier per unit of missing mean score; at least 0. 0 leaves the weights unchanged,
+        except a constrained one above `most`.
     most : float
         Largest multiplier, at least 0.
     """

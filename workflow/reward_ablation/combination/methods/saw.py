@@ -13,6 +13,9 @@ from reward_ablation.combination.interface import Combined
 from reward_ablation.combination.normalisation import AGGREGATIONS, NORMALIZE_THEN_SUM, nan_mean, nan_std, shares
 from reward_ablation.combination.parameters import choice, positive, ranges_of, unknown_range
 
+#: Coefficients of variation whose sum is at most this are rounding: no component varies.
+_NO_VARIATION = 1e-8
+
 
 def saw(
     scores: np.ndarray,
@@ -57,6 +60,6 @@ def saw(
     mean = np.maximum(nan_mean(above, 0)[0], 0.0)  # NaN stays NaN
     variation = np.nan_to_num(nan_std(above, 0)[0] / (mean + delta), nan=0.0)
     adapted = weights.copy()
-    if variation.sum() > delta:
+    if variation.sum() > _NO_VARIATION:
         adapted[weighted] *= weighted.sum() * variation / variation.sum()
     return Combined(shares(scores, groups, adapted, epsilon, aggregation), {}, adapted)

@@ -69,6 +69,12 @@ def check_problems(config: GRPOConfig, count: int, problems: Path) -> None:
     if count < whole and config.process_index == 0:
         print(f"data.train.too_long: {whole - count} of {whole} problems are too long and left out", flush=True)
     prompts = (config.generation_batch_size or 0) // (config.num_generations or 1)  # TRL has set both
+    if (rest := count % prompts) and count > prompts and not config.shuffle_dataset and config.process_index == 0:
+        print(
+            f"warning: training.shuffle_dataset: false: a generation takes {prompts} problems, and the last {rest} of "
+            f"{count} are left out of each epoch; shuffle them, or change the number of problems",
+            flush=True,
+        )
     if count < prompts:
         left_out = f", {whole - count} too long ones left out" if count < whole else ""
         raise StudyError(

@@ -34,6 +34,7 @@ from reward_ablation.study.live_rollouts import drop_rollouts_after
 from reward_ablation.study.run_folder import REQUESTS, answers_of_judges
 from reward_ablation.system.errors import PassingError, StudyError, storage_errors
 from reward_ablation.system.files import sha256, write_json
+from reward_ablation.training.around.adapters import check_adapters
 from reward_ablation.training.around.attempts import Attempt
 from reward_ablation.training.around.checkpoints import KEPT_CHECKPOINTS, claim, read_json, resume_point, step_of
 from reward_ablation.training.around.checks import check_problems, check_processes, check_trainer, check_unchanged
@@ -48,6 +49,7 @@ from reward_ablation.training.around.progress import ProgressCallback
 from reward_ablation.training.around.saving_trainer import SavingTrainer
 from reward_ablation.training.around.tracking import InTrackers, prepare_wandb, tracker_settings
 from reward_ablation.training.core import build as core
+from reward_ablation.training.core.model import find_dropout
 from reward_ablation.training.core.settings import halved
 
 #: File in the work folder that says how often the micro batch is halved. Written when a GPU runs out of memory.
@@ -133,7 +135,7 @@ def train(job: TrainingJob, checkpoint: Path | None, callbacks: Sequence[Trainer
         except torch.OutOfMemoryError as error:
             if trainer.accelerator.is_main_process:
                 attempt.write(ended="out of memory", to_step=trainer.state.global_step)
-            micro_batch = halve(work, spec.training, times)
+            micro_batch = halve(work, spec.training, times, taken_over_micro_batches(trainer))
             raise Stopped(
                 f"a GPU ran out of memory; the next attempt takes micro batches of {micro_batch}",
                 trainer.state.global_step,
@@ -146,11 +148,20 @@ def train(job: TrainingJob, checkpoint: Path | None, callbacks: Sequence[Trainer
             if trainer.accelerator.is_main_process:
                 beat(work, "saving the model", step=trainer.state.global_step)
             trainer.save_final()
+            tell_unreached(trainer)
         if trainer.accelerator.is_main_process:
             attempt.write(ended=interruption.reason if stopped else "done", to_step=trainer.state.global_step)
         if stopped:
             trainer.accelerator.wait_for_everyone()  # when one process ends, the launcher ends the others
             raise Stopped(str(interruption.reason), trainer.state.global_step, trainer.state.max_steps)
+
+
+def tell_unreached(trainer: SavingTrainer) -> None:
+    """Say which steps of gradients.whole the run, whose epochs decide its length, did not reach."""
+    last = trainer.state.max_steps
+    later = ", ".join(str(step) for step in trainer.whole_at if step > last)
+    if later and trainer.accelerator.is_main_process:
+        print(f"warning: gradients.whole: {later}: not written, because the run ended at step {last}", flush=True)
 
 
 def halvings(work: Path) -> int:
@@ -159,18 +170,32 @@ def halvings(work: Path) -> int:
     return record["halvings"] if record else 0
 
 
-def halve(work: Path, settings: dict[str, Any], times: int) -> int:
+def taken_over_micro_batches(trainer: SavingTrainer) -> str | None:
+    """What halves of a micro batch would change: a term of the loss, or the dropout that is drawn; None if nothing."""
+    if trainer.loss_type == "bnpo" or trainer.top_entropy_quantile < 1:
+        return "loss_type bnpo and top_entropy_quantile are taken"
+    if trainer._entropy_bonus_enabled:
+        return "the mean of entropy_coef and use_adaptive_entropy is taken"
+    if trainer.aux_loss_enabled:
+        return "the loss of router_aux_loss_coef is taken"
+    if found := find_dropout(trainer.accelerator.unwrap_model(trainer.model)):
+        return f"{found[0]} has a dropout of {found[1]}, which is drawn"
+    return None
+
+
+def halve(work: Path, settings: dict[str, Any], times: int, uneven: str | None = None) -> int:
     """Let the next attempt halve the micro batch once more; return the micro batch of that attempt.
 
     `work` is the run's work folder, and `settings` are its training settings. `times` says how often the micro batch is
     halved in this attempt. The file may already say more, if another process of the run has run out of memory, too.
-    Raises StudyError if the micro batch of this attempt cannot be halved, or if half of it would change the training.
+    `uneven` is what `taken_over_micro_batches` returns. Raises StudyError if the micro batch of this attempt cannot be
+    halved, or if half of it would change the training.
     """
-    if settings.get("loss_type") == "bnpo" or settings.get("top_entropy_quantile", 1.0) < 1:
+    if uneven:
         raise StudyError(
             "training: the GPU's memory does not hold the micro batch, and half of it would change the training, "
-            "because loss_type bnpo and top_entropy_quantile are taken over micro batches; lower "
-            "per_device_train_batch_size and raise gradient_accumulation_steps yourself"
+            f"because {uneven} over micro batches; lower per_device_train_batch_size and raise "
+            "gradient_accumulation_steps yourself"
         )
     micro_batch = halved(settings, times)["per_device_train_batch_size"]
     if micro_batch % 2:
@@ -222,6 +247,9 @@ def build_trainer(job: TrainingJob) -> SavingTrainer:
     RewardModels(job.reward_models, str(PartialState().device)).load(spec.components, job.parameters)
     written = (job.model, "the model", spec.prompt, spec.training.get("chat_template_kwargs") or {})
     check_prompt(*written)
+    check_adapters(
+        job.model, spec.lora, "lora"
+    )  # before TRL's config, with which DeepSpeed would shard this model, too
     if PartialState().is_main_process:
         tell_end_tokens(*written)
     surroundings: dict[str, Any] = {"save_total_limit": KEPT_CHECKPOINTS, **tracker_settings(job.tracking)}

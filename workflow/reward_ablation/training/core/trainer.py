@@ -518,9 +518,10 @@ class AblationTrainer(GRPOTrainer):
         self._recorder.measurement = measurement if fused else None
 
     def _measure_ahead(self, batches: list[dict[str, Any]], step: int) -> pa.Table:
-        """Measure a step's micro-batches before the step, without a trace in the training.
+        """Measure a step's micro-batches before the step, without a trace in the training but for the random state.
 
-        Returns rows of `gradients.parquet`.
+        A model with dropout draws here, and so draws other masks in the step itself. Returns rows of
+        `gradients.parquet`.
         """
         model = self.model_wrapped
         for batch in batches:
