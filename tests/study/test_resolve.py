@@ -186,6 +186,13 @@ def test_runs_are_arms_times_seeds(config):
     assert study.config.root == "results/study"
 
 
+def test_a_warning_names_whole_gradients_that_an_arm_never_reaches(config):
+    config["gradients"] = {"whole": [2, 11]}
+    config["arms"]["arms"]["b"]["training"] = {"max_steps": 20}
+    study = resolve(config, "study.yaml", Path())
+    assert study.warnings == ["gradients.whole: arm a ends at step 10, so it has no gradients of step 11"]
+
+
 def test_arms_with_one_spec_share_their_runs_and_a_warning_says_so(config, tmp_path):
     config["arms"]["arms"]["again"] = config["arms"]["arms"]["a"]
     study = resolve(config, "study.yaml", Path())

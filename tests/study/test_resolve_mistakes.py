@@ -54,12 +54,6 @@ from reward_ablation.study.resolve import resolve
         ("training/hub_token", "hf_x", "training.hub_token: looks like a secret in plain text"),
         ("keep_models", -1, "keep_models: -1 is not allowed"),
         ("keep_models", 10, "keep_models: 10 keeps no model of arm a, which ends at step 10, and the final model is"),
-        (
-            "gradients",
-            {"whole": [2, 11]},
-            "gradients.whole: 11 is never reached by arm a, which ends at step 10; take it out",
-        ),
-        ("gradients", {"every": 0, "whole": [11]}, "gradients.whole: 11 is never reached by arm a"),
         ("exports", ["verl"], "exports.0: 'verl' is not allowed; input should be 'rldynamics' or 'simple_grpo'"),
         ("exports", ["simple_grpo", "rldynamics"], "exports: rldynamics has the components correctness, format and le"),
         ("arms/design", "grid", "arms: design 'grid' is not allowed; allowed: list, leave_one_out"),

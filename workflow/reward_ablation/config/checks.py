@@ -265,12 +265,17 @@ def check_arms(study: StudyConfig, arms: dict[str, Arm]) -> None:
                 f"keep_models: {study.keep_models} keeps no model of arm {name}, which ends at step {steps}, and the "
                 "final model is kept anyway; lower it, or set it to 0"
             )
-        last = max(study.gradients.whole, default=0)
-        if isinstance(steps, int) and 0 < steps < last:
-            raise ValueError(
-                f"gradients.whole: {last} is never reached by arm {name}, which ends at step {steps}; take it out"
-            )
     check_prompts_alike(study, arms)
+
+
+def unreached_warnings(study: StudyConfig, arms: dict[str, Arm]) -> list[str]:
+    """Lines on steps of `gradients.whole` that an arm does not reach. Runs with such a step may be finished already."""
+    last, warnings = max(study.gradients.whole, default=0), []
+    for name, arm in arms.items():
+        steps = study.training_of(arm).get("max_steps", -1)
+        if isinstance(steps, int) and 0 < steps < last:
+            warnings.append(f"gradients.whole: arm {name} ends at step {steps}, so it has no gradients of step {last}")
+    return warnings
 
 
 def check_prompts_alike(study: StudyConfig, arms: dict[str, Arm]) -> None:

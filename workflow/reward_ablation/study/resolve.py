@@ -24,6 +24,7 @@ from reward_ablation.config.checks import (
     check_scored,
     checked_launches,
     control_warnings,
+    unreached_warnings,
 )
 from reward_ablation.config.config_errors import describe
 from reward_ablation.config.designs import Arm
@@ -154,6 +155,7 @@ def _resolved(config: StudyConfig, written: dict[str, Any], root: Path) -> Study
             *test_set_warnings(config.data),
             *same_arms(contents, keys),
             *control_warnings(config, arms),
+            *unreached_warnings(config, arms),
             *estimate_warnings(specs),
             *request_warnings(config, runs, root),
             *metric_warnings(config, runs, root),
