@@ -152,6 +152,7 @@ class Section(BaseModel):
             value = data.get(key)
             values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]
             wrong = [each for each in values if isinstance(each, bool)]
-            if wrong and _for_numbers(field.annotation):
+            reads_itself = any(isinstance(each, BeforeValidator) for each in field.metadata)
+            if wrong and not reads_itself and _for_numbers(field.annotation):
                 raise ValueError(f"{key}: {wrong[0]} is a truth value, as YAML reads yes and no, too; write a number")
         return data
