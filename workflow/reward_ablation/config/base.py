@@ -117,10 +117,15 @@ def _unknown_key(key: str, allowed: tuple[str, ...]) -> str:
 
 
 def _for_numbers(annotation: Any) -> bool:
-    """Whether a field has numbers, one or many, and no truth values or sections, which see to their own fields."""
-    parts = [annotation, *_parts(annotation)]
-    others = any(part in (bool, Any) or (isinstance(part, type) and issubclass(part, BaseModel)) for part in parts)
+    """Whether a field has numbers, one or many, and neither truth values, nor sections or validators that see to them."""
+    parts = list(_parts(annotation))
+    sees_to_them = any(isinstance(part, BeforeValidator) or _is_section(part) for part in parts)
+    others = sees_to_them or bool in parts or Any in parts
     return (int in parts or float in parts) and not others
+
+
+def _is_section(part: Any) -> bool:
+    return isinstance(part, type) and issubclass(part, BaseModel)
 
 
 def _parts(annotation: Any) -> Iterator[Any]:
@@ -152,7 +157,6 @@ class Section(BaseModel):
             value = data.get(key)
             values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]
             wrong = [each for each in values if isinstance(each, bool)]
-            reads_itself = any(isinstance(each, BeforeValidator) for each in field.metadata)
-            if wrong and not reads_itself and _for_numbers(field.annotation):
+            if wrong and _for_numbers(Annotated[field.annotation, *field.metadata, ""]):
                 raise ValueError(f"{key}: {wrong[0]} is a truth value, as YAML reads yes and no, too; write a number")
         return data
