@@ -69,7 +69,7 @@ def unit_tests(
 
 
 def extract_code(text: str) -> str:
-    """The program in a completion: the last block of Markdown that is marked as Python, without the block's indentation.
+    """The program in a completion: the last block of Markdown that is marked as Python, without its indentation.
 
     Without such a block it is the last block without a language, else the whole text. A block that is never closed goes
     to the end of the text, because its closing line may be a stop sequence. Only the text after the last ``</think>``

@@ -41,13 +41,11 @@ _CHINESE_UNIT = re.compile(
     r"(?<=\d) ?([元个個人名只本张支颗台件块斤克米度天年月日岁次页]|小时|分钟|千克|公斤|厘米|千米|公里|円|원|개)$"
 )
 #: Those of them that are measures or currencies, by their names in `_SPELLINGS`. The others are counted.
-_CHINESE_MEASURES = dict(
-    zip(
-        "元 円 원 斤 克 米 度 天 年 月 日 岁 小时 分钟 千克 公斤 厘米 千米 公里".split(),
-        "元 円 원 斤 g m degree day year month day year h min kg kg cm km km".split(),
-        strict=True,
-    )
-)
+_CHINESE_MEASURES = {
+    **{"元": "元", "円": "円", "원": "원", "斤": "斤", "克": "g", "千克": "kg", "公斤": "kg", "度": "degree"},
+    **{"米": "m", "厘米": "cm", "千米": "km", "公里": "km", "小时": "h", "分钟": "min", "天": "day", "日": "day"},
+    **{"月": "month", "年": "year", "岁": "year"},
+}
 
 TEXT_COMMAND = (
     r"\\(?:text|textnormal|textbf|textit|textrm|textsf|texttt|mathrm|mathbf|mathit|mathsf|mathtt|boldsymbol|bm|underline"
@@ -192,7 +190,8 @@ _PLAIN_WORDS = re.compile(
 _SPELLINGS = """
 mm millimeter millimetre; cm centimeter centimetre; m meter metre; km kilometer kilometre; in inch inches; ft foot feet
 yd yard; mi mile; mL ml milliliter millilitre; L liter litre; mg milligram; g gram; kg kilogram; oz ounce; lb pound
-s sec second; min minute; h hr hour; day; week; month; year yr; mi/h mph; km/h kph; cent; $ dollar usd; € euro; radian rad; degree
+s sec second; min minute; h hr hour; day; week; month; year yr; mi/h mph; km/h kph; cent; $ dollar usd; € euro
+radian rad; degree
 """
 _UNIT_OF = {word: words[0] for words in map(str.split, re.split("[;\n]", _SPELLINGS)) for word in words}
 _POWERS = {"square": "2", "sq": "2", "cubic": "3"}
