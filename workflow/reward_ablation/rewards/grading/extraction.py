@@ -84,9 +84,9 @@ def extract(text: str, answer_format: str) -> str | None:
         - ``final``: the rest of the last line that starts with ``Final:``.
         - ``tag``: the text between the last ``<answer>`` and the next ``</answer>``; an unclosed tag has no answer.
         - ``last_number``: the last number in the text, with sign, thousands separators, decimals, ``a/b``,
-          ``\frac{a}{b}``, a mixed number (``1 1/2``), an exponent (``1e-5``), groups of digits (``1 000``), several points
-          (``1.2.3``), a dollar sign before and a percent sign after. Digits after a letter (``A2B``) are no number;
-          digits after a Chinese or Japanese character are a number.
+          ``\frac{a}{b}``, a mixed number (``1 1/2``), an exponent (``1e-5``), groups of digits (``1 000``), several
+          points (``1.2.3``), a dollar sign before and a percent sign after. Digits after a letter (``A2B``) are no
+          number; digits after a Chinese or Japanese character are a number.
 
     Returns
     -------
