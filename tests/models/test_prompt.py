@@ -13,7 +13,7 @@ from tokenizers.processors import TemplateProcessing
 from reward_ablation.config.sections.data import Prompt
 from reward_ablation.models.__main__ import main
 from reward_ablation.models.check import check_sequence_classifier
-from reward_ablation.models.prompt import check_prompt, tell_end_tokens
+from reward_ablation.models.prompt import check_prompt, tell_prompt_end
 from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.system.errors import StudyError
 
@@ -97,19 +97,28 @@ def test_plain_prompts_need_no_chat_template(model_copy, template):
 
 def test_a_template_that_ends_the_text_is_told(model_copy, capsys):
     (model_copy / "chat_template.jinja").write_text(EVERY + "<end>\n")
-    tell_end_tokens(model_copy, "copy", Prompt(), {})
+    tell_prompt_end(model_copy, "copy", Prompt(), {})
     assert "warning: copy: the chat template ends the prompt with the end token '<end>'" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("end", "told"), [("<think>\n", True), ("", False), ("<think>\n\n</think>\n\n", False), ("</think><think>", True)]
+)
+def test_a_template_that_opens_the_reasoning_is_told(model_copy, capsys, end, told):
+    (model_copy / "chat_template.jinja").write_text(EVERY + end)
+    tell_prompt_end(model_copy, "copy", Prompt(), {})
+    assert ("warning: copy: the chat template opens <think> in the prompt; a " in capsys.readouterr().out) == told
+
+
 def test_a_tokenizer_that_appends_its_end_token_is_told_at_fetch(model_copy, capsys):
-    tell_end_tokens(model_copy, "copy", Prompt(chat=False), {})
+    tell_prompt_end(model_copy, "copy", Prompt(chat=False), {})
     assert not capsys.readouterr().out
     tokenizer = load_tokenizer(model_copy)
     tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
         single="$A <end>", special_tokens=[("<end>", tokenizer.eos_token_id)]
     )
     tokenizer.save_pretrained(model_copy)
-    tell_end_tokens(model_copy, "copy", Prompt(chat=False), {})
+    tell_prompt_end(model_copy, "copy", Prompt(chat=False), {})
     assert capsys.readouterr().out == "copy: the tokenizer appends '<end>' to a text; prompts are used without it\n"
 
 

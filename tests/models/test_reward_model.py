@@ -137,6 +137,24 @@ def test_the_special_tokens_of_an_encoder_are_never_cut(tmp_path):
     assert model.tokenizer.convert_ids_to_tokens(tokens[1]) == ["[CLS]", "c", "[SEP]"]
 
 
+@pytest.mark.parametrize(("kind", "longest"), [("roberta", 18), ("esm", 19), ("ibert", 18), ("bert", 20)])
+def test_the_longest_input_is_what_the_table_of_positions_holds(kind, longest):
+    from transformers import AutoConfig, AutoModelForSequenceClassification
+
+    from reward_ablation.models.reward_model import _check_length
+    from reward_ablation.rewards.components.reward_model import RewardModelSettings
+
+    shape = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    numbers = {"vocab_size": 9, "max_position_embeddings": 20, "pad_token_id": 0 if kind in ("esm", "bert") else 1}
+    model = AutoModelForSequenceClassification.from_config(AutoConfig.for_model(kind, **shape, **numbers))
+    model(torch.full((1, longest), 7))
+    with pytest.raises((IndexError, RuntimeError)):
+        model(torch.full((1, longest + 1), 7))
+    _check_length(model, RewardModelSettings("m", max_length=longest))
+    with pytest.raises(StudyError, match=f"max_length: {longest + 1} is more than the {longest} positions of m"):
+        _check_length(model, RewardModelSettings("m", max_length=longest + 1))
+
+
 @pytest.mark.parametrize(
     ("settings", "activation"),
     [({}, lambda logits: logits.softmax(-1)), ({"problem_type": "multi_label_classification"}, torch.sigmoid)],

@@ -138,6 +138,7 @@ def test_three_way_verifier_takes_its_three_scores_as_parameters():
         ("<answer>答案是-72</answer>", "72", -1.0),
         ("<answer>答案是７２</answer>", "72", 1.0),
         ("<answer>--72</answer>", "72", -1.0),
+        ("<answer>1.234,5</answer>", "5", -1.0),  # no piece of a number
         ("<answer>71</answer>", "72", -1.0),
         ("72", "72", -1.0),  # not in the tag
         ("<answer>71</answer> or 72", "72", -1.0),

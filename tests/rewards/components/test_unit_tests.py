@@ -17,6 +17,7 @@ RIGHT, WRONG = "def double(x):\n    return 2 * x\n", "def double(x):\n    return
         (f"First:\n```python\n{WRONG}```\nBetter:\n```python\n{RIGHT}```\nDone.", 1.0),
         (f"```python\n{RIGHT}```\n```python\n{WRONG}```\n", 0.0),
         (f"Sure!\n```\n{RIGHT}", 1.0),
+        ("1. It is:\n\n    ```python\n    def double(x):\n        return 2 * x\n    ```", 1.0),
         ("I cannot.", 0.0),
         ("", 0.0),
         ([{"role": "assistant", "content": RIGHT}], 1.0),
@@ -39,6 +40,7 @@ def test_columns_and_parameters():
 
 def test_no_tests_no_score():
     assert unit_tests([RIGHT, RIGHT, RIGHT], unit_tests=[None, [], TESTS]) == [None, None, 1.0]
+    assert unit_tests([RIGHT], unit_tests=[["def test_double():\n    assert double(2) == 4"]]) == [None]
     assert unit_tests([RIGHT]) == [None]
     assert unit_tests([], unit_tests=[]) == []
 
@@ -63,7 +65,21 @@ def test_no_tests_no_score():
         ("```python\n```", ""),
         ("<think>```python\na\n```</think>```python\nb\n```", "b\n"),
         ("<think>\n```python\na\n```", ""),  # never got to an answer
-        ("1. Do:\n   ```python\n   x = 1\n   ```", "   x = 1\n"),
+        ("1. Do:\n   ```python\n   if x:\n       y()\n   ```", "if x:\n    y()\n"),  # without the block's indentation
+        ("- Do:\n\n      ```python\n      if x:\n\n          y()\n      ```\n", "if x:\n\n    y()\n"),
+        ("* Do:\n\t```python\n\tx = 1\n\t```\n\tThen run it.", "x = 1\n"),
+        ("  ```python\nif x:\n  y()\n  ```", "if x:\n  y()\n"),  # the code is not indented
+        ("~~~python\nx = 1\n~~~", "x = 1\n"),
+        ("````python\ns = 1\n```\nt\n```\n````\nmore", "s = 1\n```\nt\n```\n"),
+        ("```python\nx = 1\n~~~\ny\n`````", "x = 1\n~~~\ny\n"),
+        (
+            'def f():\n    """Do.\n    ```\n    f()\n    ```\n    """',
+            'def f():\n    """Do.\n    ```\n    f()\n    ```\n    """',
+        ),
+        (
+            "```python\ndef f():\n    '''\n    ```\n    f()\n    ```\n    '''\n```",
+            "def f():\n    '''\n    ```\n    f()\n    ```\n    '''\n",
+        ),
         ("```python\ns = '```'\n```", "s = '```'\n"),  # not at the start of a line
         ("```python\r\nx = 1\r\n```", "x = 1\r\n"),
         ("", ""),
@@ -73,7 +89,9 @@ def test_extract_code(text, code):
     assert extract_code(text) == code
 
 
-@pytest.mark.parametrize("unit", ["```", "```\n", "```python\n", "`", "\n", " ", "``` ", "<think>", "```a"])
+@pytest.mark.parametrize(
+    "unit", ["```", "```\n", "```python\n", "`", "\n", " ", "``` ", "<think>", "```a", "~", "- ", "1. ```\n"]
+)
 def test_time_is_linear(unit):
     """With a square of the length, the test would not end."""
     extract_code(unit * (1_000_000 // len(unit)))

@@ -119,6 +119,16 @@ def test_hash_final_and_tag(answer_format, text, answer):
         (r"It is \frac{3}{4}.", r"\frac{3}{4}"),
         ("about 5%", "5%"),  # never 5
         ("14{,}916", "14{,}916"),
+        ("It is 1e-5", "1e-5"),  # one number, and no piece of it
+        ("2.5e-3 m, or so", "2.5e-3"),
+        ("1,234.5E3%", "1,234.5E3%"),
+        ("It is 1 000 000.", "1 000 000"),
+        ("12 345.67", "12 345.67"),
+        ("in 2020 300 eggs", "300"),
+        ("3 100/200", "3 100/200"),
+        ("It is 1.234,5", "1.234,5"),
+        ("It is 1.500.000.", "1.500.000"),
+        ("3e", "3"),
         ("items 1,2", "2"),  # a list
         ("code A2B", None),  # a digit in a word
         ("72kg", "72"),

@@ -72,10 +72,32 @@ def test_status(status, program, expected):
         [{"input": "1"}],
         ["assert True", {"input": "", "output": ""}],
         {},
+        # tests that only define, which any program would pass
+        [""],
+        ["# none", "import math", "'a docstring'"],
+        ["def test_f():\n    assert f(1) == 2"],
+        ["METADATA = {'author': 'jt'}\n\n\ndef check(candidate):\n    assert candidate(1) == 2"],
+        ["import unittest\nclass Test(unittest.TestCase):\n    def test(self):\n        self.assertEqual(f(1), 2)"],
+        ["def test_f():\n    assert f(1) == 2\nif __name__ == '__main__':\n    test_f()"],
     ],
 )
 def test_tests_that_cannot_be_run_are_no_fault_of_the_program(status, tests):
     assert status("def f(x):\n    return x", tests) == "error"
+
+
+@pytest.mark.parametrize(
+    ("tests", "expected"),
+    [
+        (["import math", "assert f(4) == math.sqrt(16)"], "passed"),  # code of the set-up, as in MBPP
+        (["def check(g):\n    assert g(1) == 1", "check(f)"], "passed"),
+        (["def check(g):\n    assert g(1) == 2", "check(f)"], "failed"),
+        (["for x in (1, 2):\n    assert f(x) == x"], "passed"),
+        (["if f(1) != 1:\n    raise ValueError"], "passed"),
+        (["if f(1) == 1:\n    raise ValueError"], "failed"),
+    ],
+)
+def test_tests_that_define_and_call(status, tests, expected):
+    assert status("def f(x):\n    return x", tests) == expected
 
 
 def test_an_endless_test_ends(status):

@@ -16,7 +16,7 @@ from reward_ablation.config.sections.data import Prompt
 from reward_ablation.config.sections.model import DemoModel, HubModel, LocalModel, Model
 from reward_ablation.models.check import MEMORY, SECONDS, check_model, check_sequence_classifier
 from reward_ablation.models.fetch import Check, fetch
-from reward_ablation.models.prompt import check_prompt, tell_end_tokens
+from reward_ablation.models.prompt import check_prompt, tell_prompt_end
 from reward_ablation.system.digests import folder_fingerprint
 from reward_ablation.system.errors import StudyError, one_line_errors, storage_errors
 from reward_ablation.system.limits import within_limits
@@ -44,7 +44,7 @@ def check_for_study(prompt: Prompt, variables: dict[str, Any], folder: Path, whe
     checked = check_model(folder, where)
     rendered = partial(check_prompt, folder, where, prompt, variables)
     within_limits(rendered, SECONDS, MEMORY, f"{where}: the chat template")
-    tell_end_tokens(folder, where, prompt, variables)  # here, because what a fork prints is lost
+    tell_prompt_end(folder, where, prompt, variables)  # here, because what a fork prints is lost
     return checked
 
 

@@ -52,10 +52,11 @@ def check_prompt(folder: Path, where: str, written: Prompt, variables: dict[str,
         check_rendered(render(), parts, where)
 
 
-def tell_end_tokens(folder: Path, where: str, written: Prompt, variables: dict[str, Any]) -> None:
-    """Print that a chat ends in the end token, or which tokens a tokenizer appends to plain prompts; else nothing.
+def tell_prompt_end(folder: Path, where: str, written: Prompt, variables: dict[str, Any]) -> None:
+    """Print that a chat ends in the end token or in an open <think>, or what a tokenizer appends to plain prompts.
 
-    Chat templates without an opening of the assistant's turn make such chats, and some models were trained on them.
+    Chat templates without an opening of the assistant's turn make chats that end in the end token, and some models were
+    trained on them. A completion does not say that it began inside <think>, so that one without </think> is an answer.
     Plain prompts are used without the tokens. For the parameters see `check_prompt`, which must have passed.
     """
     tokenizer: Any = load_tokenizer(folder, where)
@@ -66,6 +67,12 @@ def tell_end_tokens(folder: Path, where: str, written: Prompt, variables: dict[s
             print(
                 f"warning: {where}: the chat template ends the prompt with the end token {tokenizer.eos_token!r} and "
                 "does not open the assistant's turn; the model may end at once, or begin with the turn's marks",
+                flush=True,
+            )
+        if text.rfind("<think>") > text.rfind("</think>"):
+            print(
+                f"warning: {where}: the chat template opens <think> in the prompt; a reasoning that the length limit "
+                "cuts off is graded like an answer, so give completions enough tokens for </think>",
                 flush=True,
             )
         return

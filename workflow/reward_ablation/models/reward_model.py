@@ -6,6 +6,7 @@ this module behind it, in the processes of a run and in the job of the rule `sco
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
@@ -66,8 +67,9 @@ class RewardModel:
         self.tokenizer.truncation_side = "left"  # the end of the completion stays
         self.model = _load(folder, settings, device)
         config = self.model.config.get_text_config()
-        config.pad_token_id = self.tokenizer.pad_token_id  # as in TRL: the score is read before the padding
-        _check_length(config, settings)
+        # As in TRL: the score is read before the padding, and before the last end tokens where they are the padding.
+        config.pad_token_id = self.tokenizer.pad_token_id
+        _check_length(self.model, settings)
         _check_vocabulary(self.model, self.tokenizer, settings)
         self.column, self.activation = _output(self.model.config, settings)
 
@@ -145,9 +147,12 @@ def _load(folder: Path, settings: RewardModelSettings, device: torch.device) -> 
     return model.requires_grad_(False).eval()
 
 
-def _check_length(config: Any, settings: RewardModelSettings) -> None:
+def _check_length(model: Any, settings: RewardModelSettings) -> None:
     """Refuse inputs that are longer than the model's positions."""
-    positions = getattr(config, "max_position_embeddings", None)
+    positions = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    for name, table in model.named_modules():  # RoBERTa numbers positions from the one behind that of the padding
+        if name.endswith("position_embeddings") and isinstance(getattr(table, "padding_idx", None), int):
+            positions = min(positions or sys.maxsize, table.weight.shape[0] - table.padding_idx - 1)
     if isinstance(positions, int) and 0 < positions < settings.max_length:
         raise StudyError(
             f"max_length: {settings.max_length} is more than the {positions} positions of {settings.model}; lower it"

@@ -16,8 +16,11 @@ from reward_ablation.rewards.completions import Completion, completion_texts
 from reward_ablation.rewards.grading.extraction import after_thinking
 from reward_ablation.rewards.sandbox.judging import Task, judge
 
-#: A line that opens or closes a block of Markdown, with the language of the block.
-_FENCE = re.compile(r"^[ \t]{0,3}```[ \t]*([\w+#.-]*)[^\n`]*$", re.MULTILINE)
+#: A line that opens or closes a block of Markdown: its indentation, its marks and the language of the block.
+_FENCE = re.compile(r"^([ \t]*+)(`{3,}+|~{3,}+)[ \t]*+([\w+#.-]*+)[^\n`]*$", re.MULTILINE)
+#: Deeper marks are a part of the code, but for those of a list.
+_DEEPEST = 3
+_LIST_ITEM = re.compile(r"^[ \t]*+(?:[-*+]|\d{1,9}[.)])[ \t]", re.MULTILINE)
 _PYTHON = frozenset({"python", "py", "python3"})
 
 
@@ -66,7 +69,7 @@ def unit_tests(
 
 
 def extract_code(text: str) -> str:
-    """The program in a completion: the last block of Markdown that is marked as Python, with its indentation.
+    """The program in a completion: the last block of Markdown that is marked as Python, without its indentation.
 
     Without such a block it is the last block without a language, else the whole text. A block that is never closed goes
     to the end of the text, because its closing line may be a stop sequence. Only the text after the last ``</think>``
@@ -75,10 +78,12 @@ def extract_code(text: str) -> str:
     text = after_thinking(text)
     blocks: dict[bool, str] = {}  # the last block that is marked as Python, and the last without a language
     opened: re.Match[str] | None = None
+    item = _LIST_ITEM.search(text)
     for fence in _FENCE.finditer(text):
         if opened is None:
-            opened = fence
-        elif not fence[1]:
+            in_list = item is not None and item.start() < fence.start()
+            opened = fence if in_list or len(fence[1]) <= _DEEPEST else None
+        elif not fence[3] and fence[2].startswith(opened[2]) and len(fence[1]) <= len(opened[1]) + _DEEPEST:
             _add(blocks, opened, text[opened.end() + 1 : fence.start()])
             opened = None
     if opened is not None:
@@ -87,6 +92,8 @@ def extract_code(text: str) -> str:
 
 
 def _add(blocks: dict[bool, str], opened: re.Match[str], code: str) -> None:
-    language = opened[1].lower()
+    language = opened[3].lower()
+    if opened[1] and code.lstrip("\r\n").startswith(opened[1]):
+        code = re.sub(rf"^[ \t]{{1,{len(opened[1])}}}", "", code, flags=re.MULTILINE)
     if language in _PYTHON or not language:
         blocks[bool(language)] = code

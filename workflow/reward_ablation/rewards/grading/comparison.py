@@ -15,6 +15,7 @@ from typing import Literal
 
 from reward_ablation.rewards.grading import structure
 from reward_ablation.rewards.grading.exact import (
+    DATE,
     exact_value,
     has_value,
     same_value,
@@ -34,6 +35,8 @@ Leaf = Callable[[str, str], bool | None]
 
 #: The base of a number, as in 11_2.
 _BASE = re.compile(r"(?<=\d) ?_(?: ?\{?\d+\}?$)?")
+#: Several points in one number, as in 1.500.000 or 10.0.0.1.
+_POINTS = re.compile(r"\d*\.\d+\.\d")
 _COMMANDS_AND_LETTERS = re.compile(r"\\[a-zA-Z]+|[a-zA-Z]")
 _REALS = r"(-\infty, \infty)"
 #: What inequalities have and intervals have not; the word "or" is found as two letters.
@@ -166,6 +169,8 @@ def _differ_in_signs(gold: str, answer: str) -> bool:
         or bool(_TWO_SIGNS.match(answer) and not _TWO_SIGNS.match(gold))
         # to the parser 8:30 is 4:15, and 11_2 is 11_3
         or any(":" in text or _BASE.search(text) for text in (gold, answer))
+        # to the parser 1.500.000 is 1.5 times 0, and a date is a difference or a quotient
+        or any(_POINTS.search(text) or DATE.fullmatch(text) for text in (gold, answer))
         # a choice, points or words: ABC is not CBA, E is not 2.718, and it is not ti
         or any(text.isupper() or len(text) > 1 for text in (gold, answer) if text.replace(" ", "").isalpha())
         or (letters != gold_letters and {*map(str.lower, letters)} == {*map(str.lower, gold_letters)})

@@ -17,6 +17,8 @@ from fractions import Fraction
 
 _NUMBER = r"(?:[1-9]\d{0,2}(?:,\d{3})+(?![\d,])|[1-9]\d{0,2}(?: \d{3})+(?![\d/])|\d+)(?:\.\d*)?"
 _PLAIN = re.compile(r"[-+]?\d+(?:\.\d+)?", re.ASCII)
+#: 2023-03-15, 3/15/2023: no difference and no quotient.
+DATE = re.compile(r"\d{4}([-/])\d\d?\1\d\d?|\d\d?([-/])\d\d?\2\d{4}")
 _REPEATING = re.compile(r"([-+]?)(\d+)\.(\d*)\\overline ?\{ ?(\d+) ?\}")
 _SCALED = re.compile(r"(.+?) ?\b(dozen|hundred|thousand|million|billion|trillion)s?")
 _SCALES = {"dozen": 12, "hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
@@ -43,6 +45,8 @@ def exact_value(normalised: str) -> Fraction | None:
     """Value of a normalised answer that is one rational number, else None."""
     if _PLAIN.fullmatch(normalised):
         return Fraction(normalised)
+    if DATE.fullmatch(normalised):
+        return None
     if normalised.endswith("%"):
         value = None if "%" in normalised[:-1] else exact_value(normalised[:-1].rstrip())
         return None if value is None else value / 100
@@ -86,6 +90,13 @@ def same_value(gold: str, answer: str) -> bool | None:
 def has_value(text: str) -> bool:
     """Whether a text is an expression that is read here."""
     return _Expression(text).value(0) is not None
+
+
+def real_value(text: str) -> float | None:
+    """About the value of an expression without variables; None if it is not read here or not real."""
+    expression = _Expression(text)
+    value = expression.value(0)
+    return None if value is None or isinstance(value, complex) or expression.has_variables else float(value)
 
 
 class _Unclear(Exception):

@@ -37,14 +37,16 @@ _FORMULA = re.compile(
 #: have full-width digits. A sign after a digit or a bracket is an operation. Two signs stay; the grader refuses them.
 _LAST_NUMBER = re.compile(
     r"""
-    (?<![A-Za-z_\d\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u04ff.\uff0e\\])
+    (?<![A-Za-z_\d\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u04ff.\uff0e\\])(?<!\d[eE][-+])
     (?:(?<![-+\u2212)\]}])[-+\u2212]{1,2})?\s?\$?
     (?:\\[dt]?frac\{[-+]?\d+\}\{\d+\}
       |\d+[ ]\d+/\d+(?![\d/])                         # mixed number
       |\d+/\d+(?![\d/])
-      |(?:[1-9]\d{0,2}(?:(?:,|\{,\})\d{3})+(?!\d)|\d+)(?:[.\uff0e]\d+)?
+      |\d+(?:\.\d+){2,}(?:,\d+)?|\d{1,3}\.\d{3},\d+   # one number, which the grader reads as none
+      |(?:[1-9]\d{0,2}(?:(?:,|\{,\})\d{3})+(?!\d)|[1-9]\d{0,2}(?:[ ]\d{3})+(?![\d/])|\d+)(?:[.\uff0e]\d+)?
       |\.\d+
     )
+    (?:[eE][-+]?\d+)?
     (?:\s?\\?[%\uff05])?
     """,
     re.VERBOSE,
@@ -82,8 +84,9 @@ def extract(text: str, answer_format: str) -> str | None:
         - ``final``: the rest of the last line that starts with ``Final:``.
         - ``tag``: the text between the last ``<answer>`` and the next ``</answer>``; an unclosed tag has no answer.
         - ``last_number``: the last number in the text, with sign, thousands separators, decimals, ``a/b``,
-          ``\frac{a}{b}``, a mixed number (``1 1/2``), a dollar sign before and a percent sign after. Digits after a
-          letter (``A2B``) are no number; digits after a Chinese or Japanese character are a number.
+          ``\frac{a}{b}``, a mixed number (``1 1/2``), an exponent (``1e-5``), groups of digits (``1 000``), several
+          points (``1.2.3``), a dollar sign before and a percent sign after. Digits after a letter (``A2B``) are no
+          number; digits after a Chinese or Japanese character are a number.
 
     Returns
     -------

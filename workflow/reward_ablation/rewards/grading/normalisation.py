@@ -38,8 +38,14 @@ _TRANSLATED = str.maketrans(_CHARACTERS)
 _DECOMPOSED = {"<super>": "^{{}}", "<sub>": "_{{}}", "<fraction>": " {}"}
 #: Known units alone. 万 and 倍 are not units, because they change the number.
 _CHINESE_UNIT = re.compile(
-    r"(?<=\d) ?(?:[元个個人名只本张支颗台件块斤克米度天年月日岁次页]|小时|分钟|千克|公斤|厘米|千米|公里|円|원|개)$"
+    r"(?<=\d) ?([元个個人名只本张支颗台件块斤克米度天年月日岁次页]|小时|分钟|千克|公斤|厘米|千米|公里|円|원|개)$"
 )
+#: Those of them that are measures or currencies, by their names in `_SPELLINGS`. The others are counted.
+_CHINESE_MEASURES = {
+    **{"元": "元", "円": "円", "원": "원", "斤": "斤", "克": "g", "千克": "kg", "公斤": "kg", "度": "degree"},
+    **{"米": "m", "厘米": "cm", "千米": "km", "公里": "km", "小时": "h", "分钟": "min", "天": "day", "日": "day"},
+    **{"月": "month", "年": "year", "岁": "year"},
+}
 
 TEXT_COMMAND = (
     r"\\(?:text|textnormal|textbf|textit|textrm|textsf|texttt|mathrm|mathbf|mathit|mathsf|mathtt|boldsymbol|bm|underline"
@@ -156,7 +162,7 @@ _COUNTED = """
 acre adult animal apple bag ball balloon banana bead bill bird block boat book bottle bowl box boxes boy bracelet brick
 brownie bunch bushel bus buses button cake calorie can candle candies candy car card carrot cat chair child children
 chocolate class classes coin color cookie cow crayon crate cup cupcake customer dime dog doll donut duck egg employee
-euro field fish flower foot fox foxes frog fruit gallon game gift girl glass glasses goat guest hat hen horse house item
+field fish flower foot fox foxes frog fruit gallon game gift girl glass glasses goat guest hat hen horse house item
 jar jellybean job kid leaf leaves legs lemon letter lion lollipop man marble match matches meal member men mile movie
 mug muffin necklace nickel notebook orange ounce pack package packet page painting pancake part peach peaches pear pen
 pencil pennies penny people person pet petal photo picture pie piece pill pint pizza plant plate player point potato
@@ -164,7 +170,7 @@ potatoes present pumpkin puppies puppy quart question rabbit ring room rose row 
 shelves shirt shoe shrimp slice snack sock song square stamp star step stick sticker stone strawberries strawberry
 student sweet table tablespoon task teacher teaspoon test ticket tile time ton tomato tomatoes toy train tree trip truck
 turtle unit vegetable vote way wheel window woman women word worker
-digit integer number triangle value rectangle side solution usd
+digit integer number triangle value rectangle side solution
 """
 #: Words that may stand before a unit, but not last.
 _BEFORE_UNITS = frozenset({"additional", "different", "distinct", "right", "us", "sq", "cubic", "of", "per"})
@@ -184,12 +190,20 @@ _PLAIN_WORDS = re.compile(
 _SPELLINGS = """
 mm millimeter millimetre; cm centimeter centimetre; m meter metre; km kilometer kilometre; in inch inches; ft foot feet
 yd yard; mi mile; mL ml milliliter millilitre; L liter litre; mg milligram; g gram; kg kilogram; oz ounce; lb pound
-s sec second; min minute; h hr hour; day; week; month; year yr; mi/h mph; km/h kph; cent; $ dollar; radian rad; degree
+s sec second; min minute; h hr hour; day; week; month; year yr; mi/h mph; km/h kph; cent; $ dollar usd; € euro
+radian rad; degree
 """
 _UNIT_OF = {word: words[0] for words in map(str.split, re.split("[;\n]", _SPELLINGS)) for word in words}
 _POWERS = {"square": "2", "sq": "2", "cubic": "3"}
 _TEXT = re.compile(rf"{TEXT_COMMAND} ?\{{([^{{}}]*)\}}")
-_MONEY = re.compile(r"\\\$|^(?:US)?([$\u20ac\u00a3\u00a5\u20b9])\s?[\d.,]+$")
+#: A currency before or after its number. A dollar sign may also enclose a formula.
+_MONEY = re.compile(
+    r"([€£¥₹])|\\\$|^[-+\u2212]?(?:US)?\$\s?[-+\u2212]?[\d.,]*\d[\d.,]*(?:\s[A-Za-z ]+)?$|^[^$]*\d\s?\$$|^USD?\s?\d"
+)
+#: The scale of a temperature.
+_SCALE = re.compile(r"(?:°|\\circ|\\degrees?)(?:[\s{}~]|\\[,;: ]|\\(?:text|mathrm|rm)(?![a-zA-Z]))*([CF])(?![A-Za-z])")
+#: Units that may be the same: ¥ is the sign of two currencies, and a degree may be of any scale.
+_MAY_BE_SAME = [{"¥", "元"}, {"¥", "円"}, {"degree", "degree C"}, {"degree", "degree F"}]
 
 
 def without_unit(text: str) -> str:
@@ -212,8 +226,9 @@ def unwrapped(text: str) -> str:
 
 def units_differ(gold: str, answer: str) -> bool:
     """Whether both answers, as written, have a unit of measurement or a percent sign, and the two differ."""
-    both = {measurement_unit(gold), measurement_unit(answer)}
-    return len(both) > 1 and None not in both and ("" not in both or "%" in both)  # 60 eggs are not 60%
+    pairs = [{unit(gold), unit(answer)} for unit in (measurement_unit, _currency)]  # €5 per day is not $5 per day
+    differing = [both for both in pairs if len(both) > 1 and None not in both and both not in _MAY_BE_SAME]
+    return any("" not in both or "%" in both for both in differing)  # 60 eggs are not 60%
 
 
 def measurement_unit(answer: str) -> str | None:
@@ -230,9 +245,19 @@ def measurement_unit(answer: str) -> str | None:
         power = next((_POWERS[word] for word in words if word in _POWERS), "".join(re.findall("[23]", tail)))
         unit = "/".join(filter(None, map(_unit, words)))
         return f"{unit}^{power}" if unit and power else unit
-    if "°" in answer or r"\circ" in answer:
+    answer = unicodedata.normalize("NFKC", answer.strip())  # ℃ is °C, and ￥ is ¥
+    if counted := _CHINESE_UNIT.search(answer):
+        return _CHINESE_MEASURES.get(counted[1], "")
+    if scale := _SCALE.search(answer):
+        return f"degree {scale[1]}"
+    if "°" in answer or r"\circ" in answer or r"\degree" in answer:
         return "degree"
-    money = _MONEY.search(answer.strip())
+    return _currency(answer)
+
+
+def _currency(answer: str) -> str | None:
+    """Sign of the currency of an answer as written; None if there is no sign."""
+    money = _MONEY.search(unicodedata.normalize("NFKC", answer.strip()))
     return (money[1] or "$") if money else None
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from reward_ablation.rewards.grading.exact import real_value
 from reward_ablation.rewards.grading.normalisation import unit_name
 
 _TOKEN = re.compile(
@@ -146,9 +147,17 @@ def as_interval(text: str) -> str:
     intervals = [interval for case in _between(text, separators) if (interval := _interval(case))]
     if len(intervals) < len(separators) + 1 - text.count(", or"):
         return text
-    outwards = len(intervals) == 2 and intervals[0].startswith(r"(-\infty") and intervals[1].endswith(r"\infty)")
-    either = outwards or all(token[0] == "or" for token in separators)  # x > 1, x < 2 means both
+    either = _is_outwards(intervals) or all(token[0] == "or" for token in separators)
     return r"\cup ".join(intervals) if either else text
+
+
+def _is_outwards(intervals: list[str]) -> bool:
+    """Whether two intervals are those of x < -2, x > 2, in any order; x > 1, x < 2 means both."""
+    rays = sorted(intervals, key=lambda each: not each.startswith(r"(-\infty"))
+    if len(rays) != 2 or not (rays[0].startswith(r"(-\infty, ") and rays[1].endswith(r", \infty)")):
+        return False
+    below, above = real_value(rays[0][9:-1]), real_value(rays[1][1:-9])
+    return rays == intervals if below is None or above is None else below <= above
 
 
 def _interval(text: str) -> str | None:

@@ -94,6 +94,8 @@ def run_tests(tests: list[str], code_before: str, descriptor: int, all_of_them: 
         trees = [ast.parse(test) for test in tests]
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return {"unreadable": f"{type(error).__name__}: {error}"[:300]}
+    if not any(map(_runs_something, trees)):  # every program would pass
+        return {"unreadable": "the tests only define: there is no assert or call outside of functions and classes"}
     random.seed(0)
     module = types.ModuleType(TESTS_MODULE)
     sys.modules[TESTS_MODULE] = module
@@ -115,6 +117,17 @@ def run_tests(tests: list[str], code_before: str, descriptor: int, all_of_them: 
         if not (passed[number] or all_of_them):
             break
     return {"passed": passed, "program_ended": link.has_ended}
+
+
+def _runs_something(tree: ast.AST) -> bool:
+    """Whether a test has an assert, a call or a raise that runs: not in a definition, nor where it is the main file."""
+    if isinstance(tree, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+        return False
+    if isinstance(tree, ast.If) and "__name__" in _loaded(tree.test):
+        return any(map(_runs_something, tree.orelse))
+    if isinstance(tree, ast.Assert | ast.Call | ast.Raise):
+        return True
+    return any(map(_runs_something, ast.iter_child_nodes(tree)))
 
 
 def _without_stubs(code: str) -> Any:
@@ -159,7 +172,7 @@ def _given(link: Link, names: set[str]) -> dict[str, Any]:
     return {name: given[name] for name in names if name in given}
 
 
-def _loaded(tree: ast.Module) -> Iterator[str]:
+def _loaded(tree: ast.AST) -> Iterator[str]:
     return (node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load))
 
 

@@ -22,7 +22,7 @@ from reward_ablation.combination.of_run import CombinationOfRun
 from reward_ablation.data.prepared import further_columns_of, verify_problems
 from reward_ablation.models.device import gpu_kind
 from reward_ablation.models.generation_config import ignored_settings
-from reward_ablation.models.prompt import check_prompt, tell_end_tokens
+from reward_ablation.models.prompt import check_prompt, tell_prompt_end
 from reward_ablation.models.reward_model_host import RewardModels
 from reward_ablation.models.verify import verify_model
 from reward_ablation.rewards.load import load_component
@@ -251,7 +251,7 @@ def build_trainer(job: TrainingJob) -> SavingTrainer:
         job.model, spec.lora, "lora"
     )  # before TRL's config, with which DeepSpeed would shard this model, too
     if PartialState().is_main_process:
-        tell_end_tokens(*written)
+        tell_prompt_end(*written)
     surroundings: dict[str, Any] = {"save_total_limit": KEPT_CHECKPOINTS, **tracker_settings(job.tracking)}
     if spec.vllm:
         surroundings |= engine.settings(spec.vllm.mode)
