@@ -83,7 +83,8 @@ for warning in [*study.warnings, *results_folder.other_config(workflow.configfil
 reruns = Reruns(workflow, study)
 with one_line_errors():
     watch_failures(reruns.failed)
-rule_params = RuleParams(study, lambda: reruns.code_counts)  # not known before all rules are read
+# Whether code counts is not known before all rules are read.
+rule_params = RuleParams(study, lambda: reruns.code_counts)
 pages = ReportPages(config, study)
 guard_report()
 

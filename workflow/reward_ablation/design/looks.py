@@ -218,9 +218,10 @@ def measured_contrasts(study: StudyFile, root: Path, contrasts: list[Contrast], 
         difference, _ = distribution_of_difference(own, other, contrast.arm, contrast.against, primary.dataset, means)
         column = own.metrics.index(primary.metric)
         low, high = intervals(difference, confidence)
-        values = (difference.estimate[column], low[column], high[column], p_values(difference)[column])
-        seeds = np.broadcast_to(difference.seeds, len(own.metrics))
-        results.append(Measured(*map(float, values), seeds=int(seeds[column])))
+        of_metrics = (difference.estimate, low, high, p_values(difference))
+        estimate, low_end, high_end, p = (float(values[column]) for values in of_metrics)
+        seeds = int(np.broadcast_to(difference.seeds, len(own.metrics))[column])
+        results.append(Measured(estimate, low_end, high_end, p, seeds))
     return results
 
 

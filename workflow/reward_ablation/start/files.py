@@ -217,7 +217,7 @@ def _last_change(path: Path) -> float:
     """When a file, or the last one in a folder, was written to: a folder's own time stays while its files grow."""
     inside = (os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names)
     times = []
-    for each in (path, *inside):
+    for each in (str(path), *inside):
         with suppress(FileNotFoundError):  # renamed meanwhile
             times.append(os.lstat(each).st_mtime)
     return max(times, default=math.inf)

@@ -137,7 +137,7 @@ def spread_of(squares: MeanSquares, seeds: int, questions: int, third: np.ndarra
     return Spread(np.sqrt(from_seeds), np.sqrt(from_questions), degrees, question_degrees, SHORTEST * alone, skewness)
 
 
-def moderated(own: Spread, seeds: int, seed_variance: SeedVariance) -> Spread:
+def moderated(own: Spread, seeds: int | np.ndarray, seed_variance: SeedVariance) -> Spread:
     """The spread with a moderated variance between seeds."""
     return own._replace(of_seeds=np.sqrt(seed_variance.variance / seeds), degrees=seed_variance.degrees)
 
