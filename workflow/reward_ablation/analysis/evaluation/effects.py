@@ -223,14 +223,14 @@ def effects_of(study: StudyFile) -> list[Effect]:
 def effects_of_design(study: StudyFile, design: str) -> tuple[list[Effect], list[str]]:
     """Effects by the definition of one of `METHODS`, and which arms have no part in them and why."""
     specs, control = {run.arm: run.spec for run in study.runs}, study.control
-    # The weights of an arm say nothing of its mixture where a method chooses others.
-    unfixed = study.arms_with_methods if METHODS[design] == "regression" else []
-    arms = arms_with_equal_settings({arm: specs[arm] for arm in study.arm_names if arm not in (control, *unfixed)})
+    # Where a method combines, an arm's weights are not the mixture that it is trained on.
+    combined = study.arms_with_methods if METHODS[design] == "regression" else []
+    arms = arms_with_equal_settings({arm: specs[arm] for arm in study.arm_names if arm not in (control, *combined)})
     if control in specs and arms and settings_of(specs[control]) != settings_of(specs[arms[0]]):
         control = None
-    others = [arm for arm in study.arm_names if arm not in (*arms, *unfixed, control)]
+    others = [arm for arm in study.arm_names if arm not in (*arms, *combined, control)]
     without = [f"{', '.join(others)}, whose settings differ in more than weights"] if others else []
-    without += [f"{', '.join(unfixed)}, whose weights a method of combination changes"] if unfixed else []
+    without += [f"{', '.join(combined)}, whose components TRL does not combine"] if combined else []
     weights = {arm.name: arm.weights for arm in study.arms if arm.name in arms}
     return effects(weights, study.components, design, control), without
 
