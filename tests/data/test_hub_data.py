@@ -18,6 +18,7 @@ from reward_ablation.data.prepared import read_prepared
 from reward_ablation.data.sources import REPOSITORIES, humaneval, ifeval, mbpp
 from reward_ablation.rewards.columns import json_columns
 from reward_ablation.rewards.components.instructions import instructions
+from reward_ablation.rewards.components.unit_tests import unit_tests
 from reward_ablation.system.errors import StudyError
 
 NO_COMMIT = "1" * 40
@@ -171,7 +172,7 @@ def prepared(hub, tmp_path_factory):
     [
         ("math500", "test", 500, ()),
         ("mbpp", "train", 374, ("unit_tests",)),
-        ("humaneval", "test", 164, ()),
+        ("humaneval", "test", 164, ("unit_tests",)),
         ("ifeval", "train", 541, ("instructions",)),
     ],
 )
@@ -195,9 +196,9 @@ def test_a_data_set_at_a_commit(prepared, source, split, rows, of_json):
         assert row["id"] == "humaneval/test/7"
         assert row["code_before"] == humaneval_row(7)["prompt"]
         assert row["question"] == row["code_before"].strip()
-        exec(row["code_before"] + row["solution"] + row["unit_tests"])  # the tests call the function of the row
-        with pytest.raises(AssertionError):
-            exec(row["code_before"] + "    return 0\n" + row["unit_tests"])
+        programs = [row["solution"], "    return 0\n", f"```python\n{row['code_before']}{row['solution']}```"]
+        columns = {name: [row[name]] * len(programs) for name in ("code_before", "unit_tests")}
+        assert unit_tests(programs, prefix_column="code_before", **columns) == [1.0, 0.0, 1.0]
     else:
         assert row["id"] == "ifeval/train/1007"
         assert row["instructions"] == [

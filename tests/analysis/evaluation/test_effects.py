@@ -121,6 +121,26 @@ def test_a_component_that_is_scored_where_it_is_trained_has_an_effect(design):
     assert set(specs) - set(arms_with_equal_settings(specs)) == {"judge"}
 
 
+@pytest.mark.parametrize("design", ["simplex", "list"])
+@pytest.mark.parametrize("fixed", [0, 4])
+def test_a_regression_on_weights_has_no_arm_whose_components_a_method_combines(capsys, design, fixed):
+    arms = {f"mix{n}": {"a": n / 8, "b": 1 - n / 8} for n in range(9)}
+    methods = {arm: {"method": "dvao"} for arm in [*arms][fixed:]}
+    study = StudyFile.model_validate(MadeUpStudy(arms, design=design, methods=methods, layers=0).plan())
+    found = effects_of(study)
+    assert bool(found) == bool(fixed)
+    assert all(effect.coefficients.keys() == {*arms} - {*methods} for effect in found)
+    told = capsys.readouterr().out
+    assert f"without {', '.join(methods)}, whose components TRL does not combine\n" in told
+    assert "differ in more than weights" not in told
+
+
+def test_arms_of_one_method_have_the_effects_of_a_factorial_design():
+    methods = {arm: {"method": "dvao"} for arm in FACTORIAL}
+    study = StudyFile.model_validate(MadeUpStudy(FACTORIAL, design="factorial", methods=methods, layers=0).plan())
+    assert [effect.component for effect in effects_of(study)] == ["correctness", "format"]
+
+
 def test_a_study_without_effects_says_so(tmp_path, capsys):
     study = MadeUpStudy({"only": {"a": 1.0, "b": 0.5}}, datasets={"one": 5}, steps=1, layers=0)
     found = tables(study, tmp_path)

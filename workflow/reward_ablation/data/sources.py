@@ -163,7 +163,7 @@ def mbpp(raw: Rows, split: str) -> Rows:
 def humaneval(raw: Rows, split: str) -> Rows:
     """HumanEval: the question is the head of a function, which the completion continues.
 
-    `code_before` is that head again, and `unit_tests` a Python program that checks the whole function.
+    `code_before` is that head again, and `unit_tests` a list of one Python program that checks the whole function.
     """
     rows = []
     for index, row in enumerate(raw):
@@ -177,7 +177,7 @@ def humaneval(raw: Rows, split: str) -> Rows:
                 "source": "humaneval",
                 "split": split,
                 "code_before": prompt,
-                "unit_tests": f"{test}\ncheck({field(row, 'entry_point', where)})\n",
+                "unit_tests": [f"{test}\ncheck({field(row, 'entry_point', where)})\n"],
             }
         )
     return rows

@@ -71,7 +71,7 @@ METHODS = {
 NO_EFFECTS = {
     "one_at_a_time": "a component alone has an effect over a control arm (`control`), which this study does not have",
     "factorial": "a factorial design needs an arm for each set of two components or more, at one weight each",
-    "simplex": "a regression needs more arms than components",
+    "simplex": "a regression needs more arms whose components TRL combines than components",
 }
 
 #: The summary warns of arms with fewer seeds than this.

@@ -44,14 +44,14 @@ LACK_OF_FIT = "lack of fit "
 MOST_CONTRASTS = 100
 
 #: The definition of an effect by design, with the method's name in the table; there a regression with products of
-#: shares is `quadratic_regression`. The design `list` has the first of `leave_one_out`, `over_control` and `regression`
-#: that its arms allow.
+#: shares is `quadratic_regression`. The design `list` has that of the first of `OF_LISTS` that its arms allow.
 METHODS = {
     "leave_one_out": "leave_one_out",
     "one_at_a_time": "over_control",
     "factorial": "main_effect",
     "simplex": "regression",
 }
+OF_LISTS = ("leave_one_out", "one_at_a_time", "simplex")
 
 Weights = dict[str, dict[str, float]]
 
@@ -82,8 +82,8 @@ def effects(arms: Weights, components: list[str], design: str, control: str | No
         "main_effect": lambda: main_effects(arms, used, control),
         "regression": lambda: regression(arms, used),
     }
-    methods = [METHODS[design]] if design in METHODS else ["leave_one_out", "over_control", "regression"]
-    return next((found for method in methods if (found := of_methods[method]())), [])
+    designs = [design] if design in METHODS else OF_LISTS
+    return next((found for each in designs if (found := of_methods[METHODS[each]]())), [])
 
 
 def main_effects(arms: Weights, used: list[str], control: str | None) -> list[Effect]:
@@ -206,22 +206,33 @@ def settings_of(spec: ArmSpec | ImportedSpec) -> str:
 
 def effects_of(study: StudyFile) -> list[Effect]:
     """Effects by the design's definition; prints which arms have no part in them."""
-    specs = {run.arm: run.spec for run in study.runs}
-    arms = arms_with_equal_settings({arm: specs[arm] for arm in study.arm_names if arm != study.control})
-    control = study.control
-    if control in specs and arms and settings_of(specs[control]) != settings_of(specs[arms[0]]):
-        control = None
-    others = [arm for arm in study.arm_names if arm not in (*arms, control)]
-    if others:
-        print(f"component_effects: without {', '.join(others)}, whose settings differ in more than weights")
-    weights = {arm.name: arm.weights for arm in study.arms if arm.name in arms}
-    allowed = effects(weights, study.components, study.design, control)
+    for design in [study.design] if study.design in METHODS else OF_LISTS:
+        allowed, without = effects_of_design(study, design)
+        if allowed:
+            break
+    for line in without:
+        print(f"component_effects: without {line}")
     if not allowed:
         print(f"component_effects: none; the arms do not allow the effects of the design {study.design}")
     elif not seeds_of(study, allowed):
         print("component_effects: none; the arms have no seed in common")
         return []
     return allowed
+
+
+def effects_of_design(study: StudyFile, design: str) -> tuple[list[Effect], list[str]]:
+    """Effects by the definition of one of `METHODS`, and which arms have no part in them and why."""
+    specs, control = {run.arm: run.spec for run in study.runs}, study.control
+    # Where a method combines, an arm's weights are not the mixture that it is trained on.
+    combined = study.arms_with_methods if METHODS[design] == "regression" else []
+    arms = arms_with_equal_settings({arm: specs[arm] for arm in study.arm_names if arm not in (control, *combined)})
+    if control in specs and arms and settings_of(specs[control]) != settings_of(specs[arms[0]]):
+        control = None
+    others = [arm for arm in study.arm_names if arm not in (*arms, *combined, control)]
+    without = [f"{', '.join(others)}, whose settings differ in more than weights"] if others else []
+    without += [f"{', '.join(combined)}, whose components TRL does not combine"] if combined else []
+    weights = {arm.name: arm.weights for arm in study.arms if arm.name in arms}
+    return effects(weights, study.components, design, control), without
 
 
 def seeds_of(study: StudyFile, allowed: list[Effect]) -> list[int]:
