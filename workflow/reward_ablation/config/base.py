@@ -117,7 +117,7 @@ def _unknown_key(key: str, allowed: tuple[str, ...]) -> str:
 
 
 def _for_numbers(annotation: Any) -> bool:
-    """Whether a field has numbers, one or many, and neither truth values, nor sections or validators that see to them."""
+    """Whether a field has numbers, one or many, and no truth values, sections or validators that see to them."""
     parts = list(_parts(annotation))
     sees_to_them = any(isinstance(part, BeforeValidator) or _is_section(part) for part in parts)
     others = sees_to_them or bool in parts or Any in parts
