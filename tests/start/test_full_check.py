@@ -149,6 +149,14 @@ def test_a_cluster_that_would_never_run_the_jobs_is_a_problem(checked, config, t
     monkeypatch.setattr("reward_ablation.cluster.preflight.run_slurm_command", lambda *command: "")
     [problem] = checked(submits=True, site=site)[0]
     assert problem.startswith(f"{site}: train + evaluate (bundle: run): asks for 26 hours; partition gpu gives")
+    config["launch"]["resources"] = {"runtime": "2d"}
+    [problem] = checked(submits=True, site=site)[0]
+    assert problem.startswith(f"{site}: train + evaluate (bundle: run): asks for 61 hours; partition gpu gives")
+    config["launch"]["resources"] = {"runtime": "long"}
+    assert checked(submits=True, site=site)[0] == [
+        "resources of a train job: Resource 'runtime' with value 'long' could not be parsed as minutes; write "
+        "minutes, or 2h or 2d"
+    ]
 
 
 @pytest.mark.slow

@@ -1,3 +1,4 @@
+import json
 from datetime import datetime, timedelta
 
 import pytest
@@ -20,12 +21,14 @@ def clock(monkeypatch):
 
 @pytest.fixture
 def finish(tmp_path):
-    """`finish(n)`: puts records of n runs without declarations into the folder of the study."""
+    """`finish(n)`: puts records of n runs into the folder of the study, with these declarations or none."""
 
-    def finish(runs):
+    def finish(runs, **declared):
         for number in range(runs):
             folder = tmp_path / "results" / "study" / "runs" / "a-00000000" / f"seed{number}"
             folder.mkdir(parents=True)
-            (folder / "run.json").write_text("{}")
+            (folder / "run.json").write_text(
+                json.dumps({"attempts": [{"from_step": 0, "declarations": declared}]} if declared else {})
+            )
 
     return finish

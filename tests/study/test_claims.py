@@ -11,6 +11,7 @@ from reward_ablation.analysis.study_file import read_study
 from reward_ablation.start.declarations import Declarations, describe_study, record_question
 from reward_ablation.study.answers_record import read_record
 from reward_ablation.study.claims import recorded_claims
+from reward_ablation.study.declarations import declarations
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.errors import StudyError
 
@@ -158,6 +159,39 @@ def test_a_claim_that_is_changed_or_taken_out_after_runs_stays_on_record(start, 
     back, _, _ = start(better=BETTER)  # whoever puts a claim back has made it when it was first declared
     assert back.claims == first.claims[:1]
     assert [claim.name for claim in back.withdrawn_claims] == ["long", "better"]
+
+
+def test_an_arm_of_a_claim_counts_by_its_spec_and_not_by_its_name(start, clock, finish, config):
+    first, _, _ = start(better=BETTER)
+    finish(1)
+    arms = config["arms"]["arms"]
+    arms["new"] = arms.pop("b")
+    record, planned, told = start(better=BETTER | {"arm": "new"})
+    assert [(claim.arm, claim.since) for claim in record.claims] == [("new", first.claims[0].since)]
+    assert (record.withdrawn_claims, told) == ([], [])
+    assert planned == f"claims: better; declared {first.claims[0].declared}, before the first run"
+    arms["new"] = {"weights": {"correctness": 1, "format": 0.125}}
+    record, _, told = start(better=BETTER | {"arm": "new"})
+    assert [claim.runs_then for claim in record.claims] == [1]
+    assert [claim.name for claim in record.withdrawn_claims] == ["better"]
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_claim_of_an_earlier_version_stays(start, clock, tmp_path, finish, lost):
+    """Names of arms counted there. Runs have it on record, too, if `study.json` is lost."""
+    first, _, _ = start(better=BETTER)
+    path = tmp_path / "results" / "study" / "study.json"
+    written = json.loads(path.read_text())
+    del written["claims"][0]["arm_keys"]
+    path.write_text(json.dumps(written))
+    finish(2, **declarations(path))
+    if lost:
+        path.unlink()
+    record, planned, told = start(better=BETTER)
+    assert ([claim.since for claim in record.claims], record.withdrawn_claims) == ([first.claims[0].since], [])
+    assert (planned, told) == (f"claims: better; declared {first.claims[0].declared}, before the first run", [])
+    assert record.claims[0].key == first.claims[0].model_copy(update={"arm_keys": {}}).key
 
 
 def test_a_claim_that_is_taken_out_before_any_run_is_gone(start):

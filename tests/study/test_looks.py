@@ -8,6 +8,7 @@ import pytest
 from configs import refusal
 from reward_ablation.start.declarations import Declarations, record_question
 from reward_ablation.study.answers_record import read_record
+from reward_ablation.study.declarations import declarations
 from reward_ablation.study.looks import ContrastAtLook, Look, recorded_looks
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.files import write_json
@@ -112,6 +113,61 @@ def test_a_change_after_the_first_look_begins_anew_and_is_told(looking, tmp_path
     back, _ = start(looking, tmp_path)
     assert seeds_by_arm(back)["b"] == [0, 1]
     assert seeds_by_arm(back)["c"] == [0, 1, 2]
+
+
+def renamed(config, **names):
+    """The config with other names of arms."""
+    arms = {names.get(name, name): arm for name, arm in config["arms"]["arms"].items()}
+    contrasts = [{"arm": names.get(each["arm"], each["arm"])} for each in config["primary"]["contrasts"]]
+    return config | {"arms": config["arms"] | {"arms": arms}, "primary": {"contrasts": contrasts}}
+
+
+@pytest.mark.parametrize("names", [{"c": "new"}, {"b": "c", "c": "b"}, {"a": "z", "b": "a", "c": "y"}])
+def test_a_renamed_arm_keeps_its_looks(looking, tmp_path, names):
+    study, _ = start(looking, tmp_path)
+    take(study, b="different", c="open")
+    study, lines = start(renamed(looking, **names), tmp_path)
+    a, b, c = (names.get(name, name) for name in "abc")
+    assert lines == []
+    assert seeds_by_arm(study) == {a: [0, 1, 2], b: [0, 1], c: [0, 1, 2], "d": [0, 1]}
+    line = Declarations(study).looks_line()
+    expected = f"next is look 2 of 3, with 3 seeds; open: {c} against {a}; {b} against {a}: different with 2 seeds"
+    assert expected in line
+    write_json(Declarations(study).content(), study.description)
+    assert Declarations(resolve(renamed(looking, **names), "study.yaml", tmp_path)).looks_line() == line
+    other = renamed(looking, **names)
+    other["training"] = other["training"] | {"max_steps": 11}
+    start(other, tmp_path)
+    start(looking, tmp_path)  # returns to the plan under its first names
+    assert seeds_by_arm(resolve(looking, "study.yaml", tmp_path))["c"] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("in_runs", [False, True])
+def test_a_record_of_an_earlier_version_stays(looking, tmp_path, in_runs, finish):
+    """Names of arms counted there. Runs have it on record, too, if `study.json` is lost."""
+    study, _ = start(looking, tmp_path)
+    former = study.looks.model_copy(update={"question": study.question.key_by_names, "by_names": True})
+    content = json.loads(study.description.read_text())
+    content["sequential"] |= former.model_dump(exclude={"by_names"})
+    del content["sequential"]["by_names"]
+    write_json(content, study.description)
+    if in_runs:
+        finish(1, **declarations(study.description))
+        study.description.unlink()
+    else:
+        take(study, b="different", c="open")
+    study, _ = start(looking, tmp_path)
+    record = recorded_looks(read_record(study.description))
+    assert (record.key, record.runs_then, record.earlier) == (former.key, 0, [])
+    assert seeds_by_arm(study)["c"] == ([0, 1] if in_runs else [0, 1, 2])
+
+
+def test_arms_of_equal_specs_are_told_apart_by_their_names(looking, tmp_path):
+    looking["arms"]["arms"]["c"] = looking["arms"]["arms"]["b"]
+    study, _ = start(looking, tmp_path)
+    take(study, b="different", c="open")
+    study, _ = start(looking, tmp_path)
+    assert "open: c against a; b against a: different" in Declarations(study).looks_line()
 
 
 def test_a_change_before_the_first_look_is_nothing_to_tell(looking, tmp_path):

@@ -368,8 +368,11 @@ def test_keys_that_runs_carry_do_not_move(folder):
     plan = {"looks": [2, 3], "stop": "pocock", "margin": None, "level": 0.05, "evaluation": "22222222", "arms": arms}
     by_names = study.question.key_by_names
     assert study.question.with_keys(arms).key == "8bc85440"
-    keys = by_names, study.claims[0].key, LooksPlan(question=by_names, **plan).key
+    claim = study.claims[0]
+    keys = by_names, claim.model_copy(update={"arm_keys": {}}).key, LooksPlan(question=by_names, **plan).key
     assert keys == ("1d6dbc7f", "7d99fb62", "b5676243")
+    assert claim.model_copy(update={"arm_keys": arms}).key == "2ee8c12b"
+    assert LooksPlan(question="8bc85440", by_names=False, **plan).key == "2fb3a101"
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"attempts": []}', '{"attempts": [{"from_step": 2}]}', "[{"])

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.slow
 
 OWN = """
 def vowels(completions, answer, **columns):
+    open("called", "w").close()
     return [None if "1" in gold else sum(text.count(v) for v in "aeiou") / 7 for text, gold in zip(completions, answer)]
 """
 
@@ -45,7 +46,12 @@ def test_such_runs_are_what_training_would_have_made(study, finished, tmp_path):
     told = study.command("plan", "--quick").stdout.replace("\n", " ")
     assert "4 of these runs need no training" in told
     assert "with scores of brief, vowels from the stored rollouts, add --adopt results/tiny" in told
-    taken = study.command("plan", "--quick", "--adopt", "results/tiny")
+    refused = study.command("plan", "--quick", "--adopt", "results/tiny")  # calls no file of rewards
+    why = "nothing to take over; left 4 runs to score by files of rewards, which --quick does not call; leave out"
+    assert (refused.returncode, why in " ".join(refused.stderr.split())) == (1, True), refused.stderr
+    assert not (study.folder / "called").exists()
+    taken = study.command("plan", "--adopt", "results/tiny")
+    assert (study.folder / "called").exists()
     assert "took over 4 finished runs" in taken.stdout, taken.stderr
     assert "0 of 4 runs to train" in taken.stdout
     assert "changed" not in taken.stdout  # the primary question is as it was declared
@@ -77,11 +83,11 @@ def test_such_runs_are_what_training_would_have_made(study, finished, tmp_path):
 
 
 def test_another_function_without_weight_is_scored_again(study):
-    study.command("plan", "--quick", "--adopt", "results/tiny")
+    study.command("plan", "--adopt", "results/tiny")
     (study.folder / "own.py").write_text(OWN.replace("/ 7", "/ 8"))
     sources_of = found(study, study.config)
     assert {tuple(source.scored) for source in sources_of.values()} == {("brief", "vowels")}
-    assert "took over 4" in study.command("plan", "--quick", "--adopt", "results/tiny").stdout
+    assert "took over 4" in study.command("plan", "--adopt", "results/tiny").stdout
 
 
 def changed(name, **values):

@@ -9,7 +9,7 @@ ones.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from reward_ablation.start.decide import Decisions, stale_because
 from reward_ablation.start.estimates import BASE_MODEL
 from reward_ablation.start.history import Damage, is_held, read_record, recorded_files
 from reward_ablation.start.plan import plural
-from reward_ablation.start.rescore import make_rescored, missing_runs, rescored_lines, sources
+from reward_ablation.start.rescore import Source, calls_a_file, make_rescored, missing_runs, rescored_lines, sources
 from reward_ablation.study.answers_record import record_beside
 from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, RECORD, WORK, deciding_inputs, key_in, remember_keys
 from reward_ablation.study.study import Study
@@ -75,8 +75,10 @@ def elsewhere_lines(decisions: Decisions) -> list[str]:
     return lines
 
 
-def adopt(results: Path, decisions: Decisions) -> str:
+def adopt(results: Path, decisions: Decisions, calls_files: bool = True) -> str:
     """Take over finished runs of other results, with their inputs and answers. Returns a line that says how many.
+
+    Without `calls_files`, runs for which a file of rewards would be called are left, and the line says how many.
 
     Nothing that exists is replaced, but what an interrupted training left of such a run. The files are hard links, or
     copies where the file system has no links. Runs that differ in components without weight are made from such a run,
@@ -88,10 +90,11 @@ def adopt(results: Path, decisions: Decisions) -> str:
         raise StudyError(f"--adopt {results}: has no folder `runs`; name a results folder of finished runs")
     is_own = results.resolve() == decisions.root.resolve()
     candidates = [] if is_own else [*_of_equal_keys(results, decisions)]
-    to_make = sources(results, decisions)
-    if all(why_not for _, _, why_not in candidates) and not to_make:
+    whole = {name for name, _, why_not in candidates if not why_not}
+    to_make, left = _made_from(results, decisions, whole, calls_files)
+    if not whole and not to_make:
         no_run = "no finished run there is, or was trained as, a run that this study would train"
-        why = next((f"{folder.relative_to(results)}: {why_not}" for _, folder, why_not in candidates), no_run)
+        why = left or next((f"{folder.relative_to(results)}: {why_not}" for _, folder, why_not in candidates), no_run)
         raise StudyError(f"--adopt {results}: nothing to take over; {why}")
     found: dict[str, Path] = {}
     if not is_own:
@@ -101,8 +104,8 @@ def adopt(results: Path, decisions: Decisions) -> str:
             if _is_as_recorded(results, file, decisions.study, records):
                 _take_input(results, decisions.root, file)
         decisions = Decisions(decisions.study)  # with these inputs
-        found, to_make = finished_in(results, decisions), sources(results, decisions)
-    to_make = {name: source for name, source in to_make.items() if name not in found}
+        found = finished_in(results, decisions)
+        to_make, left = _made_from(results, decisions, found, calls_files)
     # First, so that runs that are made before a component fails keep their declarations.
     remember_keys(decisions.root, {key_in(name): key_in(source.folder.parent.name) for name, source in to_make.items()})
     if not found and not to_make:
@@ -125,7 +128,18 @@ def adopt(results: Path, decisions: Decisions) -> str:
             _name_run(decisions.root / decisions.study.answers_folder / name, folder, target)
     if not taken:
         raise StudyError(f"--adopt {results}: took over no run; processes train these runs here now")
-    return f"took over {plural(taken, 'finished run')} from {results}"
+    return f"took over {plural(taken, 'finished run')} from {results}" + (f"; {left}" if left else "")
+
+
+def _made_from(
+    results: Path, decisions: Decisions, whole: Collection[str], calls_files: bool
+) -> tuple[dict[str, Source], str]:
+    """The sources of runs that are not there as a `whole`, and words on those that would call a file of rewards."""
+    found = {name: source for name, source in sources(results, decisions).items() if name not in whole}
+    made = {n: each for n, each in found.items() if calls_files or not calls_a_file(each, decisions.runs[n].run)}
+    number = plural(len(found) - len(made), "run")
+    left = f"left {number} to score by files of rewards, which --quick does not call; leave out --quick"
+    return made, left if len(made) < len(found) else ""
 
 
 def _take_answers(results: Path, folder: Path, decisions: Decisions, name: str) -> None:

@@ -106,7 +106,7 @@ def plan(
 
     decisions = decided(opened(files, config, submits=slurm), any_code)
     if adopt is not None:
-        print(f"{taking_over.adopt(adopt, decisions)}\n")
+        print(f"{taking_over.adopt(adopt, decisions, calls_files=not quick)}\n")
         decisions = decided(opened(files, config, submits=slurm), any_code)
     planned = plan_of(decisions)
     print(plan_text(planned))

@@ -138,13 +138,20 @@ def _check_machines(study: Study, work: Work, runs: list[Run], tell: Tell) -> No
 
 def _check_cluster(study: Study, site_file: Path, runs: list[Run], tell: Tell) -> None:
     """Let Slurm judge one job for each arm, with the evaluation that follows in it, and an evaluation alone."""
+    from snakemake.exceptions import WorkflowError
+    from snakemake.resources import Resource
+
     from reward_ablation.cluster.command import SlurmError
     from reward_ablation.cluster.preflight import check_jobs
     from reward_ablation.cluster.request import bundles
     from reward_ablation.cluster.site import read_site
     from reward_ablation.cluster.slurm import partitions
 
-    def job(rule: str, threads: int, resources: Any) -> SimpleNamespace:
+    def job(rule: str, threads: int, written: dict[str, Any]) -> SimpleNamespace:
+        try:  # Snakemake reads `2d` as minutes before it hands out a job
+            resources = {name: Resource.parse_human_friendly(name, value) for name, value in written.items()}
+        except WorkflowError as error:
+            raise StudyError(f"resources of a {rule} job: {error}; write minutes, or 2h or 2d") from None
         return SimpleNamespace(rule=SimpleNamespace(name=rule), threads=threads, resources=resources, attempt=1)
 
     site = read_site(site_file)

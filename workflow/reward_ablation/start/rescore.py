@@ -65,6 +65,11 @@ def trained_part(spec: ArmSpec) -> str:
     return canonical([taking_part, rest])
 
 
+def calls_a_file(source: Source, run: Run) -> bool:
+    """Whether a file of rewards is called to make a run from its source."""
+    return any(in_a_file(run.arm_spec.components[name].function) for name in source.scored)
+
+
 def sources(results: Path, decisions: Decisions) -> dict[str, Source]:
     """Where the study's missing runs can come from, by their names. Only records are read."""
     wanted, damage = missing_runs(decisions), Damage(decisions.study, results)

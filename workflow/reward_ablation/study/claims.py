@@ -8,7 +8,7 @@ that is taken out after runs have begun stays on record.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +20,17 @@ from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.spec.canonical import key_of
 from reward_ablation.study.partial import listed
 from reward_ablation.study.primary import MOST_NAMED, Question, check_metric, declared_now, metrics_here
-from reward_ablation.study.standing import Began, Recorded, Since, recovered, when
+from reward_ablation.study.standing import Began, Recorded, Since, is_former, recovered, when
 
 #: Name of the model before training. A claim may compare an arm with it, and no arm may have this name.
 BASE = "base"
 
 
 class Claim(Recorded):
-    """A claim with all defaults filled in."""
+    """A claim with all defaults filled in.
+
+    `arm_keys` has the keys of its arms' specs, by name. It is empty in a record of an earlier version.
+    """
 
     name: str
     says: str
@@ -39,11 +42,16 @@ class Claim(Recorded):
     margin: float
     dataset: str
     mode: Mode
+    arm_keys: dict[str, str] = Field({})
 
     @property
     def key(self) -> str:
-        """First 8 hex digits of the claim's digest, which leaves out the claim's name, words and source."""
-        return key_of(self.model_dump(include={*Claim.model_fields} - {"name", "says", "source"}))
+        """First 8 hex digits of the claim's digest, which leaves out the claim's name, words and source.
+
+        An arm counts by its spec and not by its name, as in the primary question.
+        """
+        content = self.model_dump(include={*Claim.model_fields} - {"name", "says", "source", "arm_keys"})
+        return key_of(content | {key: self.arm_keys.get(content[key], content[key]) for key in ("arm", "against")})
 
 
 class DeclaredClaim(Claim, Since):
@@ -69,6 +77,16 @@ def recorded_claims(written: Any) -> ClaimsOnRecord:
         return ClaimsOnRecord.model_validate(written)
     except ValidationError:
         return ClaimsOnRecord()
+
+
+def as_on_record(claims: Sequence[Claim], before: ClaimsOnRecord, began: Began) -> list[Claim]:
+    """The claims, with arms by name where an earlier version has put a claim so on record, or in records of runs."""
+    on_record = {claim.key for claim in [*before.claims, *before.withdrawn_claims]}
+    by_name = [claim.model_copy(update={"arm_keys": {}}) for claim in claims]
+    return [
+        former if is_former("claims", claim.key, former.key, on_record, began) else claim
+        for claim, former in zip(claims, by_name, strict=True)
+    ]
 
 
 def with_recovered(before: ClaimsOnRecord, claims: Sequence[Claim], began: Began) -> ClaimsOnRecord:
@@ -116,21 +134,23 @@ def since_words(record: ClaimsOnRecord, before: ClaimsOnRecord) -> str:
     return "; ".join(parts)
 
 
-def claims_of(study: StudyConfig, arms: Sequence[str], question: Question) -> list[Claim]:
-    """The claims of a config, in the config's order, with defaults filled in.
+def claims_of(study: StudyConfig, keys: Mapping[str, str], question: Question) -> list[Claim]:
+    """The claims of a config, in the config's order, with defaults filled in. `keys` has the key of each arm's spec.
 
     The default baseline is the first arm. The default data set and mode are those of the primary question. Raises
     ValueError if a data set, an arm or a metric is unknown, a mode is switched off, an arm is compared with itself, or
     a claim is made twice.
     """
     claims: list[Claim] = []
+    arms = list(keys)
     for name, written in study.claims.items():
         claim = _claim(study, name, written, arms, question)
         twin = next((other.name for other in claims if other.key == claim.key), None)
         if twin is not None:
             raise ValueError(f"claims.{name}: judges the same as claims.{twin}; take one of them out")
         claims.append(claim)
-    return claims
+    own = [{arm: keys[arm] for arm in (claim.arm, claim.against) if arm in keys} for claim in claims]
+    return [claim.model_copy(update={"arm_keys": of}) for claim, of in zip(claims, own, strict=True)]
 
 
 def _claim(study: StudyConfig, name: str, written: ClaimOnArms, arms: Sequence[str], question: Question) -> Claim:

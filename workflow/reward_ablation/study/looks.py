@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import Field, ValidationError
 
@@ -20,7 +20,7 @@ from reward_ablation.config.sections.questions import Spending
 from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.spec.canonical import key_of
 from reward_ablation.study.primary import Contrast, Question, declared_now
-from reward_ablation.study.standing import Began, Recorded, Since, recovered, when
+from reward_ablation.study.standing import Began, Recorded, Since, is_former, recovered, when
 
 #: `different`: by the corrected test; `equivalent`: the repeated interval lies within the margin; `open`: further seeds
 #: follow; `undecided`: open after the last look.
@@ -59,11 +59,13 @@ class LooksPlan(Recorded):
     question: str  # key of the primary question
     evaluation: str  # key of the evaluation's settings
     arms: dict[str, str]  # key of each arm that the question compares
+    by_names: bool = True  # whether names of arms count, as in a record of an earlier version
 
     @property
     def key(self) -> str:
         """Digest of the plan."""
-        return key_of(self.model_dump(include={*LooksPlan.model_fields}))
+        content = self.model_dump(include={*LooksPlan.model_fields} - {"by_names"})
+        return key_of(content if self.by_names else content | {"arms": sorted(self.arms.values())})
 
 
 class Declared(LooksPlan, Since):
@@ -71,6 +73,9 @@ class Declared(LooksPlan, Since):
 
     declared: str
     taken: list[Look] = Field([])
+
+
+AnyDeclared = TypeVar("AnyDeclared", bound=Declared)
 
 
 class Sequential(Declared):
@@ -126,15 +131,27 @@ def declared_looks(plan: LooksPlan | None, before: Sequential | None, runs: Path
     of that plan again.
     """
     if plan is None or (before is not None and before.key == plan.key):
-        return before and before.model_copy(update={"in_force": plan is not None})
+        return before and _renamed(before, plan).model_copy(update={"in_force": plan is not None})
     replaced = [] if before is None else [*before.earlier]
     if before is not None and before.taken:
         replaced.append(Declared.model_validate(before.model_dump()))
     earlier = [each for each in replaced if each.key != plan.key]
     returned_to = next((each for each in replaced if each.key == plan.key), None)
     if returned_to is not None:
-        return Sequential(**returned_to.model_dump(), earlier=earlier)
+        return Sequential(**_renamed(returned_to, plan).model_dump(), earlier=earlier)
     return Sequential(**plan.model_dump(), **declared_now(runs).since, earlier=earlier)
+
+
+def _renamed(record: AnyDeclared, plan: LooksPlan | None) -> AnyDeclared:
+    """The record of a plan with the names that its arms have now."""
+    if plan is None or plan.by_names:
+        return record
+    names = {key: name for name, key in plan.arms.items()}
+    now = {name: names[key] for name, key in record.arms.items()}
+    content = record.model_dump() | {"arms": plan.arms}
+    for contrast in (contrast for look in content["taken"] for contrast in look["contrasts"]):
+        contrast |= {end: now.get(contrast[end], contrast[end]) for end in ("arm", "against")}
+    return type(record).model_validate(content)
 
 
 def seeds_of_arms(arms: Iterable[str], contrasts: Sequence[Contrast], record: Sequential) -> dict[str, list[int]]:
@@ -206,12 +223,21 @@ def looks_plan(study: StudyConfig, question: Question, keys: Mapping[str, str], 
     if own := [arm for arm, seeds in study.arms.seeds.items() if seeds]:
         raise ValueError(f"arms.seeds.{own[0]}: seeds.looks decides the seeds of each arm; take one of the two out")
     compared = {arm for contrast in question.contrasts for arm in (contrast.arm, contrast.against)}
+    arms = {arm: key for arm, key in keys.items() if arm in compared}
     return LooksPlan(
         looks=study.sequential.looks,
         stop=study.sequential.stop,
         margin=study.statistics.equivalence_margin,
         level=round(1 - study.confidence, 9),
-        question=question.key_by_names,  # `arms` has the keys
+        question=question.key_by_names if (are_alike := len({*arms.values()}) < len(arms)) else question.key,
         evaluation=evaluation,
-        arms={arm: key for arm, key in keys.items() if arm in compared},
+        arms=arms,
+        by_names=are_alike,  # names alone tell arms of equal specs apart
     )
+
+
+def as_on_record(plan: LooksPlan, question: Question, before: Sequential | None, began: Began) -> LooksPlan:
+    """The plan, with arms by name where an earlier version has put it so on record, or in records of runs."""
+    former = plan.model_copy(update={"question": question.key_by_names, "by_names": True})
+    on_record = {each.key for each in [*before.earlier, before]} if before else set()
+    return former if is_former("sequential", plan.key, former.key, on_record, began) else plan

@@ -36,6 +36,7 @@ from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.rewards.arguments import OF_TRAINER
 from reward_ablation.spec.canonical import dump, key_of
 from reward_ablation.spec.run import ArmSpec, StudySpec
+from reward_ablation.study.claims import as_on_record as claims_as_on_record
 from reward_ablation.study.claims import claims_of, recorded_claims, with_recovered
 from reward_ablation.study.combine_spec import combine_spec, estimate_warnings, with_trl_methods
 from reward_ablation.study.core_digest import training_digest
@@ -48,6 +49,7 @@ from reward_ablation.study.job_options import (
     reward_model_options,
     tracking_options,
 )
+from reward_ablation.study.looks import as_on_record as looks_as_on_record
 from reward_ablation.study.looks import declared_looks, looks_plan, recorded_looks, recovered_looks, seeds_of_arms
 from reward_ablation.study.primary import question_of, recorded_primary, recovered_primary, without_added_arms
 from reward_ablation.study.reward_files import codes_on_record, imports_of_file
@@ -125,11 +127,14 @@ def _resolved(config: StudyConfig, written: dict[str, Any], root: Path) -> Study
     primary = recorded_primary(described) or recovered_primary(question, began)
     if config.primary.contrasts is None:
         question = without_added_arms(question, primary, runs_folder)
-    plan = looks_plan(config, question, declared_keys, evaluation_spec(config).key)
-    looks = recorded_looks(described) or recovered_looks(plan, began)
+    plan, looks = looks_plan(config, question, declared_keys, evaluation_spec(config).key), recorded_looks(described)
+    if plan:
+        plan = looks_as_on_record(plan, question, looks, began)
+    looks = looks or recovered_looks(plan, began)
     if plan and (sequential := declared_looks(plan, looks, runs_folder)):
         config = config.with_seeds(seeds_of_arms(arms, question.contrasts, sequential))
-    claims = claims_of(config, list(arms), question)
+    claims_before = recorded_claims(described)
+    claims = claims_as_on_record(claims_of(config, declared_keys, question), claims_before, began)
     jobs = _specs_and_files(config, root)
     others = other_parameters(config.component_functions(), root)
     folders = folders_of(keys, _names_in(runs_folder))
@@ -150,7 +155,7 @@ def _resolved(config: StudyConfig, written: dict[str, Any], root: Path) -> Study
         looks=plan,
         claims=claims,
         described=described,
-        on_record=OnRecord(primary, with_recovered(recorded_claims(described), claims, began), looks),
+        on_record=OnRecord(primary, with_recovered(claims_before, claims, began), looks),
         warnings=[
             *test_set_warnings(config.data),
             *same_arms(contents, keys),

@@ -9,7 +9,7 @@ order, it is not known.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -116,6 +116,14 @@ def recovered(kind: str, key: str, began: Sequence[Standing | None]) -> Since | 
     if max(questions, default="") > (first.declared or ""):
         return None
     return as_runs_say(first, kind, key, began)
+
+
+def is_former(kind: str, key: str, former: str, on_record: Collection[str], began: Began) -> bool:
+    """Whether a statement is on record by the key that an earlier version gave it, and not by its present key."""
+    if key in on_record or former in on_record:
+        return key not in on_record
+    stood = {each_key for each in began() if each for each_key in each.get(kind, {})}
+    return former in stood and key not in stood
 
 
 def as_runs_say(statement: Statement, kind: str, key: str, began: Sequence[Standing | None]) -> Statement:
