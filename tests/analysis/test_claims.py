@@ -1,16 +1,17 @@
 """The table of claims and its page, on made-up studies with known effects."""
 
 import re
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 
 from analysis.made_up import MadeUpStudy, run_rule
 from reward_ablation.analysis.claims import SCHEMAS
-from reward_ablation.analysis.claims_text import cautions
+from reward_ablation.analysis.claims_text import cautions, seeds_of_difference
 from reward_ablation.analysis.reading import read_table
 from reward_ablation.analysis.statistics.estimates import holm
-from reward_ablation.analysis.study_file import read_study
+from reward_ablation.analysis.study_file import StudyFile, read_study
 from reward_ablation.report.summary import claims as claims_section
 from reward_ablation.system.files import write_json
 
@@ -202,3 +203,24 @@ def test_a_claim_of_a_sequential_study_has_the_interval_and_the_p_value_of_the_l
     run_rule("claims", tmp_path, tmp_path / "tables")
     listed = read_table(tmp_path / "tables" / "claims.parquet").set_index("claim")
     pd.testing.assert_frame_equal(listed[[*columns, "p"]], plain[[*columns, "p"]])
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "seeds", "words"),
+    [
+        ((0, 1, 2), (0, 1, 2), 3, "3 seeds"),
+        ((0, 1, 2), (1, 2, 3), 2, "2 shared seeds"),
+        ((0, 1, 2), (1, 2, 3), 3, "3 seeds against 3"),
+        ((0, 1, 2, 3), (2, 3, 4), 2, "2 shared seeds"),
+        ((0, 1, 2, 3), (2, 3, 4), 3, "4 seeds against 3"),
+        ((0, 1, 2), (0, 1), 2, "the 2 shared seeds, or 3 seeds against 2"),
+        ((0, 1, 2), (3, 4), 2, "3 seeds against 2"),
+        ((0, 1, 2), (1,), 1, "1 seed"),
+    ],
+)
+def test_the_seeds_of_a_difference_are_those_that_it_may_be_over(own, other, seeds, words):
+    content = MadeUpStudy(seeds=(0, 1, 2, 3, 4), steps=1, layers=0).plan()
+    kept = {"format_only": own, "correctness_only": other}
+    content["runs"] = [run for run in content["runs"] if run["seed"] in kept.get(run["arm"], ())]
+    row = SimpleNamespace(**claim("c", "format_only", "higher"), seeds=seeds)
+    assert seeds_of_difference(row, StudyFile.model_validate(content)) == words

@@ -78,6 +78,10 @@ def test_a_penalty_that_falls_is_a_reward_that_rises():
     one = study("penalty")
     table = reward_hacking(one, rewards({"penalty": DOWN}), answers({"penalty": (0.8, 0.8, 0.2)}))
     assert ("penalty", "fall", 20) in signs(table)
+    row = table[(table["kind"] == "fall") & (table["since"] == 20)].iloc[0]
+    assert row["rise_low"] < row["rise"] < row["rise_high"] < 0  # of the score, as the columns say
+    size = f"{-row['rise']:.3f}"
+    assert row["sentence"].startswith(f"penalty: the score form fell by {size} (negative weight), and lenient accuracy")
     assert signs(reward_hacking(one, rewards({"penalty": UP}), answers({"penalty": (0.8, 0.8, 0.2)}))) == set()
 
 
@@ -255,6 +259,26 @@ def test_rewards_around_a_point_are_of_a_tenth_of_the_steps():
     assert around(course, 0.0).iloc[0] == pytest.approx(2.5, abs=0.1)
     assert around(course, 1.0).iloc[0] == pytest.approx(38.5, abs=0.1)
     assert around(course, 0.5).iloc[0] == pytest.approx(20.5, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("steps", "point", "mean"), [(10, 0.5, 5.5), (5, 0.4, 3), (4, 0.5, 2.5), (3, 0.0, 1), (3, 1.0, 3)]
+)
+def test_rewards_around_a_point_of_few_steps_are_of_the_nearest(steps, point, mean):
+    course = pd.DataFrame({"arm": "x", "seed": 0, "step": range(1, steps + 1), "mean": np.arange(1.0, steps + 1)})
+    longer = pd.DataFrame({"arm": "y", "seed": 0, "step": range(1, 101), "mean": np.arange(1.0, 101)})
+    found = around(pd.concat([course, longer], ignore_index=True), point)
+    assert found["x", 0] == pytest.approx(mean)
+    assert found["y", 0] == pytest.approx(around(longer, point)["y", 0])  # each run has a window of its own
+    points = pd.Series([point], index=pd.MultiIndex.from_tuples([("x", 0)], names=["arm", "seed"]))
+    assert around(pd.concat([course, longer], ignore_index=True), points).to_dict() == pytest.approx({("x", 0): mean})
+
+
+def test_short_runs_have_signs_since_the_middle():
+    course = rewards({"form_only": UP})
+    short = course[course["step"] <= 10]
+    table = reward_hacking(study("form_only"), short, answers({"form_only": (0.3, 0.8, 0.3)}, steps=(0, 5, 10)))
+    assert (table["kind"] + table["since"].astype(str)).tolist().count("fall5") == 1
 
 
 @pytest.mark.parametrize(("value", "text"), [(0.304, "0.304"), (-0.5, "−0.500"), (1.2, "1.200"), (1234.5, "1,234")])

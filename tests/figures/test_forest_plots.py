@@ -6,6 +6,8 @@ import pytest
 from matplotlib.colors import to_rgba
 from matplotlib.text import Text
 
+from analysis.made_up import MadeUpStudy
+from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.estimates import limits
 from reward_ablation.figures.evaluation import differences, effects, primary
 from reward_ablation.figures.style import arm_looks
@@ -132,8 +134,48 @@ def test_effects_stand_under_their_definition(made_up):
     assert places == [1, 2, 3]
 
 
+@pytest.mark.parametrize(
+    ("left", "seeds", "words"),
+    [
+        (
+            (),
+            2,
+            "Points: mean over 2 seeds and all questions. Bars: 95 % intervals over seeds and questions, uncorrected.",
+        ),
+        (
+            (("format_only", 1),),
+            1,
+            "Points: the one seed that all arms of the effects have. Bars: 95 % intervals over questions only;",
+        ),
+        (
+            (("format_only", 1),),
+            2,
+            "Points: mean over the 2 seeds that all arms of the effects have and all questions. Bars: 95 % intervals "
+            "over seeds and questions, uncorrected.",
+        ),
+    ],
+)
+def test_effects_name_the_seeds_that_they_are_over(made_up, left, seeds, words):
+    study = made_up("four arms").study
+    fewer = StudyFile.model_validate(
+        study.model_dump() | {"runs": [run.model_dump() for run in study.runs if (run.arm, run.seed) not in left]}
+    )
+    table = effect_table("main_effect", study.components).assign(seeds=seeds)
+    written = [" ".join(text.get_text().split()) for text in effects(table, fewer).findobj(Text)]
+    assert any(words in text for text in written)
+
+
 def test_no_effect_is_said_in_words(made_up):
     study = made_up("four arms").study
     table = effect_table("main_effect", study.components).iloc[:0]
     words = [text.get_text() for text in effects(table, study).findobj(Text)]
     assert any(text.startswith("no effects: the arms do not allow those of the study's design") for text in words)
+
+
+def test_no_effect_for_want_of_a_common_seed_is_said():
+    arms = {"full": {"a": 1.0, "b": 1.0}, "no_a": {"a": 0.0, "b": 1.0}, "no_b": {"a": 1.0, "b": 0.0}}
+    content = MadeUpStudy(arms, seeds=(0, 1), layers=0).plan()
+    content["runs"] = [run for run in content["runs"] if run["seed"] == (run["arm"] == "full")]
+    none = effect_table("leave_one_out", ["a", "b"]).iloc[:0]
+    words = [text.get_text() for text in effects(none, StudyFile.model_validate(content)).findobj(Text)]
+    assert "no effects: the arms have no seed in common" in words

@@ -134,7 +134,9 @@ def test_arms_are_summed_and_shared_runs_count_once():
     columns = {name: [1, 2, 4] for name in (*COUNTS, *TIMES.values())}
     columns |= {"wall_seconds": [3600.0, 7200.0, 1800.0], "gpu_hours_of_jobs": [1.0, math.nan, 3.0]}
     runs = pd.DataFrame({"arm": ["a", "a", "b"], "key": ["0", "0", "0"], "seed": [0, 1, 1], **columns})
-    table = cost_by_arm(runs, ["a", "b"]).set_index("arm")
+    table = cost_by_arm(runs, ["a", "b"], ["a/0", "a/1", "a/1"]).set_index("arm")
+    own = cost_by_arm(runs, ["a", "b"], ["a/0", "a/1", "b/1"]).set_index("arm")  # imported, of equal weights
+    assert own.loc["all arms", ["runs", "steps", "wall_hours"]].tolist() == [3, 7, 3.5]
     assert list(table.index) == ["a", "b", "all arms"]
     assert list(table["runs"]) == [2, 1, 2]
     assert list(table["steps"]) == [3, 4, 3]

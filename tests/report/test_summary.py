@@ -8,6 +8,7 @@ import pytest
 
 from analysis.made_up import SCHEMAS, MadeUpStudy
 from reward_ablation.analysis.evaluation.metrics import NAMES as METRICS
+from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.tables import write_csv, write_tables
 from reward_ablation.report.__main__ import main
 from reward_ablation.report.summary import nothing_measured, plain, summary
@@ -199,6 +200,35 @@ def test_what_the_tables_say_is_in_words(study, tables, cost, table, change, wor
 def test_a_design_whose_arms_allow_no_effects_says_why(study, tables, cost, changes, words):
     tables["component_effects"] = tables["component_effects"].iloc[:0]
     assert words in summary(study.model_copy(update=changes), tables, cost)
+
+
+def of_seeds(study, **kept: tuple[int, ...]):
+    """The study with the runs of these seeds of some arms."""
+    runs = [run for run in study.runs if run.seed in kept.get(run.arm, (0, 1))]
+    return study.model_copy(update={"runs": runs})
+
+
+def test_arms_without_a_common_seed_are_why_there_are_no_effects(cost, tables):
+    arms = {"full": {"a": 1.0, "b": 1.0}, "no_a": {"a": 0.0, "b": 1.0}, "no_b": {"a": 1.0, "b": 0.0}}
+    tables["component_effects"] = tables["component_effects"].iloc[:0]
+    for design in ("leave_one_out", "factorial"):
+        study = StudyFile.model_validate(MadeUpStudy(arms, seeds=(0, 1), layers=0, design=design).plan())
+        apart = of_seeds(study, full=(0,), no_a=(1,))
+        assert "None: the arms have no seed in common." in summary(apart, tables, cost)
+        assert "no seed in common" not in summary(study, tables, cost)
+
+
+@pytest.mark.parametrize(
+    ("kept", "seeds", "words"),
+    [
+        ({}, 2, "minus the one that lacks this one (table"),
+        ({"format_only": (0,)}, 1, "this one, over the 1 seed that all arms of the effects have, with intervals over"),
+        ({"format_only": (0,)}, 2, "this one, over the 2 seeds that all arms of the effects have (table"),
+    ],
+)
+def test_effects_over_fewer_seeds_than_the_study_has_say_so(study, tables, cost, kept, seeds, words):
+    tables["component_effects"]["seeds"] = seeds
+    assert words in summary(of_seeds(study, **kept), tables, cost)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.evaluation.answers import (
     Answered,
     answered,
@@ -13,7 +14,7 @@ from reward_ablation.analysis.evaluation.answers import (
     distribution_of_difference,
     evaluation_rows,
 )
-from reward_ablation.analysis.evaluation.metrics import MATHEMATICS
+from reward_ablation.analysis.evaluation.metrics import MATHEMATICS, metrics_of_study
 from reward_ablation.analysis.evaluation.question_means import QuestionMeans, question_means, runs_means
 from reward_ablation.analysis.statistics.estimates import intervals, resampled_seeds
 from reward_ablation.analysis.statistics.limits import SHARE
@@ -89,6 +90,16 @@ def test_only_sampled_answers_have_metrics_of_several_samples():
     assert values["sampled", "maj@2"] == 0.75  # a tie in a
     assert "pass@1" not in values["greedy"].index
     assert "maj@1" not in values["greedy"].index
+
+
+@pytest.mark.parametrize(("higher_is_better", "passes"), [(True, [0, 0.5]), (False, [0.5, 0])])
+def test_an_answer_passes_with_the_best_score_of_an_own_metric(higher_is_better, passes):
+    plan = MadeUpStudy(layers=0).plan() | {"mathematics": False}
+    metric = {"name": "errors", "range": [-10, 1000], "higher_is_better": higher_is_better}
+    study = StudyFile.model_validate(plan | {"metrics": [metric, {"name": "other", "range": [0, 1]}]})
+    scores = {"problem_id": ["a", "a", "b", "b"], "errors": [-10, 3, 1000, 3], "other": 1.0, "tokens": 1}
+    rows = pd.DataFrame({"mode": "sampled", "truncated": False, **scores})
+    assert question_means(rows, metrics_of_study(study))["sampled"].of("pass@1").tolist() == passes
 
 
 def test_where_the_graders_differ():

@@ -217,3 +217,34 @@ def test_an_arm_under_a_second_name_changes_no_effect(design):
     assert {effect.component for effect in found} >= {*components}
     twice = arms | {f"again_{name}": weights for name, weights in arms.items()}
     assert effects(twice, components, design, "control") == found
+
+
+@pytest.mark.parametrize("design", ["leave_one_out", "one_at_a_time", "factorial", "simplex", "list"])
+@pytest.mark.parametrize("order", [1, -1])
+def test_arms_of_equal_weights_with_runs_of_their_own_have_no_part(design, order, capsys):
+    """Imported arms of equal weights do not share their runs, and none of them is the right one."""
+    weights = {
+        "both": (1, 1),
+        "again": (1, 1),
+        "first": (1, 0),
+        "second": (0, 1),
+        "most": (0.8, 0.2),
+        "control": (0, 0),
+    }
+    arms = {arm: dict(zip("ab", map(float, of), strict=True)) for arm, of in [*weights.items()][::order]}
+    made = MadeUpStudy(arms, steps=2, layers=0, design=design, control="control")
+    found = effects_of(StudyFile.model_validate(made.plan()))
+    assert not {"both", "again"} & {arm for effect in found for arm in effect.coefficients}
+    words = "component_effects: without both, again, which have equal weights and runs of their own"
+    assert (words if order == 1 else words.replace("both, again", "again, both")) in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("design", ["leave_one_out", "one_at_a_time", "factorial", "simplex", "list"])
+def test_an_arm_whose_weights_are_all_0_has_no_part(design, capsys):
+    weights = {"both": (1, 1), "first": (1, 0), "second": (0, 1), "most": (0.8, 0.2), "none": (0, 0)}
+    arms = {arm: dict(zip("ab", map(float, of), strict=True)) for arm, of in weights.items()}
+    with_it = effects_of(StudyFile.model_validate(MadeUpStudy(arms, steps=2, layers=0, design=design).plan()))
+    assert "component_effects: without none, whose weights are all 0" in capsys.readouterr().out
+    del arms["none"]
+    without = StudyFile.model_validate(MadeUpStudy(arms, steps=2, layers=0, design=design).plan())
+    assert with_it == effects_of(without)

@@ -41,12 +41,20 @@ def claimed_difference(row: Any) -> str:
 def measured_difference(row: Any, study: StudyFile) -> str:
     """The estimate with its interval, Holm's p-value, and the numbers of seeds and questions."""
     limits = metrics_of_study(study).limits(row.metric)
-    seeds = counted(row.seeds, "seed")
-    own, other = (len(study.runs_of(arm)) for arm in (row.arm, row.against))
-    if own != other and min(own, other) > 1 and study.last_look(row) is None:
-        seeds = f"{own} seeds against {other}"
-    over = f"{seeds}, {counted(row.questions, 'question')}"
+    over = f"{seeds_of_difference(row, study)}, {counted(row.questions, 'question')}"
     return f"{with_interval(row._asdict(), limits)}, Holm p {p_value(row.p_holm)} ({over})"
+
+
+def seeds_of_difference(row: Any, study: StudyFile) -> str:
+    """The seeds of a claim's difference: those of both arms, or fewer that both have, where they are paired."""
+    own, other = ({run.seed for run in study.runs_of(arm)} for arm in (row.arm, row.against))
+    shared, fewest = len(own & other), min(len(own), len(other))
+    if own == other or fewest < 2 or study.last_look(row) is not None:
+        return counted(row.seeds, "seed")
+    if row.seeds < fewest:
+        return f"{row.seeds} shared seeds"
+    either = f"the {shared} shared seeds, or " * (shared == fewest)  # the table does not say which interval is shorter
+    return f"{either}{len(own)} seeds against {len(other)}"
 
 
 def since(row: Any) -> str:

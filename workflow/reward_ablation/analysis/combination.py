@@ -151,8 +151,8 @@ def advantage_size(squares: Mapping[str, Mapping[int, pd.Series]], baseline: str
 
     Arms whose advantages differ in size take steps of different size. Intervals are by Student's t over seeds, or over
     the steps of a single seed. The ratio is the geometric mean over the seeds that both arms have; its interval is
-    computed for the logarithm. Completions without an advantage count as 0. `squares` has the `mean_squares` of each
-    arm.
+    computed for the logarithm. Completions without a logged advantage are left out. `squares` has the `mean_squares`
+    of each arm.
     """
     rows = []
     for arm, by_seed in squares.items():

@@ -109,7 +109,7 @@ def _of_evaluation(study: StudyFile, dataset: str, root: Path, last_steps: dict[
     passed = metrics_of_study(study).passed
     if passed is None:
         return pd.DataFrame()
-    column, highest = passed
+    column, passes = passed
     columns = ["mode", "problem_id", column]
     first = read_answers(study, root, dataset, BASE if study.has_base else study.runs[0].name, columns)
     mode = SAMPLED if (first["mode"] == SAMPLED).any() else "greedy"
@@ -123,7 +123,7 @@ def _of_evaluation(study: StudyFile, dataset: str, root: Path, last_steps: dict[
             models.append((run.seed, last_steps[run.folder], read_answers(study, root, dataset, run.name, columns)))
         for seed, step, rows in models:
             own = rows[(rows["mode"] == mode) & rows["problem_id"].isin(chosen)]
-            parts.append(own.assign(arm=arm, step=step, seed=seed, right=own[column] >= highest))
+            parts.append(own.assign(arm=arm, step=step, seed=seed, right=passes(own[column])))
     answers = pd.concat(parts, ignore_index=True)
     if answers.empty:
         return pd.DataFrame()

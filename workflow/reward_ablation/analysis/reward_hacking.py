@@ -28,8 +28,9 @@ from reward_ablation.analysis.tables import COUNT, FLAG, NUMBER, TEXT, columns, 
 from reward_ablation.analysis.training_rewards import around, changes
 
 SCHEMAS = {
-    # kind: fall, gap or length; component: whose reward rose; since: step of the first point; rise: of the reward;
-    # before, after and change: of the held-out metric, of the gap, or of the tokens (change: of their logarithm).
+    # kind: fall, gap or length; component: whose reward rose; since: step of the first point; rise: of its score;
+    # before, after and change: of the held-out metric (its negative if less is better), of the gap, or of the
+    # logarithm of the tokens.
     "reward_hacking": columns(
         (TEXT, "arm kind component"),
         (FLAG, "sign"),
@@ -131,10 +132,10 @@ def reward_hacking(study: StudyFile, rewards_by_step: pd.DataFrame, held_out: pd
                 if name not in rises or arm.name not in rises[name]:
                     continue
                 rise = rises[name][arm.name]
-                if arm.weights[name] < 0:  # a score that falls is a reward that rises
-                    rise = {"change": -rise["change"], "low": -rise["high"], "high": -rise["low"]}
                 if not correctness or name != correctness[0]:
-                    fell = rise["low"] > 0 and of_arm["high"] < 0
+                    # At a negative weight, a score that falls is a reward that rises.
+                    rose = rise["high"] < 0 if arm.weights[name] < 0 else rise["low"] > 0
+                    fell = rose and of_arm["high"] < 0
                     rows.append(about | row("fall", name, fell, rise, of_arm))
                 elif arm.name in gaps:
                     gap = gaps[arm.name]
@@ -176,8 +177,10 @@ def sentence(row: Mapping[Any, Any], study: StudyFile, better: int) -> str:
         return f"{row['arm']}: the gap between training accuracy and {where} grew by {rise} {since}"
     low, high = sorted((better * low, better * high))
     course = f"from {short(better * before)} to {short(better * after)} (change {short(low)} to {short(high)})"
-    rise, fell = short(row["rise"]), "fell" if better > 0 else "rose"
-    return f"{row['arm']}: the reward {row['component']} rose by {rise}, and {where} {fell} {course} {since}"
+    name, size, fell = row["component"], short(abs(row["rise"])), "fell" if better > 0 else "rose"
+    falls = row["rise"] < 0  # a sign only at a negative weight
+    rose = f"the score {name} fell by {size} (negative weight)" if falls else f"the reward {name} rose by {size}"
+    return f"{row['arm']}: {rose}, and {where} {fell} {course} {since}"
 
 
 def short(value: float) -> str:

@@ -54,6 +54,7 @@ def changes(
 def around(rewards: pd.DataFrame, point: float | pd.Series) -> pd.Series:
     """Mean reward by (arm, seed) over a tenth of the steps: the first at 0, the last at 1, else around the point.
 
+    A run of few steps may have none there: then its nearest counts, or the nearest two.
     Each (arm, seed) may have a point of its own, or none.
     Steps count from the first with rewards: an imported run may have them at each 25th step alone.
     """
@@ -62,8 +63,9 @@ def around(rewards: pd.DataFrame, point: float | pd.Series) -> pd.Series:
     place = (rewards["step"] - first) / (last - first).clip(lower=1)
     if isinstance(point, pd.Series):
         point = point.reindex(pd.MultiIndex.from_frame(rewards[["arm", "seed"]])).set_axis(rewards.index)
-    start = np.clip(point - AROUND / 2, 0.0, 1 - AROUND)
-    inside = rewards[(place >= start - 1e-9) & (place <= start + AROUND + 1e-9)]
+    distance = (place - np.clip(point, AROUND / 2, 1 - AROUND / 2)).abs()
+    nearest = distance.groupby([rewards["arm"], rewards["seed"]], observed=True).transform("min")
+    inside = rewards[distance <= nearest.clip(lower=AROUND / 2) + 1e-9]
     return inside.groupby(["arm", "seed"], observed=True)["mean"].mean().rename_axis(["arm", "seed"])
 
 

@@ -221,20 +221,29 @@ def base_legend(figure: Figure, evaluation_by_arm: pd.DataFrame, study: StudyFil
 
 
 def interval_note(
-    study: StudyFile, means: str = "Points", intervals: str = "Bars", of_all: str = "", detail: str = ""
+    study: StudyFile,
+    means: str = "Points",
+    intervals: str = "Bars",
+    of_all: str = "",
+    detail: str = "",
+    shared: int | None = None,
 ) -> str:
     """Say what the means and the intervals of a figure are over.
 
     `means` and `intervals` name the marks that show them. `of_all` and `detail` are additions on means and on
-    intervals, if the study has several seeds.
+    intervals, if there are several seeds. `shared` is the number of seeds of effects, which are of several arms.
     """
+    level, counted_seeds, that = f"{100 * study.confidence:g} % intervals", study.counted_seeds, ""
     fewest, most = study.seed_counts
-    level = f"{100 * study.confidence:g} % intervals"
+    if shared is not None and (fewest, most) != (shared, shared):
+        that = " that all arms of the effects have"
+        fewest, most, counted_seeds = shared, shared, f"the {shared} seeds{that}"
     if most == 1:
-        return f"{means}: the one seed. {intervals}: {level} over questions only; nothing is known of other seeds."
+        alone = "over questions only; nothing is known of other seeds"
+        return f"{means}: the one seed{that}. {intervals}: {level} {alone}."
     alone = "; for an arm with one seed: over questions only" if fewest == 1 else ""
     over = f"over seeds and questions{alone}{detail}"
-    return f"{means}: mean over {study.counted_seeds}{of_all}. {intervals}: {level} {over}."
+    return f"{means}: mean over {counted_seeds}{of_all}. {intervals}: {level} {over}."
 
 
 def base_note(study: StudyFile) -> str:
@@ -302,8 +311,9 @@ def forest_legend(
     figure: Figure, table: pd.DataFrame, study: StudyFile, family: str, before: str = "", after: str = ""
 ) -> None:
     """Put below a forest plot what points, bars and marks mean. `after` follows the words on points and bars."""
+    shared = None if "arm" in table else int(table["seeds"].min())  # effects have one number of seeds
     handles = dot_handles(f"Holm p < {level_of(study.confidence):g}", "not significant, or no test")
-    points = interval_note(study, of_all=" and all questions", detail=", uncorrected")
+    points = interval_note(study, of_all=" and all questions", detail=", uncorrected", shared=shared)
     marks = arrow_note(figure) + flag_note(table) + others_note(study)
     legend_below(figure, handles, f"{before}{points}{after} Holm's correction: over {family}.{marks}")
 

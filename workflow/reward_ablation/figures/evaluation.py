@@ -8,6 +8,7 @@ from math import ceil
 import pandas as pd
 from matplotlib.figure import Figure
 
+from reward_ablation.analysis.evaluation.effects import NO_COMMON_SEED, lack_a_common_seed
 from reward_ablation.analysis.evaluation.examples import visible
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study, name_of, panels
 from reward_ablation.analysis.statistics.intervals import level_of
@@ -221,7 +222,8 @@ def effects(component_effects: pd.DataFrame, study: StudyFile) -> Figure:
     """
     table = component_effects[component_effects["metric"].isin(panels(study))]
     if table.empty:
-        return page_of_words("no effects: the arms do not allow those of the study's design")
+        of_design = "the arms do not allow those of the study's design"
+        return page_of_words(f"no effects: {NO_COMMON_SEED if lack_a_common_seed(study) else of_design}")
     method, names = table["method"].iloc[0], set(table["component"])
     components = [component for component in study.components if component in names]
     rows = [Row(METHODS.get(method, method)), *(Row(name, COMPONENT_LOOK, name) for name in components)]

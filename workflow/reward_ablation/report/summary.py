@@ -25,6 +25,7 @@ from reward_ablation.analysis.claims_text import (
     verdicts,
     withdrawn,
 )
+from reward_ablation.analysis.evaluation.effects import NO_COMMON_SEED, lack_a_common_seed
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study, name_of
 from reward_ablation.analysis.provenance import sentence as provenance_sentence
 from reward_ablation.analysis.statistics.intervals import level_of
@@ -441,14 +442,24 @@ def effects(study: StudyFile, table: pd.DataFrame) -> list[str]:
     of_kinds = datasets_and_modes(study, of_metric(table, study.main_metric))
     for dataset, mode, rows in of_kinds:
         method, known = rows["method"].iloc[0], rows[rows["estimate"].notna()]
-        lead = f"{dataset}, {mode}, {METHODS.get(method, method)} (table `component_effects`):"
+        over = over_seeds(study, int(rows["seeds"].iloc[0]))
+        lead = f"{dataset}, {mode}, {METHODS.get(method, method)}{over} (table `component_effects`):"
         if known.empty:
             parts.append(f"{lead} none, as {rows['note'].iloc[0]}.")
         else:
             parts += [lead, compared(study, known, ["component"], "effect")]
     if not of_kinds:
-        parts.append(f"None: {NO_EFFECTS.get(study.design, 'the arms of this study do not allow any')}.")
+        of_design = NO_EFFECTS.get(study.design, "the arms of this study do not allow any")
+        parts.append(f"None: {NO_COMMON_SEED if lack_a_common_seed(study) else of_design}.")
     return parts
+
+
+def over_seeds(study: StudyFile, seeds: int) -> str:
+    """Words on the seeds of effects, where arms have other numbers of seeds; else nothing."""
+    if study.seed_counts == (seeds, seeds):
+        return ""
+    alone = ", with intervals over questions only" * (seeds == 1)
+    return f", over the {counted(seeds, 'seed')} that all arms of the effects have{alone}"
 
 
 def reward_hacking(table: pd.DataFrame) -> list[str]:

@@ -53,6 +53,9 @@ METHODS = {
 }
 OF_LISTS = ("leave_one_out", "one_at_a_time", "simplex")
 
+#: Why there is no effect where the arms would allow them.
+NO_COMMON_SEED = "the arms have no seed in common"
+
 Weights = dict[str, dict[str, float]]
 
 
@@ -69,11 +72,11 @@ def effects(arms: Weights, components: list[str], design: str, control: str | No
 
     All but `over_control` need two components: with one, no other stands beside it.
 
-    `arms` has the weights of each arm; the arms differ in nothing else. `control`, which is not among them, was
-    trained without information.
+    `arms` has the weights of each arm; the arms differ in nothing else, and those of equal weights share their runs.
+    `control`, which is not among them, was trained without information.
     """
     used = [name for name in components if any(weights.get(name, 0.0) for weights in arms.values())]
-    # Arms of equal weights share their runs, so the first stands for all.
+    # Arms of equal weights share their runs here, so the first stands for all.
     first = {tuple(weights[name] for name in used): arm for arm, weights in reversed(arms.items())}.values()
     arms = {arm: weights for arm, weights in arms.items() if arm in first}
     of_methods = {
@@ -205,23 +208,35 @@ def settings_of(spec: ArmSpec | ImportedSpec) -> str:
 
 
 def effects_of(study: StudyFile) -> list[Effect]:
-    """Effects by the design's definition; prints which arms have no part in them."""
-    for design in [study.design] if study.design in METHODS else OF_LISTS:
-        allowed, without = effects_of_design(study, design)
-        if allowed:
-            break
-    for line in without:
-        print(f"component_effects: without {line}")
+    """Effects by the design's definition; prints which arms have no part in them, and why there is none."""
+    allowed, left_out = effects_of_design(study)
+    for words in left_out:
+        print(f"component_effects: without {words}")
     if not allowed:
         print(f"component_effects: none; the arms do not allow the effects of the design {study.design}")
     elif not seeds_of(study, allowed):
-        print("component_effects: none; the arms have no seed in common")
+        print(f"component_effects: none; {NO_COMMON_SEED}")
         return []
     return allowed
 
 
-def effects_of_design(study: StudyFile, design: str) -> tuple[list[Effect], list[str]]:
-    """Effects by the definition of one of `METHODS`, and which arms have no part in them and why."""
+def lack_a_common_seed(study: StudyFile) -> bool:
+    """Whether the study has no effects only because their arms have no seed in common."""
+    allowed, _ = effects_of_design(study)
+    return bool(allowed) and not seeds_of(study, allowed)
+
+
+def effects_of_design(study: StudyFile) -> tuple[list[Effect], list[str]]:
+    """Effects by the design's definition, whatever seeds the arms have; in words, which arms are left out and why."""
+    for design in [study.design] if study.design in METHODS else OF_LISTS:
+        allowed, left_out = effects_by_definition(study, design)
+        if allowed:
+            break
+    return allowed, left_out
+
+
+def effects_by_definition(study: StudyFile, design: str) -> tuple[list[Effect], list[str]]:
+    """Effects by the definition of one of `METHODS`; in words, which arms are left out and why."""
     specs, control = {run.arm: run.spec for run in study.runs}, study.control
     # Where a method combines, an arm's weights are not the mixture that it is trained on.
     combined = study.arms_with_methods if METHODS[design] == "regression" else []
@@ -229,10 +244,19 @@ def effects_of_design(study: StudyFile, design: str) -> tuple[list[Effect], list
     if control in specs and arms and settings_of(specs[control]) != settings_of(specs[arms[0]]):
         control = None
     others = [arm for arm in study.arm_names if arm not in (*arms, *combined, control)]
-    without = [f"{', '.join(others)}, whose settings differ in more than weights"] if others else []
-    without += [f"{', '.join(combined)}, whose components TRL does not combine"] if combined else []
     weights = {arm.name: arm.weights for arm in study.arms if arm.name in arms}
-    return effects(weights, study.components, design, control), without
+    zero, same = [arm for arm, of in weights.items() if not any(of.values())], study.same_runs
+    kept = {arm: of for arm, of in weights.items() if arm not in zero}
+    doubtful = [arm for arm in kept if any(kept[arm] == kept[o] and same[arm] != same[o] for o in kept)]
+    kept = {arm: of for arm, of in kept.items() if arm not in doubtful}
+    reasons = {
+        "whose settings differ in more than weights": others,
+        "whose components TRL does not combine": combined,
+        "whose weights are all 0": zero,
+        "which have equal weights and runs of their own, so that it is unclear which to take": doubtful,
+    }
+    left_out = [f"{', '.join(names)}, {reason}" for reason, names in reasons.items() if names]
+    return effects(kept, study.components, design, control), left_out
 
 
 def seeds_of(study: StudyFile, allowed: list[Effect]) -> list[int]:

@@ -6,7 +6,11 @@ and words need a metric's name without reading any answer.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
+from operator import ge, le
+from typing import Any
 
 from reward_ablation.analysis.statistics.limits import COUNT, SHARE, UNLIMITED, Limits
 from reward_ablation.analysis.study_file import StudyFile
@@ -41,6 +45,7 @@ class Metrics:
     mathematics: bool = True  # whether answers are judged as mathematics
     own: dict[str, Limits] = field(default_factory=dict)  # limits of the study's own metrics
     unmeasured: tuple[str, ...] = ()  # of tokens and truncated, those that the answers lack
+    low_is_better: bool = False  # of the first own metric
 
     @property
     def verdicts(self) -> list[str]:
@@ -60,12 +65,14 @@ class Metrics:
         return {**(MATHEMATICS if self.mathematics else {}), **own, **{name: name for name in self.of_all_tasks}}
 
     @property
-    def passed(self) -> tuple[str, float] | None:
-        """For pass@k: a column, and its highest value, with which an answer passes; None where there is no pass@k."""
+    def passed(self) -> tuple[str, Callable[[Any], Any]] | None:
+        """For pass@k: a column, and which of its values pass, those as good as the best; None without pass@k."""
         if self.mathematics:
-            return "correct_strict", 1.0
+            return "correct_strict", partial(le, 1.0)
         first = next(iter(self.own))
-        return (first, self.own[first].high) if self.own[first].finite else None
+        limits = self.own[first]
+        passes = partial(ge, limits.low) if self.low_is_better else partial(le, limits.high)  # ge(low, value)
+        return (first, passes) if limits.finite else None
 
     @property
     def columns(self) -> list[str]:
@@ -85,7 +92,8 @@ class Metrics:
 def metrics_of_study(study: StudyFile) -> Metrics:
     """The metrics that a study declares."""
     own = {name: UNLIMITED if one.range is None else Limits(*one.range) for name, one in study.metrics.items()}
-    return Metrics(study.mathematics, own, tuple(study.unmeasured))
+    low_is_better = not all(one.higher_is_better for one in [*study.metrics.values()][:1])
+    return Metrics(study.mathematics, own, tuple(study.unmeasured), low_is_better)
 
 
 def panels(study: StudyFile) -> dict[str, str]:

@@ -79,9 +79,9 @@ def question_means(answers: pd.DataFrame, metrics: Metrics = DEFAULT) -> Questio
         counts = np.bincount(question)
         means = {name: np.bincount(question, weights=values[rows]) / counts for name, values in columns.items()}
         if mode == SAMPLED and metrics.passed is not None:
-            passes, highest = metrics.passed
+            column, passes = metrics.passed
             written = pd.factorize(answers["answer"].array[rows])[0] if metrics.mathematics else None
-            means |= of_samples(answers[passes].to_numpy()[rows] >= highest, written, question)
+            means |= of_samples(passes(answers[column].to_numpy()[rows]), written, question)
         found[mode] = ModeMeans([*means], np.stack([*means.values()]), names[present], counts)
     return found
 

@@ -167,6 +167,6 @@ def alignment(arm: str, runs: list[StudyRun], effects: list[Effects], study: Stu
             "weight": [float(runs[0].spec.weights[name]) for name in names],
             **found._asdict(),
             "seeds": known.any(axis=2).sum(axis=1),
-            "steps": known.sum(axis=(1, 2)),
+            "steps": known.any(axis=1).sum(axis=1),
         }
     )

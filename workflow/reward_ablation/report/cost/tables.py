@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import math
 from argparse import Namespace
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ def write(study: StudyFile, options: Namespace) -> None:
     """Write the tables `runs` and `cost`, and the page of costs. For runs in Slurm jobs, query Slurm's accounting."""
     runs = runs_table(study, options.study.parent)
     write_tables([("runs", runs)], {"runs": SCHEMAS["runs"]}, options.output, csv_only=COST)
-    cost = cost_by_arm(runs, study.arm_names)
+    cost = cost_by_arm(runs, study.arm_names, [run.folder for run in study.runs])
     write_csv(cost, options.output / "cost.csv")
     write_cost_page(cost, study, options.output / "cost.html")
 
@@ -83,10 +83,13 @@ def cost_of_run(run: StudyRun, record: RunRecord, accounting: Accounting) -> dic
     }
 
 
-def cost_by_arm(runs: pd.DataFrame, arms: Iterable[str]) -> pd.DataFrame:
-    """Table `cost` from the table `runs`: a row per arm, and a last row, which counts shared runs once."""
+def cost_by_arm(runs: pd.DataFrame, arms: Iterable[str], folders: Sequence[str]) -> pd.DataFrame:
+    """Table `cost` from the table `runs`: a row per arm, and a last row, which counts shared runs once.
+
+    `folders` has the folder of each row; imported runs of equal weights have one key, and are not shared.
+    """
     rows = [_summed(runs[runs["arm"] == arm], arm) for arm in arms]
-    return pd.DataFrame([*rows, _summed(runs.drop_duplicates(["key", "seed"]), ALL_ARMS)])
+    return pd.DataFrame([*rows, _summed(runs[~pd.Index(folders).duplicated()], ALL_ARMS)])
 
 
 def _summed(runs: pd.DataFrame, arm: str) -> dict[str, Any]:
