@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pandas._libs.parsers import STR_NA_VALUES
 
+from reward_ablation.data import problems, sources
 from reward_ablation.data.__main__ import main
 from reward_ablation.data.problems import PrepareSpec, as_text, prepare, question_key, schema
 from reward_ablation.data.reading import MISSING_WORDS
@@ -202,6 +203,21 @@ def test_a_file_that_changed_after_planning_is_refused(tmp_path):
     spec_of(tmp_path, [problem("y?")])
     with pytest.raises(StudyError, match=r"mine\.jsonl: has changed since the workflow was planned"):
         prepare(PrepareSpec.model_validate(planned), "train", tmp_path / "out.parquet")
+
+
+def test_a_file_that_changes_before_it_is_read_is_refused(tmp_path, monkeypatch):
+    spec_of(tmp_path, [problem("x?")])
+    path = tmp_path / "mine.jsonl"
+    planned = {"source": {"source": "file", "path": str(path), "content": sha256(path)}}
+
+    def load(*arguments):
+        spec_of(tmp_path, [problem("y?")])
+        return sources.load(*arguments)
+
+    monkeypatch.setattr(problems, "load", load)
+    with pytest.raises(StudyError, match=r"mine\.jsonl: has changed since the workflow was planned"):
+        prepare(PrepareSpec.model_validate(planned), "train", tmp_path / "out.parquet")
+    assert not (tmp_path / "out.parquet").exists()
 
 
 @pytest.mark.parametrize(

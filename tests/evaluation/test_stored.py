@@ -14,7 +14,7 @@ from reward_ablation.evaluation import evaluate as module
 from reward_ablation.evaluation import stored
 from reward_ablation.study.answers_record import FORM, NAMING
 from reward_ablation.system.errors import StudyError
-from reward_ablation.system.files import write_json
+from reward_ablation.system.files import sha256, write_json
 
 from .conftest import record_run
 
@@ -218,6 +218,29 @@ def test_a_failed_write_makes_no_old_answers_current(evaluate, sets, monkeypatch
         with pytest.raises(StudyError, match="No space left"):
             evaluate(first)
     assert evaluate(first) == [(model, "first-1") for model in ("model", "model-step1", "model-step2")]
+
+
+@pytest.mark.parametrize("name", ["write_parquet", "write_json"])
+def test_answers_of_a_killed_evaluation_count_only_with_their_record(model_folder, sets, tmp_path, monkeypatch, name):
+    """The base model's answers name no run: without a record they would be those of an older version, and stay."""
+    words = ["--spec", json.dumps(SPEC), "--model", model_folder, "--answers", tmp_path / "answers"]
+    words = [*map(str, words), "--problems", str(sets[0])]
+    write = getattr(stored, name)
+
+    def killed(*arguments):
+        write(*arguments)
+        raise Interrupted
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stored, name, killed)
+        with pytest.raises(Interrupted):
+            command.main(words)
+    pd.read_parquet(sets[0])[:2].to_parquet(sets[0])
+    command.main(words)
+    answers = pd.read_parquet(tmp_path / "answers" / "first-1.parquet")
+    assert set(answers["problem_id"]) == set(pd.read_parquet(sets[0])["id"])
+    record = json.loads((tmp_path / "answers" / "first-1.json").read_text())
+    assert (record["answers"], record["sha256"]) == (4, sha256(tmp_path / "answers" / "first-1.parquet"))
 
 
 def test_an_evaluation_ends_well_where_the_lock_s_file_cannot_be_removed(evaluate, sets, tmp_path, monkeypatch):

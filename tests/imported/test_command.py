@@ -1,5 +1,6 @@
 """`reward-ablation import` from the YAML to the report: two arms of TRL's files, and one that this project trained."""
 
+import copy
 import json
 import os
 import subprocess
@@ -11,6 +12,7 @@ import yaml
 
 from reward_ablation.analysis.study_file import read_study
 from reward_ablation.config.config_errors import validate_spec
+from reward_ablation.imported import results
 from reward_ablation.imported.config import ImportConfig
 from reward_ablation.imported.results import is_current, write_results
 from reward_ablation.start.imported_runs import state_of
@@ -88,6 +90,40 @@ def test_an_import_is_current_until_its_yaml_or_a_file_changes(tmp_path):
     assert not is_current(folder, state_of(config, {**study, "bootstrap": 100}, tmp_path))
     next((tmp_path / "trl").rglob("*_00006.parquet")).touch()
     assert not is_current(folder, state_of(config, study, tmp_path))
+
+
+@pytest.mark.parametrize("imports", [0, 1], ids=["the first", "a later one"])
+def test_an_import_that_is_killed_between_its_moves_is_made_again(tmp_path, monkeypatch, imports):
+    study = trl_study(tmp_path)
+    folder = tmp_path / "results" / "mine"
+
+    def read(written):
+        config = validate_spec(ImportConfig, written, "study.yaml")
+        state = state_of(config, written, tmp_path)
+        if not is_current(folder, state):
+            write_results(config, tmp_path, folder, state)
+
+    for _ in range(imports):
+        read(study)
+    before = {path: path.read_bytes() for path in folder.rglob("*.parquet")}
+    swapped = copy.deepcopy(study)
+    seeds = swapped["arms"]["runs"]["full"]["seeds"]
+    seeds[0], seeds[1] = seeds[1], seeds[0]
+    move = results.shutil.move
+    moved = []
+
+    def killed(*names):
+        if moved:
+            raise KeyboardInterrupt
+        moved.append(move(*names))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(results.shutil, "move", killed)
+        with pytest.raises(KeyboardInterrupt):
+            read(swapped)
+    read(study)
+    assert {path: path.read_bytes() for path in before} == before
+    assert is_current(folder, state_of(validate_spec(ImportConfig, study, "study.yaml"), study, tmp_path))
 
 
 REWARD = """

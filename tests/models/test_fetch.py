@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import httpx
@@ -16,6 +17,7 @@ from huggingface_hub import HfApi
 
 from hub import Hub
 from reward_ablation.config.sections.model import HubModel, LocalModel
+from reward_ablation.models import fetch as module
 from reward_ablation.models.__main__ import parse_spec
 from reward_ablation.models.check import check_sequence_classifier
 from reward_ablation.models.fetch import copy, fetch
@@ -291,6 +293,27 @@ def test_what_a_killed_fetch_left_does_not_matter(tiny_model, tmp_path):
     (tmp_path / "base").mkdir()  # Snakemake makes the folder of an output before the job starts
     fetch(LocalModel(path=str(tiny_model)), tmp_path / "base/model.json")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["base"]
+
+
+def test_a_fetch_waits_for_the_one_of_a_killed_snakemake_and_takes_its_model(tiny_model, tmp_path, monkeypatch):
+    model, output, filled = LocalModel(path=str(tiny_model)), tmp_path / "base/model.json", []
+    fill, second = module._fill, threading.Thread(target=lambda: fetch(model, output))
+
+    def slow(*arguments):
+        filled.append(threading.current_thread())
+        if len(filled) == 1:
+            second.start()
+            second.join(timeout=1)
+        fill(*arguments)
+
+    monkeypatch.setattr(module, "_fill", slow)
+    fetch(model, output)
+    second.join(timeout=60)
+    verify_model(tmp_path / "base")
+    assert len(filled) == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["base"]
+    fetch(model, output)  # a model that was there before is replaced, as Snakemake asks
+    assert len(filled) == 2
 
 
 def test_a_folder_that_changed_after_planning_is_refused(model_copy):

@@ -1,11 +1,17 @@
 """A judge as a metric: stored answers are judged, and no answer is judged twice."""
 
 import json
+import threading
+import time
 
+import pandas as pd
 import pytest
 
 from endpoint import Reply, endpoint, says
-from reward_ablation.scores.requests import record_of
+from reward_ablation.rewards.request_records import count
+from reward_ablation.scores import __main__ as command
+from reward_ablation.scores.requests import record_of, recording
+from reward_ablation.scores.score import score_answers
 from reward_ablation.system.errors import StudyError
 
 
@@ -63,3 +69,35 @@ def test_requests_of_a_scoring_that_failed_are_counted_by_the_next(stored, judge
 def test_of_a_metric_that_asks_nobody_only_the_code_is_recorded(stored):
     assert stored.score({"flat": ("constant", {"value": 2.0})})["flat"].tolist() == [2.0] * 4
     assert list(json.loads(record_of(stored.folder / "scores.parquet").read_text())) == ["code"]
+
+
+def test_two_scorings_of_one_file_count_each_request_once(tmp_path):
+    """The job of a killed Snakemake may still be at work on its node."""
+    scores, begun = tmp_path / "scores.parquet", threading.Event()
+
+    def score(requests):
+        with recording(scores, "code") as folder:
+            count(folder, "judge", {"requests": requests})
+            begun.set()
+            time.sleep(1)
+            count(folder, "judge", {"requests": requests})
+
+    first, second = (threading.Thread(target=score, args=(requests,)) for requests in (10, 7))
+    first.start()
+    begun.wait(timeout=10)
+    second.start()
+    for thread in (first, second):
+        thread.join(timeout=30)
+    assert json.loads(record_of(scores).read_text())["requests"]["judge"]["requests"] == 34
+
+
+def test_scores_of_answers_that_were_replaced_meanwhile_are_not_written(stored, monkeypatch):
+    def replaced(*arguments):
+        stored.completions.reverse()
+        pd.DataFrame({"completion": stored.completions}).to_parquet(stored.folder / "answers.parquet")
+        return score_answers(*arguments)
+
+    monkeypatch.setattr(command, "score_answers", replaced)
+    with pytest.raises(StudyError, match=r"answers.parquet: were made again while they were scored; run the workflow"):
+        stored.score({"flat": ("constant", {})})
+    assert not (stored.folder / "scores.parquet").exists()

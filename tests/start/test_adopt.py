@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
+from contextlib import suppress
 
 import pytest
 
+from reward_ablation.start import adopt as module
 from reward_ablation.start.adopt import adopt, elsewhere_lines, finished_in
 from reward_ablation.start.decide import Decisions
 from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, RECORD, WORK
@@ -205,3 +208,29 @@ def test_an_interrupted_taking_over_goes_on(left, other):  # noqa: F811
     for record in (*left.root.glob(f"runs/*/*/{RECORD}"), *left.root.glob(f"runs/*/*/{HIDDEN_RECORD}")):
         record.unlink()
     assert adopt(other, Decisions(left.study)).startswith("took over 4 finished runs")
+
+
+def test_no_run_is_there_before_its_answers(left, other, monkeypatch):  # noqa: F811
+    """A taking over that is killed after any number of files, and made again, leaves no answers to make."""
+    take_one, files = module._take, 0
+
+    def killed(*paths):
+        nonlocal files
+        files -= 1
+        if not files:
+            raise KeyboardInterrupt
+        take_one(*paths)
+
+    monkeypatch.setattr(module, "_take", killed)
+    for whole in itertools.count(1):
+        shutil.rmtree(left.root, ignore_errors=True)
+        files = whole
+        try:
+            adopt(other, Decisions(left.study))
+        except KeyboardInterrupt:
+            with suppress(StudyError):  # nothing is left to take over
+                adopt(other, Decisions(left.study))
+            assert Decisions(left.study).evaluations == []
+        else:
+            break
+    assert whole > 20

@@ -1,5 +1,6 @@
 """Files that a study does not need are deleted, and nothing else is; damaged files are found."""
 
+import errno
 import json
 import os
 import shutil
@@ -21,6 +22,7 @@ from reward_ablation.start.files import (
 )
 from reward_ablation.study.resolve import resolve
 from reward_ablation.study.run_folder import HIDDEN_RECORD, PRUNED, RECORD, UNFINISHED
+from reward_ablation.study.standing import number_begun
 from reward_ablation.system.files import sha256, write_json, write_parquet
 from reward_ablation.system.locks import take
 
@@ -235,6 +237,42 @@ def test_a_run_with_a_file_of_the_users_is_kept_and_told(config, tmp_path, root)
     assert not run.with_name("seed1").exists()
 
 
+def test_a_run_that_cannot_be_deleted_whole_is_told_and_stays_in_the_count(config, tmp_path, root, monkeypatch):
+    run = write(root / "runs" / "gone-01234567" / "seed0" / "run.json").parent
+    begun = number_begun(root / "runs")
+    found = [each for each in unneeded(resolve(config, "s", tmp_path)) if each.path == run]
+
+    def busy(path):
+        raise OSError(errno.EBUSY, "Device or resource busy")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files.shutil, "rmtree", busy)
+        assert delete_all(found, root) == {run: "cannot be deleted whole: Device or resource busy"}
+    assert number_begun(root / "runs") == begun
+    assert delete_all(found, root) == {run: None}
+    assert number_begun(root / "runs") == begun
+
+
+def test_the_count_outlives_a_disk_that_was_full(config, tmp_path, root, monkeypatch):
+    run = write(root / "runs" / "gone-01234567" / "seed0" / "run.json").parent
+    begun = number_begun(root / "runs")
+    [found] = unneeded(resolve(config, "s", tmp_path))
+    (root / PRUNED).symlink_to("/dev/full")
+    assert f"add the line {run.parent.name}/seed0" in delete(found, root)
+    (root / PRUNED).unlink()
+    write(run / "run.json")
+    rmtree = shutil.rmtree
+
+    def with_room(path):
+        (root / PRUNED).unlink()
+        rmtree(path)
+
+    (root / PRUNED).symlink_to("/dev/full")
+    monkeypatch.setattr(files.shutil, "rmtree", with_room)
+    assert delete(found, root) is None
+    assert number_begun(root / "runs") == begun
+
+
 def test_a_link_in_a_run_is_removed_and_what_it_points_to_is_not(config, tmp_path, root):
     behind = write(tmp_path / "outside" / "weights")
     run = sorted((root / "runs").glob("b-*/seed0"))[0]
@@ -275,7 +313,7 @@ def test_a_half_that_is_left_does_not_look_whole_and_goes_the_next_time(config, 
     config["model"]["seed"] = 7
     study = resolve(config, "s", tmp_path)
     write_study(study)
-    done = 0
+    done, begun = 0, number_begun(root / "runs")
 
     def killed_in_time(call):
         def wrapped(*arguments, **keywords):
@@ -290,16 +328,17 @@ def test_a_half_that_is_left_does_not_look_whole_and_goes_the_next_time(config, 
     with monkeypatch.context() as patched:
         for name in ("unlink", "rmdir", "replace"):
             patched.setattr(files.os, name, killed_in_time(getattr(os, name)))
-        found = [leftover for leftover in unneeded(study) if leftover.path.is_dir()]
+        found = [each for each in unneeded(study) if each.path.is_dir() and each.path.name != UNFINISHED]
         with pytest.raises(KeyboardInterrupt):
             delete_all(found, root)
+    assert number_begun(root / "runs") == begun
     for run in (root / "runs").glob("*/seed*"):
         if (run / "run.json").is_file() or (run / ".run.json").is_file():
             assert (run / "rollouts.parquet").is_file()
             assert (run / "model" / "model.safetensors").is_file()
     for model in (root / "models").glob("base-*/model.json"):
         assert model.with_name("config.json").is_file()
-    for path in root.rglob(".*.old"):
+    for path in [each for old in root.rglob(".*.old") for each in (*old.iterdir(), old)]:
         os.utime(path, (OLD, OLD))
     assert set(delete_all(unneeded(study), root).values()) <= {None}
     assert files_of(root) == files_of(write_study(resolve(config, "s", tmp_path / "alone")))
@@ -329,7 +368,7 @@ def test_counts_of_requests_stay_as_long_as_the_study_needs_the_scores(config, t
         with suppress(RuntimeError), recording(scores, "code") as requests:
             write(requests / "1.json")
             raise RuntimeError
-        for path in (requests / "1.json", requests, requests.parent):
+        for path in (requests / "1.json", requests, requests.parent / ".lock", requests.parent):
             os.utime(path, (OLD, OLD))
     assert [leftover.path for leftover in unneeded(study)] == [requests.parent]
 

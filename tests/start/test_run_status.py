@@ -11,6 +11,7 @@ import pytest
 
 from reward_ablation.cluster.job_names import job_name, prefix
 from reward_ablation.cluster.slurm import SlurmJob
+from reward_ablation.start import history
 from reward_ablation.start.decide import Decisions
 from reward_ablation.start.history import is_held
 from reward_ablation.start.signs import BRIEF, Signs
@@ -234,6 +235,19 @@ def test_a_lock_is_looked_at_and_not_touched(tmp_path):
         assert is_held(path) is True
     path.chmod(0o444)  # somebody else's results
     assert is_held(path) is False
+
+
+def test_two_that_look_at_a_lock_see_no_holder(tmp_path, monkeypatch):
+    (tmp_path / ".lock").touch()
+    looks = [BlockingIOError, lambda *arguments: None]
+
+    def flock(*arguments):
+        answer = looks.pop(0)
+        if answer is BlockingIOError:
+            raise answer
+
+    monkeypatch.setattr(history.fcntl, "flock", flock)
+    assert is_held(tmp_path / ".lock") is False
 
 
 #: What is left of a run, the state and the start of its Slurm job, and the run's state.

@@ -35,6 +35,7 @@ def short(completions, **columns):
     return [None if "3" in text else 1 / (1 + len(text)) for text in texts]
 
 
+PIPES = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
 NAMES = ["digits", "short"]
 WEIGHTS = {"digits": 1.0, "short": -2.0}
 
@@ -163,6 +164,22 @@ def test_a_folder_with_another_run_is_refused_and_stays(make, tmp_path, file, co
     with pytest.raises(StudyError, match="run: has another run; track into another folder, or delete this one"):
         trainer.train()
     assert [each for each in (tmp_path / "run").rglob("*") if each.is_file()] == [path]
+
+
+def test_a_folder_that_another_process_tracks_into_is_refused(make, tmp_path):
+    lock = tmp_path / "run" / ".lock"
+    code = f"from pathlib import Path; from reward_ablation.system.locks import take; lock = take(Path({str(lock)!r}))"
+    with subprocess.Popen([forking_python(), "-c", f"{code}; print('held', flush=True); input()"], **PIPES) as other:
+        assert other.stdout.readline() == "held\n"
+        trainer = make("model")
+        track(trainer, tmp_path / "run")
+        with pytest.raises(StudyError, match=rf"run: process {other.pid} on .* tracks a run there; wait until it ends"):
+            trainer.train()
+        assert [each for each in (tmp_path / "run").rglob("*") if each.is_file()] == [lock]
+        other.communicate("\n")
+    trainer.train()
+    assert record_of(tmp_path / "run")["finished"]
+    assert not lock.exists()
 
 
 @pytest.mark.parametrize("saved", ["steps", "no"])

@@ -21,14 +21,18 @@ from transformers import TrainerCallback
 from trl import GRPOTrainer
 
 from reward_ablation.study.live_rollouts import append_rollouts, continue_rollouts, save_rollouts
-from reward_ablation.study.run_folder import OWNER, RECORD, WORK
+from reward_ablation.study.run_folder import LOCK, OWNER, RECORD, WORK
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import write_json, write_parquet
+from reward_ablation.system.locks import Lock, hold_lock
 from reward_ablation.training.around.attempts import package_versions
 from reward_ablation.training.around.checkpoints import read_json
 from reward_ablation.training.around.finish import metrics_table
 from reward_ablation.training.core.advantages import component_advantages
 from reward_ablation.training.core.rollouts import rollout_schema, rollout_table
+
+#: Locks of folders that this process tracks into. After an error, the next trainer here takes the lock over.
+_LOCKS: dict[Path, Lock] = {}
 
 
 def track(trainer: GRPOTrainer, folder: str | Path) -> None:
@@ -54,7 +58,7 @@ def track(trainer: GRPOTrainer, folder: str | Path) -> None:
     ------
     StudyError
         If two reward functions have one name, or the trainer is tracked already; or, when training begins, if the
-        folder has another run.
+        folder has another run, or another process tracks into it.
     """
     names = trainer.reward_func_names
     if len(set(names)) < len(names):
@@ -133,6 +137,9 @@ class Tracker(TrainerCallback):
                 which = f" ({differs[0]} {record[differs[0]]})" if differs and record.get("tracked") else ""
                 what = f"has another run{which}; track into another folder, or delete this one"
                 raise StudyError(f"{self.folder}: {what}")
+            self._unlock()
+            busy = f"{self.folder}: {{holder}} tracks a run there; wait until it ends, or track into another folder"
+            _LOCKS[self.folder.resolve()] = hold_lock(self.folder / LOCK, busy)
             continue_rollouts(self.folder, state.global_step)
             write_json(own, begun)
 
@@ -147,6 +154,13 @@ class Tracker(TrainerCallback):
         if state.is_world_process_zero:
             self._write(args, state, finished=True)
             shutil.rmtree(self.folder / WORK)
+            self._unlock()
+
+    def _unlock(self) -> None:
+        """Remove and release the folder's lock, if this process holds it."""
+        if lock := _LOCKS.pop(self.folder.resolve(), None):
+            (self.folder / LOCK).unlink(missing_ok=True)
+            lock.release()
 
     def _write(self, args: Any, state: Any, finished: bool) -> None:
         save_rollouts(self.folder, rollout_schema([*self.weights]).append(pa.field("prompt", pa.string())))

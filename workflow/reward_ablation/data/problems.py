@@ -80,6 +80,7 @@ def prepare(spec: PrepareSpec, name: str, output: Path, apart_from: Sequence[Pat
     check_unchanged(spec)
     further = further_columns(spec.source)
     raw = load(spec.source, spec.golds)
+    check_unchanged(spec)  # again, because the file was read after the first check
     rows = normalised(raw, name, further)
     kept = [row for row in rows if row["answer"] or not spec.golds]
     counts = {"dropped_no_gold": len(rows) - len(kept)}

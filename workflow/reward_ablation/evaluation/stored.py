@@ -129,15 +129,17 @@ class Answers:
         )
 
     def _write(self, name: str, dataset: str, models: Sequence[Path], answers: pa.Table, seconds: float) -> None:
-        """Write answers, then their record.
+        """Write answers. They get their name after their record is there: without one they would count as current.
 
-        Old answers and their record go first, in this order: without their record they would count as current.
+        For the same reason, old answers go before their record.
         """
         path = self._path(name)
+        unnamed = path.with_suffix(".tmp")
         path.unlink(missing_ok=True)
         record_beside(path).unlink(missing_ok=True)
-        write_parquet(answers, path)
-        write_json(self._record(dataset, models, answers, path, seconds), record_beside(path))
+        write_parquet(answers, unnamed)
+        write_json(self._record(dataset, models, answers, unnamed, seconds), record_beside(path))
+        os.replace(unnamed, path)
 
     def _record(
         self, dataset: str, models: Sequence[Path], answers: pa.Table, path: Path, seconds: float

@@ -73,6 +73,8 @@ def write_results(config: ImportConfig, home: Path, folder: Path, state: State) 
         study.read_answers()
         write_json(study.content(), Path(made) / DESCRIPTION)
         files = [file.relative_to(made) for file in sorted(Path(made).rglob("*")) if file.is_file()]
+        # No state: if the moves are interrupted, the next import reads all files again.
+        write_json({}, folder / IMPORTED)
         for name in sorted(files, key=lambda name: str(name) == DESCRIPTION):  # the study last: it names the others
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             if digest_where_present(folder / name) != sha256(Path(made) / name):  # else the tables would be made again

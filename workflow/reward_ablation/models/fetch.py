@@ -18,6 +18,7 @@ from reward_ablation.models.check import UNWANTED, WANTED, check_model, check_na
 from reward_ablation.models.verify import FETCHED
 from reward_ablation.system.errors import PassingError, StudyError, first_line, refused_by_storage
 from reward_ablation.system.files import give_usual_modes, write_json
+from reward_ablation.system.locks import last_change, wait_for
 
 if TYPE_CHECKING:
     from huggingface_hub.hf_api import RepoSibling
@@ -40,8 +41,17 @@ def fetch(model: HubModel | LocalModel | DemoModel, output: Path, check: Check =
 
     Raises StudyError if the model cannot be fetched or is broken, or if the folder holds something that is not a model.
     """
-    with new_folder(output) as folder:
-        _fill(model, folder, check)
+    target = output.resolve().parent
+    lock, before = target.with_name(f".{target.name}.fetch.tmp"), last_change(output)
+    with wait_for(lock, "fetch"):  # the job of a killed Snakemake may still be at work
+        try:
+            if last_change(output) in (None, before):
+                with new_folder(output) as folder:
+                    _fill(model, folder, check)
+            else:  # that job has made it meanwhile
+                check(target, _describe(model))
+        finally:
+            lock.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from reward_ablation.scores.score import score_answers
 from reward_ablation.spec.run import ScoresSpec
 from reward_ablation.study.reward_models import FUNCTION
 from reward_ablation.study.scoring import scoring_code
+from reward_ablation.system.digests import digest_where_present
 from reward_ablation.system.errors import StudyError, one_line_errors, storage_errors
 from reward_ablation.system.files import write_parquet
 
@@ -41,12 +42,15 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--judge", type=Path, help="folder of kept answers of judges, which all runs share")
     args = parser.parse_args(arguments)
     spec, others = ScoresSpec.parse(args.spec), json.loads(args.parameters)
+    digest = digest_where_present(args.answers)
     answers, problems = read(args.answers), read_prepared(args.problems)
     metrics = load_metrics(spec, others, further_columns_of(args.problems))
     load_models(spec, others, {name: Path(folder) for name, folder in json.loads(args.reward_models).items()})
     code = scoring_code(spec)
     with storage_errors(args.output), recording(args.output, code) as counts, asking(args.judge, counts):
         scores = score_answers(answers, problems, metrics)
+        if digest_where_present(args.answers) != digest:  # by a start after that of this job, whose Snakemake died
+            raise StudyError(f"{args.answers}: were made again while they were scored; run the workflow again")
         write_parquet(pa.Table.from_pandas(scores, preserve_index=False), args.output)
     for function in metrics.values():
         if isinstance(function, CountsCut):

@@ -16,7 +16,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from reward_ablation.rewards.request_records import COUNTS, Usage, counted
+from reward_ablation.study.run_folder import LOCK
 from reward_ablation.system.files import write_json
+from reward_ablation.system.locks import wait_for
 
 
 def record_of(scores: Path) -> Path:
@@ -28,13 +30,15 @@ def record_of(scores: Path) -> Path:
 def recording(scores: Path, code: str) -> Iterator[Path]:
     """Give a folder to count requests in; after the block, the record gets the counts and the digest of the code.
 
-    The counts of a scoring that failed or was killed stay in a hidden folder, and the next scoring adds them.
+    The counts of a scoring that failed or was killed stay in a hidden folder, and the next scoring adds them. One
+    process at a time scores a file: two would add each other's counts.
     """
     attempts = scores.with_name(f".{scores.stem}.requests.tmp")
-    yield attempts / uuid.uuid4().hex
-    usage = summed([_recorded(record_of(scores)), *map(counted, attempts.glob("*"))])
-    write_json({"code": code, **({"requests": usage} if usage else {})}, record_of(scores))
-    shutil.rmtree(attempts, ignore_errors=True)
+    with wait_for(attempts / LOCK, "score"):
+        yield attempts / uuid.uuid4().hex
+        usage = summed([_recorded(record_of(scores)), *map(counted, attempts.glob("*"))])
+        write_json({"code": code, **({"requests": usage} if usage else {})}, record_of(scores))
+        shutil.rmtree(attempts, ignore_errors=True)
 
 
 def summed(usages: Iterable[Usage]) -> Usage:

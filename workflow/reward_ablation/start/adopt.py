@@ -26,6 +26,8 @@ from reward_ablation.system.files import link_or_copy, sha256, write_json
 
 #: Written last, so that a run whose taking over was interrupted is not finished.
 _LAST = (HIDDEN_RECORD, RECORD)
+#: The record of a run that is being made.
+_UNNAMED = f".{RECORD}.tmp"
 
 
 def siblings(decisions: Decisions) -> list[Path]:
@@ -118,14 +120,18 @@ def adopt(results: Path, decisions: Decisions, calls_files: bool = True) -> str:
         if is_held(target / LOCK):  # a process trains the run now
             continue
         _remove_older(folder, target)
-        if name in found:
-            _take_folder(folder, target)
-        else:
-            make_rescored(to_make[name], decisions.runs[name].run, decisions.study, target)
-        taken += 1
+        if name in to_make:
+            made = make_rescored(to_make[name], decisions.runs[name].run, decisions.study, target)
+            write_json(made, target / _UNNAMED)
+        # Before the record: what has one is not taken over again, also where it lacks its answers.
         _take_answers(results, folder.relative_to(results / "runs"), decisions, name)
         if name in to_make:
-            _name_run(decisions.root / decisions.study.answers_folder / name, folder, target)
+            _name_run(decisions.root / decisions.study.answers_folder / name, folder / RECORD, target / _UNNAMED)
+            (target / _UNNAMED).replace(target / HIDDEN_RECORD)
+            write_json(made, target / RECORD)
+        else:
+            _take_folder(folder, target)
+        taken += 1
     if not taken:
         raise StudyError(f"--adopt {results}: took over no run; processes train these runs here now")
     return f"took over {plural(taken, 'finished run')} from {results}" + (f"; {left}" if left else "")
@@ -180,7 +186,7 @@ def _is_as_recorded(results: Path, file: str, study: Study, records: list[dict[s
 
 def _name_run(answers: Path, before: Path, now: Path) -> None:
     """Let the records beside answers name the run that was made from the one that they name."""
-    digests = sha256(before / RECORD), sha256(now / RECORD)
+    digests = sha256(before), sha256(now)
     for path in sorted(answers.glob("*.json")):
         record = read_record(path.parent, path.name) or {}
         if record.get("inputs", {}).get("run") == digests[0]:

@@ -280,13 +280,12 @@ def delete(leftover: Leftover, root: Path) -> str | None:
             if not path.is_dir():
                 path.unlink(missing_ok=True)
             elif is_run:
-                begun = is_begun(path)
-                for record in (RECORD, HIDDEN_RECORD):  # first, so that a half-deleted run does not count as finished
+                noted = not is_begun(path) or _note(path, root)  # first, so that a half-deleted run stays in the count
+                for record in (RECORD, HIDDEN_RECORD):  # then, so that a half-deleted run does not count as finished
                     (path / record).unlink(missing_ok=True)
                 shutil.rmtree(path)
-                if begun:  # last, because a full disk has no room before
-                    with open(root / PRUNED, "a") as names:
-                        names.write(f"{'/'.join(path.parts[-2:])}\n")
+                if not noted and not _note(path, root):
+                    return f"is deleted, but {root / PRUNED} cannot be written: add the line {_name(path)} there"
             else:
                 hidden = path if path.name.startswith(".") else path.with_name(f".{path.name}.old")
                 os.replace(path, hidden)  # in one step, so that a half-deleted folder does not look complete
@@ -294,13 +293,27 @@ def delete(leftover: Leftover, root: Path) -> str | None:
     except Held as error:
         return f"{error} is at work there"
     except OSError as error:
-        return f"cannot be deleted: {error.strerror}"
+        return f"cannot be deleted whole: {error.strerror}"
     for folder in path.parents:
         if folder == root or root not in folder.parents:
             break
         with suppress(OSError):  # not empty
             folder.rmdir()
     return None
+
+
+def _note(run: Path, root: Path) -> bool:
+    """Note that a run had begun which is deleted now; False where the note cannot be written, as on a full disk."""
+    try:
+        with open(root / PRUNED, "a") as names:
+            names.write(f"{_name(run)}\n")
+    except OSError:
+        return False
+    return True
+
+
+def _name(run: Path) -> str:
+    return "/".join(run.parts[-2:])
 
 
 def prune_text(study: Study, leftovers: Sequence[Leftover]) -> str:

@@ -10,6 +10,7 @@ import fcntl
 import hashlib
 import os
 import re
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -118,6 +119,14 @@ def is_held(lock: Path) -> bool | None:
 
     None where that cannot be known: the lock's file does not exist yet, or the file system has no locks.
     """
+    held = _is_held_now(lock)
+    if held:  # perhaps for the instant in which another process looks
+        time.sleep(0.002)
+        held = _is_held_now(lock)
+    return held
+
+
+def _is_held_now(lock: Path) -> bool | None:
     for mode in ("r+b", "rb"):  # NFS locks only a file that is open for writing; nothing is written
         try:
             with lock.open(mode) as file:

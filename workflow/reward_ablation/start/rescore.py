@@ -30,10 +30,10 @@ from reward_ablation.study.code_digest import is_own
 from reward_ablation.study.core_digest import training_digest
 from reward_ablation.study.provenance import RESCORED
 from reward_ablation.study.reward_files import imports_of_file
-from reward_ablation.study.run_folder import HIDDEN_RECORD, RECORD, deciding_inputs
+from reward_ablation.study.run_folder import RECORD, deciding_inputs
 from reward_ablation.study.study import Run, Study
 from reward_ablation.system.errors import StudyError
-from reward_ablation.system.files import link_or_copy, sha256, write_json, write_parquet
+from reward_ablation.system.files import link_or_copy, sha256, write_parquet
 from reward_ablation.system.user_functions import in_a_file, user_file
 
 #: Built-in components whose score needs more than the texts: the tokens themselves, a model, or a draw.
@@ -160,8 +160,8 @@ def rescored_lines(found: Mapping[str, Source], shown: str) -> list[str]:
     ]
 
 
-def make_rescored(source: Source, run: Run, study: Study, target: Path) -> None:
-    """Make a run's folder from its source; the record is written last.
+def make_rescored(source: Source, run: Run, study: Study, target: Path) -> dict[str, Any]:
+    """Make a run's folder from its source, and return its record, which the caller writes last.
 
     Raises StudyError if a component fails, as it would have failed in training.
     """
@@ -183,8 +183,7 @@ def make_rescored(source: Source, run: Run, study: Study, target: Path) -> None:
         files[file], sizes[file] = sha256(target / file), (target / file).stat().st_size
     came = {"run": f"{source.folder.parent.name}/{source.folder.name}", "components": source.scored}
     changed = {"spec": run.arm_spec.content(), "code": run.code, "files": files, "sizes": sizes, RESCORED: came}
-    for name in (HIDDEN_RECORD, RECORD):
-        write_json({**source.record, **changed}, target / name)
+    return {**source.record, **changed}
 
 
 def _scores(name: str, run: Run, study: Study, rollouts: pa.Table) -> list[float | None]:

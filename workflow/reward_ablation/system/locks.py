@@ -1,6 +1,6 @@
 """Locks that let one process at a time work in a folder, or on a GPU. The kernel frees the lock of a dead holder.
 
-Training, evaluation and the supervised start wait for the lock of the folder that they write. A start, `prune`,
+Fetching, training, evaluation, scoring and the supervised start wait for the lock of what they write. A start, `prune`,
 `preview` and `import` are refused if another process holds theirs. `system.gpus` locks GPUs.
 
 If the mere existence of a file marked a lock, the file would outlive SIGKILL and a power cut, and block the same
@@ -140,8 +140,8 @@ def take(path: Path, shared: bool = False) -> Lock:
 
     Raises `Held` if another process has the lock, and OSError if the lock's file cannot be written.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     while True:
+        path.parent.mkdir(parents=True, exist_ok=True)  # each time, because a holder may remove the folder
         used_before = path.exists()
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)  # NFS locks only files opened for writing
         try:
@@ -169,7 +169,10 @@ def take(path: Path, shared: bool = False) -> Lock:
 
 
 def last_change(path: Path) -> int | None:
-    """Time at which a lock was last taken, or released in order, in nanoseconds since 1970; None if it never was."""
+    """Time at which a lock was last taken, or released in order, in nanoseconds since 1970; None if it never was.
+
+    Of another file, it is the time at which it was last written.
+    """
     try:
         return path.stat().st_mtime_ns
     except OSError:
