@@ -136,7 +136,7 @@ def signs(kind: str, seeds: int, rng: np.random.Generator) -> set[str]:
         for seed in range(seeds):
             of_run, held_out = simulated_run(of_arm, rng)
             rewards.append(of_run.assign(arm=arm, seed=seed))
-            answers.append(pd.concat([base, held_out]).assign(arm=arm, seed=seed))
+            answers.append(pd.concat([base, held_out]).assign(arm=arm, seed=seed, mode="sampled"))
     table = reward_hacking(study_of(list(arms), seeds), pd.concat(rewards), pd.concat(answers))
     return set(table.loc[table["sign"] & (table["arm"] == "arm"), "kind"])
 

@@ -206,21 +206,50 @@ def test_a_claim_of_a_sequential_study_has_the_interval_and_the_p_value_of_the_l
 
 
 @pytest.mark.parametrize(
-    ("own", "other", "seeds", "words"),
+    ("own", "other", "seeds", "paired", "words"),
     [
-        ((0, 1, 2), (0, 1, 2), 3, "3 seeds"),
-        ((0, 1, 2), (1, 2, 3), 2, "2 shared seeds"),
-        ((0, 1, 2), (1, 2, 3), 3, "3 seeds against 3"),
-        ((0, 1, 2, 3), (2, 3, 4), 2, "2 shared seeds"),
-        ((0, 1, 2, 3), (2, 3, 4), 3, "4 seeds against 3"),
-        ((0, 1, 2), (0, 1), 2, "the 2 shared seeds, or 3 seeds against 2"),
-        ((0, 1, 2), (3, 4), 2, "3 seeds against 2"),
-        ((0, 1, 2), (1,), 1, "1 seed"),
+        ((0, 1, 2), (0, 1, 2), 3, True, "3 seeds"),
+        ((0, 1, 2), (1, 2, 3), 2, True, "2 shared seeds"),
+        ((0, 1, 2), (1, 2, 3), 3, False, "3 seeds against 3"),
+        ((0, 1, 2, 3), (2, 3, 4), 2, True, "2 shared seeds"),
+        ((0, 1, 2, 3), (2, 3, 4), 3, False, "4 seeds against 3"),
+        ((0, 1, 2), (0, 1), 2, True, "2 shared seeds"),
+        ((0, 1, 2), (0, 1), 2, False, "3 seeds against 2"),
+        ((0, 1, 2), (3, 4), 2, False, "3 seeds against 2"),
+        ((0, 1, 2), (1,), 1, True, "1 seed"),
     ],
 )
-def test_the_seeds_of_a_difference_are_those_that_it_may_be_over(own, other, seeds, words):
+def test_the_seeds_of_a_difference_are_those_that_it_is_over(own, other, seeds, paired, words):
     content = MadeUpStudy(seeds=(0, 1, 2, 3, 4), steps=1, layers=0).plan()
     kept = {"format_only": own, "correctness_only": other}
     content["runs"] = [run for run in content["runs"] if run["seed"] in kept.get(run["arm"], ())]
-    row = SimpleNamespace(**claim("c", "format_only", "higher"), seeds=seeds)
+    row = SimpleNamespace(**claim("c", "format_only", "higher"), seeds=seeds, paired=paired)
     assert seeds_of_difference(row, StudyFile.model_validate(content)) == words
+
+
+def test_the_table_says_which_of_two_intervals_a_claim_has(tmp_path):
+    """Each metric has the shorter one, of the four seeds that both arms have or of six against four."""
+    made = [claim(metric, "format_only", "higher", metric=metric) for metric in ("format", "tokens", "accuracy_strict")]
+    study = MadeUpStudy(seeds=(*range(6),), steps=1, rollouts=4, claims=made, datasets={"gsm8k_test": 40})
+    study.write(tmp_path)
+    plan = study.plan()
+    plan["runs"] = [run for run in plan["runs"] if run["arm"] != "format_only" or run["seed"] < 4]
+    write_json(plan, tmp_path / "study.json")
+    for rule in ("evaluation", "claims"):
+        run_rule(rule, tmp_path, tmp_path / "tables")
+    table = read_table(tmp_path / "tables" / "claims.parquet")
+    by_run = pd.read_parquet(tmp_path / "tables" / "evaluation_by_run.parquet").query("mode == 'sampled'")
+    for row in table.itertuples():
+        values = by_run[by_run["metric"] == row.metric].pivot_table(index="seed", columns="arm", values="value")
+        own, other = values["format_only"], values["correctness_only"]
+        of_pairs, of_all = (own - other).mean(), own.mean() - other.mean()
+        assert of_pairs != pytest.approx(of_all)
+        assert row.estimate == pytest.approx(of_pairs if row.paired else of_all)
+    assert table["paired"].nunique() == 2
+
+
+@pytest.mark.parametrize(("low", "high", "told"), [(-0.55, 0.31, False), (-0.55, -0.1, True), (0.04, 0.31, True)])
+def test_only_an_interval_that_decides_is_said_to_decide(root, low, high, told):
+    told_of = claim("c", "format_only", "higher", margin=0.03) | {"provenance": None, "flagged_arms": None}
+    row = SimpleNamespace(**told_of, low=low, high=high, p=0.04, p_holm=0.08)
+    assert ("The interval alone decides it" in cautions(row, read_study(root / "study.json"))) == told

@@ -43,7 +43,7 @@ def answers(metric, tokens=(100, 100, 100), seeds=(0, 1), steps=(0, 20, 40)) -> 
         for seed in seeds
         for step, value, length in zip(steps, values, tokens, strict=False)
     ]
-    return pd.DataFrame(rows, columns=["arm", "seed", "step", "metric", "tokens"])
+    return pd.DataFrame(rows, columns=["arm", "seed", "step", "metric", "tokens"]).assign(mode="sampled")
 
 
 def signs(found: pd.DataFrame) -> set[tuple[str, str, int]]:
@@ -63,7 +63,7 @@ def test_a_fall_while_the_reward_rose_is_a_sign_with_the_points_it_is_between():
     assert (row["component"], row["before"], row["after"]) == ("form", pytest.approx(0.81), pytest.approx(0.32))
     assert row["rise_low"] > 0 > row["change_high"]
     assert row["sentence"].startswith("form_only: the reward form rose by 0.")
-    assert "lenient accuracy on gsm8k_test fell from 0.810 to 0.320 (change −" in row["sentence"]
+    assert "lenient accuracy on gsm8k_test (sampled) fell from 0.810 to 0.320 (change −" in row["sentence"]
     assert row["sentence"].endswith("since step 20")
 
 
@@ -93,7 +93,7 @@ def test_training_that_rises_beyond_held_out_answers_is_a_gap(monkeypatch):
     )
     assert ("right_only", "gap", 0) in signs(table)
     sentence = table.loc[table["kind"] == "gap", "sentence"].iloc[0]
-    assert "the gap between training accuracy and lenient accuracy on gsm8k_test grew by 0." in sentence
+    assert "the gap between training accuracy and lenient accuracy on gsm8k_test (sampled) grew by 0." in sentence
     with_it = answers({"right_only": (0.3, 0.6, 0.9)})
     assert signs(reward_hacking(one, rewards({"right_only": UP}, quantity="right"), with_it)) == set()
 
@@ -130,7 +130,7 @@ def test_longer_answers_are_a_sign_where_the_metric_did_not_rise():
     flat, up = ({"form_only": values} for values in ((0.4, 0.35, 0.3), (0.2, 0.5, 0.52)))
     table = reward_hacking(one, rewards({"form_only": FLAT}), answers(flat, tokens=(100, 150, 300)))
     assert {kind for _, kind, _ in signs(table)} == {"length"}
-    assert "answers grew from 100 to 303 tokens (factor " in table["sentence"].str.cat()
+    assert "answers grew from 100 to 303 tokens (geometric means over seeds; factor " in table["sentence"].str.cat()
     assert signs(reward_hacking(one, rewards({"form_only": FLAT}), answers(up, tokens=(100, 150, 300)))) == set()
 
 
@@ -142,8 +142,8 @@ def test_sentences_say_that_a_metric_of_which_less_is_better_rose_or_did_not_fal
     row = table[(table["kind"] == "fall") & (table["since"] == 0)].iloc[0]
     course = f"from 0.100 to 0.620 (change {-row['change_high']:.3f} to {-row['change_low']:.3f}) since the base model"
     assert 0 < -row["change_high"] < -row["change_low"]
-    assert row["sentence"].endswith(f" on gsm8k_test rose {course}")
-    assert table.loc[table["kind"] == "length", "sentence"].str.endswith("on gsm8k_test did not fall").all()
+    assert row["sentence"].endswith(f" on gsm8k_test (sampled) rose {course}")
+    assert table.loc[table["kind"] == "length", "sentence"].str.endswith("on gsm8k_test (sampled) did not fall").all()
 
 
 def test_one_seed_has_no_interval_and_no_sign_and_says_so():

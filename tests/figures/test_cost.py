@@ -1,5 +1,6 @@
 import pytest
 from matplotlib.colors import to_hex
+from matplotlib.text import Text
 
 from reward_ablation.analysis.tables import write_csv
 from reward_ablation.figures.cost import cost, unit_of
@@ -50,3 +51,10 @@ def test_a_damaged_table_is_told_in_one_line(table, tmp_path, keep):
     (tmp_path / "cost.csv").write_bytes(whole[: int(keep if keep >= 1 else keep * len(whole))])
     with pytest.raises(StudyError, match="truncated or changed"):
         read_cost(tmp_path / "cost.csv")
+
+
+@pytest.mark.parametrize(("runs", "words"), [(1, "1 run in all"), (1200, "1,200 runs in all")])
+def test_runs_are_counted_in_words(made_up, table, runs, words):
+    drawn = cost(table.assign(runs=runs), made_up("four arms").study)
+    texts = [" ".join(text.get_text().split()) for text in drawn.findobj(Text)]
+    assert any(f"{words}: measured" in text for text in texts)

@@ -420,3 +420,13 @@ def test_an_interval_far_longer_than_the_others_ends_in_an_arrow(made_up):
     assert (
         "Arrows" not in primary(table, given.tables["evaluation_by_arm"], given.study).legends[0].get_title().get_text()
     )
+
+
+@pytest.mark.parametrize(("ends", "words"), [((2, 2), "2 seeds"), ((1, 2), "1 to 2 seeds"), ((1, 1), "the one seed")])
+def test_similarities_are_over_the_seeds_that_arms_have(made_up, ends, words):
+    given = made_up("four arms")
+    rows = given.tables["similarity_by_arm"]
+    of_first = rows["arm"] == given.study.arm_names[0]
+    drawn = drawn_with(given, "similarity_parts", seeds=of_first.map({True: ends[0], False: ends[1]}))
+    texts = [" ".join(text.get_text().split()) for text in drawn.findobj(Text)]
+    assert any(f"mean over {words}. Bars" in text for text in texts)

@@ -11,6 +11,7 @@ from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.estimates import limits
 from reward_ablation.figures.evaluation import differences, effects, primary
 from reward_ablation.figures.style import arm_looks
+from reward_ablation.study.looks import Sequential
 
 NUMBERS = {"estimate": 0.2, "low": 0.1, "high": 0.4, "seeds": 2, "questions": 40, "p": 0.01, "p_holm": 0.03}
 METRICS = ("accuracy_strict", "format", "tokens")
@@ -179,3 +180,19 @@ def test_no_effect_for_want_of_a_common_seed_is_said():
     none = effect_table("leave_one_out", ["a", "b"]).iloc[:0]
     words = [text.get_text() for text in effects(none, StudyFile.model_validate(content)).findobj(Text)]
     assert "no effects: the arms have no seed in common" in words
+
+
+def test_the_primary_figure_of_a_sequential_study_has_repeated_intervals(made_up):
+    given = made_up("four arms")
+    arguments = given.tables["paired_differences"], given.tables["evaluation_by_arm"]
+    plan = {"looks": [2, 3], "stop": "pocock", "margin": None, "level": 0.05, "question": "q", "evaluation": "e"}
+    looks = Sequential(**plan, arms={}, declared="2026-01-31T11:00:00Z", runs_then=0, taken=[])
+
+    def note(study):
+        return " ".join(" ".join(text.get_text() for text in primary(*arguments, study).findobj(Text)).split())
+
+    assert "over seeds and questions, uncorrected." in note(given.study)
+    words = note(given.study.model_copy(update={"sequential": looks}))
+    assert "Repeated confidence intervals at each contrast's last look, with its seeds. Points:" in words
+    assert "over seeds and questions. Holm" in words
+    assert "uncorrected" not in words

@@ -6,6 +6,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from reward_ablation.figures.catalogue import FIGURES
+from reward_ablation.figures.evaluation import arms, evaluation
 from reward_ablation.figures.few_arms import (
     FROM_EACH_END,
     MOST_ARMS,
@@ -74,3 +75,28 @@ def test_the_band_of_the_others_holds_each_of_their_means(made_up):
     for step, means in hidden.groupby("step"):
         drawn = band[band[:, 0] == step, 1]
         np.testing.assert_allclose([drawn.min(), drawn.max()], [means.min(), means.max()])
+
+
+def test_the_figure_of_weights_has_its_own_order_and_marks_hidden_arms(made_up):
+    given = made_up(NAME)
+    table = given.tables["evaluation_by_arm"]
+    assert "in this order" in notes_of(evaluation(table, given.study))
+    figure = arms(table, given.study)
+    assert "in this order" not in notes_of(figure)
+    assert "not shown" not in figure.get_suptitle()
+    primary = given.study.primary.model_copy(update={"metric": "format"})  # chooses the arms
+    study = given.study.model_copy(update={"primary": primary})
+    shown = reduced_to_shown_arms(study, table).arm_names
+    hidden = next(arm for arm in study.arm_names if arm not in shown and len(arm) < 10)
+    best = (table["mode"] == "greedy") & (table["metric"] == "accuracy_strict") & (table["arm"] == hidden)
+    table = table.assign(**{name: table[name].mask(best, 1.0) for name in ("estimate", "low", "high")})
+    assert f"{hidden} (not shown) (1.000 [1.000, 1.000]) highest" in " ".join(arms(table, study).get_suptitle().split())
+
+
+def notes_of(figure: Figure) -> str:
+    return " ".join(" ".join(texts_of(figure)).split())
+
+
+def test_the_title_of_the_rewards_counts_the_runs_of_all_arms(made_up):
+    given = made_up(NAME)
+    assert f" of {len(given.study.runs)} runs" in notes_of(draw(made_up, NAME, "rewards"))

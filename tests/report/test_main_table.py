@@ -183,3 +183,22 @@ def test_a_study_of_one_arm_names_its_metric(made, cost):
     assert "The study compares no two arms. Mean strict accuracy on gsm8k_test (greedy): base: " in words
     main = main_table(study, tables["evaluation_by_arm"], pd.DataFrame(tables["paired_differences"]))
     assert {row[-1] for row in main.rows} == {"–"}
+
+
+def test_the_caption_names_no_correction_that_the_table_has_not(made):
+    study, tables = made
+    declared = "Holm p: corrected over the declared comparisons."
+    assert declared in main_table(study, *(tables[name] for name in TABLES)).caption
+    tables["paired_differences"]["family"] = "exploratory"  # the declared ones are with other arms
+    caption = main_table(study, *(tables[name] for name in TABLES)).caption
+    assert declared not in caption
+    assert "‡: exploratory, not a declared comparison; corrected over" in caption
+
+
+@pytest.mark.parametrize(
+    ("more", "words"), [([], "in other metrics and modes or"), (["other"], "in other metrics, modes and data sets or")]
+)
+def test_other_differences_are_of_what_the_study_has(made, cost, more, words):
+    study, tables = made
+    study = study.model_copy(update={"datasets": [*study.datasets[:1], *more]})
+    assert words in overview(study, tables, cost, b"")

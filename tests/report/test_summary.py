@@ -10,8 +10,9 @@ from analysis.made_up import SCHEMAS, MadeUpStudy
 from reward_ablation.analysis.evaluation.metrics import NAMES as METRICS
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.tables import write_csv, write_tables
+from reward_ablation.analysis.words import p_value
 from reward_ablation.report.__main__ import main
-from reward_ablation.report.summary import nothing_measured, plain, summary
+from reward_ablation.report.summary import nothing_measured, plain, sequential, summary
 from reward_ablation.study.primary import Declared
 
 
@@ -269,6 +270,34 @@ def test_a_metric_that_needs_no_format_may_be_0(study):
     assert found.startswith("**The primary metric says nothing here:**")
 
 
+@pytest.mark.parametrize("metric", ["accuracy_lenient", "format"])
+def test_a_metric_that_reads_answers_in_any_form_or_their_form_means_something(study, metric):
+    primary = study.primary.model_copy(update={"metric": metric})
+    rows = {"dataset": primary.dataset, "mode": primary.mode, "metric": [metric, "format"] * 2, "value": 0.0}
+    [found] = nothing_measured(study.model_copy(update={"primary": primary}), pd.DataFrame(rows))
+    assert found.startswith("**The primary metric says nothing here:**")
+
+
+@pytest.mark.parametrize(
+    ("seeds", "has_base", "words"),
+    [
+        ((0, 1), True, "Brackets: 95 % intervals over seeds and questions; base model: over questions only, not"),
+        ((0, 1), False, "Brackets: 95 % intervals over seeds and questions, not corrected"),
+        ((0,), False, "Brackets: 95 % intervals over questions only: nothing is known of other seeds, not corrected"),
+    ],
+)
+def test_the_brackets_are_over_what_the_study_has(study, tables, cost, seeds, has_base, words):
+    runs = [run for run in study.runs if run.seed in seeds]
+    changed = study.model_copy(update={"runs": runs, "has_base": has_base})
+    assert words in summary(changed, tables, cost)
+
+
+def test_p_values_of_equivalence_are_said_to_be_uncorrected(study, tables, cost):
+    said = "Holm p: corrected within one table. p of ±0.02 or more: of each row alone, uncorrected. "
+    assert said in summary(study.model_copy(update={"equivalence_margin": 0.02}), tables, cost)
+    assert "of each row alone" not in summary(study.model_copy(update={"equivalence_margin": None}), tables, cost)
+
+
 def test_two_arms_borrow_no_variance(study, tables, cost):
     two = study.model_copy(update={"arms": study.arms[:2]})
     assert "how much seeds differ. Intervals and tests partly rest on this" in summary(two, tables, cost)
@@ -334,7 +363,56 @@ def test_a_study_with_methods_has_the_size_of_its_advantages(study, tables, cost
     }
     assert "Size of the advantages" not in summary(study, tables, cost)
     words = summary(study, {**tables, "advantage_size": pd.DataFrame(sizes)}, cost)
-    assert "from 0.500 (correctness_only) to 0.900 (format_only), a factor of 1.8." in words
+    assert "Ratios to correctness_only go from 1.000 (correctness_only) to 1.800 (format_only). Ratio: over" in words
     assert "| format_only | 0.900 | [0.800, 1.000] | 1.800 | [1.500, 2.200] | 2 |" in words
     assert "| correctness_only | 0.500 | [0.400, 0.600] | 1 | – | 1 |" in words
     assert "| length_only | 0.600 | not known | 1.200 | not known | 3 |" in words
+    other_seeds = pd.DataFrame(sizes).assign(ratio=[1.0, 0.9, 1.2, np.nan])  # sizes alone would rank format_only first
+    words = summary(study, {**tables, "advantage_size": other_seeds}, cost)
+    assert "Ratios to correctness_only go from 0.900 (format_only) to 1.200 (length_only)." in words
+    assert "Ratios" not in summary(study, {**tables, "advantage_size": other_seeds.assign(ratio=np.nan)}, cost)
+
+
+@pytest.mark.parametrize(
+    ("p", "level", "words"),
+    [
+        (0.04962, 0.05, "0.0496"),
+        (0.0503, 0.05, "0.0503"),
+        (0.049998, 0.05, "0.049998"),
+        (0.05, 0.05, "0.050"),
+        (0.0494, 0.05, "0.049"),
+        (0.0994, 0.1, "0.099"),
+        (0.0996, 0.1, "0.0996"),
+        (0.0004, 0.05, "< 0.001"),
+        (0.00096, 0.001, "0.00096"),
+        (1e-7, 0.001, "< 0.001"),
+        (np.nan, 0.05, "no test"),
+    ],
+)
+def test_a_p_value_is_not_rounded_to_the_level(p, level, words):
+    assert p_value(p, level) == words
+
+
+@pytest.mark.parametrize(
+    ("arm", "words"),
+    [
+        ("format_only", "on this page, but those of claims on these comparisons, ignore that the study has looks."),
+        ("length_only", "All other numbers on this page ignore that the study has looks."),
+    ],
+)
+def test_claims_on_a_contrast_with_looks_do_not_ignore_them(study, arm, words):
+    pair = {"arm": "format_only", "against": study.baseline}
+    result = pair | {"estimate": 0.2, "low": 0.0, "high": 0.5, "p": 0.02, "p_holm": 0.04, "boundary": 0.01}
+    look = {
+        "seeds": 2,
+        "date": "2026-01-31T12:00:00Z",
+        "contrasts": [result | {"decision": "open"}],
+        "error_left": 0.03,
+    }
+    record = {"looks": [2, 3], "stop": "pocock", "margin": None, "level": 0.05, "question": "q", "evaluation": "e"}
+    record |= {"arms": {}, "declared": "2026-01-31T11:00:00Z", "runs_then": 0, "taken": [look]}
+    place = {name: getattr(study.primary, name) for name in ("dataset", "mode", "metric")}
+    claim = place | {"name": "c", "says": "so", "arm": arm, "against": study.baseline, "direction": "higher"}
+    content = study.model_dump(by_alias=True) | {"sequential": record}
+    content["claims"] = [claim | {"margin": 0.0, "declared": "2026-01-31T11:00:00Z"}]
+    assert words in sequential(StudyFile.model_validate(content))[-1]

@@ -10,12 +10,11 @@ import math
 from argparse import Namespace
 from collections.abc import Container
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import pandas as pd
 
-from reward_ablation.analysis.claims_text import write_claims_page
+from reward_ablation.analysis.claims_text import Verdict, claimed, of_interval, write_claims_page
 from reward_ablation.analysis.evaluation.answers import (
     Answered,
     answers_reader,
@@ -32,25 +31,24 @@ from reward_ablation.analysis.statistics.estimates import Distribution, holm, p_
 from reward_ablation.analysis.statistics.intervals import level_of
 from reward_ablation.analysis.statistics.seed_variance import SeedMeans
 from reward_ablation.analysis.study_file import BASE, StudyFile, as_its_runs_say
-from reward_ablation.analysis.tables import COUNT, ESTIMATE, NUMBER, TEXT, columns, joined, write_tables
+from reward_ablation.analysis.tables import COUNT, ESTIMATE, FLAG, NUMBER, TEXT, columns, joined, write_tables
 from reward_ablation.study.claims import Claim, DeclaredClaim
 from reward_ablation.study.provenance import quantities
 
 SCHEMAS = {
     # estimate: of the arm minus `against`; p: of the difference being at the nearer end of what is claimed; verdict:
     # supported, contradicted or undecided; declared: UTC; runs_then: runs that had begun by then, null
-    # where that is not known.
+    # where that is not known; paired: whether the seeds that both arms have are subtracted, or the means of all seeds.
     "claims": columns(
         (TEXT, "claim says source arm against dataset mode metric direction"),
         (NUMBER, "margin"),
         *ESTIMATE,
         (NUMBER, "p p_holm"),
+        (FLAG, "paired"),
         (TEXT, "verdict flagged_arms provenance declared"),
         (COUNT, "runs_then"),
     ),
 }
-
-Verdict = Literal["supported", "contradicted", "undecided"]
 
 
 def write(study: StudyFile, options: Namespace) -> None:
@@ -101,7 +99,8 @@ def claim_row(
     written = {"claim": claim.name, **claim.model_dump(exclude={"name"})}
     measured = rows_of_parts([estimate_columns(difference, own.metrics, confidence)]).iloc[[row]]
     tested = {"p": p_of_ends(claim, difference, row), "p_holm": np.nan, "verdict": None, "flagged_arms": flags[row]}
-    return measured.assign(**written, **tested)
+    paired = np.broadcast_to(difference.paired, len(own.metrics))[row]
+    return measured.assign(**written, **tested, paired=bool(paired))
 
 
 def with_last_look(row: pd.DataFrame, claim: Claim, study: StudyFile) -> pd.DataFrame:
@@ -155,23 +154,7 @@ def verdict(claim: Claim, low: float, high: float, p_holm: float, confidence: fl
     A claim is decided where the interval lies wholly inside or wholly outside of what is claimed. This must also hold
     after Holm's correction for the number of claims: `p_holm` of `p_of_ends` must be below one minus the confidence.
     """
-    if not p_holm < level_of(confidence):
-        return "undecided"
-    claimed_low, claimed_high = claimed(claim)
-    if claimed_low < low and high < claimed_high:
-        return "supported"
-    return "contradicted" if high < claimed_low or claimed_high < low else "undecided"
-
-
-def claimed(claim: Claim) -> tuple[float, float]:
-    """Ends of the open interval that the difference is claimed to lie in; infinite where no end is claimed."""
-    match claim.direction:
-        case "higher":
-            return claim.margin, math.inf
-        case "lower":
-            return -math.inf, -claim.margin
-        case "same":
-            return -claim.margin, claim.margin
+    return of_interval(claim, low, high) if p_holm < level_of(confidence) else "undecided"
 
 
 def p_of_ends(claim: Claim, difference: Distribution, metric: int) -> float:

@@ -1,13 +1,14 @@
 """Claims in words, for the summary, and their page of the report.
 
 `claims.write` makes the page, and the summary of the report takes the sentences. It stands alone so that both say the
-same; the verdicts themselves are made in `claims`.
+same; the verdicts themselves are made in `claims`, by `of_interval` and the test.
 """
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 from markupsafe import Markup
@@ -20,6 +21,26 @@ from reward_ablation.study.standing import when_sentence
 from reward_ablation.system.files import atomic_path
 from reward_ablation.system.html_page import page, section, table, text
 from reward_ablation.system.plain_values import printable
+
+Verdict = Literal["supported", "contradicted", "undecided"]
+
+
+def claimed(claim: Any) -> tuple[float, float]:
+    """Ends of the open interval that the difference is claimed to lie in; infinite where no end is claimed."""
+    match claim.direction:
+        case "higher":
+            return claim.margin, math.inf
+        case "lower":
+            return -math.inf, -claim.margin
+    return -claim.margin, claim.margin
+
+
+def of_interval(claim: Any, low: float, high: float) -> Verdict:
+    """What an interval alone says of a claim, or of its row: decided where it lies wholly inside or outside."""
+    claimed_low, claimed_high = claimed(claim)
+    if claimed_low < low and high < claimed_high:
+        return "supported"
+    return "contradicted" if high < claimed_low or claimed_high < low else "undecided"
 
 
 def verdicts(claims: pd.DataFrame, study: StudyFile) -> str:
@@ -42,19 +63,15 @@ def measured_difference(row: Any, study: StudyFile) -> str:
     """The estimate with its interval, Holm's p-value, and the numbers of seeds and questions."""
     limits = metrics_of_study(study).limits(row.metric)
     over = f"{seeds_of_difference(row, study)}, {counted(row.questions, 'question')}"
-    return f"{with_interval(row._asdict(), limits)}, Holm p {p_value(row.p_holm)} ({over})"
+    return f"{with_interval(row._asdict(), limits)}, Holm p {p_value(row.p_holm, level_of(study.confidence))} ({over})"
 
 
 def seeds_of_difference(row: Any, study: StudyFile) -> str:
-    """The seeds of a claim's difference: those of both arms, or fewer that both have, where they are paired."""
+    """The seeds of a claim's difference: those that both arms have, where they are paired, or those of each arm."""
     own, other = ({run.seed for run in study.runs_of(arm)} for arm in (row.arm, row.against))
-    shared, fewest = len(own & other), min(len(own), len(other))
-    if own == other or fewest < 2 or study.last_look(row) is not None:
+    if own == other or min(len(own), len(other)) < 2 or study.last_look(row) is not None:
         return counted(row.seeds, "seed")
-    if row.seeds < fewest:
-        return f"{row.seeds} shared seeds"
-    either = f"the {shared} shared seeds, or " * (shared == fewest)  # the table does not say which interval is shorter
-    return f"{either}{len(own)} seeds against {len(other)}"
+    return f"{row.seeds} shared seeds" if row.paired else f"{len(own)} seeds against {len(other)}"
 
 
 def since(row: Any) -> str:
@@ -71,7 +88,7 @@ def cautions(row: Any, study: StudyFile) -> str:
     """Cautions about a verdict: corrections, looks, differing provenance, arms whose seeds differ much."""
     provenance, flagged = known(row.provenance), known(row.flagged_arms)
     words = []
-    if row.p < level_of(study.confidence) <= row.p_holm:
+    if row.p < level_of(study.confidence) <= row.p_holm and of_interval(row, row.low, row.high) != "undecided":
         words.append("The interval alone decides it, but not after the correction for the number of claims.")
     if study.is_sequential and study.last_look(row) is None:
         words.append("Looks at other differences decided the number of seeds, and this test is not corrected for them.")

@@ -69,7 +69,7 @@ def dataset_of_signs(study: StudyFile) -> str:
 
 
 def held_out(study: StudyFile, root: Path, last_steps: dict[str, int]) -> pd.DataFrame:
-    """Rows (arm, seed, step) of the primary data set: `metric` and `tokens`, means over questions.
+    """Rows (arm, seed, mode, step) of the primary data set: `metric` and `tokens`, means over questions.
 
     Sampled answers count where there are some, since training is on samples.
     Step 0 is the base model, in each run. `last_steps` has the last step of each run, by folder.
@@ -86,7 +86,8 @@ def held_out(study: StudyFile, root: Path, last_steps: dict[str, int]) -> pd.Dat
     found = []
     for run in study.runs:
         by_step = means_by_step(study, root, read, run, dataset, last_steps[run.folder])
-        found += [{"arm": run.arm, "seed": run.seed, "step": step, **values(means)} for step, means in by_step.items()]
+        labels = {"arm": run.arm, "seed": run.seed, "mode": mode}
+        found += [labels | {"step": step} | values(means) for step, means in by_step.items()]
     return pd.DataFrame(found)
 
 
@@ -144,7 +145,8 @@ def reward_hacking(study: StudyFile, rewards_by_step: pd.DataFrame, held_out: pd
                 is_sign = longer["low"] > 0 and of_arm["change"] <= 0
                 rows.append(about | row("length", None, is_sign, None, longer))
     table = pd.DataFrame(rows, columns=[*SCHEMAS["reward_hacking"].names])
-    table["sentence"] = [sentence(found, study, better) for found in table.to_dict("records")]
+    where = f"{name_of(metric_name)} on {dataset_of_signs(study)} ({held_out['mode'].iloc[0]})"
+    table["sentence"] = [sentence(found, where, better) for found in table.to_dict("records")]
     return table.sort_values("arm", key=lambda arms: arms.map(study.arm_names.index), kind="stable")
 
 
@@ -157,9 +159,8 @@ def row(
     return {"kind": kind, "component": component, "sign": bool(sign)} | of_rise | change | ends
 
 
-def sentence(row: Mapping[Any, Any], study: StudyFile, better: int) -> str:
-    """A sign in words, or the statement that there is none."""
-    where = f"{name_of(metric_of_signs(study))} on {dataset_of_signs(study)}"
+def sentence(row: Mapping[Any, Any], where: str, better: int) -> str:
+    """A sign in words, or the statement that there is none; `where` is the metric with its data set and mode."""
     since = f"since step {row['since']}" if row["since"] else "since the base model"
     if pd.isna(row["change_low"]):
         return f"{row['arm']}: no interval ({row['kind']}), because the study has too few seeds, or none that differ"
@@ -169,8 +170,8 @@ def sentence(row: Mapping[Any, Any], study: StudyFile, better: int) -> str:
     if row["kind"] == "length":
         ends, factors = (f"{np.exp(value):.3g}" for value in (before, after)), np.exp([low, high])
         return (
-            f"{row['arm']}: answers grew from {' to '.join(ends)} tokens (factor {factors[0]:.2f} to {factors[1]:.2f}) "
-            f"{since}, and {where} did not {'rise' if better > 0 else 'fall'}"
+            f"{row['arm']}: answers grew from {' to '.join(ends)} tokens (geometric means over seeds; factor "
+            f"{factors[0]:.2f} to {factors[1]:.2f}) {since}, and {where} did not {'rise' if better > 0 else 'fall'}"
         )
     if row["kind"] == "gap":
         rise = f"{short(after - before)} ({short(low)} to {short(high)})"

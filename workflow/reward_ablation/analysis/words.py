@@ -25,9 +25,12 @@ def with_interval(row: Any, limits: Limits) -> str:
     return f"{estimate} [{low}, {high}]"
 
 
-def p_value(p: float) -> str:
-    """A p-value with three decimal places; below 0.001, this bound."""
-    return "no test" if not math.isfinite(p) else "< 0.001" if p < 0.001 else f"{p:.3f}"
+def p_value(p: float, level: float) -> str:
+    """A p-value with three decimal places; below 0.001, this bound. More where it would be rounded to the level."""
+    if not math.isfinite(p):
+        return "no test"
+    places = next((places for places in range(3, 9) if p == level or round(p, places) != round(level, places)), 9)
+    return "< 0.001" if p < 0.001 and places == 3 else f"{p:.{places}f}"
 
 
 def counted(count: int, noun: str) -> str:

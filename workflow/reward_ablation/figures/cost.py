@@ -12,6 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.analysis.words import counted
 from reward_ablation.figures.estimates import name_rows, row_height
 from reward_ablation.figures.few_arms import (
     FROM_EACH_END,
@@ -75,8 +76,8 @@ def cost(cost: pd.DataFrame, study: StudyFile) -> Figure:
     axes.set_xlim(left=0)
     round_ticks(axes.xaxis, 5)
     axes.set_xlabel(UNITS[unit])
-    runs = int(cost["runs"].iloc[-1])
-    note = f"Sums over the runs of an arm, {runs} runs in all: measured, not estimated. Evaluations are not counted."
+    runs = counted(int(cost["runs"].iloc[-1]), "run")
+    note = f"Sums over the runs of an arm, {runs} in all: measured, not estimated. Evaluations are not counted."
     by = f"most expensive and the {FROM_EACH_END} cheapest"
     legend_below(figure, handles, note + others_note(study, by))
     every_hour = every[f"{unit}_hours"]

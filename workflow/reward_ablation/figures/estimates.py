@@ -212,12 +212,13 @@ def dot_handles(filled: str, hollow: str) -> list[Artist]:
 
 
 def base_legend(figure: Figure, evaluation_by_arm: pd.DataFrame, study: StudyFile, before: str = "") -> None:
-    """Put the legend of `draw_rows` below the panels. Its note begins with `before`."""
+    """Put the legend of `draw_rows` below the panels. Its note begins with `before`, which says the arms' order."""
     handles: list[Artist] = [
         Line2D([], [], color=BASE_COLOUR, linestyle="dashed", label="base model"),
         Patch(facecolor=BASE_COLOUR, alpha=0.2, label="interval of the base model"),
     ][: 2 * study.has_base]
-    legend_below(figure, handles, before + base_note(study) + flag_note(evaluation_by_arm) + others_note(study))
+    others = others_note(study, in_this_order=not before)
+    legend_below(figure, handles, before + base_note(study) + flag_note(evaluation_by_arm) + others)
 
 
 def interval_note(
@@ -308,12 +309,21 @@ def name_forest(axes: Axes, rows: Sequence[Row]) -> None:
 
 
 def forest_legend(
-    figure: Figure, table: pd.DataFrame, study: StudyFile, family: str, before: str = "", after: str = ""
+    figure: Figure,
+    table: pd.DataFrame,
+    study: StudyFile,
+    family: str,
+    before: str = "",
+    after: str = "",
+    detail: str = ", uncorrected",
 ) -> None:
-    """Put below a forest plot what points, bars and marks mean. `after` follows the words on points and bars."""
+    """Put below a forest plot what points, bars and marks mean.
+
+    `after` follows the words on points and bars, and `detail` those on bars.
+    """
     shared = None if "arm" in table else int(table["seeds"].min())  # effects have one number of seeds
     handles = dot_handles(f"Holm p < {level_of(study.confidence):g}", "not significant, or no test")
-    points = interval_note(study, of_all=" and all questions", detail=", uncorrected", shared=shared)
+    points = interval_note(study, of_all=" and all questions", detail=detail, shared=shared)
     marks = arrow_note(figure) + flag_note(table) + others_note(study)
     legend_below(figure, handles, f"{before}{points}{after} Holm's correction: over {family}.{marks}")
 

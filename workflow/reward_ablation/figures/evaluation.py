@@ -69,6 +69,9 @@ METHODS = {
     "quadratic_regression": "quadratic regression on shares",
 }
 
+#: What the bars of primary contrasts are in a sequential study.
+AT_LOOKS = "Repeated confidence intervals at each contrast's last look, with its seeds. "
+
 #: Look of all components. No arm has this look.
 COMPONENT_LOOK = Look("black", "solid", "o")
 
@@ -105,9 +108,16 @@ def arms(evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
     before = f"Best arm first, by {name_of(study.main_metric)} in the first panel. "
     base_legend(figure, evaluation_by_arm, few, before)
     where, rows_of_first = first_kind(evaluation_by_arm, study)
-    found = lowest_and_highest(rows_of_first.set_index("arm"), metrics_of_study(study).limits(study.main_metric))
+    named = rows_of_first.set_index("arm").rename(index=marked_where_hidden(few))
+    found = lowest_and_highest(named, metrics_of_study(study).limits(study.main_metric))
     title(figure, f"in {where}, {found}" if found else "")
     return figure
+
+
+def marked_where_hidden(few: StudyFile) -> dict[str, str]:
+    """Names for a title by arm: that of an arm which the figure does not show says so."""
+    hidden = {run.arm for run in few.runs}.difference(few.arm_names)
+    return {arm: f"{arm} (not shown)" for arm in hidden}
 
 
 def first_kind(table: pd.DataFrame, study: StudyFile) -> tuple[str, pd.DataFrame]:
@@ -173,7 +183,8 @@ def primary(paired_differences: pd.DataFrame, evaluation_by_arm: pd.DataFrame, s
     forest(panel, rows, effects, effects["p_holm"] < level_of(study.confidence))
     panel.set_xlabel(f"difference in {name_of(question.metric)}")
     shown = f" Shown: the first {len(rows)} of {count} contrasts." if count > len(rows) else ""
-    forest_legend(figure, table, study, study.primary_family, after=shown)
+    before, detail = (AT_LOOKS, "") if study.is_sequential else ("", ", uncorrected")
+    forest_legend(figure, table, study, study.primary_family, before, shown, detail)
     limits_of_metric, level = metrics_of_study(study).limits(question.metric), level_of(study.confidence)
     title(figure, clearest(every.set_index("key"), limits_of_metric, level))
     return figure
@@ -208,8 +219,8 @@ def differences(paired_differences: pd.DataFrame, evaluation_by_arm: pd.DataFram
         hidden = tuple(dict.fromkeys(rows_of_others(of_arm, study)["key"]))
         rows += [Row(f"{len(hidden):,} other arms", others=hidden)] * bool(hidden)
     before = f"Arms are {study.pairing}. "
-    if study.sequential is not None and study.sequential.in_force:
-        before += "Primary panel: repeated confidence intervals at each contrast's last look, with its seeds. "
+    if study.is_sequential:
+        before += f"Primary panel: {AT_LOOKS[0].lower()}{AT_LOOKS[1:]}"
     family = f"{study.primary_family} where a panel is primary, else the arms of a panel with the same reference"
     question = (study.primary.dataset, study.primary.mode, study.primary.metric)
     return forest_panels(table, study, rows, "difference in", family, before, question)
@@ -311,7 +322,7 @@ def after_training(table: pd.DataFrame, study: StudyFile) -> str:
     final = rows[rows["step"] == rows.groupby(["arm", "seed"])["step"].transform("max")]
     of_arms = pd.DataFrame(final.groupby("arm")["value"].agg(estimate="mean", low="min", high="max"))
     base = number(rows.loc[rows["step"] == 0, "value"].mean(), limits)
-    found = lowest_and_highest(of_arms, limits, "ranges of seeds")
+    found = lowest_and_highest(of_arms.rename(index=marked_where_hidden(study)), limits, "ranges of seeds")
     one = ", with one seed" if study.seed_counts[1] == 1 else ""
     return f"{where} was {base} before training; after it{one}, {found}"
 

@@ -66,10 +66,11 @@ def with_others(study: StudyFile, arms: list[str]) -> list[str]:
     return [*arms, f"{count_of_others(study):,} other arms"] if count_of_others(study) else arms
 
 
-def others_note(study: StudyFile, by: str | None = None) -> str:
+def others_note(study: StudyFile, by: str | None = None, in_this_order: bool = True) -> str:
     """Say which arms are shown and what the grey means; empty if all arms are shown.
 
-    `by` is the order of the arms, if it is not by the primary question, such as `most expensive and the 8 cheapest`.
+    `by` says by what the arms are chosen, if not by the primary question, such as `most expensive and the 8 cheapest`.
+    The figure has them `in_this_order`, or says itself in which.
     """
     if not count_of_others(study):
         return ""
@@ -79,8 +80,8 @@ def others_note(study: StudyFile, by: str | None = None) -> str:
     always = "the baseline and the control" if study.control else "the baseline"
     grey = "light: from the lowest to the highest; dark: the middle 80\u00a0%; line: the median"
     return (
-        f" Arms: the {FROM_EACH_END} {by}, and {always}, in this order. Grey: the other {count_of_others(study):,} "
-        f"arms ({grey}); the tables have their values."
+        f" Arms: the {FROM_EACH_END} {by}, and {always}{', in this order' * in_this_order}. Grey: the other "
+        f"{count_of_others(study):,} arms ({grey}); the tables have their values."
     )
 
 

@@ -213,7 +213,8 @@ def similarity_parts(similarity_by_arm: pd.DataFrame, evaluation_by_arm: pd.Data
             draw_side_by_side(panel, of_pair, study, arms, "part", parts)
             similarity_axis(panel, limit, of_pair, arms)
             part_axis(panel, parts)
-    seeds = estimates["seeds"].max()
+    fewest, most = (int(end) for end in estimates["seeds"].agg(["min", "max"]))
+    seeds = "the one seed" if most == 1 else f"{most} seeds" if fewest == most else f"{fewest} to {most} seeds"
     between = ", between batches (micro-batches or processes)" if "across_blocks" in parts else ""
     halves = "Split halves: cosine of the expected gradients, if their norms are resolved. " * ("split_halves" in parts)
     note = (
@@ -221,7 +222,7 @@ def similarity_parts(similarity_by_arm: pd.DataFrame, evaluation_by_arm: pd.Data
         "completions of different prompts. The plain cosine is the sum of these parts: across prompts, self (each "
         f"completion with itself, which follows from the advantages alone), same prompt{between}. The sign of the "
         f"plain cosine alone says nothing. Bars may leave the panel. Points: over the measured steps "
-        f"({estimates['steps'].max()}), mean over {'the one seed' if seeds == 1 else f'{seeds} seeds'}. Bars: "
+        f"({estimates['steps'].max()}), mean over {seeds}. Bars: "
         f"{100 * study.confidence:g}\u00a0% interval ({over_words(estimates['interval'])}). "
         f"{exactness_note(study, estimates['folding_error'])}"
     )

@@ -67,7 +67,7 @@ READERS = {
 
 def rewards(rewards_by_step: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
     """Draw for each component, the total and the length of completions the mean over the rollouts of a step, by arm."""
-    study = reduced_to_shown_arms(study, evaluation_by_arm)
+    same_runs, study = study.same_runs, reduced_to_shown_arms(study, evaluation_by_arm)
     known = set(rewards_by_step.loc[rewards_by_step["mean"].notna(), "quantity"])
     of_all = {"total": "weighted sum", "tokens": "tokens", "truncated": "share"}
     of_all = {name: label for name, label in of_all.items() if name in known}  # imported runs may lack some
@@ -89,7 +89,7 @@ def rewards(rewards_by_step: pd.DataFrame, evaluation_by_arm: pd.DataFrame, stud
     if study.arms_with_methods:
         note += f" Arms that are not trained on the total: {', '.join(study.arms_with_methods)}."
     add_arm_legend(figure, study, note)
-    title(figure, rises(rewards_by_step, [*study.components[: MOST_NAMES - 1], "tokens"], study.same_runs))
+    title(figure, rises(rewards_by_step, [*study.components[: MOST_NAMES - 1], "tokens"], same_runs))
     return figure
 
 

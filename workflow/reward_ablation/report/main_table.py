@@ -14,11 +14,12 @@ from typing import NamedTuple
 import pandas as pd
 
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study, name_of, panels
+from reward_ablation.analysis.statistics.intervals import level_of
 from reward_ablation.analysis.statistics.limits import UNLIMITED
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.training_rewards import end_of_training
 from reward_ablation.analysis.words import counted, number, p_value, with_interval
-from reward_ablation.report.summary import interval_of, markdown, plain
+from reward_ablation.report.summary import interval_of, markdown, over_words, plain
 from reward_ablation.system.plain_values import printable
 
 #: Marks of a number of a flagged arm, and of a p-value outside the declared comparisons.
@@ -122,15 +123,18 @@ def difference(study: StudyFile, row: pd.Series | None) -> list[str]:
     if row is None:
         return ["–", "–"]
     exploratory = EXPLORATORY if row["family"] != "primary" else ""
-    return [interval(study, row, study.primary.metric), p_value(row["p_holm"]) + exploratory]
+    return [
+        interval(study, row, study.primary.metric),
+        p_value(row["p_holm"], level_of(study.confidence)) + exploratory,
+    ]
 
 
 def caption(study: StudyFile, of_arm: dict[tuple[str, str], pd.Series], against: dict[str, pd.Series]) -> str:
     """Caption of the table: what it shows, and what its intervals are over."""
     primary, most = study.primary, study.seed_counts[1]
+    declared = any(row["family"] == "primary" for row in against.values())
     shown = [*of_arm.values(), *against.values()]
     questions = counted(max((int(row["questions"]) for row in of_arm.values()), default=0), "question")
-    over = "questions only: nothing is known of other seeds" if most == 1 else "seeds and questions"
     others = [str(contrast) for contrast in primary.contrasts if contrast.against != study.baseline]
     words = [
         f"Study {study.name}: {printable(study.model)}, trained {'' if study.imported else 'with GRPO '}"
@@ -138,11 +142,9 @@ def caption(study: StudyFile, of_arm: dict[tuple[str, str], pd.Series], against:
         f"Columns {', '.join(study.components)}: weight in the reward; –: not scored."
         + " base: the model before training." * study.has_base,
         f"Metrics are on {primary.dataset} ({primary.mode}, {questions}).",
-        f"Brackets: {100 * study.confidence:g} % intervals over {over}, uncorrected"
-        + "; base model: over questions only" * study.has_base
-        + ".",
+        f"Brackets: {100 * study.confidence:g} % intervals over {over_words(study)}; uncorrected.",
         f"Differences in {name_of(primary.metric)} are {study.pairing}.",
-        f"Holm p: corrected over {study.primary_family}.",
+        f"Holm p: corrected over {study.primary_family}." * declared,
         "Runs are missing: they diverged or are not finished." * study.is_partial,
         "Declared contrasts: repeated confidence intervals of each contrast's last look." * study.is_sequential,
         f"Declared comparisons with other arms are in the table paired_differences: {', '.join(others)}."

@@ -193,7 +193,8 @@ def certainty(study: StudyFile, differences: pd.DataFrame) -> str:
     rows = differences[differences["family"] == "primary"]
     questions = f", evaluated on {rows['questions'].max():,} questions" if len(rows) else ""
     others = len(differences) - len(rows)
-    exploratory = f"{counted(others, 'other difference')} of arms, in other metrics and modes or against other arms"
+    sets = ", modes and data sets" if len(study.datasets) > 1 else " and modes"
+    exploratory = f"{counted(others, 'other difference')} of arms, in other metrics{sets} or against other arms"
     return (
         f"Each arm has {study.counted_seeds}{questions}. {unmarked(about_seeds(study))} "
         f"All else is exploratory: {exploratory}, "
@@ -205,7 +206,8 @@ def contrast_line(study: StudyFile, row: Any) -> str:
     """The difference of one contrast with its interval and p-value, and its decision in a sequential study."""
     estimate = number(row.estimate, metrics_of_study(study).limits(study.primary.metric))
     decision = f"; decision: {row.decision}" if isinstance(row.decision, str) else ""
-    return f"{row.arm} minus {row.baseline}: {estimate} ({ends(study, row)}, Holm p {p_value(row.p_holm)}){decision}"
+    holm = p_value(row.p_holm, level_of(study.confidence))
+    return f"{row.arm} minus {row.baseline}: {estimate} ({ends(study, row)}, Holm p {holm}){decision}"
 
 
 def ends(study: StudyFile, row: Any) -> str:

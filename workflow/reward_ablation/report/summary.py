@@ -105,12 +105,12 @@ def summary(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFram
         *primary_question(study, tables["paired_differences"]),
         *claims(study, tables.get(CLAIMS)),
         "The last column is the row in the CSV file of the named table, not counting the line of column names. "
-        f"Brackets: {100 * study.confidence:g} % intervals over seeds and questions, not corrected for their number. "
-        f"Holm p: corrected within one table. {meanings(study)}"
+        f"Brackets: {100 * study.confidence:g} % intervals over {over_words(study)}, not corrected for their number. "
+        f"Holm p: corrected within one table. {of_equivalence(study)}{meanings(study)}"
         + "`base` is the model before training."
         * study.has_base,
         about_seeds(study),
-        "All that follows is exploratory: a p-value is corrected for the rows of its table, not for the whole page.",
+        "All that follows is exploratory: Holm p is corrected for the rows of its table, not for the whole page.",
         "## Arms",
         weights(study),
         *advantage_sizes(study, tables.get(SIZES)),
@@ -202,6 +202,19 @@ def meanings(study: StudyFile) -> str:
     return " ".join(words) + " "
 
 
+def over_words(study: StudyFile) -> str:
+    """What intervals of the evaluation are over."""
+    one_seed = study.seed_counts[1] == 1
+    over = "questions only: nothing is known of other seeds" if one_seed else "seeds and questions"
+    return over + "; base model: over questions only" * (study.has_base and not one_seed)
+
+
+def of_equivalence(study: StudyFile) -> str:
+    """Sentence on the p-values of the test of equivalence; empty for a study without a margin."""
+    margin = study.equivalence_margin
+    return "" if margin is None else f"p of ±{margin:g} or more: of each row alone, uncorrected. "
+
+
 def nothing_measured(study: StudyFile, by_run: pd.DataFrame) -> list[str]:
     """Warning if the primary metric has one value for all models, or if no answer was found in the format."""
     primary = study.primary
@@ -209,7 +222,7 @@ def nothing_measured(study: StudyFile, by_run: pd.DataFrame) -> list[str]:
     values = rows.loc[rows["metric"] == primary.metric, "value"]
     format_shares = rows.loc[rows["metric"] == "format", "value"]
     name = name_of(primary.metric)
-    needs_format = primary.metric not in (*study.metrics, *OF_ALL_TASKS)
+    needs_format = primary.metric not in (*study.metrics, *OF_ALL_TASKS, "accuracy_lenient", "format")
     if needs_format and len(format_shares) and not format_shares.any() and len(values) and not values.any():
         return [
             f"**The primary metric means nothing here:** no answer of any model was found in the format that "
@@ -305,12 +318,13 @@ def sequential(study: StudyFile) -> list[str]:
     words = looks_text(record, study.primary.contrasts)
     if not record.in_force:
         return [f"**{words[0].upper()}{words[1:]}**, and this is a list of seeds: {', '.join(map(str, study.seeds))}."]
+    but_claims = ", but those of claims on these comparisons," * any(map(study.last_look, study.claims))
     unfinished = "" if record.next_look is None else " **Not finished:** the next start runs the next look."
     return [
         f"Sequential seeds: {words}.{unfinished}",
         "Each row is from its contrast's last look. The interval is a repeated confidence interval, which holds for "
-        "all looks together. Holm p is corrected for looks and contrasts. All other numbers on this page ignore that "
-        "the study has looks.",
+        f"all looks together. Holm p is corrected for looks and contrasts. All other numbers on this page{but_claims} "
+        "ignore that the study has looks.",
     ]
 
 
@@ -352,14 +366,14 @@ def advantage_sizes(study: StudyFile, table: pd.DataFrame | None) -> list[str]:
         [row["arm"], *known_interval(row, "estimate", "low", "high"), *ratio(row, study.baseline), row["row"]]
         for _, row in rows.iterrows()
     ]
-    low, high = (rows.iloc[int(row)] for row in (rows["estimate"].argmin(), rows["estimate"].argmax()))
-    factor = f", a factor of {high['estimate'] / low['estimate']:.1f}" if low["estimate"] > 0 else ""
-    ends = (
-        f"{number(low['estimate'], UNLIMITED)} ({low['arm']}) to {number(high['estimate'], UNLIMITED)} ({high['arm']})"
-    )
+    known, ends = rows.dropna(subset="ratio").sort_values("ratio", kind="stable"), ""
+    if len(known) > 1:  # sizes are over each arm's own seeds, and only ratios over the same
+        low, high = (f"{number(row['ratio'], UNLIMITED)} ({row['arm']})" for _, row in known.iloc[[0, -1]].iterrows())
+        ends = f" Ratios to {study.baseline} go from {low} to {high}."
     return [
         "## Size of the advantages",
-        f"Root mean square of all completions' advantages (table `advantage_size`): from {ends}{factor}. Arms with "
+        f"Root mean square of all completions' advantages (table `advantage_size`).{ends} Ratio: over the seeds that "
+        "both arms have. Intervals: over seeds, or over the steps of a single seed. Arms with "
         "larger advantages take larger steps, as if they had a higher learning rate. A gain of one arm over another "
         "may come from this alone. Adam removes a constant factor. It does not remove the factor's change over "
         "training, nor the factor's effect on clipped gradients, a KL term and weight decay.",
@@ -495,7 +509,7 @@ def compared(
         [
             *row[labels],
             *estimate(row, limits.limits(row["metric"]), signed=True),
-            *map(p_value, row[[*tests]]),
+            *[p_value(p, level_of(study.confidence)) for p in row[[*tests]]],
             *row[[*more, "row"]],
         ]
         for _, row in rows.iterrows()

@@ -62,6 +62,7 @@ class Distribution(NamedTuple):
     high: np.ndarray  # (metrics,), highest value
     seeds: int | np.ndarray  # number that the means are over, of all metrics or of each
     questions: int  # number that the means are over
+    paired: bool | np.ndarray = True  # of a difference: whether it is paired by seed, for all metrics or each
 
     def margin(self, factor: Callable[[np.ndarray | float], np.ndarray]) -> np.ndarray:
         """Distance from the mean to an end of its interval; `factor` is that over the standard error, by degrees.
@@ -253,7 +254,7 @@ def distribution_of_unpaired_difference(
     scale = np.max([np.abs(of_seeds.mean(axis=1)) for of_seeds in by_seed], axis=0)
     equal = np.all([np.ptp(of_seeds, axis=1) <= 1e-9 * (1 + scale) for of_seeds in by_seed], axis=0)
     of_mean = doubt_of_equal_values(spread_of_two(own, other), estimate, limits, questions, np.where(equal, scale, 0.0))
-    return Distribution(estimate, of_mean, standardised(means), *limits, seeds, questions)
+    return Distribution(estimate, of_mean, standardised(means), *limits, seeds, questions, paired=False)
 
 
 def shorter(one: Distribution, other: Distribution) -> Distribution:
@@ -270,6 +271,7 @@ def shorter(one: Distribution, other: Distribution) -> Distribution:
         seeds=np.where(first, one.seeds, other.seeds),
         deviations=np.where(first, one.deviations, other.deviations),
         spread=spread,
+        paired=first,
     )
 
 
