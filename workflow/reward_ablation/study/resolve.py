@@ -24,6 +24,7 @@ from reward_ablation.config.checks import (
     check_scored,
     checked_launches,
     control_warnings,
+    key_of_arm,
     unreached_warnings,
 )
 from reward_ablation.config.config_errors import describe
@@ -180,6 +181,7 @@ def _specs_of(
         with at_arm(config, name):
             combine = combine_spec(config, arm, root, launches[name].process_count)
         specs[name] = arm_spec(shared, arm, launches[name], config.scored_in(arm), combine)
+    check_helpers(config, arms, root)
     return specs
 
 
@@ -322,7 +324,6 @@ def checked_arms(study: StudyConfig, root: Path) -> dict[str, Arm]:
     for name, component in study.components.items():
         with _in_section(f"components.{name}"):
             planned_arguments(component.function, component.parameters, root, further)
-    check_helpers(study, root)
     check_answers(study, root)
     return arms
 
@@ -365,19 +366,25 @@ def check_judging(function: str, parameters: dict[str, Any], root: Path, source:
         )
 
 
-def check_helpers(study: StudyConfig, root: Path) -> None:
-    """Refuse reward files that import different files by the same name: Python would load one of them for both."""
-    first_with: dict[str, tuple[str, Path]] = {}
-    for name, component in study.components.items():
-        if not in_a_file(component.function) or names_a_module(component.function):
-            continue
-        for module, file in imports_of_file(user_file(component.function, root), root).items():
-            other, other_file = first_with.setdefault(module, (name, file))
-            if file.resolve() != other_file.resolve():
-                raise ValueError(
-                    f"components.{name}: imports {module} from {file}, and {other} imports {module} from "
-                    f"{other_file}; give the two files different names"
-                )
+def check_helpers(study: StudyConfig, arms: dict[str, Arm], root: Path) -> None:
+    """Refuse users' files of one job that import different files by the same name: Python would load one for both."""
+    trained = {f"components.{name}": each.function for name, each in study.components.items()}
+    trained |= {
+        f"{key_of_arm(study.arms, name)}.combine": arm.combine.method for name, arm in arms.items() if arm.combine
+    }
+    judging = {f"evaluation.metrics.{name}": function for name, (function, _) in study.metric_functions().items()}
+    for of_one_job in (trained, judging):
+        first_with: dict[str, tuple[str, Path]] = {}
+        for key, function in of_one_job.items():
+            if not in_a_file(function) or names_a_module(function):
+                continue
+            for module, file in imports_of_file(user_file(function, root), root).items():
+                other, other_file = first_with.setdefault(module, (key, file))
+                if file.resolve() != other_file.resolve():
+                    raise ValueError(
+                        f"{key}: imports {module} from {file}, and {other} imports {module} from {other_file}; give "
+                        "the two files different names"
+                    )
 
 
 def check_variables(study: StudyConfig, environment: Mapping[str, str], trains: bool, scores: bool) -> None:
