@@ -18,8 +18,8 @@ import numpy as np
 
 from reward_ablation.combination.call import RESCALE, call_method
 from reward_ablation.combination.interface import CONTEXT, POSITIONAL, Method
-from reward_ablation.rewards.call import described, line_in
-from reward_ablation.rewards.load import function_in_file, searching_imports
+from reward_ablation.rewards.call import described, line_in, refusing_changes
+from reward_ablation.rewards.load import function_in_file, of_types, searching_imports
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.user_functions import FORMS, folder_of_imports, in_a_file, user_file
 
@@ -160,17 +160,22 @@ def _definition(method: str, root: Path) -> ast.FunctionDef:
 
 
 def _reported(method: str, function: Method, root: Path) -> Method:
-    """Wrap a user's function: its errors become one line, and imports are searched as when its file was loaded."""
+    """Wrap a user's function: errors are one line, parameters have its types, and imports are searched as in its file.
+
+    A function that changes the state of the process is refused, as for a reward.
+    """
     folder = folder_of_imports(method, root)
 
     @wraps(function)
     def called(*arguments: Any, **keywords: Any) -> Any:
+        own = of_types(function, {name: value for name, value in keywords.items() if name not in CONTEXT})
+        where = f"{_SECTION}: {method}: the method"
         try:
-            with searching_imports(Path(root), folder):
-                return function(*arguments, **keywords)
+            with refusing_changes(where), searching_imports(Path(root), folder):
+                return function(*arguments, **{**keywords, **own})
         except StudyError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             line = line_in(function.__code__.co_filename, error)
             raise StudyError(f"{_SECTION}: {method}: {line}{described(error)}") from error
 

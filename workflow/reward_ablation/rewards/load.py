@@ -125,12 +125,15 @@ def _values(
     function: Callable, parameters: dict[str, Any], root: Path, environment: Mapping[str, str]
 ) -> dict[str, Any]:
     """Parameters as the function gets them: with the values of environment variables, its types, and full paths."""
+    values = {key: with_variables(value, environment) for key, value in parameters.items()}
+    return with_whole_paths(function, of_types(function, values), root)
+
+
+def of_types(function: Callable, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters with the types that the hints of a function say, or else its defaults."""
     hints, signature = hints_of(function), inspect.signature(function).parameters
-    values = {}
-    for key, value in parameters.items():
-        default = signature[key].default if key in signature else None
-        values[key] = _of_type(with_variables(value, environment), hints.get(key, type(default)))
-    return with_whole_paths(function, values, root)
+    defaults = {key: signature[key].default if key in signature else None for key in values}
+    return {key: _of_type(value, hints.get(key, type(defaults[key]))) for key, value in values.items()}
 
 
 def _of_type(value: Any, hint: Any) -> Any:
