@@ -2,7 +2,7 @@
 
 import pytest
 
-from reward_ablation.study.reward_files import file_digest, imports_of_file
+from reward_ablation.study.reward_files import file_digest, function_digest, imports_of_file
 from reward_ablation.system.errors import StudyError
 
 
@@ -13,6 +13,19 @@ def test_what_is_empty_counts_where_it_means_something(tmp_path, one, other):
         (tmp_path / name).write_text(f"y = {text}\n")
         texts.append(file_digest(tmp_path / name, tmp_path))
     assert texts[0] != texts[1]
+
+
+def test_a_file_has_the_encoding_that_it_names(tmp_path):
+    """A byte order mark changes nothing, and the same bytes are other texts in another encoding."""
+    code = "W = 'é'\ndef f(completions):\n    return [len(W)] * len(completions)\n"
+    latin = "# -*- coding: latin-1 -*-\n"
+    digests = []
+    for number, text in enumerate([code.encode(), code.encode("utf-8-sig"), (latin + code).encode("latin-1")]):
+        (tmp_path / f"{number}.py").write_bytes(text)
+        digests.append((file_digest(tmp_path / f"{number}.py", tmp_path), function_digest(f"{number}.py:f", tmp_path)))
+    assert digests[0] == digests[1] == digests[2]
+    (tmp_path / "misread.py").write_text(latin + code)
+    assert file_digest(tmp_path / "misread.py", tmp_path) != digests[0][0]
 
 
 USERS = {

@@ -279,7 +279,8 @@ def test_a_function_is_called_as_training_calls_it(tmp_path, monkeypatch):
     [
         ("def half(:", "helper.py: line 1: not valid Python: invalid syntax"),
         ("x = '\0'", "not valid Python: "),
-        (b"# \xff", "not valid Python: UnicodeDecodeError: "),
+        (b"x = '\xff'", "helper.py: line 1: not valid Python: (unicode error) 'utf-8' codec can't decode byte 0xff"),
+        (b"# coding: klingon\n", "helper.py: not valid Python: unknown encoding: klingon"),
         ("x = " + "1 + " * 50000 + "1", "not valid Python: RecursionError: "),
     ],
 )

@@ -120,7 +120,8 @@ def _errors_in_one_line(path: Path) -> Iterator[None]:
     try:
         yield
     except SyntaxError as error:
-        raise StudyError(f"{error.filename}: line {error.lineno}: not valid Python: {error.msg}") from None
+        line = f"line {error.lineno}: " if error.lineno else ""
+        raise StudyError(f"{error.filename or path}: {line}not valid Python: {error.msg}") from None
     except (ValueError, RecursionError, MemoryError) as error:
         problem = f"{type(error).__name__}: {printable(str(error), 300)}"
         raise StudyError(f"{path}: the file, or one that it imports, is not valid Python: {problem}") from None
