@@ -102,6 +102,19 @@ def test_a_file_beside_the_reward_is_not_imported_instead_of_what_is_installed(t
     assert imports_of_file(folder / "mine.py", root) == {}
 
 
+def test_a_package_beside_the_reward_goes_before_a_folder_of_its_name(tmp_path):
+    """Python takes a folder without `__init__.py` last."""
+    for name in ("hp/y.py", "rewards/hp/__init__.py", "rewards/hp/y.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    (tmp_path / "rewards" / "mine.py").write_text("from hp import y\n")
+    beside = tmp_path / "rewards" / "hp"
+    found = imports_of_file(tmp_path / "rewards" / "mine.py", tmp_path)
+    assert found == {"hp": beside / "__init__.py", "hp.y": beside / "y.py"}
+    (tmp_path / "hp" / "__init__.py").write_text("")
+    assert imports_of_file(tmp_path / "rewards" / "mine.py", tmp_path)["hp.y"] == tmp_path / "hp" / "y.py"
+
+
 def test_this_package_counts_where_a_users_file_builds_on_it(tmp_path):
     (tmp_path / "mine.py").write_text("from reward_ablation.rewards.grading import grade\n")
     (tmp_path / "installed.py").write_text("from pandas import DataFrame\n")

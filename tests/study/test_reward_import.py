@@ -121,6 +121,48 @@ def test_a_file_that_does_not_load_is_one_line(folder, statement, line):
     assert "\n" not in str(told.value)
 
 
+INSERTED = "import sys\nsys.path.insert(0, 'src')\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "file", "refused"),
+    [
+        (f"{INSERTED}import other_helper\n", "src/other_helper.py", True),
+        (f"{INSERTED}from other_helper import *\n", "src/other_helper/__init__.py", True),
+        (f"{INSERTED}import late_helper\n", "src/other_helper.py", True),  # imported by a helper
+        ("import other_helper\n", "PYTHONPATH/other_helper.py", True),
+        ("from src import other_helper\n", "src/other_helper.py", False),
+        ("import other_helper\n", "other_helper.py", False),
+        (f"{INSERTED}import other_helper\n", "src/site-packages/other_helper.py", False),  # installed
+        (f"{INSERTED}import importlib\nimportlib.import_module('other_' + 'helper')\n", "src/other_helper.py", False),
+    ],
+)
+@pytest.mark.parametrize("arguments", ["completions", "scores, groups, weights, state"])
+def test_a_helper_whose_code_does_not_count_is_refused(tmp_path, monkeypatch, text, file, refused, arguments):
+    """It is found where the digest does not look; modules whose names are made at run time never count."""
+    (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / file).write_text("")
+    (tmp_path / "late_helper.py").write_text("import other_helper\n")
+    if "site-packages" in file:
+        text = text.replace("'src'", "'src/site-packages'")
+    if "PYTHONPATH" in file:
+        monkeypatch.setenv("PYTHONPATH", f"{tmp_path / 'PYTHONPATH'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    (tmp_path / "mine.py").write_text(f"{text}def f({arguments}): ...\n")
+    requests = request_of("f")
+    if arguments != "completions":
+        requests = {"arms.a.combine": Request("combination", "mine.py:f")}
+    if not refused:
+        check_imports(requests, tmp_path)
+        return
+    with pytest.raises(StudyError) as told:
+        check_imports(requests, tmp_path)
+    [key] = requests
+    line = (
+        f"{key}: mine.py:f: imports other_helper from {tmp_path / file}, where the runs' keys do not count its code; "
+    )
+    assert str(told.value).startswith(line)
+
+
 def test_the_first_file_that_ends_the_process_is_named(folder):
     (folder / "ending.py").write_text("import os\nos._exit(1)\ndef f(completions): ...\n")
     requests = {

@@ -36,6 +36,7 @@ from reward_ablation.rewards.load import (
 )
 from reward_ablation.rewards.parameters import NAMES, Mark, marks_of
 from reward_ablation.rewards.trial import WITHOUT, Doubtful, Trial, call_once
+from reward_ablation.study.reward_files import refuse_uncounted
 from reward_ablation.study.reward_signature import NotInTree, signature_in_file
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.user_functions import in_a_file, names_a_module, user_file
@@ -274,6 +275,8 @@ def _answer(request: Request) -> dict[str, Any]:
             marks = marks_of_component(function, root)
         if parameters is not None and not trial:
             arguments = dataclasses.asdict(check_component(function, parameters, root, further=further)[1])
+        if in_a_file(function):
+            refuse_uncounted(function, root)
     except StudyError as error:
         return {"error": str(error), "doubtful": isinstance(error, Doubtful)}
     return {"arguments": arguments, "marks": {name: mark.name for name, mark in marks.items()}}
