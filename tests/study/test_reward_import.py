@@ -121,6 +121,27 @@ def test_a_file_that_does_not_load_is_one_line(folder, statement, line):
     assert "\n" not in str(told.value)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "parameters", "warned"),
+    [
+        ("completions, level='easy', split='x'", {"split": "y"}, ["level"]),
+        ("completions, level=None, limit=3, log_extra=None", {}, []),
+        ("completions, level, *, split='x'", {}, []),
+    ],
+)
+def test_an_argument_that_gets_a_column_for_its_default_is_told(tmp_path, config, arguments, parameters, warned):
+    (tmp_path / "mine.py").write_text(f"def f({arguments}): ...\n")
+    config["components"]["x"] = {"function": "mine.py:f", "parameters": parameters}
+    config["evaluation"]["metrics"] = {
+        "y": {"function": "mine.py:f", "parameters": parameters, "range": [0, 1]},
+        "of_x": {"component": "x", "range": [0, 1]},
+    }
+    told = [line for line in resolve(config, "study.yaml", tmp_path).warnings if "not its default" in line]
+    keys = ("components.x", "evaluation.metrics.y")
+    text = "gets the column of this name, not its default; if it is a parameter, set it, put * before it, or rename it"
+    assert told == [f"{key}: mine.py:f: the argument {name} {text}" for key in keys for name in warned]
+
+
 INSERTED = "import sys\nsys.path.insert(0, 'src')\n"
 
 

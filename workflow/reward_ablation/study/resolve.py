@@ -54,7 +54,7 @@ from reward_ablation.study.looks import as_on_record as looks_as_on_record
 from reward_ablation.study.looks import declared_looks, looks_plan, recorded_looks, recovered_looks, seeds_of_arms
 from reward_ablation.study.primary import question_of, recorded_primary, recovered_primary, without_added_arms
 from reward_ablation.study.reward_files import codes_on_record, imports_of_file
-from reward_ablation.study.reward_import import defaults_of, planned_arguments
+from reward_ablation.study.reward_import import defaults_of, planned_arguments, replaced_defaults
 from reward_ablation.study.reward_models import UsedModel, used_models
 from reward_ablation.study.run_folder import (
     DESCRIPTION,
@@ -163,6 +163,7 @@ def _resolved(config: StudyConfig, written: dict[str, Any], root: Path) -> Study
             *control_warnings(config, arms),
             *unreached_warnings(config, arms),
             *estimate_warnings(specs),
+            *column_warnings(config, root),
             *request_warnings(config, runs, root),
             *metric_warnings(config, runs, root),
             *_path_warnings(config, shared, contents),
@@ -358,12 +359,26 @@ def check_judging(function: str, parameters: dict[str, Any], root: Path, source:
     """Refuse a function that asks for columns that the stored answers to an evaluation set do not have."""
     with _in_section(where):
         arguments = planned_arguments(function, parameters, root, further_columns(source))
-    needless = {"completions"} | defaults_of(function, root)
+    needless = {"completions", *defaults_of(function, root)}
     if missing := [column for column in arguments.columns if column in OF_TRAINER and column not in needless]:
         raise ValueError(
             f"{where}: {function} asks for {missing[0]}, which is known only in training; answers have their text, "
             "and the metric tokens is their length"
         )
+
+
+def column_warnings(study: StudyConfig, root: Path) -> list[str]:
+    """Warnings about arguments of own components and metrics that get a column in place of their default."""
+    train, sets = [study.data.train], [*study.data.evaluation.values()]
+    asked = [(f"components.{name}", each.function, each.parameters, train) for name, each in study.components.items()]
+    for name, metric in study.evaluation.metrics.items():
+        asked.append((f"evaluation.metrics.{name}", metric.function or "", metric.parameters, sets))
+    warnings = []
+    for where, function, parameters, sources in asked:
+        for source in sources if in_a_file(function) else ():
+            arguments = planned_arguments(function, parameters, root, further_columns(source))
+            warnings += replaced_defaults(where, function, arguments, root)
+    return list(dict.fromkeys(warnings))
 
 
 def check_helpers(study: StudyConfig, arms: dict[str, Arm], root: Path) -> None:
