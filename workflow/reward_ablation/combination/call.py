@@ -155,14 +155,9 @@ def _checked(label: str, result: Any, completions: int, weights: np.ndarray) -> 
 
 def _numbers(label: str, what: str, value: Any) -> np.ndarray:
     try:
-        if isinstance(value, np.ma.MaskedArray) or np.iscomplexobj(value):
-            raise TypeError  # NumPy would take the masked numbers, and the real parts
         numbers = np.asarray(value, dtype=float)
-    except (TypeError, ValueError, RuntimeError):  # the last is torch's, for a tensor with a gradient
-        raise StudyError(
-            f"{label}: the method returned {what} that are not numbers; return an array of real numbers, without a "
-            "mask and without gradients"
-        ) from None
+    except (TypeError, ValueError):
+        raise StudyError(f"{label}: the method returned {what} that are not numbers; return an array") from None
     if not np.isfinite(numbers).all():
         raise StudyError(
             f"{label}: the method returned {what} that are not finite; return 0 where there is no advantage"
@@ -178,7 +173,6 @@ def _check_shape(label: str, what: str, value: np.ndarray, expected: tuple[int, 
 def _json(label: str, state: Any) -> dict[str, Any]:
     try:
         read = json.loads(json.dumps(state, allow_nan=False))
-        _check_keys(state)
     except (TypeError, ValueError, RecursionError) as error:
         raise StudyError(
             f"{label}: the method's state is not JSON ({error}); return a dict with texts and finite numbers"
@@ -186,15 +180,6 @@ def _json(label: str, state: Any) -> dict[str, Any]:
     if not isinstance(read, dict):
         raise StudyError(f"{label}: the method's state is not a dict; return {{}} for a method without state")
     return read
-
-
-def _check_keys(value: Any) -> None:
-    """Refuse keys that JSON makes texts of, at any depth: the method would not find them again."""
-    for key in value if isinstance(value, dict) else ():
-        if not isinstance(key, str):
-            raise TypeError(f"the key {key!r} is no text")
-    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ():
-        _check_keys(each)
 
 
 def _rescaled(label: str, found: Combined, weights: np.ndarray, wanted: Any, by_gram: bool) -> Combined:

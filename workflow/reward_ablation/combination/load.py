@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ast
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, wraps
 from pathlib import Path
@@ -172,11 +173,41 @@ def _reported(method: str, function: Method, root: Path) -> Method:
         where = f"{_SECTION}: {method}: the method"
         try:
             with refusing_changes(where), searching_imports(Path(root), folder):
-                return function(*arguments, **{**keywords, **own})
+                result = function(*arguments, **{**keywords, **own})
         except StudyError:
             raise
         except (Exception, SystemExit) as error:
             line = line_in(function.__code__.co_filename, error)
             raise StudyError(f"{_SECTION}: {method}: {line}{described(error)}") from error
+        _refuse_losses(where, result)
+        return result
 
     return called
+
+
+def _refuse_losses(where: str, result: Any) -> None:
+    """Refuse what NumPy and JSON cannot take or change in silence, in a method's advantages, state and numbers."""
+    parts = result if isinstance(result, tuple) else (result,)
+    for part in (*parts[:1], *parts[2:]):
+        try:
+            is_lost = isinstance(part, np.ma.MaskedArray) or np.iscomplexobj(part)
+        except ValueError:  # no array: the check of the result says so
+            is_lost = False
+        except RuntimeError:  # torch's, for a tensor with gradients
+            is_lost = True
+        if is_lost:
+            raise StudyError(
+                f"{where} returned complex or masked numbers, or gradients; return an array of real numbers"
+            )
+    with suppress(RecursionError):  # the check of the result says so
+        for key in _keys(parts[1]) if len(parts) > 1 else ():
+            if not isinstance(key, str):  # JSON makes it a text, which the method would not find again
+                raise StudyError(f"{where} returned a state with the key {key!r}; write texts as keys")
+
+
+def _keys(value: Any) -> Iterator[Any]:
+    """Keys of mappings at any depth of a state."""
+    if isinstance(value, dict):
+        yield from value
+    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ():
+        yield from _keys(each)
