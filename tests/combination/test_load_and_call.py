@@ -91,7 +91,20 @@ def test_what_a_method_does_to_its_arguments_stays_there(tmp_path):
         ("return scores, {}, 1, 2, 3", "returned 5 values; return "),
         ("return scores, {'x': float('nan')}", "state is not JSON"),
         ("return scores, {'x': scores}", "state is not JSON"),
+        ("state['x'] = state\nreturn scores, state", r"state is not JSON \(Circular reference detected\)"),
+        ("return [[1], [1, 2]]", "returned advantages that are not numbers"),
         ("return scores, [1]", "state is not a dict"),
+        ("return scores, {1: 0}", "the method returned a state with the key 1; write texts as keys$"),
+        ("return scores, {'x': [{None: 0}]}", "the method returned a state with the key None; "),
+        ("return scores * 1j", "returned complex or masked numbers, or gradients; return an array of real numbers$"),
+        ("return scores, {}, list(weights * 1j)", "the method returned complex or masked numbers"),
+        ("return np.ma.masked_less(scores, 1)", "the method returned complex or masked numbers"),
+        (
+            "import torch\nreturn torch.tensor(scores, requires_grad=True)",
+            "the method returned complex or masked numbers, or gradients",
+        ),
+        ("raise SystemExit", r"mine.py, line 4, `raise SystemExit`: SystemExit$"),
+        ("import os; os.chdir('/')\nreturn scores", r"the method changes os.getcwd\(\) from .* to /, with which the"),
         ("return scores, {}, [1]", r"returned weights of shape \(1,\); return shape \(3,\)$"),
         ("return 1 / 0", r"mine.py, line 4, `return 1 / 0`: ZeroDivisionError: division by zero$"),
         ("import nowhere", "ModuleNotFoundError: No module named 'nowhere'"),
@@ -102,11 +115,20 @@ def test_what_a_method_does_to_its_arguments_stays_there(tmp_path):
     ],
 )
 @pytest.mark.filterwarnings("ignore:divide by zero", "ignore:invalid value")
-def test_a_users_mistake_is_one_line_with_the_method(user_method, body, message):
+def test_a_users_mistake_is_one_line_with_the_method(user_method, tmp_path, monkeypatch, body, message):
+    monkeypatch.chdir(tmp_path)  # a method may change it
     with pytest.raises(StudyError, match=message) as caught:
         user_method(body)
     assert "mine.py:mine" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_whole_numbers_have_the_type_that_a_method_declares(user_method):
+    """A run's spec has 1 for 1.0."""
+    body = "return scores, {'types': [type(each).__name__ for each in (*targets, sharp, free)]}"
+    arguments = ", *, targets: list[float], sharp=0.5, free"
+    found = user_method(body, arguments, parameters={"targets": [1, 2], "sharp": 1, "free": 1})
+    assert found.state["types"] == ["float", "float", "float", "int"]
 
 
 def test_a_users_method_imports_from_the_studys_folder(user_method, tmp_path):

@@ -55,6 +55,43 @@ def test_whole_numbers_have_the_type_that_the_function_declares(root):
     assert load_component("numbers.py:kinds", given, root)(["a"]) == [3]
 
 
+HINTED = """
+import typing, typing_extensions
+from collections.abc import Iterable
+
+class Options(typing_extensions.TypedDict):
+    a: float
+
+class Unknown(typing.TypedDict):  # to pydantic, before Python 3.12
+    a: float
+
+def found(completions, *, value: {hint}):
+    return [float({text!r} == repr(value)) for _ in completions]
+"""
+
+
+@pytest.mark.parametrize(
+    ("hint", "value", "text"),
+    [
+        ("Iterable[str]", ["a", "b"], "['a', 'b']"),
+        ("Iterable[float]", [1, 2], "[1.0, 2.0]"),
+        ("Iterable[str]", "ab", "'ab'"),
+        ("dict[str, Iterable[str]]", {"k": ["a"]}, "{'k': ['a']}"),
+        ("Options", {"a": 1, "b": 2}, "{'a': 1.0, 'b': 2}"),
+        ("list[Options]", [{"b": 2, "a": 1}], "[{'a': 1.0, 'b': 2}]"),
+        ("Unknown", {"a": 1.5, "b": 2}, "{'a': 1.5, 'b': 2}"),
+        ('"number of words"', 4, "4"),
+        ('list["number of words"]', [4], "[4]"),
+        ("typing.List", [4], "[4]"),
+    ],
+)
+def test_a_function_gets_all_of_a_parameter_at_each_call(root, hint, value, text):
+    """Also where pydantic makes an iterator, drops keys, or cannot read the hint."""
+    (root / "hinted.py").write_text(HINTED.replace("{hint}", hint).replace("{text!r}", repr(text)))
+    component = load_component("hinted.py:found", {"value": value}, root)
+    assert [component(["x"]) for _ in range(2)] == [[1], [1]]
+
+
 def test_a_users_file_is_loaded_from_its_path(root):
     component = load_component("mine.py:brevity", {"limit": 2}, root)
     assert component(["x", "y"], completion_ids=[[1, 2], [1, 2, 3]]) == [1.0, 0.0]

@@ -83,6 +83,17 @@ def test_a_good_study_has_no_problem_and_its_reward_is_called_last(checked, conf
     assert (tmp_path / "called").exists()
 
 
+def test_files_of_different_jobs_may_import_different_files_by_one_name(config, tmp_path):
+    text = "from my_own_helper import {0}\n\ndef f(completions, **columns):\n    return [{0}] * len(completions)\n"
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "mine.py").write_text(text.format(folder))
+        (tmp_path / folder / "my_own_helper.py").write_text(f"{folder} = 1.0\n")
+    config["components"]["of_a"] = {"function": "a/mine.py:f"}
+    config["evaluation"]["metrics"] = {"of_b": {"function": "b/mine.py:f", "range": [0, 1]}}
+    module.check_reward_files(resolve(config, "study.yaml", tmp_path), True, True, print)
+
+
 @pytest.mark.slow
 def test_nothing_is_written_where_trl_is_asked(checked, tmp_path):
     problems, told = checked(remember=False)

@@ -79,3 +79,36 @@ def test_tokens_have_a_number_and_nothing_else(study, helper, scores):
         return
     with pytest.raises(StudyError, match=r"^components.variety: .*reads completion_ids, which no run stores"):
         _scores("variety", run, made, pa.table(columns))
+
+
+@pytest.mark.parametrize(
+    ("rows", "processes", "calls"),
+    [(16, 1, [16, 16]), (16, 2, [8, 8, 8, 8]), (16, 4, [8, 8, 8, 8]), (24, 2, [16, 8, 16, 8]), (2, 1, [2, 2])],
+)
+def test_a_function_is_called_for_each_process_as_in_training(study, config, rows, processes, calls):
+    """A group in several processes is scored by the one that has its first completion."""
+    config["launch"] = {"gpus": processes} if processes > 1 else {}
+    config["training"] |= {"per_device_train_batch_size": max(rows // processes, 8), "num_generations": 8}
+    own = "def own(completions, **columns):\n    return [len(completions)] * len(completions)\n"
+    made, run = study(own, "")
+    problems = pq.read_table(made.results / made.problems_file)["id"].to_pylist()[:1] * rows * 2
+    columns = {"problem_id": problems, "completion": ["a"] * rows * 2, "tokens": [1] * rows * 2}
+    table = pa.table({"step": [1] * rows + [2] * rows, **columns})
+    assert _scores("variety", run, made, table) == [float(size) for size in calls for _ in range(size)]
+
+
+@pytest.mark.parametrize("installed", [False, True])
+def test_the_files_of_a_package_are_searched_too(study, config, tmp_path, monkeypatch, installed):
+    """By relative imports, and in an installed package wherever they are."""
+    home = tmp_path / "elsewhere" if installed else tmp_path
+    (home / "lib_of_own").mkdir(parents=True)
+    (home / "lib_of_own" / "__init__.py").write_text("")
+    for name, helper in (("reads", "sched"), ("plain", "words")):
+        (home / "lib_of_own" / f"{name}.py").write_text(HANDS_ON.format(f".{helper}"))
+    (home / "lib_of_own" / "sched.py").write_text("def other(_, trainer_state, **columns): ...\n")
+    (home / "lib_of_own" / "words.py").write_text("def other(completions, **columns): ...\n")
+    if installed:
+        monkeypatch.syspath_prepend(home)
+    config["components"] |= {name: {"function": f"lib_of_own.{name}:own"} for name in ("reads", "plain")}
+    made, run = study(HANDS_ON.format("helper"), "")
+    assert [_is_text(made, run, name) for name in ("reads", "plain")] == [False, not installed]

@@ -96,14 +96,26 @@ def test_a_bad_config_is_one_line(config, path, value, message):
     assert message in refusal(changed(config, path, value))
 
 
-def test_two_reward_files_cannot_import_different_files_by_one_name(config, tmp_path):
-    for folder in ("a", "b"):
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("components.of_a", "components.of_b"),
+        ("components.of_a", "arms.arms.b.combine"),
+        ("evaluation.metrics.a", "evaluation.metrics.b"),
+    ],
+)
+def test_two_files_of_one_job_cannot_import_different_files_by_one_name(config, tmp_path, one, other):
+    for folder, key in (("a", one), ("b", other)):
         (tmp_path / folder).mkdir()
-        (tmp_path / folder / "mine.py").write_text("import my_own_helper\n\ndef f(completions, **columns): ...\n")
+        arguments = "scores, groups, weights, state" if key.endswith("combine") else "completions, **columns"
+        (tmp_path / folder / "mine.py").write_text(f"import my_own_helper\n\ndef f({arguments}): ...\n")
         (tmp_path / folder / "my_own_helper.py").write_text(f"name = '{folder}'\n")
-        config["components"][f"of_{folder}"] = {"function": f"{folder}/mine.py:f"}
+        function = {"method" if key.endswith("combine") else "function": f"{folder}/mine.py:f"}
+        config["evaluation"]["metrics"] = config["evaluation"].get("metrics", {})
+        changed(config, key.replace(".", "/"), function | ({"range": [0, 1]} if "metrics" in key else {}))
     told = refusal(config, tmp_path)
-    assert told.startswith("components.of_b: imports my_own_helper from ")
+    assert told.startswith(f"{other}: imports my_own_helper from ")
+    assert f", and {one} imports my_own_helper from " in told
     assert told.endswith("my_own_helper.py; give the two files different names")
 
 

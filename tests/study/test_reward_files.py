@@ -2,7 +2,7 @@
 
 import pytest
 
-from reward_ablation.study.reward_files import file_digest, imports_of_file
+from reward_ablation.study.reward_files import file_digest, function_digest, imports_of_file
 from reward_ablation.system.errors import StudyError
 
 
@@ -13,6 +13,19 @@ def test_what_is_empty_counts_where_it_means_something(tmp_path, one, other):
         (tmp_path / name).write_text(f"y = {text}\n")
         texts.append(file_digest(tmp_path / name, tmp_path))
     assert texts[0] != texts[1]
+
+
+def test_a_file_has_the_encoding_that_it_names(tmp_path):
+    """A byte order mark changes nothing, and the same bytes are other texts in another encoding."""
+    code = "W = 'é'\ndef f(completions):\n    return [len(W)] * len(completions)\n"
+    latin = "# -*- coding: latin-1 -*-\n"
+    digests = []
+    for number, text in enumerate([code.encode(), code.encode("utf-8-sig"), (latin + code).encode("latin-1")]):
+        (tmp_path / f"{number}.py").write_bytes(text)
+        digests.append((file_digest(tmp_path / f"{number}.py", tmp_path), function_digest(f"{number}.py:f", tmp_path)))
+    assert digests[0] == digests[1] == digests[2]
+    (tmp_path / "misread.py").write_text(latin + code)
+    assert file_digest(tmp_path / "misread.py", tmp_path) != digests[0][0]
 
 
 USERS = {
@@ -87,6 +100,19 @@ def test_a_file_beside_the_reward_is_not_imported_instead_of_what_is_installed(t
         (tmp_path / name).write_text("import numpy\n")
     folder, root = tmp_path, tmp_path / "study"
     assert imports_of_file(folder / "mine.py", root) == {}
+
+
+def test_a_package_beside_the_reward_goes_before_a_folder_of_its_name(tmp_path):
+    """Python takes a folder without `__init__.py` last."""
+    for name in ("hp/y.py", "rewards/hp/__init__.py", "rewards/hp/y.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    (tmp_path / "rewards" / "mine.py").write_text("from hp import y\n")
+    beside = tmp_path / "rewards" / "hp"
+    found = imports_of_file(tmp_path / "rewards" / "mine.py", tmp_path)
+    assert found == {"hp": beside / "__init__.py", "hp.y": beside / "y.py"}
+    (tmp_path / "hp" / "__init__.py").write_text("")
+    assert imports_of_file(tmp_path / "rewards" / "mine.py", tmp_path)["hp.y"] == tmp_path / "hp" / "y.py"
 
 
 def test_this_package_counts_where_a_users_file_builds_on_it(tmp_path):

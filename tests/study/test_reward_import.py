@@ -121,6 +121,69 @@ def test_a_file_that_does_not_load_is_one_line(folder, statement, line):
     assert "\n" not in str(told.value)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "parameters", "warned"),
+    [
+        ("completions, level='easy', split='x'", {"split": "y"}, ["level"]),
+        ("completions, level=None, limit=3, log_extra=None", {}, []),
+        ("completions, level, *, split='x'", {}, []),
+    ],
+)
+def test_an_argument_that_gets_a_column_for_its_default_is_told(tmp_path, config, arguments, parameters, warned):
+    (tmp_path / "mine.py").write_text(f"def f({arguments}): ...\n")
+    config["components"]["x"] = {"function": "mine.py:f", "parameters": parameters}
+    config["evaluation"]["metrics"] = {
+        "y": {"function": "mine.py:f", "parameters": parameters, "range": [0, 1]},
+        "of_x": {"component": "x", "range": [0, 1]},
+    }
+    told = [line for line in resolve(config, "study.yaml", tmp_path).warnings if "not its default" in line]
+    keys = ("components.x", "evaluation.metrics.y")
+    text = "gets the column of this name, not its default; if it is a parameter, set it, put * before it, or rename it"
+    assert told == [f"{key}: mine.py:f: the argument {name} {text}" for key in keys for name in warned]
+
+
+INSERTED = "import sys\nsys.path.insert(0, 'src')\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "file", "refused"),
+    [
+        (f"{INSERTED}import other_helper\n", "src/other_helper.py", True),
+        (f"{INSERTED}from other_helper import *\n", "src/other_helper/__init__.py", True),
+        (f"{INSERTED}import late_helper\n", "src/other_helper.py", True),  # imported by a helper
+        ("import other_helper\n", "PYTHONPATH/other_helper.py", True),
+        ("from src import other_helper\n", "src/other_helper.py", False),
+        ("import other_helper\n", "other_helper.py", False),
+        (f"{INSERTED}import other_helper\n", "src/site-packages/other_helper.py", False),  # installed
+        (f"{INSERTED}import importlib\nimportlib.import_module('other_' + 'helper')\n", "src/other_helper.py", False),
+    ],
+)
+@pytest.mark.parametrize("arguments", ["completions", "scores, groups, weights, state"])
+def test_a_helper_whose_code_does_not_count_is_refused(tmp_path, monkeypatch, text, file, refused, arguments):
+    """It is found where the digest does not look; modules whose names are made at run time never count."""
+    (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / file).write_text("")
+    (tmp_path / "late_helper.py").write_text("import other_helper\n")
+    if "site-packages" in file:
+        text = text.replace("'src'", "'src/site-packages'")
+    if "PYTHONPATH" in file:
+        monkeypatch.setenv("PYTHONPATH", f"{tmp_path / 'PYTHONPATH'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    (tmp_path / "mine.py").write_text(f"{text}def f({arguments}): ...\n")
+    requests = request_of("f")
+    if arguments != "completions":
+        requests = {"arms.a.combine": Request("combination", "mine.py:f")}
+    if not refused:
+        check_imports(requests, tmp_path)
+        return
+    with pytest.raises(StudyError) as told:
+        check_imports(requests, tmp_path)
+    [key] = requests
+    line = (
+        f"{key}: mine.py:f: imports other_helper from {tmp_path / file}, where the runs' keys do not count its code; "
+    )
+    assert str(told.value).startswith(line)
+
+
 def test_the_first_file_that_ends_the_process_is_named(folder):
     (folder / "ending.py").write_text("import os\nos._exit(1)\ndef f(completions): ...\n")
     requests = {
@@ -279,7 +342,8 @@ def test_a_function_is_called_as_training_calls_it(tmp_path, monkeypatch):
     [
         ("def half(:", "helper.py: line 1: not valid Python: invalid syntax"),
         ("x = '\0'", "not valid Python: "),
-        (b"# \xff", "not valid Python: UnicodeDecodeError: "),
+        (b"x = '\xff'", "helper.py: line 1: not valid Python: (unicode error) 'utf-8' codec can't decode byte 0xff"),
+        (b"# coding: klingon\n", "helper.py: not valid Python: unknown encoding: klingon"),
         ("x = " + "1 + " * 50000 + "1", "not valid Python: RecursionError: "),
     ],
 )

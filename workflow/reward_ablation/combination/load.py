@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ast
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, wraps
 from pathlib import Path
@@ -18,8 +19,8 @@ import numpy as np
 
 from reward_ablation.combination.call import RESCALE, call_method
 from reward_ablation.combination.interface import CONTEXT, POSITIONAL, Method
-from reward_ablation.rewards.call import described, line_in
-from reward_ablation.rewards.load import function_in_file, searching_imports
+from reward_ablation.rewards.call import described, line_in, refusing_changes
+from reward_ablation.rewards.load import function_in_file, of_types, searching_imports
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.user_functions import FORMS, folder_of_imports, in_a_file, user_file
 
@@ -160,18 +161,53 @@ def _definition(method: str, root: Path) -> ast.FunctionDef:
 
 
 def _reported(method: str, function: Method, root: Path) -> Method:
-    """Wrap a user's function: its errors become one line, and imports are searched as when its file was loaded."""
+    """Wrap a user's function: errors are one line, parameters have its types, and imports are searched as in its file.
+
+    A function that changes the state of the process is refused, as for a reward.
+    """
     folder = folder_of_imports(method, root)
 
     @wraps(function)
     def called(*arguments: Any, **keywords: Any) -> Any:
+        own = of_types(function, {name: value for name, value in keywords.items() if name not in CONTEXT})
+        where = f"{_SECTION}: {method}: the method"
         try:
-            with searching_imports(Path(root), folder):
-                return function(*arguments, **keywords)
+            with refusing_changes(where), searching_imports(Path(root), folder):
+                result = function(*arguments, **{**keywords, **own})
         except StudyError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             line = line_in(function.__code__.co_filename, error)
             raise StudyError(f"{_SECTION}: {method}: {line}{described(error)}") from error
+        _refuse_losses(where, result)
+        return result
 
     return called
+
+
+def _refuse_losses(where: str, result: Any) -> None:
+    """Refuse what NumPy and JSON cannot take or change in silence, in a method's advantages, state and numbers."""
+    parts = result if isinstance(result, tuple) else (result,)
+    for part in (*parts[:1], *parts[2:]):
+        try:
+            is_lost = isinstance(part, np.ma.MaskedArray) or np.iscomplexobj(part)
+        except ValueError:  # no array: the check of the result says so
+            is_lost = False
+        except RuntimeError:  # torch's, for a tensor with gradients
+            is_lost = True
+        if is_lost:
+            raise StudyError(
+                f"{where} returned complex or masked numbers, or gradients; return an array of real numbers"
+            )
+    with suppress(RecursionError):  # the check of the result says so
+        for key in _keys(parts[1]) if len(parts) > 1 else ():
+            if not isinstance(key, str):  # JSON makes it a text, which the method would not find again
+                raise StudyError(f"{where} returned a state with the key {key!r}; write texts as keys")
+
+
+def _keys(value: Any) -> Iterator[Any]:
+    """Keys of mappings at any depth of a state."""
+    if isinstance(value, dict):
+        yield from value
+    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ():
+        yield from _keys(each)

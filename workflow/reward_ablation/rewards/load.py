@@ -20,7 +20,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from pydantic import PydanticSchemaGenerationError, TypeAdapter, ValidationError
+from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
 from reward_ablation.config.secrets import hidden, missing_variables, not_set, with_variables
 from reward_ablation.rewards.arguments import OF_PROBLEMS, Arguments, arguments_of
@@ -32,6 +32,8 @@ from reward_ablation.system.errors import StudyError
 from reward_ablation.system.user_functions import FORMS, folder_of_imports, in_a_file, names_a_module, user_file
 
 _COMPONENTS = "reward_ablation.rewards.components"
+#: What pydantic raises for a type that it does not know, such as a class, or a text that is no type.
+_UNKNOWN_TYPE = (PydanticUserError, NameError, SyntaxError)
 
 
 def component_names() -> list[str]:
@@ -123,20 +125,33 @@ def _values(
     function: Callable, parameters: dict[str, Any], root: Path, environment: Mapping[str, str]
 ) -> dict[str, Any]:
     """Parameters as the function gets them: with the values of environment variables, its types, and full paths."""
+    values = {key: with_variables(value, environment) for key, value in parameters.items()}
+    return with_whole_paths(function, of_types(function, values), root)
+
+
+def of_types(function: Callable, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters with the types that the hints of a function say, or else its defaults."""
     hints, signature = hints_of(function), inspect.signature(function).parameters
-    values = {}
-    for key, value in parameters.items():
-        default = signature[key].default if key in signature else None
-        values[key] = _of_type(with_variables(value, environment), hints.get(key, type(default)))
-    return with_whole_paths(function, values, root)
+    defaults = {key: signature[key].default if key in signature else None for key in values}
+    return {key: _of_type(value, hints.get(key, type(defaults[key]))) for key, value in values.items()}
 
 
 def _of_type(value: Any, hint: Any) -> Any:
     """A value as a type has it: a run's spec says 1 for 1.0, and an array of 1 would be one of whole numbers."""
     try:
-        return TypeAdapter(hint).validate_python(value, strict=True)
-    except (ValidationError, PydanticSchemaGenerationError):
+        return _whole(value, TypeAdapter(hint).validate_python(value, strict=True))
+    except (ValidationError, *_UNKNOWN_TYPE):
         return value
+
+
+def _whole(given: Any, found: Any) -> Any:
+    """A validated value that loses nothing: pydantic drops keys of a TypedDict, and makes iterators of `Iterable`."""
+    if isinstance(given, dict) and isinstance(found, dict):
+        kept = {key: _whole(given[key], value) for key, value in found.items()}
+        return kept | {key: value for key, value in given.items() if key not in kept}
+    if isinstance(given, list) and isinstance(found, list | Iterator):
+        return [_whole(*pair) for pair in zip(given, found, strict=True)]
+    return given if isinstance(found, Iterator) else found
 
 
 def _by_name(name: str) -> RewardFunction:
@@ -239,7 +254,7 @@ def _check_parameters(
         except ValidationError as error:
             message = hidden(error.errors()[0]["msg"], value, environment)
             raise StudyError(f"components: {reference}: {name}: {message}, not {value!r}") from None
-        except PydanticSchemaGenerationError:  # a class that pydantic does not know
+        except _UNKNOWN_TYPE:
             continue
 
 

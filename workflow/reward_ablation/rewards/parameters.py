@@ -51,7 +51,7 @@ def hints_of(function: Callable) -> dict[str, Any]:
     """Type hints of a function's arguments with their metadata; none where they cannot be evaluated."""
     try:
         return typing.get_type_hints(function, include_extras=True)
-    except (NameError, TypeError, AttributeError):  # such as names that only a type checker imports
+    except (NameError, TypeError, AttributeError, SyntaxError):  # such as names that only a type checker imports
         return {}
 
 

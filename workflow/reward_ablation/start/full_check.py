@@ -320,7 +320,10 @@ def check_reward_files(study: Study, trains: bool, scores: bool, tell: Callable[
                 further = further_columns(source)
                 requests[f"evaluation.metrics.{name}"] = Request("components", function, parameters, further)
     if own := {key: request for key, request in requests.items() if in_a_file(request.function)}:
-        check_imports(own, study.root)
+        judging = {key: request for key, request in own.items() if key.startswith("evaluation.")}
+        training = {key: request for key, request in own.items() if key not in judging}
+        for of_one_job in filter(None, (training, judging)):  # their helpers may have the same names
+            check_imports(of_one_job, study.root)
         called = {key: request for key, request in own.items() if key.startswith("components.")}
         if called and is_wanted():
             from reward_ablation.start.data_files import trial_of  # here, because it imports the grader

@@ -26,15 +26,15 @@ from reward_ablation.spec.canonical import canonical
 from reward_ablation.spec.run import ArmSpec
 from reward_ablation.start.decide import Decisions
 from reward_ablation.start.history import Damage, read_record
-from reward_ablation.study.code_digest import is_own
+from reward_ablation.study.code_digest import PACKAGE, is_own
 from reward_ablation.study.core_digest import training_digest
 from reward_ablation.study.provenance import RESCORED
-from reward_ablation.study.reward_files import imports_of_file
+from reward_ablation.study.reward_files import files_of_function
 from reward_ablation.study.run_folder import RECORD, deciding_inputs
 from reward_ablation.study.study import Run, Study
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import link_or_copy, sha256, write_parquet
-from reward_ablation.system.user_functions import in_a_file, user_file
+from reward_ablation.system.user_functions import in_a_file, names_a_module, user_module
 
 #: Built-in components whose score needs more than the texts: the tokens themselves, a model, or a draw.
 NEEDS_MORE = frozenset({"diversity", "judge", "random", "repetition_penalty", "reward_model"})
@@ -138,13 +138,15 @@ def _is_text(study: Study, run: Run, name: str) -> bool:
     function = run.arm_spec.components[name].function
     if not in_a_file(function):
         return function not in NEEDS_MORE
-    file = user_file(function, study.root)
-    reached = {function: file, **imports_of_file(file, study.root)}
+    reached = files_of_function(function, study.root)
     if any(is_own(module) and module.rpartition(".")[2] in NEEDS_MORE for module in reached):
         return False
     own = [path for module, path in reached.items() if not is_own(module)]
     texts = [path.read_text(encoding="utf-8", errors="replace") for path in own]
-    return not any(word in text for word in NOT_STORED for text in texts)
+    # An installed package may reach what is not stored by way of this one.
+    installed = names_a_module(function) and user_module(function, study.root).installed
+    words = (*NOT_STORED, PACKAGE) if installed else NOT_STORED
+    return not any(word in text for word in words for text in texts)
 
 
 def rescored_lines(found: Mapping[str, Source], shown: str) -> list[str]:
@@ -187,7 +189,7 @@ def make_rescored(source: Source, run: Run, study: Study, target: Path) -> dict[
 
 
 def _scores(name: str, run: Run, study: Study, rollouts: pa.Table) -> list[float | None]:
-    """Scores of all rollouts by a component, called once for each step, as training calls it; float32, as in TRL."""
+    """Scores of all rollouts by a component, called for each step and process, as in training; float32, as in TRL."""
     spec, problems = run.arm_spec, study.results / study.problems_file
     if not problems.is_file():
         raise StudyError(
@@ -200,7 +202,7 @@ def _scores(name: str, run: Run, study: Study, rollouts: pa.Table) -> list[float
     rows = {row["id"]: row for row in pq.read_table(problems).to_pylist()}
     scores: list[float | None] = []
     read: list[bool] = []  # also where the function catches what is raised
-    for batch in _batches(rollouts):
+    for batch in _batches(rollouts, spec):
         of_batch = [rows[problem] for problem in batch["problem_id"]]
         columns = {key: [row[key] for row in of_batch] for key in of_batch[0] if key != "id"}
         columns |= {"prompts": [render_prompt(row["question"], spec.prompt) for row in of_batch]}
@@ -231,12 +233,16 @@ class _Tokens:
         raise StudyError(UNKNOWN_TOKENS)
 
 
-def _batches(rollouts: pa.Table) -> Iterator[dict[str, list[Any]]]:
-    """Rows of each step, in the file's order."""
-    steps = rollouts["step"].to_numpy()
+def _batches(rollouts: pa.Table, spec: ArmSpec) -> Iterator[dict[str, list[Any]]]:
+    """Rows of each step and process, in the file's order. A group is of the process that has its first row."""
+    steps, size = rollouts["step"].to_numpy(), spec.training.get("num_generations", 8)
     ends = [*(np.flatnonzero(np.diff(steps)) + 1), len(steps)]
     for start, end in zip([0, *ends[:-1]], ends, strict=True):
-        yield rollouts.slice(start, end - start).select(["problem_id", "completion", "tokens"]).to_pydict()
+        rows = (end - start) // spec.process_count
+        cuts = [start + -(-rows * process // size) * size for process in range(spec.process_count)]
+        for first, last in zip(cuts, [*cuts[1:], end], strict=True):
+            if last > first:
+                yield rollouts.slice(first, last - first).select(["problem_id", "completion", "tokens"]).to_pydict()
 
 
 def _with_scores(

@@ -138,7 +138,7 @@ def kept_or_made(name: str, make: Callable[[], Any], files: dict[str, Path], fil
 @cache
 def package_key(files: tuple[tuple[str, Path], ...]) -> str:
     """SHA-256 over the names and the texts of modules."""
-    texts = {module: content(path) for module, path in files}
+    texts = {module: content(path).decode() for module, path in files}
     return hashlib.sha256(json.dumps(texts, sort_keys=True).encode()).hexdigest()
 
 
@@ -179,9 +179,12 @@ class Source(NamedTuple):
 
 
 @cache
-def content(path: Path) -> str:
-    """Text of a file, read only once, so that all digests of one process are of the same text."""
-    return path.read_text(encoding="utf-8")
+def content(path: Path) -> bytes:
+    """Bytes of a file, read only once, so that all digests of one process are of the same text.
+
+    Python itself decodes them: a user's file may begin with a byte order mark, or name another encoding.
+    """
+    return path.read_bytes()
 
 
 @cache

@@ -24,6 +24,7 @@ from reward_ablation.config.checks import (
     check_scored,
     checked_launches,
     control_warnings,
+    key_of_arm,
     unreached_warnings,
 )
 from reward_ablation.config.config_errors import describe
@@ -53,7 +54,7 @@ from reward_ablation.study.looks import as_on_record as looks_as_on_record
 from reward_ablation.study.looks import declared_looks, looks_plan, recorded_looks, recovered_looks, seeds_of_arms
 from reward_ablation.study.primary import question_of, recorded_primary, recovered_primary, without_added_arms
 from reward_ablation.study.reward_files import codes_on_record, imports_of_file
-from reward_ablation.study.reward_import import defaults_of, planned_arguments
+from reward_ablation.study.reward_import import defaults_of, planned_arguments, replaced_defaults
 from reward_ablation.study.reward_models import UsedModel, used_models
 from reward_ablation.study.run_folder import (
     DESCRIPTION,
@@ -162,6 +163,7 @@ def _resolved(config: StudyConfig, written: dict[str, Any], root: Path) -> Study
             *control_warnings(config, arms),
             *unreached_warnings(config, arms),
             *estimate_warnings(specs),
+            *column_warnings(config, root),
             *request_warnings(config, runs, root),
             *metric_warnings(config, runs, root),
             *_path_warnings(config, shared, contents),
@@ -180,6 +182,7 @@ def _specs_of(
         with at_arm(config, name):
             combine = combine_spec(config, arm, root, launches[name].process_count)
         specs[name] = arm_spec(shared, arm, launches[name], config.scored_in(arm), combine)
+    check_helpers(config, arms, root)
     return specs
 
 
@@ -322,7 +325,6 @@ def checked_arms(study: StudyConfig, root: Path) -> dict[str, Arm]:
     for name, component in study.components.items():
         with _in_section(f"components.{name}"):
             planned_arguments(component.function, component.parameters, root, further)
-    check_helpers(study, root)
     check_answers(study, root)
     return arms
 
@@ -357,7 +359,7 @@ def check_judging(function: str, parameters: dict[str, Any], root: Path, source:
     """Refuse a function that asks for columns that the stored answers to an evaluation set do not have."""
     with _in_section(where):
         arguments = planned_arguments(function, parameters, root, further_columns(source))
-    needless = {"completions"} | defaults_of(function, root)
+    needless = {"completions", *defaults_of(function, root)}
     if missing := [column for column in arguments.columns if column in OF_TRAINER and column not in needless]:
         raise ValueError(
             f"{where}: {function} asks for {missing[0]}, which is known only in training; answers have their text, "
@@ -365,19 +367,39 @@ def check_judging(function: str, parameters: dict[str, Any], root: Path, source:
         )
 
 
-def check_helpers(study: StudyConfig, root: Path) -> None:
-    """Refuse reward files that import different files by the same name: Python would load one of them for both."""
-    first_with: dict[str, tuple[str, Path]] = {}
-    for name, component in study.components.items():
-        if not in_a_file(component.function) or names_a_module(component.function):
-            continue
-        for module, file in imports_of_file(user_file(component.function, root), root).items():
-            other, other_file = first_with.setdefault(module, (name, file))
-            if file.resolve() != other_file.resolve():
-                raise ValueError(
-                    f"components.{name}: imports {module} from {file}, and {other} imports {module} from "
-                    f"{other_file}; give the two files different names"
-                )
+def column_warnings(study: StudyConfig, root: Path) -> list[str]:
+    """Warnings about arguments of own components and metrics that get a column in place of their default."""
+    train, sets = [study.data.train], [*study.data.evaluation.values()]
+    asked = [(f"components.{name}", each.function, each.parameters, train) for name, each in study.components.items()]
+    for name, metric in study.evaluation.metrics.items():
+        asked.append((f"evaluation.metrics.{name}", metric.function or "", metric.parameters, sets))
+    warnings = []
+    for where, function, parameters, sources in asked:
+        for source in sources if in_a_file(function) else ():
+            arguments = planned_arguments(function, parameters, root, further_columns(source))
+            warnings += replaced_defaults(where, function, arguments, root)
+    return list(dict.fromkeys(warnings))
+
+
+def check_helpers(study: StudyConfig, arms: dict[str, Arm], root: Path) -> None:
+    """Refuse users' files of one job that import different files by the same name: Python would load one for both."""
+    trained = {f"components.{name}": each.function for name, each in study.components.items()}
+    trained |= {
+        f"{key_of_arm(study.arms, name)}.combine": arm.combine.method for name, arm in arms.items() if arm.combine
+    }
+    judging = {f"evaluation.metrics.{name}": function for name, (function, _) in study.metric_functions().items()}
+    for of_one_job in (trained, judging):
+        first_with: dict[str, tuple[str, Path]] = {}
+        for key, function in of_one_job.items():
+            if not in_a_file(function) or names_a_module(function):
+                continue
+            for module, file in imports_of_file(user_file(function, root), root).items():
+                other, other_file = first_with.setdefault(module, (key, file))
+                if file.resolve() != other_file.resolve():
+                    raise ValueError(
+                        f"{key}: imports {module} from {file}, and {other} imports {module} from {other_file}; give "
+                        "the two files different names"
+                    )
 
 
 def check_variables(study: StudyConfig, environment: Mapping[str, str], trains: bool, scores: bool) -> None:

@@ -45,23 +45,69 @@ def function_digest(function: str, root: Path) -> str | None:
         file = user_file(function, root)
         with _errors_in_one_line(file):
             part = text_of_function(file, function.rpartition(":")[2])
-        return _digest({"": file, **imports_of_file(file, root)}, part)
+        return _digest(files_of_function(function, root), part)
     found = user_module(function, root)
-    if found.installed:
-        return _package_digest(found.installed)
-    with _errors_in_one_line(found.file):
-        return _digest(closure({function.rpartition(":")[0]}, lambda module: _user_file(module, root, root)))
+    return _package_digest(found.installed) if found.installed else _digest(files_of_function(function, root))
+
+
+def files_of_function(function: str, root: Path) -> dict[str, Path]:
+    """Files whose code counts for a user's function, by module; the user's own file has no module.
+
+    They are all files of an installed package. For the errors see `function_digest`.
+    """
+    file = user_file(function, root)
+    if not names_a_module(function):
+        return {"": file, **imports_of_file(file, root)}
+    if installed := user_module(function, root).installed:
+        return {".".join((installed.stem, name)): path for name, path in _files_of_package(installed).items()}
+    with _errors_in_one_line(file):
+        return closure({function.rpartition(":")[0]}, lambda module: _user_file(module, root, root))
+
+
+def refuse_uncounted(function: str, root: Path) -> None:
+    """Refuse an imported function if Python has found a module that its files import where the digest does not look.
+
+    Such a file is found through `sys.path` or PYTHONPATH: an edit would train nothing again. Installed packages, which
+    never count, may lie below the study's folder too.
+    """
+    if names_a_module(function) and user_module(function, root).installed:
+        return
+    counted = files_of_function(function, root)
+    homes = [root.resolve(), user_file(function, root).resolve().parent]
+    for module in sorted({name for importing in counted.items() for name in _names_in(*importing)}):
+        place = getattr(sys.modules.get(module), "__file__", None)
+        file = Path(place).resolve() if place else None
+        if not file or is_own(module) or module.partition(".")[0] in sys.stdlib_module_names:
+            continue
+        is_installed = not {"site-packages", "dist-packages"}.isdisjoint(file.parts)
+        is_counted = module in counted and counted[module].resolve() == file
+        if not is_installed and not is_counted and any(map(file.is_relative_to, homes)):
+            raise StudyError(
+                f"{function}: imports {module} from {file}, where the runs' keys do not count its code; put it into "
+                f"{homes[0]} or beside the file that imports it, or import it by its path from there"
+            )
+
+
+def _names_in(module: str, path: Path) -> frozenset[str]:
+    """Dotted names that a user's file may import; none for a module of this package."""
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    return frozenset() if is_own(module) else imported_names(path, package, messages=True)
 
 
 @cache
 def _package_digest(package: Path) -> str:
     """Digest of the Python files of an installed package, or of an installed module's only file."""
-    files = {file.relative_to(package).as_posix(): file for file in package.rglob("*.py") if file.is_file()}
     digest = hashlib.sha256()
-    for name, file in sorted(files.items()) or [("", package)]:
+    for name, file in _files_of_package(package).items():
         text = file.read_bytes()
         digest.update(f"{name}\0{len(text)}\0".encode() + text)
     return digest.hexdigest()[:16]
+
+
+def _files_of_package(package: Path) -> dict[str, Path]:
+    """Python files of an installed package by their paths in it, or an installed module's only file."""
+    files = {file.relative_to(package).as_posix(): file for file in package.rglob("*.py") if file.is_file()}
+    return dict(sorted(files.items())) or {"": package}
 
 
 def file_digest(path: Path, root: Path) -> str:
@@ -120,7 +166,8 @@ def _errors_in_one_line(path: Path) -> Iterator[None]:
     try:
         yield
     except SyntaxError as error:
-        raise StudyError(f"{error.filename}: line {error.lineno}: not valid Python: {error.msg}") from None
+        line = f"line {error.lineno}: " if error.lineno else ""
+        raise StudyError(f"{error.filename or path}: {line}not valid Python: {error.msg}") from None
     except (ValueError, RecursionError, MemoryError) as error:
         problem = f"{type(error).__name__}: {printable(str(error), 300)}"
         raise StudyError(f"{path}: the file, or one that it imports, is not valid Python: {problem}") from None
@@ -128,11 +175,7 @@ def _errors_in_one_line(path: Path) -> Iterator[None]:
 
 def _own_modules(files: dict[str, Path]) -> list[str]:
     """Modules of this package that a user's files import directly, sorted."""
-    names: set[str] = set()
-    for module, path in files.items():
-        if not is_own(module):
-            package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-            names |= imported_names(path, package, messages=True)
+    names = {name for file in files.items() for name in _names_in(*file)}
     return sorted(name for name in names if file_of_module(name))
 
 
@@ -140,9 +183,13 @@ def _user_file(module: str, root: Path, folder: Path) -> Path | None:
     """File of a module of this package, below the study's folder, or in the reward file's own folder; else None."""
     if not module:
         return None
-    first_choice = file_of_module(module, PACKAGE_ROOT) or file_below(root, module)
-    neighbour = file_below(folder, module)
-    return first_choice or (None if neighbour and _is_shadowed(module.split(".")[0], folder) else neighbour)
+    top, neighbour = module.split(".")[0], file_below(folder, module)
+    if neighbour and _is_shadowed(top, folder):
+        neighbour = None
+    # To Python, a package with `__init__.py` goes before all folders of its name without one.
+    is_first = neighbour and file_below(folder, top) and not file_below(root, top)
+    first_choice = file_of_module(module, PACKAGE_ROOT) or (None if is_first else file_below(root, module))
+    return first_choice or neighbour
 
 
 def _is_shadowed(name: str, folder: Path) -> bool:

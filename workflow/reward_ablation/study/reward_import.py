@@ -36,6 +36,7 @@ from reward_ablation.rewards.load import (
 )
 from reward_ablation.rewards.parameters import NAMES, Mark, marks_of
 from reward_ablation.rewards.trial import WITHOUT, Doubtful, Trial, call_once
+from reward_ablation.study.reward_files import refuse_uncounted
 from reward_ablation.study.reward_signature import NotInTree, signature_in_file
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.user_functions import in_a_file, names_a_module, user_file
@@ -88,13 +89,24 @@ def planned_arguments(function: str, parameters: dict[str, Any], root: Path, fur
     return arguments
 
 
-def defaults_of(function: str, root: Path) -> set[str]:
-    """Arguments of a user's function that have a default, as far as its file says."""
+def defaults_of(function: str, root: Path) -> dict[str, Any]:
+    """Defaults of a user's function by argument, as far as its file says; `...` for one that is no literal."""
     try:
         signature = inspect.signature(signature_in_file(function, root)) if in_a_file(function) else inspect.Signature()
     except NotInTree:
-        return set()
-    return {name for name, argument in signature.parameters.items() if argument.default is not argument.empty}
+        return {}
+    every = signature.parameters.items()
+    return {name: argument.default for name, argument in every if argument.default is not argument.empty}
+
+
+def replaced_defaults(where: str, function: str, arguments: Arguments, root: Path) -> list[str]:
+    """A warning for each argument that gets a column in place of its default, perhaps to the surprise of its author."""
+    return [
+        f"{where}: {function}: the argument {name} gets the column of this name, not its default; if it is a "
+        "parameter, set it, put * before it, or rename it"
+        for name, default in defaults_of(function, root).items()
+        if name in arguments.columns and default is not None
+    ]
 
 
 def planned_marks(function: str, root: Path) -> dict[str, Mark]:
@@ -274,6 +286,8 @@ def _answer(request: Request) -> dict[str, Any]:
             marks = marks_of_component(function, root)
         if parameters is not None and not trial:
             arguments = dataclasses.asdict(check_component(function, parameters, root, further=further)[1])
+        if in_a_file(function):
+            refuse_uncounted(function, root)
     except StudyError as error:
         return {"error": str(error), "doubtful": isinstance(error, Doubtful)}
     return {"arguments": arguments, "marks": {name: mark.name for name, mark in marks.items()}}
