@@ -136,7 +136,7 @@ SAMPLES = "train|evaluation|sft"
         ("evaluation/generate.py", function, "evaluation"),
         # Tables: each rule by its own code. Figures: one rule.
         ("analysis/gradients/measured_steps.py", function, "tables_(gradients|combination)"),
-        ("analysis/evaluation/effects.py", function, "tables_(evaluation|claims)"),
+        ("analysis/evaluation/effects.py", function, "tables_(evaluation|claims)|figures"),  # why there are none
         ("analysis/training.py", function, "tables_training"),
         ("combination/methods/upgrad.py", function, NOTHING),  # not in use
         ("report/cost/tables.py", function, "tables_cost"),
