@@ -274,6 +274,19 @@ def test_tensors_that_transformers_joins_are_counted_by_its_own_rules(model_copy
         check_model(model_copy, "copy")
 
 
+def test_a_head_of_several_layers_is_refused(model_copy):
+    from transformers import ModernBertDecoderConfig, ModernBertDecoderForCausalLM
+
+    sizes = {"hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    tokens = dict.fromkeys(("pad", "eos", "bos", "cls", "sep"), 0)
+    named = {f"{name}_token_id": token for name, token in tokens.items()}
+    ModernBertDecoderForCausalLM(ModernBertDecoderConfig(vocab_size=270, **sizes, **named)).save_pretrained(model_copy)
+    with pytest.raises(
+        StudyError, match="ModernBertDecoderForCausalLM computes its logits otherwise than by one matrix"
+    ):
+        check_model(model_copy, "copy")
+
+
 @pytest.fixture
 def sharded(tiny_model, tmp_path):
     """The tiny model in several files, as large ones are saved."""

@@ -270,7 +270,7 @@ def _check_weights(folder: Path, where: str, loader: Any, shapes: Shapes) -> Non
     transformers renames, splits and joins some tensors when it loads them, and ties others. So its report counts.
     """
     import torch
-    from transformers import AutoConfig
+    from transformers import AutoConfig, AutoModelForCausalLM
 
     try:
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
@@ -297,8 +297,27 @@ def _check_weights(folder: Path, where: str, loader: Any, shapes: Shapes) -> Non
             f"{where}: the weights cannot be put together as the model that config.json describes; a part of a group "
             f"of tensors may be missing, such as an expert: {first_line(error)}"
         ) from error
+    if loader is AutoModelForCausalLM:
+        _check_head(model, where)
     report["unexpected_keys"] = [name for name in report["unexpected_keys"] if not _is_mask(name, shapes.get(name))]
     _check_report(report, where)
+
+
+def _check_head(model: Any, where: str) -> None:
+    """Refuse a model with more between its last hidden state and its logits than the head that TRL trains through.
+
+    TRL multiplies the last hidden state by the weight of the output embeddings, and scales and caps the logits. It would
+    train on the log-probabilities of another model.
+    """
+    head = model.get_output_embeddings()
+    used = {*model.base_model.modules(), *([] if head is None else head.modules())}
+    others = [part for part in model.modules() if part not in used and [*part.parameters(recurse=False)]]
+    divided = hasattr(model.config.get_text_config(), "logits_mup_width_multiplier")  # of Inkling
+    if others or divided or model.base_model is model:
+        raise StudyError(
+            f"{where}: {type(model).__name__} computes its logits otherwise than by one matrix from the last hidden "
+            "state, and TRL would train on other log-probabilities; take another model"
+        )
 
 
 def _is_mask(name: str, shape: list[int] | None) -> bool:
