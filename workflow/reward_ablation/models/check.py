@@ -190,6 +190,11 @@ def _shapes(folder: Path, where: str) -> dict[str, list[int]]:
     if not isinstance(weight_map, dict) or not all(_is_shard(name) for name in weight_map.values()):
         raise StudyError(f"{where}: weight_map in {INDEX} must give a .safetensors file of the folder for each tensor")
     present = {path.name for path in folder.iterdir()}
+    if "model.safetensors" in present and {*weight_map.values()} != {"model.safetensors"}:
+        raise StudyError(
+            f"{where}: has model.safetensors and also the files that {INDEX} names, and not all programs would load the "
+            "same; take a folder with one of them, for example by save_pretrained"
+        )
     missing = sorted(set(weight_map.values()) - present)
     if missing:
         raise StudyError(f"{where}: {missing[0]} is named in {INDEX} and missing")
@@ -306,8 +311,8 @@ def _check_weights(folder: Path, where: str, loader: Any, shapes: Shapes) -> Non
 def _check_head(model: Any, where: str) -> None:
     """Refuse a model with more between its last hidden state and its logits than the head that TRL trains through.
 
-    TRL multiplies the last hidden state by the weight of the output embeddings, and scales and caps the logits. It would
-    train on the log-probabilities of another model.
+    TRL multiplies the last hidden state by the weight of the output embeddings, and scales and caps the logits. It
+    would train on the log-probabilities of another model.
     """
     head = model.get_output_embeddings()
     used = {*model.base_model.modules(), *([] if head is None else head.modules())}
