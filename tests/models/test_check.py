@@ -71,6 +71,7 @@ def generating(**settings):
 LFS_POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n"
 DEEP = '{"a": ' + "[" * 100_000 + "]" * 100_000 + "}"
 GATE = "model.layers.0.mlp.gate_proj.weight"
+HEAD, EMBEDDING = "lm_head.weight", "model.embed_tokens.weight"
 INDEX = "model.safetensors.index.json"
 
 
@@ -179,6 +180,10 @@ def huge(name):
             rewritten(lambda weights: {**weights, GATE: weights[GATE].new_empty(0)}),
             r"gives .* the shape \[16, 8\], and the weights \[0\]; DeepSpeed's ZeRO-3 left it empty: gather the",
         ),
+        (
+            rewritten(lambda weights: {**weights, HEAD: weights[EMBEDDING] + 1}),
+            "config.json ties lm_head.weight to model.embed_tokens.weight, and the weights have different values for",
+        ),
         (config(quantization_config={"quant_method": "fp8"}), "says that the weights are quantized; take"),
         (
             removed("tokenizer.json"),
@@ -248,6 +253,11 @@ def test_masks_that_old_checkpoints_store_are_no_weights(model_copy):
 
 def test_a_spare_token_that_no_prompt_has_needs_no_embedding(model_copy):
     added("<spare>")(model_copy)
+    assert check_model(model_copy, "copy")[1] == "Qwen2ForCausalLM"
+
+
+def test_a_tied_head_may_be_stored_again(model_copy):
+    rewritten(lambda weights: {**weights, HEAD: weights[EMBEDDING].clone()})(model_copy)
     assert check_model(model_copy, "copy")[1] == "Qwen2ForCausalLM"
 
 

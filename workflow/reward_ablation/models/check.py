@@ -6,6 +6,8 @@ of its files only. Reward models have a check of their own here, which `fetch` c
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Callable
 from functools import partial
@@ -192,8 +194,8 @@ def _shapes(folder: Path, where: str) -> dict[str, list[int]]:
     present = {path.name for path in folder.iterdir()}
     if "model.safetensors" in present and {*weight_map.values()} != {"model.safetensors"}:
         raise StudyError(
-            f"{where}: has model.safetensors and also the files that {INDEX} names, and not all programs would load the "
-            "same; take a folder with one of them, for example by save_pretrained"
+            f"{where}: has model.safetensors and also the files that {INDEX} names, and not all programs would load "
+            "the same; take a folder with one of them, for example by save_pretrained"
         )
     missing = sorted(set(weight_map.values()) - present)
     if missing:
@@ -306,6 +308,27 @@ def _check_weights(folder: Path, where: str, loader: Any, shapes: Shapes) -> Non
         _check_head(model, where)
     report["unexpected_keys"] = [name for name in report["unexpected_keys"] if not _is_mask(name, shapes.get(name))]
     _check_report(report, where)
+    for head, embedding in model.all_tied_weights_keys.items():
+        if {head, embedding} <= shapes.keys() and _digest(folder, head) != _digest(folder, embedding):
+            raise StudyError(
+                f"{where}: config.json ties {head} to {embedding}, and the weights have different values for them; set "
+                "tie_word_embeddings: false there, or store one of them"
+            )
+
+
+def _digest(folder: Path, name: str) -> str:
+    """Digest of a stored tensor's type and bytes, read in pieces. Its file has been opened as a whole before."""
+    index = folder / INDEX
+    places = json.loads(index.read_text())["weight_map"] if index.is_file() else {}
+    with (folder / places.get(name, "model.safetensors")).open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        tensor = json.loads(file.read(size))[name]
+        start, end = tensor["data_offsets"]
+        file.seek(8 + size + start)
+        digest = hashlib.sha256(tensor["dtype"].encode())
+        for place in range(start, end, 2**24):
+            digest.update(file.read(min(2**24, end - place)))
+    return digest.hexdigest()
 
 
 def _check_head(model: Any, where: str) -> None:
