@@ -82,3 +82,8 @@ def test_the_roles_that_a_class_gives_to_tokens_stay(tmp_path):
     loaded = load_tokenizer(tmp_path)
     assert (loaded.eos_token_id, loaded.bos_token_id, loaded.pad_token_id) == (0, 0, 0)
     assert "token_type_ids" not in loaded(TEXT)
+
+
+def test_completions_are_not_parsed_in_training(tmp_path):
+    saved(tmp_path, of_bytes(), "qwen3", response_template={"fields": {}})
+    assert load_tokenizer(tmp_path).response_template is None  # by which TRL would parse them
