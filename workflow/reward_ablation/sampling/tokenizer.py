@@ -61,7 +61,7 @@ def load_tokenizer(folder: str | Path, where: str | None = None) -> PreTrainedTo
         if tokenizer.eos_token is None:
             raise StudyError(f"{where}: the tokenizer has no pad_token and no eos_token; set one in {settings.name}")
         tokenizer.pad_token = tokenizer.eos_token
-    # Of several templates the default is used. Together they would be saved in a folder, which is no part of a model here.
+    # Of several templates the default is used. Together they would be saved in a folder, which no model here has.
     if isinstance(tokenizer.chat_template, dict):
         tokenizer.chat_template = tokenizer.chat_template.get("default", tokenizer.chat_template)
     # TRL would parse completions by it, and reward another text than evaluation grades: one without the reasoning.
