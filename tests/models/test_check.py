@@ -71,6 +71,7 @@ def generating(**settings):
 LFS_POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n"
 DEEP = '{"a": ' + "[" * 100_000 + "]" * 100_000 + "}"
 GATE = "model.layers.0.mlp.gate_proj.weight"
+HEAD, EMBEDDING = "lm_head.weight", "model.embed_tokens.weight"
 INDEX = "model.safetensors.index.json"
 
 
@@ -179,6 +180,10 @@ def huge(name):
             rewritten(lambda weights: {**weights, GATE: weights[GATE].new_empty(0)}),
             r"gives .* the shape \[16, 8\], and the weights \[0\]; DeepSpeed's ZeRO-3 left it empty: gather the",
         ),
+        (
+            rewritten(lambda weights: {**weights, HEAD: weights[EMBEDDING] + 1}),
+            "config.json ties lm_head.weight to model.embed_tokens.weight, and the weights have different values for",
+        ),
         (config(quantization_config={"quant_method": "fp8"}), "says that the weights are quantized; take"),
         (
             removed("tokenizer.json"),
@@ -251,6 +256,11 @@ def test_a_spare_token_that_no_prompt_has_needs_no_embedding(model_copy):
     assert check_model(model_copy, "copy")[1] == "Qwen2ForCausalLM"
 
 
+def test_a_tied_head_may_be_stored_again(model_copy):
+    rewritten(lambda weights: {**weights, HEAD: weights[EMBEDDING].clone()})(model_copy)
+    assert check_model(model_copy, "copy")[1] == "Qwen2ForCausalLM"
+
+
 @pytest.mark.parametrize(
     ("lost", "message"),
     [
@@ -274,6 +284,17 @@ def test_tensors_that_transformers_joins_are_counted_by_its_own_rules(model_copy
         check_model(model_copy, "copy")
 
 
+def test_a_head_of_several_layers_is_refused(model_copy):
+    from transformers import ModernBertDecoderConfig, ModernBertDecoderForCausalLM
+
+    sizes = {"hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    tokens = dict.fromkeys(("pad", "eos", "bos", "cls", "sep"), 0)
+    named = {f"{name}_token_id": token for name, token in tokens.items()}
+    ModernBertDecoderForCausalLM(ModernBertDecoderConfig(vocab_size=270, **sizes, **named)).save_pretrained(model_copy)
+    with pytest.raises(StudyError, match="ModernBertDecoderForCausalLM computes its logits otherwise than by"):
+        check_model(model_copy, "copy")
+
+
 @pytest.fixture
 def sharded(tiny_model, tmp_path):
     """The tiny model in several files, as large ones are saved."""
@@ -288,6 +309,12 @@ def sharded(tiny_model, tmp_path):
 def test_shards_are_counted_together(sharded, tiny_model):
     assert len(list(sharded.glob("model-*.safetensors"))) > 1
     assert check_model(sharded, "sharded") == check_model(tiny_model, "tiny")
+
+
+def test_weights_in_one_file_beside_those_of_an_index_are_refused(sharded, tiny_model):
+    shutil.copy(tiny_model / "model.safetensors", sharded)
+    with pytest.raises(StudyError, match=r"has model.safetensors and also the files that model.safetensors.index.json"):
+        check_model(sharded, "sharded")
 
 
 def test_a_missing_shard_is_named(sharded):

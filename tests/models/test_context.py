@@ -42,6 +42,17 @@ ONE_LAYER = {"num_hidden_layers": 1}
             131072,
         ),
         ("llama", {"max_position_embeddings": 4096, "rope_scaling": {"type": "linear", "factor": 2.0}}, 8192),
+        # Phi-3.5-mini: longer batches are rotated by other factors, by the length with the padding.
+        (
+            "phi3",
+            {
+                "max_position_embeddings": 131072,
+                "original_max_position_embeddings": 4096,
+                "rope_scaling": {"type": "longrope", "short_factor": [1.0] * 48, "long_factor": [2.0] * 48},
+            },
+            4096,
+        ),
+        ("llama", {"max_position_embeddings": 4096, "rope_scaling": {"type": "dynamic", "factor": 4.0}}, 4096),
         ("falcon", {"alibi": True}, None),
         ("granitemoehybrid", {"position_embedding_type": "nope"}, None),
         ("bloom", {}, None),

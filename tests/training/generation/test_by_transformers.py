@@ -9,7 +9,7 @@ from trl import GRPOConfig
 
 from reward_ablation.models.load import load_model
 from reward_ablation.sampling.tokenizer import load_tokenizer
-from reward_ablation.training.core.generation.by_transformers import must_stay_whole, own_draws, warpers
+from reward_ablation.training.core.generation.by_transformers import must_stay_whole, own_draws, penalties, warpers
 
 SAMPLING = {"temperature": 0.7, "top_k": 12, "top_p": 0.9, "min_p": 0.05}
 
@@ -54,6 +54,14 @@ def test_neighbours_and_the_global_stream_change_no_rollout(model, config, promp
             alone.append(model.generate(**one, generation_config=config)[0])
     for row, of_one in enumerate(alone):
         assert together[row, : len(of_one)].tolist() == of_one.tolist()
+
+
+def test_the_penalty_is_on_the_tokens_that_occur_and_not_on_padding():
+    config = GenerationConfig(repetition_penalty=2.0, pad_token_id=0)
+    (penalty,) = penalties(config)
+    scores = penalty(torch.tensor([[0, 0, 3, 1], [2, 0, 3, 3]]), torch.tensor([[1.0, 1.0, 1.0, -1.0]] * 2))
+    assert scores.tolist() == [[1.0, 0.5, 1.0, -2.0], [0.5, 1.0, 0.5, -2.0]]
+    assert penalties(GenerationConfig(repetition_penalty=1.0)) == []
 
 
 def test_seeds_make_rollouts_of_one_prompt_differ(model, config, prompts):

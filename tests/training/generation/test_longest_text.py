@@ -50,6 +50,12 @@ def test_less_room_than_that_is_refused(demo_model, problems, longest, tmp_path)
         length(RunSpec.read(spec_with()), small, problems)
 
 
+def test_more_room_than_the_model_reads_is_refused(demo_model, problems):
+    spec = RunSpec.read(spec_with(training={"vllm_max_model_length": 10**6}))
+    with pytest.raises(StudyError, match=r"training\.vllm_max_model_length: 1000000, and the model reads \d+ tokens;"):
+        length(spec, demo_model, problems)
+
+
 def test_prompts_that_are_too_long_are_left_out_if_the_study_says_so(demo_model, problems, longest, tmp_path):
     tokenizer = load_tokenizer(demo_model)
     small = shutil.copytree(demo_model, tmp_path / "small")

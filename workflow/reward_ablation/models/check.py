@@ -6,6 +6,8 @@ of its files only. Reward models have a check of their own here, which `fetch` c
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Callable
 from functools import partial
@@ -190,6 +192,11 @@ def _shapes(folder: Path, where: str) -> dict[str, list[int]]:
     if not isinstance(weight_map, dict) or not all(_is_shard(name) for name in weight_map.values()):
         raise StudyError(f"{where}: weight_map in {INDEX} must give a .safetensors file of the folder for each tensor")
     present = {path.name for path in folder.iterdir()}
+    if "model.safetensors" in present and {*weight_map.values()} != {"model.safetensors"}:
+        raise StudyError(
+            f"{where}: has model.safetensors and also the files that {INDEX} names, and not all programs would load "
+            "the same; take a folder with one of them, for example by save_pretrained"
+        )
     missing = sorted(set(weight_map.values()) - present)
     if missing:
         raise StudyError(f"{where}: {missing[0]} is named in {INDEX} and missing")
@@ -270,7 +277,7 @@ def _check_weights(folder: Path, where: str, loader: Any, shapes: Shapes) -> Non
     transformers renames, splits and joins some tensors when it loads them, and ties others. So its report counts.
     """
     import torch
-    from transformers import AutoConfig
+    from transformers import AutoConfig, AutoModelForCausalLM
 
     try:
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
@@ -297,8 +304,48 @@ def _check_weights(folder: Path, where: str, loader: Any, shapes: Shapes) -> Non
             f"{where}: the weights cannot be put together as the model that config.json describes; a part of a group "
             f"of tensors may be missing, such as an expert: {first_line(error)}"
         ) from error
+    if loader is AutoModelForCausalLM:
+        _check_head(model, where)
     report["unexpected_keys"] = [name for name in report["unexpected_keys"] if not _is_mask(name, shapes.get(name))]
     _check_report(report, where)
+    for head, embedding in model.all_tied_weights_keys.items():
+        if {head, embedding} <= shapes.keys() and _digest(folder, head) != _digest(folder, embedding):
+            raise StudyError(
+                f"{where}: config.json ties {head} to {embedding}, and the weights have different values for them; set "
+                "tie_word_embeddings: false there, or store one of them"
+            )
+
+
+def _digest(folder: Path, name: str) -> str:
+    """Digest of a stored tensor's type and bytes, read in pieces. Its file has been opened as a whole before."""
+    index = folder / INDEX
+    places = json.loads(index.read_text())["weight_map"] if index.is_file() else {}
+    with (folder / places.get(name, "model.safetensors")).open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        tensor = json.loads(file.read(size))[name]
+        start, end = tensor["data_offsets"]
+        file.seek(8 + size + start)
+        digest = hashlib.sha256(tensor["dtype"].encode())
+        for place in range(start, end, 2**24):
+            digest.update(file.read(min(2**24, end - place)))
+    return digest.hexdigest()
+
+
+def _check_head(model: Any, where: str) -> None:
+    """Refuse a model with more between its last hidden state and its logits than the head that TRL trains through.
+
+    TRL multiplies the last hidden state by the weight of the output embeddings, and scales and caps the logits. It
+    would train on the log-probabilities of another model.
+    """
+    head = model.get_output_embeddings()
+    used = {*model.base_model.modules(), *([] if head is None else head.modules())}
+    others = [part for part in model.modules() if part not in used and [*part.parameters(recurse=False)]]
+    divided = hasattr(model.config.get_text_config(), "logits_mup_width_multiplier")  # of Inkling
+    if others or divided or model.base_model is model:
+        raise StudyError(
+            f"{where}: {type(model).__name__} computes its logits otherwise than by one matrix from the last hidden "
+            "state, and TRL would train on other log-probabilities; take another model"
+        )
 
 
 def _is_mask(name: str, shape: list[int] | None) -> bool:

@@ -19,7 +19,8 @@ _POSITIONS = re.compile(r"rotary|(^|\.)(wpe|positions_embed|embed_positions|posi
 def context_of(folder: Path) -> int | None:
     """Largest number of tokens of a text that a model can read; None if its config names none, or nothing limits it.
 
-    State-space models and models with ALiBi have no positions, though some of their configs name a number.
+    State-space models and models with ALiBi have no positions, though some of their configs name a number. For rotary
+    positions that change with the length of a batch, it is the length up to which they stay.
     """
     import torch
     from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig
@@ -38,10 +39,25 @@ def context_of(folder: Path) -> int | None:
     # Llama 3.1's config names the extended length. That of Qwen2.5 with YaRN names the original length, and the factor.
     rope = getattr(text, "rope_parameters", None) or {}
     by_layer = [each for each in rope.values() if isinstance(each, dict)] or [rope]
+    if limits := [limit for each in by_layer if (limit := _same_rotations(each, positions))]:
+        return min(limits)
     extended = [
         (each.get("factor") or 1) * (each.get("original_max_position_embeddings") or positions) for each in by_layer
     ]
     return int(max(positions, *extended))
+
+
+def _same_rotations(rope: dict[str, Any], positions: int) -> int | None:
+    """Longest text that this type of rotary positions reads as it reads a shorter one; None if of any length.
+
+    In a longer batch, all texts in it are rotated otherwise, by the length that they have with their padding.
+    """
+    match rope.get("rope_type"):
+        case "longrope":
+            return rope.get("original_max_position_embeddings") or positions
+        case "dynamic":
+            return positions
+    return None
 
 
 def too_long(prompts: Sequence[Sequence[int]], context: int | None, completion: int) -> list[int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from reward_ablation.system.errors import StudyError
 
@@ -25,8 +25,11 @@ def load_tokenizer(folder: str | Path, where: str | None = None) -> PreTrainedTo
 
     The tokenizer pads on the left, so that completions follow their prompt without a gap. A tokenizer without an
     end-of-text token gets the first end token that generation_config.json names. A tokenizer without a pad token pads
-    with the end-of-text token. For the model type qwen2, AutoTokenizer replaces the pre-tokenizer of tokenizer.json. A
-    generic tokenizer is therefore loaded by its own class.
+    with the end-of-text token.
+
+    Where there is a tokenizer.json, it alone says how texts are cut into tokens, before and after a training. Classes
+    of transformers would put their own rules in its place, by the name of a class or the model type: LlamaTokenizer
+    drops the spaces of a byte-level tokenizer. Of such a class only the roles of tokens are taken.
 
     `where` names the model in error messages, by default the folder. Raises StudyError if the folder has no tokenizer,
     if the tokenizer has neither a pad token nor an end-of-text token, or if it does not have the end token that
@@ -39,9 +42,14 @@ def load_tokenizer(folder: str | Path, where: str | None = None) -> PreTrainedTo
     settings = folder / "tokenizer_config.json"
     if not settings.is_file():
         raise StudyError(f"{where}: no tokenizer_config.json; save the tokenizer there too, with its save_pretrained")
+    how: dict[str, Any] = {"padding_side": "left", "trust_remote_code": False, "local_files_only": True}
+    defined = folder / "tokenizer.json"
     generic = json.loads(settings.read_text()).get("tokenizer_class") in GENERIC_TOKENIZERS
-    loader = PreTrainedTokenizerFast if generic and (folder / "tokenizer.json").is_file() else AutoTokenizer
-    tokenizer = loader.from_pretrained(folder, padding_side="left", trust_remote_code=False, local_files_only=True)
+    if not (generic and defined.is_file()):
+        tokenizer = AutoTokenizer.from_pretrained(folder, **how)
+        how |= _of_class(tokenizer, defined) if defined.is_file() else {}
+    if defined.is_file():
+        tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, **how)
     if tokenizer.eos_token is None and (end := _named_end(folder)) is not None:
         token = tokenizer.convert_ids_to_tokens(end)
         if token is None:
@@ -53,7 +61,25 @@ def load_tokenizer(folder: str | Path, where: str | None = None) -> PreTrainedTo
         if tokenizer.eos_token is None:
             raise StudyError(f"{where}: the tokenizer has no pad_token and no eos_token; set one in {settings.name}")
         tokenizer.pad_token = tokenizer.eos_token
+    # Of several templates the default is used. Together they would be saved in a folder, which no model here has.
+    if isinstance(tokenizer.chat_template, dict):
+        tokenizer.chat_template = tokenizer.chat_template.get("default", tokenizer.chat_template)
+    # TRL would parse completions by it, and reward another text than evaluation grades: one without the reasoning.
+    tokenizer.response_template = None
     return tokenizer
+
+
+def _of_class(tokenizer: PreTrainedTokenizerBase, defined: Path) -> dict[str, Any]:
+    """What a class of transformers says of the tokens in tokenizer.json: their roles, and the inputs of its models."""
+    from tokenizers import Tokenizer
+
+    vocabulary: Any = Tokenizer.from_file(str(defined))
+    roles = {
+        role: token
+        for role, token in tokenizer.special_tokens_map.items()
+        if isinstance(token, str) and vocabulary.token_to_id(token) is not None
+    }
+    return {**roles, "model_input_names": tokenizer.model_input_names}
 
 
 def _named_end(folder: Path) -> int | None:

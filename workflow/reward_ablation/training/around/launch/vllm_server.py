@@ -250,9 +250,10 @@ def longest_text(job: TrainingJob) -> int:
     It is the number of the settings, or the longest prompt's and a completion's of full length. Without a number, vLLM
     reserves memory for the longest text that the model can read.
 
-    Raises StudyError if the settings or the model have no room for the longest prompt and a completion of full length.
-    vLLM would cut completions of long prompts short.
+    Raises StudyError if the settings or the model have no room for the longest prompt and a completion of full length:
+    vLLM would cut completions of long prompts short. Also raises it if the settings name more than the model reads.
     """
+    from reward_ablation.sampling.context import context_of
     from reward_ablation.sampling.tokenizer import load_tokenizer  # imports transformers
     from reward_ablation.training.core.problems import training_problems
 
@@ -263,6 +264,11 @@ def longest_text(job: TrainingJob) -> int:
         raise StudyError(
             f"training.vllm_max_model_length: {room}, and the longest prompt, of {longest} tokens, needs {needed} with "
             "its completion; raise it, or lower max_completion_length"
+        )
+    context = context_of(job.model)
+    if room is not None and context is not None and room > context:  # vLLM would rotate longrope's positions otherwise
+        raise StudyError(
+            f"training.vllm_max_model_length: {room}, and the model reads {context} tokens; lower it, or leave it out"
         )
     return room or needed
 

@@ -17,6 +17,7 @@ from transformers import (
     GenerationConfig,
     LogitsProcessorList,
     MinPLogitsWarper,
+    RepetitionPenaltyLogitsProcessor,
     TemperatureLogitsWarper,
     TopKLogitsWarper,
     TopPLogitsWarper,
@@ -44,6 +45,29 @@ def warpers(config: GenerationConfig) -> list[Any]:
     return found
 
 
+class PenaltyOnText(RepetitionPenaltyLogitsProcessor):
+    """transformers' penalty on tokens that occur, but not on the pad token for the padding before a prompt.
+
+    The pad token is often the end token: completions of short prompts would end later beside long ones.
+    """
+
+    def __init__(self, penalty: float, padding: int):
+        super().__init__(penalty)
+        self.padding = padding
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        """Scores, (rows, vocabulary), after the tokens of each row, (rows, width)."""
+        text = (input_ids != self.padding).cumsum(1) > 0
+        return super().__call__(torch.where(text, input_ids, input_ids[:, -1:]), scores)
+
+
+def penalties(config: GenerationConfig) -> list[Any]:
+    """The processor of a sampling config's repetition penalty, which transformers applies before all warpers."""
+    if config.repetition_penalty in (None, 1.0):
+        return []
+    return [PenaltyOnText(float(config.repetition_penalty), config.pad_token_id)]
+
+
 def must_stay_whole(model: Any, args: GRPOConfig) -> bool:
     """Whether each batch of rollouts has to be decoded to its end as a whole.
 
@@ -59,7 +83,8 @@ def own_draws(model: Any, config: GenerationConfig, seeds: list[int], whole: boo
 
     `config` is the config that `generate` will be called with. With a sampling config, transformers would draw all rows
     from one stream. Inside this context the config is therefore greedy, and a logits processor draws the tokens. The
-    warpers are added here, because transformers would apply its own only after the processors that it is given.
+    warpers are added here, because transformers would apply its own only after the processors that it is given. The
+    repetition penalty is, too: it leaves padding out.
 
     Rows that have ended leave the batch, unless it has to stay whole. The model's own generation config counts for
     nothing. Dropout stays as active as it is, as in TRL. Raises NotFinite if tokens were drawn from logits that give no
@@ -67,10 +92,12 @@ def own_draws(model: Any, config: GenerationConfig, seeds: list[int], whole: boo
     """
     numbers = np.stack([uniforms(seed, config.max_new_tokens) for seed in seeds])
     watch = WatchLogits()
-    processors = [watch, *warpers(config), SampleByRow(torch.from_numpy(numbers).to(where_drawn(model.device)))]
+    draws = SampleByRow(torch.from_numpy(numbers).to(where_drawn(model.device)))
+    processors = [*penalties(config), watch, *warpers(config), draws]
     method = None if whole else decode
     model.generate = partial(model.generate, logits_processor=LogitsProcessorList(processors), custom_generate=method)
-    sampling = {name: getattr(config, name) for name in ("do_sample", "temperature", "top_k", "top_p", "min_p")}
+    names = ("do_sample", "temperature", "top_k", "top_p", "min_p", "repetition_penalty")
+    sampling = {name: getattr(config, name) for name in names}
     # The other settings are removed: transformers would warn at each step that they have no effect.
     config.update(do_sample=False, **dict.fromkeys(sampling.keys() - {"do_sample"}))
     try:
