@@ -24,7 +24,7 @@ def test_the_shipped_file_is_read():
         ({"gpus_by": "gpus_by: slots"}, "gpus_by"),
         ({"train": "hours: .inf"}, "train.hours"),
         ({"train": "hours: 1.0e+308"}, "train.hours"),
-        ({"train": "hours: 1\n  cpus: true"}, "train.cpus"),
+        ({"train": "hours: 1\n  cpus: true"}, "train: cpus: True is a truth value"),
         ({"account": "sbatch: --array=1-3"}, "sbatch option --array may not be set"),
         ({"account": "sbatch: -J mine"}, "sbatch option -J (--job-name) is set by the workflow"),
         ({"account": 'sbatch: "--mail-user=\'me"'}, "No closing quotation"),
