@@ -43,7 +43,8 @@ class Plan:
     metrics: tuple[str, ...] = ()  # names of these metrics
     #: Lines with the primary question, the claims and the looks, and since when they are declared.
     declared: tuple[str, ...] = ()
-    #: What is made of the inputs of runs, where finished runs stay; and of the evaluation sets that have answers.
+    #: What is made of the inputs of runs, where finished runs stay; and of the evaluation sets that the base model has
+    #: answered.
     inputs: tuple[str, ...] = ()
     sets: tuple[str, ...] = ()
 

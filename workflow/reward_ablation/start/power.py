@@ -47,7 +47,7 @@ FOLDER = "design"
 #: Numbers of seeds in the table, besides the study's own number and one more.
 TABLE_SEEDS = (2, 3, 4, 5, 6, 8, 10)
 
-#: Effects that are examined where the user states none, as parts of the metric's range.
+#: Effects that are examined where the user states none, as fractions of the metric's range. A free choice.
 EFFECTS = (0.05, 0.1)
 
 #: Options for stated variances, which several commands take.
@@ -86,7 +86,7 @@ def power(study: Study, keys: Mapping[str, Any], studies: int = STUDIES) -> str:
 
 
 def described(study: Study) -> StudyFile:
-    """The study as the next start would write it to `study.json`; no file is read or written."""
+    """The study as the next start would write it to `study.json`, without claims and looks; no file is written."""
     content = {**study.summary, "primary": Declarations(study).primary.model_dump(), "runs": described_runs(study)}
     return StudyFile.model_validate(content)
 
@@ -94,7 +94,10 @@ def described(study: Study) -> StudyFile:
 def components_of(
     study: Study, file: StudyFile, keys: Mapping[str, Any], limits: Limits, pairs: list[Pair]
 ) -> Components:
-    """Variance components from the stated pilot, else from the study's own finished runs, else from stated values."""
+    """Variance components from the stated pilot, else from the study's own finished runs, else from stated values.
+
+    Stated values also replace those of a pilot or of finished runs.
+    """
     values = Stated(**{name: positive(name, keys[name]) for name in STATED if name in keys})
     folder, question = study.results, study.question
     runs = finished_runs(file, folder, question.dataset)
@@ -298,7 +301,7 @@ def span(values: np.ndarray) -> str:
 
 
 def number(value: float) -> str:
-    """Two significant digits, and all digits before the point."""
+    """Three decimals below 1, else two significant digits, and from 100 on all digits before the point."""
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3f}" if abs(value) < 1 else f"{value:.2g}"
 
 

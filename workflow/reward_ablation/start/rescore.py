@@ -71,7 +71,7 @@ def calls_a_file(source: Source, run: Run) -> bool:
 
 
 def sources(results: Path, decisions: Decisions) -> dict[str, Source]:
-    """Where the study's missing runs can come from, by their names. Only records are read."""
+    """Where the study's missing runs can come from, by their names. Of the runs there, only records are read."""
     wanted, damage = missing_runs(decisions), Damage(decisions.study, results)
     there: dict[tuple[str, int], list[tuple[Path, dict[str, Any], ArmSpec]]] = {}
     for path in sorted((results / "runs").glob("*/*/" + RECORD)) if wanted else ():
@@ -234,7 +234,10 @@ class _Tokens:
 
 
 def _batches(rollouts: pa.Table, spec: ArmSpec) -> Iterator[dict[str, list[Any]]]:
-    """Rows of each step and process, in the file's order. A group is of the process that has its first row."""
+    """Rows of each step and process, in the file's order. A group is of the process that has its first row.
+
+    Groups have 8 completions by TRL's default.
+    """
     steps, size = rollouts["step"].to_numpy(), spec.training.get("num_generations", 8)
     ends = [*(np.flatnonzero(np.diff(steps)) + 1), len(steps)]
     for start, end in zip([0, *ends[:-1]], ends, strict=True):

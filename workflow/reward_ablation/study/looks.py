@@ -157,7 +157,8 @@ def _renamed(record: AnyDeclared, plan: LooksPlan | None) -> AnyDeclared:
 def seeds_of_arms(arms: Iterable[str], contrasts: Sequence[Contrast], record: Sequential) -> dict[str, list[int]]:
     """Seeds of each arm: the seeds of the first look, and of later looks as long as one of its contrasts is open.
 
-    An arm without a primary contrast has the seeds of the first look.
+    An arm without a primary contrast has the seeds of the first look. Looks taken and numbers that follow may differ in
+    number: the last look has no next one, and later ones are not taken yet.
     """
     numbers = dict.fromkeys(arms, record.looks[0])
     for look, next_number in zip(record.taken, record.looks[1:], strict=False):
