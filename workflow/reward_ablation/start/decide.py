@@ -334,7 +334,10 @@ class Decisions:
 
     @cached_property
     def standings(self) -> list[Standing | None]:
-        """What stood declared when each of the study's finished runs began; None where its record does not say."""
+        """What `study.json` declared (question, claims, looks) when each finished run of the study began.
+
+        None where the run's record does not say.
+        """
         records = {**self.history.records, **self.history.set_aside}
         return [standing_of(records[name].get("attempts")) for name in self.study.runs if name in records]
 

@@ -43,7 +43,7 @@ class Estimate:
 class Pace:
     """Seconds of a step and number of steps in earlier runs: the median of the same arm's runs, else of all arms'.
 
-    Only runs with the same layout count. Others say nothing about the time.
+    Only runs with the same layout (GPUs, processes and vLLM) count. Others say nothing about the time.
     """
 
     def __init__(self, history: History):

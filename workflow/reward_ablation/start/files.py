@@ -1,6 +1,6 @@
 """The files of the results folder: `prune` deletes what the study does not need, and `verify` reads what is recorded.
 
-`prune` deletes runs that cost more than an hour, with all that belongs to them, only by an option of its own. `verify`
+`prune` deletes runs that cost more than an hour, with all that belongs to them, only with `--costly`. `verify`
 leaves out logs, scores, tables, figures and exports: these are made again in minutes from the files that have digests.
 """
 
@@ -122,11 +122,10 @@ class Leftover:
 
     @cached_property
     def cost(self) -> tuple[float, bool]:
-        """Hours that a run, answers or scores took, and whether these are GPU hours, else CPU hours.
+        """Hours that a run or answers took, and whether these are GPU hours, else CPU hours; 0 for all else.
 
-        A finished run, answers and scores have them in their record, an unfinished run in its attempts. They are
-        infinite for a finished run whose record does not say them, and for a supervised start, which has none. All
-        else costs 0.
+        A finished run and answers have them in their record, an unfinished run in those of its attempts. They are
+        infinite for a finished run whose record does not say them, and for a supervised start, which has none.
         """
         unknown = 0.0
         if _is_supervised_start(self.path):
@@ -172,10 +171,7 @@ def unneeded(study: Study) -> list[Leftover]:
 
 
 def needed_paths(study: Study) -> set[str]:
-    """Every path that the study needs, of those that `_kind` could take for unneeded, relative to the results folder.
-
-    A folder stands for all that is in it.
-    """
+    """Every path that the study needs, of those that `_kind` could take for unneeded, below the results folder."""
     models = ["base", *study.runs]
     answers = [f"{model}/{data}" for model in models for data in study.datasets]
     answers += [f"{run}/{data}.steps" for run in study.keeping_runs for data in study.datasets]

@@ -307,7 +307,8 @@ def check_reward_files(study: Study, trains: bool, scores: bool, tell: Callable[
     """Import the users' files that this start needs, in a process of their own, and call their components once.
 
     A file that does not load and a component that fails are refused, or told where the jobs may not meet the error.
-    `trains` says whether components score completions, and `scores` whether the study's own metrics score answers.
+    `trains` says whether components score completions, and `scores` whether the study's own metrics score answers. A
+    metric is imported for the last evaluation set alone: `study.resolve` has checked its arguments for each.
     """
     config, data = study.config, study.config.data
     requests: dict[str, Request] = {}

@@ -25,7 +25,7 @@ from reward_ablation.system.errors import ERROR
 _COMMAND = "Command '"
 _ENDS = ("' returned non-zero exit status", "' died with")
 
-#: How many failed jobs are told when a start ends.
+#: How many failed jobs are told when a start ends, a free choice.
 MOST = 5
 
 #: How many characters of an argument that is longer than twice this are shown, in the command of a failed job.

@@ -44,7 +44,7 @@ from reward_ablation.system.plain_values import printable
 #: Folder of the command's files, below the study's results.
 FOLDER = "design"
 
-#: Numbers of seeds in the table, besides the study's own number and one more.
+#: Numbers of seeds in the table, besides the study's own number and one more. A free choice.
 TABLE_SEEDS = (2, 3, 4, 5, 6, 8, 10)
 
 #: Effects that are examined where the user states none, as fractions of the metric's range. A free choice.
@@ -59,7 +59,7 @@ ADVICE = "add --pilot FOLDER for the results folder of another study, or --seed-
 #: Characters of a line of the text.
 WIDTH = 110
 
-#: How many contrasts are printed. The table has all.
+#: How many contrasts are printed, a free choice. The table has all.
 MOST = 6
 
 
@@ -284,7 +284,10 @@ def narrowing(of_pair: pd.DataFrame, own: Design) -> str:
 
 
 def of_scale(components: Components, deviation: float) -> float:
-    """A standard deviation on the comparable scale in units of the metric, at the mean arm."""
+    """A standard deviation in units of the metric, averaged over the arms.
+
+    `deviation` is on the comparable scale, on which `analysis.statistics.seed_variance` compares arms.
+    """
     return float(np.mean([components.slope(arm) for arm in components.means]) * deviation)
 
 

@@ -48,7 +48,7 @@ WIDTH = 110
 #: Up to this many runs are listed one by one. Beyond it, finished and unstarted runs are counted by arm, and at most
 #: this many arms are listed.
 ROWS = 60
-#: How many failed jobs other than training are listed, and how many lines of an error are shown.
+#: How many failed jobs other than training are listed, and how many lines of an error are shown. Free choices.
 FAILED_JOBS, LINES_OF_AN_ERROR = 20, 3
 
 
@@ -72,7 +72,7 @@ class RunStatus:
 
     run: Run
     state: State
-    signs: Signs = NO_SIGNS  # signs of the present attempt, or of the last attempt if none is running
+    signs: Signs = NO_SIGNS  # heartbeat and end of the log, of the present attempt, or of the last if none is running
     #: The Slurm job that runs or waits; else the last job that did not end well, as long as Slurm remembers it.
     job: SlurmJob | None = None
     host: str | None = None  # the other machine that trains the run, by the run's lock; None for this one or none
@@ -232,7 +232,7 @@ class Status:
     #: results folder.
     failed_jobs: list[Job]
     on_gpus: bool  # whether hours are GPU hours
-    looks: str  # A line with the looks of a sequential study; empty without looks
+    looks: str  # a line with a sequential study's looks (its tests at planned numbers of seeds); empty without any
 
 
 def ask_slurm() -> tuple[list[SlurmJob], str]:

@@ -26,7 +26,7 @@ from reward_ablation.system.files import atomic_path
 
 #: Name of the file in the work folder of an unfinished run; and of the table of a finished run.
 FILE, TABLE = "rollouts.jsonl", "rollouts.parquet"
-#: Rows in memory at a time, and in a row group, where the file becomes a table.
+#: Rows in memory at a time, and in a row group, where the file becomes a table. A free choice.
 ROWS = 4096
 
 
