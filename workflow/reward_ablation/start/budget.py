@@ -1,7 +1,7 @@
 """The command `reward-ablation budget`: the seeds that make primary contrasts most precise in given hours.
 
-`start.command_line` calls it. It reads variances and hours from the records of runs, and writes the text and the YAML.
-`design.budget` searches for the best numbers of seeds.
+`start.command_line` calls it. Variances and hours are stated, or read from the records of runs. It returns the text and
+writes the YAML. `design.budget` searches for the best numbers of seeds.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ HEADER = "# Written by `reward-ablation budget`."
 #: Pattern of the paths that the command may write to.
 FILE = r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*\.ya?ml"
 
-#: The text says what this many more hours would gain.
+#: The text says what this many more hours would gain. A free choice.
 NEXT = 10.0
 
 #: Numbers of seeds by arm. Arms that share runs count as the first of them.
@@ -198,7 +198,7 @@ def costs_of(study: Study, keys: Mapping[str, Any], arms: list[str]) -> tuple[di
     """Hours of one more run of each arm with its evaluations, and where they are from, in words.
 
     GPU hours; for a study without GPU, hours with one job at a time. The hours are those stated in `run_hours`, else
-    those of finished runs and evaluations.
+    those of finished runs and evaluations. The evaluations of a run of the first arm count for all arms.
     """
     if "run_hours" in keys:
         hours = positive("run_hours", keys["run_hours"])
@@ -314,7 +314,7 @@ def table_of_contrasts(of: Budget, choice: Seeds) -> list[str]:
 
 
 def next_hours(of: Budget, choice: Seeds) -> str:
-    """What ten more hours would gain."""
+    """What `NEXT` more hours, ten, would gain: the widest interval now and then, and the changed numbers of seeds."""
     later, _ = of.best(of.limit + NEXT)
     before, after = (max(of.margin(pair, each) for pair in of.problem.kept(each)) for each in (choice, later))
     changes = [f"{arm} {choice[arm]} to {more}" for arm, more in later.items() if more != choice[arm]]

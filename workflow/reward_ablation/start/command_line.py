@@ -1,7 +1,7 @@
 """The command `reward-ablation`: what a study would do, how far it is, and what it found.
 
-Users type it. Each command takes the study's YAML; further YAML files change it. `run`, `report`, `preview` and
-`import` start Snakemake. The others read the study and the records on disk, start no job, and work while the study
+Users type it. All commands but `import` take the study's YAML; further YAML files change it. `run`, `report`, `preview`
+and `import` start Snakemake. The others read the study and the records on disk, start no job, and work while the study
 runs; only `prune --delete` is refused then. Each imports its modules when it is called, so that `--help` answers at
 once.
 """

@@ -173,7 +173,7 @@ def _with_values(words: Sequence[str]) -> list[list[str]]:
 
 
 class _Place(NamedTuple):
-    """A value of a config that has a path: its section, its key there, and the name of the section for messages."""
+    """A value of a config that has a path: its section, its key there, and the key's whole path for messages."""
 
     section: dict[str, Any]
     key: str
@@ -187,7 +187,10 @@ def from_working_folder(
     root: Path = Path(),
     known: dict[str, Any] | None = None,
 ) -> None:
-    """Spell the relative paths of a config, as its `file` has them, from the working folder `root`, in place."""
+    """Spell the relative paths of a config, as its `file` has them, from the working folder `root`, in place.
+
+    `known` is the config of the files before, which may name the function that a component here only has parameters of.
+    """
     folder = Path(os.path.realpath(file.parent))  # where `..` leads as the system follows it
     if not folder.is_dir() or folder.samefile(root):
         return

@@ -29,9 +29,9 @@ LARGEST = 2**26
 TEXTS = (".json", ".jsonl", ".ndjson", ".csv")
 PARQUET = ".parquet"
 _EVALUATION = "data.evaluation."
-#: Most seconds of processor time for the trial of a preparation.
+#: Most seconds of processor time for the trial of a preparation, or for a check of `model_files`.
 SECONDS = 600
-#: Most bytes of memory for it. A Parquet file of 1 kB may hold 8 GB.
+#: Most bytes of memory for either. A Parquet file of 1 kB may hold 8 GB.
 MEMORY = 8 * 2**30
 
 
@@ -214,7 +214,8 @@ MOST = 64
 def trial_of(study: Study) -> Trial:
     """A group of completions of the first problem of the training set.
 
-    The problem is made up if reading the set needs a download, takes long, or fails. Errors on it are warnings.
+    The problem is made up if the set is not prepared, and reading it needs a download, may take long or much memory, or
+    fails. Errors on a problem that is made up are warnings.
     """
     config = study.config
     problem = _prepared(study.root / config.root / study.problems_file) or _of_source(study)

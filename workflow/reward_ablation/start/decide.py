@@ -1,7 +1,8 @@
-"""What the next start makes and what it keeps, by the study and the records on disk, each with one reason.
+"""What the next start makes and what it keeps, by the study and the records on disk, and for each run one reason.
 
-The plan, the status, the preview and the start itself read these decisions, and nothing else decides. Deciding needs no
-Snakemake, and writes nothing. Snakemake's own records do not count, because they are lost when results are moved.
+The plan, the status, the preview and the start itself read these decisions. Only tables, figures and exports are left
+to Snakemake (`start.reruns`). Deciding needs no Snakemake, and writes nothing. Snakemake's own records do not count
+here, because they are lost when results are moved.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ class PresentInputs:
         model = self._root / self.study.model_file
         record = read_record(model.parent, model.name) or {}
         files = {"model": self.study.fetched_file, "problems": demonstrations}
-        if self.study.config.model.source == "local":  # the name of the start's folder has its content
+        if self.study.config.model.source == "local":  # the key in the folder's name covers its content
             del files["model"]
         present = self._digests(files)
         recorded = record.get("inputs", {})
@@ -104,7 +105,10 @@ class PresentInputs:
         return self._record_beside(file).get("code") != self.study.scoring.code
 
     def shares_unknown_sets(self, file: str) -> bool:
-        """Whether nobody has compared a set to train on with one of the evaluation sets that are there."""
+        """Whether nobody has compared a set to train on with one of the evaluation sets that are there.
+
+        Sets whose record of an older version does not say with what they were compared stay.
+        """
         apart_from = self._record_beside(file).get("apart_from")
         return isinstance(apart_from, list) and not {*self.evaluation_sets.values()} <= {*map(str, apart_from)}
 
@@ -183,12 +187,12 @@ def with_diverged(study: Study) -> Study:
 
 #: Stands for the value of a key that one of two specs lacks.
 ABSENT = object()
-#: Longest value of a spec, in characters, that is not cut.
+#: Longest value of a spec, in characters, that is not cut. A free choice.
 LONGEST = 40
 
 
 def why_new(run: Run, history: History) -> str:
-    """Why there is no result of a run, by comparison with the most similar earlier spec of the same arm."""
+    """Why there is no result of a run: by its differences to that earlier spec of the same arm which has the fewest."""
     if not history.arms:
         return "not trained yet"
     trained_as = arm_of(run.name)
@@ -311,8 +315,8 @@ class PlannedRun:
 class Decisions:
     """The decisions on a study, worked out on first use from the files as they are then.
 
-    `code_counts` says whether results of other code or inputs are made again. It is False where the user keeps results
-    of older code on purpose.
+    `code_counts` says whether results of other code or inputs, also a readable `run.json` of another config, are made
+    again. It is False where the user keeps such results on purpose.
     """
 
     def __init__(self, study: Study, code_counts: bool = True):
@@ -330,7 +334,10 @@ class Decisions:
 
     @cached_property
     def standings(self) -> list[Standing | None]:
-        """What stood declared when each of the study's runs began."""
+        """What `study.json` declared (question, claims, looks) when each finished run of the study began.
+
+        None where the run's record does not say.
+        """
         records = {**self.history.records, **self.history.set_aside}
         return [standing_of(records[name].get("attempts")) for name in self.study.runs if name in records]
 
@@ -368,7 +375,7 @@ class Decisions:
         return self._unfinished(run, steps) or PlannedRun(run, True, aside_stale or self._why_new(run), steps)
 
     def _unfinished(self, run: Run, steps: int | None) -> PlannedRun | None:
-        """The decision on a run whose training was interrupted or goes on; None where there is no such work."""
+        """The decision on a run that is being trained or has a checkpoint; None where there is no such work."""
         work = self.history.interrupted.get(run.name)
         if work is not None and goes_on(work, run, self.present) and (work.step or work.running):
             at = f"at step {work.step}{f' of {steps}' if steps else ''}"
@@ -439,7 +446,10 @@ class Decisions:
 
     @cached_property
     def inputs_to_make(self) -> set[str]:
-        """The files of these inputs that a start makes: they are missing, or other code or other inputs made them."""
+        """The files of these inputs that a start makes: they are missing, or other code or other inputs made them.
+
+        A set to train on is also made anew if it was not compared with each evaluation set.
+        """
         study, present = self.study, self.present
         make = {file for file in self.inputs if not self.exists(file)}
         held_apart = {file for file in (study.problems_file, study.demonstrations_file) if file}
@@ -473,7 +483,7 @@ class Decisions:
         of_base, dataset = f"/{BASE_MODEL}/" in file, os.path.basename(file).split(".")[0]
         if not record or are_stale(record, of_base, dataset, self.present):
             return bool(record)
-        # A model that is not fetched yet has no bytes to compare, but its folder's name has its content.
+        # A model that is not fetched yet has no bytes to compare, but the key in its folder's name covers them.
         models = [os.path.basename(os.path.dirname(self.study.model_file))]
         return of_base and not self.exists(self.study.model_file) and record.get("models", models) != models
 

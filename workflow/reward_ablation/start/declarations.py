@@ -93,7 +93,7 @@ class Declarations:
         declared = {"primary": self.primary.model_dump(), **self.claims.content(), **looks, "digest": self.study.digest}
         return {**self.study.summary, **declared, "runs": described_runs(self.study), **diverged_runs(self.study)}
 
-    # Lines of the plan. `began` has what stood declared when each of the study's runs began; if empty, no run is asked.
+    # Lines of the plan. `began` has what stood declared when each finished run began; if empty, no run is asked.
 
     def primary_line(self, began: Sequence[Standing | None] = ()) -> str:
         """The primary question, and since when it is declared, as it will be after the next start."""

@@ -37,13 +37,13 @@ class Estimate:
     device_hours: float  # GPU hours of these runs; for runs on the CPU, hours summed over threads
     steps: int  # steps that these runs still have to make
     unknown: int  # number of runs without an estimate
-    earlier: int  # number of finished runs that the estimate is based on
+    earlier: int  # number of finished runs of these layouts, of any arm, also where only the same arm's runs count
 
 
 class Pace:
     """Seconds of a step and number of steps in earlier runs: the median of the same arm's runs, else of all arms'.
 
-    Only runs with the same layout count. Others say nothing about the time.
+    Only runs with the same layout (GPUs, processes and vLLM) count. Others say nothing about the time.
     """
 
     def __init__(self, history: History):
@@ -165,7 +165,10 @@ def estimate_evaluations(study: Study, evaluations: Iterable[Evaluation], pace: 
 
 
 def _model_count(study: Study, evaluation: Evaluation, pace: Pace) -> int | None:
-    """Number of models that an evaluation judges; None where the number of models that the run keeps is not known."""
+    """Number of models that an evaluation judges; None where the number of models that the run keeps is not known.
+
+    A run keeps a model each `keep_models` steps, but not at its last step: that one is the final model.
+    """
     if evaluation.kind != KEPT:
         return 1
     steps = pace.steps_of(study.runs[evaluation.run])

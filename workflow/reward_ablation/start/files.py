@@ -1,6 +1,6 @@
 """The files of the results folder: `prune` deletes what the study does not need, and `verify` reads what is recorded.
 
-`prune` deletes runs that cost more than an hour, with all that belongs to them, only by an option of its own. `verify`
+`prune` deletes runs that cost more than an hour, with all that belongs to them, only with `--costly`. `verify`
 leaves out logs, scores, tables, figures and exports: these are made again in minutes from the files that have digests.
 """
 
@@ -82,7 +82,7 @@ _FILE_KINDS = {
     rf"{_LOG}-{_KEY}(?:/{SEED}|\.steps)?\.(?:log|tsv)": "log of what the study does not have",
 }
 _TEMPORARY = re.compile(r"\..+\.tmp|\..+\.(fetching|old)")
-#: A temporary file counts as left over once nobody has written to the file for this many seconds.
+#: A temporary file counts as left over once nobody has written to it for this many seconds, a free choice.
 _LEFT_OVER_AFTER = 3600
 #: Names that training writes in a run's folder. A folder that holds any other name is the user's own.
 _OF_A_RUN = re.compile(
@@ -93,7 +93,7 @@ _OF_A_RUN = re.compile(
 )
 #: Number of parts of a path that the list shows, by the first part. So an arm's seeds, or a stage's logs, are one line.
 _DEPTHS = {"runs": 2, "evaluation": 3, "scores": 3, "logs": 2, "benchmarks": 2}
-#: Most lines of the list.
+#: Most lines of the list, a free choice.
 MOST = 60
 #: A run that cost more than this many hours of GPU time is costly; without a GPU, hours of CPU time.
 DEAR = 1.0
@@ -116,15 +116,16 @@ class Leftover:
 
     @property
     def owner(self) -> str:
-        """Name of the run that this is or belongs to; else the path without its ending, as of answers and record."""
+        """The run that this is or belongs to; else the path without its ending, shared by answers and record."""
         found = [match[0] for match in re.finditer(RUN, self.path.as_posix())]
         return found[-1] if found else str(self.path.with_suffix(""))
 
     @cached_property
     def cost(self) -> tuple[float, bool]:
-        """Hours that a run or answers took by their record, and whether these are GPU hours, else CPU hours.
+        """Hours that a run or answers took, and whether these are GPU hours, else CPU hours; 0 for all else.
 
-        They are infinite for a finished run whose record does not say them, and for a supervised start, which has none.
+        A finished run and answers have them in their record, an unfinished run in those of its attempts. They are
+        infinite for a finished run whose record does not say them, and for a supervised start, which has none.
         """
         unknown = 0.0
         if _is_supervised_start(self.path):
@@ -170,7 +171,7 @@ def unneeded(study: Study) -> list[Leftover]:
 
 
 def needed_paths(study: Study) -> set[str]:
-    """Every path that the study needs, relative to the results folder."""
+    """Every path that the study needs, of those that `_kind` could take for unneeded, below the results folder."""
     models = ["base", *study.runs]
     answers = [f"{model}/{data}" for model in models for data in study.datasets]
     answers += [f"{run}/{data}.steps" for run in study.keeping_runs for data in study.datasets]
@@ -198,7 +199,10 @@ def needed_paths(study: Study) -> set[str]:
 
 
 def _kind(path: Path, name: str, study: Study, needed: set[str]) -> str | None:
-    """What an unneeded path is, in words; None where the study needs it, or the workflow did not make it."""
+    """What an unneeded path is, in words; None where the study needs it, or the workflow did not make it.
+
+    The gradients in the folder of an export (`.npz`) are needed with it: their names have steps, which no config lists.
+    """
     if name in needed or (path.suffix == ".npz" and str(PurePath(name).parent) in needed):
         return None
     kinds = _FOLDER_KINDS if path.is_dir() else _FILE_KINDS
@@ -260,7 +264,10 @@ def remove(study: Study, leftovers: Sequence[Leftover], tell: Callable[[str], No
 
 
 def costly_leftovers(leftovers: Sequence[Leftover]) -> list[Leftover]:
-    """The leftovers of runs that cost more than `DEAR` hours, by the runs' records or by those of their answers."""
+    """The leftovers of runs that cost more than `DEAR` hours, by the runs' records or by those of their answers.
+
+    Supervised starts, and answers of the base model that cost as much, are among them.
+    """
     dear = {leftover.owner for leftover in leftovers if leftover.cost[0] > DEAR}
     return [leftover for leftover in leftovers if leftover.owner in dear]
 
@@ -268,7 +275,8 @@ def costly_leftovers(leftovers: Sequence[Leftover]) -> list[Leftover]:
 def delete(leftover: Leftover, root: Path) -> str | None:
     """Delete a leftover, and then remove the folders above that are empty.
 
-    Returns why the leftover was kept; None where it is gone.
+    Returns why the leftover was kept, or what is left to do where a deleted run could not be noted; None where all is
+    done.
     """
     path = leftover.path
     is_run = path.is_dir() and bool(re.fullmatch(SEED, path.name))
@@ -303,7 +311,7 @@ def delete(leftover: Leftover, root: Path) -> str | None:
 
 
 def _note(run: Path, root: Path) -> bool:
-    """Note that a run had begun which is deleted now; False where the note cannot be written, as on a full disk."""
+    """Note, in the file of pruned runs, the name of a run that had begun; False where it cannot be written."""
     try:
         with open(root / PRUNED, "a") as names:
             names.write(f"{_name(run)}\n")
@@ -392,7 +400,8 @@ def verify(study: Study, tell: Callable[[str], None], tell_progress: Callable[[s
     """Read a study's recorded files again, and return the number of damaged ones.
 
     `tell` gets a line for each damaged file, and at the end a line with the number of files, and one on runs in
-    training if there are any. `tell_progress` gets a line with the number of bytes read so far, every few seconds.
+    training if there are any. `tell_progress` gets a line with the bytes read so far, between two files, every few
+    seconds.
     """
     root, damaged, read, last_progress = study.results, 0, 0, time.monotonic()
     in_training = [name for name in study.runs if is_held(root / "runs" / name / LOCK) is True]
@@ -433,7 +442,10 @@ def _recorded_inputs(study: Study) -> Iterator[RecordedFile]:
 
 
 def _recorded_runs(study: Study, in_training: Sequence[str]) -> Iterator[RecordedFile]:
-    """Files of finished runs. Models that the user deleted are left out."""
+    """Files of finished runs that are not in training. Models that the user deleted are left out.
+
+    They are not left out where only the copy of `run.json` can be read: a start then trains such a run again.
+    """
     root, damage = study.results, Damage(study)
     for name in (name for name in study.runs if name not in in_training):
         read = read_record(root / "runs" / name)

@@ -68,7 +68,7 @@ class Work:
     trains: bool  # a run, or the supervised start
     evaluates: bool
     scores: bool  # answers, by the study's own metrics
-    makes: frozenset[str]  # models and sets of problems, as files below the results folder
+    makes: frozenset[str]  # base model, supervised start and sets of problems, as files below the results folder
     code_counts: bool  # whether runs of other code are trained again
     submits: bool  # whether jobs go to other machines
     site: Path | None  # the cluster's description; None if whoever submits the jobs checks them
@@ -120,7 +120,7 @@ def refuse(problems: list[str]) -> None:
 
 
 def _check_machines(study: Study, work: Work, runs: list[Run], tell: Tell) -> None:
-    """Refuse more GPUs than this machine has, or jobs that the cluster of the site file would never run."""
+    """Refuse more GPUs than this machine has, vLLM where it cannot run, or jobs that the cluster would never run."""
     if work.submits:
         if work.site is not None:
             _check_cluster(study, work.site, runs, tell)
@@ -236,7 +236,10 @@ def _check_layers(study: Study, work: Work) -> None:
 
 
 def _base_model(study: Study, work: Work) -> Path:
-    """Folder of the fetched model, or of the local one that is to be fetched; it may be missing."""
+    """Folder of the fetched model, or of the local one that is to be fetched; it may be missing.
+
+    `no model yet` is the name of no folder, for a model that is not local.
+    """
     if study.fetched_file in work.makes:
         return study.root / getattr(study.config.model, "path", "no model yet")
     return (study.results / study.fetched_file).parent
@@ -304,7 +307,8 @@ def check_reward_files(study: Study, trains: bool, scores: bool, tell: Callable[
     """Import the users' files that this start needs, in a process of their own, and call their components once.
 
     A file that does not load and a component that fails are refused, or told where the jobs may not meet the error.
-    `trains` says whether components score completions, and `scores` whether the study's own metrics score answers.
+    `trains` says whether components score completions, and `scores` whether the study's own metrics score answers. A
+    metric is imported for the last evaluation set alone: `study.resolve` has checked its arguments for each.
     """
     config, data = study.config, study.config.data
     requests: dict[str, Request] = {}

@@ -53,7 +53,7 @@ class History:
 
     records: dict[str, dict[str, Any]]  # `run.json` of each finished run, of this study or of other configs
     #: The hidden copy of `run.json`, of each named run whose `run.json` is missing or cannot be read. Such a run is
-    #: finished, and its job puts the record back.
+    #: finished, and its job puts the record back where code, inputs and files still fit.
     set_aside: dict[str, dict[str, Any]]
     interrupted: dict[str, Interrupted]  # unfinished runs among the named runs
 

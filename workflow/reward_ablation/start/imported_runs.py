@@ -32,7 +32,7 @@ REPORT = "report.html"
 
 
 def import_runs(file: Path, home: Path, cores: int, tell: Callable[[str], None]) -> int:
-    """Import the runs of a YAML, and make their tables; 1 where a table, figure or the summary failed, else 0.
+    """Import the runs of a YAML, and make their tables; 1 where a table, figure, summary or report failed, else 0.
 
     `home` is the folder of the Snakefile, and `cores` how many cores the second Snakemake may use.
     """

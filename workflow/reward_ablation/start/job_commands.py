@@ -25,10 +25,10 @@ from reward_ablation.system.errors import ERROR
 _COMMAND = "Command '"
 _ENDS = ("' returned non-zero exit status", "' died with")
 
-#: How many failed jobs are told when a start ends.
+#: How many failed jobs are told when a start ends, a free choice.
 MOST = 5
 
-#: How many characters of a long argument are shown, in the command of a failed job.
+#: How many characters of an argument that is longer than twice this are shown, in the command of a failed job.
 SHOWN = 80
 
 

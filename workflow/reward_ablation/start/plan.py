@@ -19,9 +19,9 @@ from reward_ablation.study.study import Study
 
 #: Characters of a line of the text.
 WIDTH = 100
-#: How many reasons are listed, how many arms below one reason, and how many arms in all.
+#: How many reasons are listed, how many arms below one reason, and how many arms in all. Free choices.
 REASONS, ARMS_BELOW_A_REASON, ARMS_IN_ALL = 20, 12, 60
-#: How many damaged runs are listed, and how many damaged files of answers.
+#: How many damaged runs are listed, and how many damaged files of answers. A free choice.
 DAMAGED_RESULTS = 20
 
 
@@ -41,9 +41,11 @@ class Plan:
     on_gpus: bool  # whether hours are GPU hours
     scorings: int = 0  # number of files of answers that the study's own metrics will score
     metrics: tuple[str, ...] = ()  # names of these metrics
-    #: Lines with the primary question, the claims and the looks, and since when they are declared.
+    #: Lines on the primary question, the claims and the looks (tests at planned numbers of seeds), with the
+    #: times since when these are declared.
     declared: tuple[str, ...] = ()
-    #: What is made of the inputs of runs, where finished runs stay; and of the evaluation sets that have answers.
+    #: What is made of the inputs of runs, where finished runs stay; and of the evaluation sets that the base model has
+    #: answered.
     inputs: tuple[str, ...] = ()
     sets: tuple[str, ...] = ()
 
@@ -301,5 +303,5 @@ def _unit(on_gpus: bool) -> str:
 
 
 def _number(value: float) -> str:
-    """At least two significant digits: 0.0031, 4.2, 120."""
+    """Two significant digits below 9.95, else no decimals: 0.0031, 4.2, 120."""
     return f"{value:.2g}" if value < 9.95 else f"{value:.0f}"

@@ -44,10 +44,10 @@ from reward_ablation.system.plain_values import printable
 #: Folder of the command's files, below the study's results.
 FOLDER = "design"
 
-#: Numbers of seeds in the table, besides the study's own number and one more.
+#: Numbers of seeds in the table, besides the study's own number and one more. A free choice.
 TABLE_SEEDS = (2, 3, 4, 5, 6, 8, 10)
 
-#: Effects that are examined where the user states none, as parts of the metric's range.
+#: Effects that are examined where the user states none, as fractions of the metric's range. A free choice.
 EFFECTS = (0.05, 0.1)
 
 #: Options for stated variances, which several commands take.
@@ -59,7 +59,7 @@ ADVICE = "add --pilot FOLDER for the results folder of another study, or --seed-
 #: Characters of a line of the text.
 WIDTH = 110
 
-#: How many contrasts are printed. The table has all.
+#: How many contrasts are printed, a free choice. The table has all.
 MOST = 6
 
 
@@ -86,7 +86,7 @@ def power(study: Study, keys: Mapping[str, Any], studies: int = STUDIES) -> str:
 
 
 def described(study: Study) -> StudyFile:
-    """The study as the next start would write it to `study.json`; no file is read or written."""
+    """The study as the next start would write it to `study.json`, without claims and looks; no file is written."""
     content = {**study.summary, "primary": Declarations(study).primary.model_dump(), "runs": described_runs(study)}
     return StudyFile.model_validate(content)
 
@@ -94,7 +94,10 @@ def described(study: Study) -> StudyFile:
 def components_of(
     study: Study, file: StudyFile, keys: Mapping[str, Any], limits: Limits, pairs: list[Pair]
 ) -> Components:
-    """Variance components from the stated pilot, else from the study's own finished runs, else from stated values."""
+    """Variance components from the stated pilot, else from the study's own finished runs, else from stated values.
+
+    Stated values also replace those of a pilot or of finished runs.
+    """
     values = Stated(**{name: positive(name, keys[name]) for name in STATED if name in keys})
     folder, question = study.results, study.question
     runs = finished_runs(file, folder, question.dataset)
@@ -281,7 +284,10 @@ def narrowing(of_pair: pd.DataFrame, own: Design) -> str:
 
 
 def of_scale(components: Components, deviation: float) -> float:
-    """A standard deviation on the comparable scale in units of the metric, at the mean arm."""
+    """A standard deviation in units of the metric, averaged over the arms.
+
+    `deviation` is on the comparable scale, on which `analysis.statistics.seed_variance` compares arms.
+    """
     return float(np.mean([components.slope(arm) for arm in components.means]) * deviation)
 
 
@@ -298,7 +304,7 @@ def span(values: np.ndarray) -> str:
 
 
 def number(value: float) -> str:
-    """Two significant digits, and all digits before the point."""
+    """Three decimals below 1, else two significant digits, and from 100 on all digits before the point."""
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3f}" if abs(value) < 1 else f"{value:.2g}"
 
 

@@ -35,6 +35,7 @@ CAUTION = (
 )
 
 #: An evaluation set is left out where adding the set would keep fewer than this share of the runs of the best set.
+#: A free choice.
 SHARE_OF_RUNS = 0.5
 
 

@@ -42,7 +42,7 @@ from reward_ablation.system.errors import StudyError, one_line_errors
 from reward_ablation.system.exit_status import is_permanent
 from reward_ablation.system.gpus import gpus_here
 
-#: How often one start tries a failed run again.
+#: How often one start tries a failed run or supervised start again.
 RETRIES = 3
 #: Rules that prepare a start. If one fails, no further job is started.
 PREPARATIONS = ("fetch", "fetch_reward_model", "prepare_evaluation", "prepare_train", "prepare_sft", "sft")
@@ -131,7 +131,9 @@ class Reruns:
         return "".join(option for option, is_needed in options.items() if is_needed)
 
     def inputs_of_description(self, wildcards: Any) -> list[str]:
-        """Input function of `study.json`: no inputs, except in a sequential study. Forces a file of another config.
+        """Input function of `study.json`: no inputs, except in a sequential study.
+
+        Forces a file of another config, and in a sequential study the file as long as a look is left.
 
         Snakemake may have no record of the file, because a start that trains writes the file before its first job, for
         the primary question. In a sequential study the file also records the looks. The next look is taken once all
@@ -197,10 +199,10 @@ class Reruns:
 
     @property
     def retries(self) -> int:
-        """How often a run is started again after a signal, a time limit or too little GPU memory. The run then goes on.
+        """How often a run, or the supervised start, is started again after a failure that may pass. It then goes on.
 
-        Only the main process starts a run again. A Snakemake in a cluster's job would do so in a job that is about to
-        end.
+        Such failures are a signal, a time limit or too little GPU memory. Only the main process starts a run again. A
+        Snakemake in a cluster's job would do so in a job that is about to end.
         """
         return RETRIES if self.is_main else 0
 
@@ -247,7 +249,10 @@ class Reruns:
 
     @property
     def _made(self) -> set[str]:
-        """Files of the inputs of runs and evaluations that this start is about to make."""
+        """Files of the inputs of runs and evaluations that this start is about to make, but for reward models.
+
+        The full check finds by itself which of those are missing.
+        """
         study = self.study
         files = {"fetch": study.fetched_file, "prepare_train": study.problems_file, "sft": study.model_file}
         files["prepare_sft"] = str(study.demonstrations_file)

@@ -2,8 +2,9 @@
 
 A component of weight 0 is scored, and changes no bit of training. If it is new, or its code or parameters changed, its
 scores follow from the stored texts, and nothing has to be trained. The same holds if a component that trains has
-another name. `reward-ablation plan --adopt RESULTS` makes such runs; a start never does so by itself, because scoring
-may take long. What a text does not tell cannot be made: gradients of such a component, and columns of `log_extra`.
+another name. `start.adopt` makes such runs, for `reward-ablation plan --adopt RESULTS`; a start never does so itself,
+because scoring may take long. What a text does not tell cannot be made: gradients of such a component, and columns of
+`log_extra`.
 """
 
 from __future__ import annotations
@@ -58,7 +59,10 @@ class Source:
 
 
 def trained_part(spec: ArmSpec) -> str:
-    """What decides the weights that a run ends with. Names of components do not count, their order does."""
+    """What decides the model that a run ends with: settings, and the components that take part in its advantage.
+
+    Names of components do not count, their order does.
+    """
     content = spec.content()
     taking_part = [[content["components"][name], content["weights"][name]] for name in sorted(spec.taking_part)]
     rest = {name: value for name, value in content.items() if name not in ("components", "weights", "seed")}
@@ -71,7 +75,7 @@ def calls_a_file(source: Source, run: Run) -> bool:
 
 
 def sources(results: Path, decisions: Decisions) -> dict[str, Source]:
-    """Where the study's missing runs can come from, by their names. Only records are read."""
+    """Where the study's missing runs can come from, by their names. Of the runs there, only records are read."""
     wanted, damage = missing_runs(decisions), Damage(decisions.study, results)
     there: dict[tuple[str, int], list[tuple[Path, dict[str, Any], ArmSpec]]] = {}
     for path in sorted((results / "runs").glob("*/*/" + RECORD)) if wanted else ():
@@ -234,7 +238,10 @@ class _Tokens:
 
 
 def _batches(rollouts: pa.Table, spec: ArmSpec) -> Iterator[dict[str, list[Any]]]:
-    """Rows of each step and process, in the file's order. A group is of the process that has its first row."""
+    """Rows of each step and process, in the file's order. A group is of the process that has its first row.
+
+    Groups have 8 completions by TRL's default.
+    """
     steps, size = rollouts["step"].to_numpy(), spec.training.get("num_generations", 8)
     ends = [*(np.flatnonzero(np.diff(steps)) + 1), len(steps)]
     for start, end in zip([0, *ends[:-1]], ends, strict=True):

@@ -60,7 +60,7 @@ class ResultsFolder:
             (self.folder / CONFIG).write_text(os.path.relpath(files[0]), encoding="utf-8")
 
     def claim(self, space: int = LEAST_SPACE) -> Lock:
-        """Lock the folder until this process ends.
+        """Lock the folder until this process ends, or the lock that is returned is released.
 
         `space` is the number of bytes that must be free there; 0 for a start that only deletes, as a full disk asks
         for.

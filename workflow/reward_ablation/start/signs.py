@@ -97,7 +97,7 @@ def read_log_end(path: Path) -> LogEnd | None:
             text = file.read(TAIL).decode(errors="replace")
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError):
         return None
-    # A progress bar overwrites its line, so only the line's last part is visible. Control characters are left out.
+    # A progress bar overwrites its line, so only the line's last part is visible. Control characters become spaces.
     visible = [line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n")]
     printable = ["".join(char if char.isprintable() else " " for char in line).rstrip() for line in visible]
     lines = [line for line in printable if any(char.isalnum() for char in line)]

@@ -48,7 +48,7 @@ WIDTH = 110
 #: Up to this many runs are listed one by one. Beyond it, finished and unstarted runs are counted by arm, and at most
 #: this many arms are listed.
 ROWS = 60
-#: How many failed jobs other than training are listed, and how many lines of an error are shown.
+#: How many failed jobs other than training are listed, and how many lines of an error are shown. Free choices.
 FAILED_JOBS, LINES_OF_AN_ERROR = 20, 3
 
 
@@ -61,7 +61,7 @@ class State(StrEnum):
     INTERRUPTED = "interrupted"  # it stopped in order, or is silent where no lock tells; its work is kept
     DIVERGED = "diverged"  # a number of its training became NaN or infinite; starts leave it out
     DONE = "done"
-    STALE = "out of date"  # trained with other code or data; it is trained again
+    STALE = "out of date"  # of other code, data or config, or with a broken record; it is trained again
     DAMAGED = "damaged"  # trained, but a file is damaged; it is trained again
     NOT_STARTED = "not started"
 
@@ -72,17 +72,17 @@ class RunStatus:
 
     run: Run
     state: State
-    signs: Signs = NO_SIGNS  # signs of the present attempt, or of the last attempt if none is running
+    signs: Signs = NO_SIGNS  # heartbeat and end of the log, of the present attempt, or of the last if none is running
     #: The Slurm job that runs or waits; else the last job that did not end well, as long as Slurm remembers it.
     job: SlurmJob | None = None
-    host: str | None = None  # the other machine that trains the run, by the run's lock; None for this machine
-    held: bool | None = None  # whether a process holds the run's lock; None where that cannot be known
-    attempts: int | None = None  # number of attempts so far; None where not known
+    host: str | None = None  # the other machine that trains the run, by the run's lock; None for this one or none
+    held: bool | None = None  # whether a process holds the run's lock; None where not known, or a start trains no more
+    attempts: int | None = None  # number of attempts so far; None where not known, or a start trains no more
     goes_on_from: int = 0  # step of the checkpoint that the next attempt starts from; 0 without a checkpoint
     hours: float = 0.0  # GPU hours so far; CPU hours for a run without a GPU
-    finished: float | None = None  # when the run finished, in seconds since 1970; None where it did not
+    finished: float | None = None  # when a run that stays finished, in seconds since 1970; None for all others
     #: For a finished run: why it is trained again, or why it is kept although its code or data differ. For a damaged
-    #: run: the damage.
+    #: run: the damage. For a diverged one: at which step, and what to do.
     why: str = ""
 
 
@@ -101,7 +101,7 @@ class StatusReader:
     jobs: dict[str, SlurmJob]
 
     def status(self, planned: PlannedRun) -> RunStatus:
-        """The status of a run; `planned` is the plan of the run."""
+        """The status of a run; `planned` is the decision on the run."""
         run = planned.run
         folder = self.root / "runs" / run.name
         record = self.history.records.get(run.name)
@@ -152,7 +152,10 @@ class StatusReader:
     def _at_rest(
         self, planned: PlannedRun, signs: Signs, held: bool | None, has_folder: bool, recorded_at: float | None
     ) -> State:
-        """The state of a run that is neither done nor at work; `recorded_at` is the time of its outdated record."""
+        """The state of a run that is neither done nor at work.
+
+        `recorded_at` is the time of its outdated or damaged record; None where it has none.
+        """
         if signs.log is not None and signs.error and signs.log.changed > (recorded_at or 0):
             return State.FAILED
         if recorded_at:
@@ -219,16 +222,17 @@ class Status:
     study: Study
     now: float  # seconds since 1970
     runs: list[RunStatus]  # all runs, in the study's order
-    #: Number of undamaged files of answers, of `evaluations` in all. The models that a run kept share a file.
+    #: Number of files of answers that are there and stay, of `evaluations` in all. A run has one file for each
+    #: evaluation set, and one more for all models that it kept.
     evaluated: int
     evaluations: int
-    #: The problem of each damaged file of answers, by path relative to the results folder.
+    #: The problem of each damaged file of answers of the base model or a done run, by path below the results folder.
     damaged_answers: dict[str, str]
-    #: Jobs other than training whose output is missing and whose log ends with an error. Paths of logs begin with the
+    #: Jobs of `_other_jobs` whose output is missing and whose log ends with an error. Paths of logs begin with the
     #: results folder.
     failed_jobs: list[Job]
     on_gpus: bool  # whether hours are GPU hours
-    looks: str  # A line with the looks of a sequential study; empty without looks
+    looks: str  # a line with a sequential study's looks (its tests at planned numbers of seeds); empty without any
 
 
 def ask_slurm() -> tuple[list[SlurmJob], str]:
@@ -280,7 +284,10 @@ def _jobs_of_runs(study: Study, root: Path, jobs: list[SlurmJob]) -> dict[str, S
 
 
 def _other_jobs(study: Study, damage: Damage, trained: list[str]) -> Iterator[Job]:
-    """The jobs other than training. Answers and scores are those of the base model and of trained runs."""
+    """The jobs other than training, but for tables, figures and exports.
+
+    Answers and scores are those of the base model and of trained runs.
+    """
     yield Job("fetch the base model", study.fetched_file, "logs/fetch/base.log")
     if study.demonstrations_file is not None:
         yield Job("prepare the demonstrations", study.demonstrations_file, "logs/prepare/sft.log")

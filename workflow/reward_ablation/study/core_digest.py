@@ -4,8 +4,8 @@ The commands of jobs record them beside their results. A start compares these re
 they differ, the results are made again. Tables and figures have them as params of their rules (`code_of`).
 
 A refactoring changes the code but not the results. `equivalent_code.json` therefore lists classes of equivalent
-digests, whose code was shown to make the same bytes. A digest is always replaced by the first one of its class, so that
-Snakemake sees no change.
+digests, whose code was shown to make the same bytes. `deciding_digest` and `checkpoint_code` replace a digest by the
+first one of its class, so that nothing is made again. Digests of tables, figures and scores have no classes.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def deciding_digest(name: str) -> str:
 def code_of(*stages: str) -> str:
     """Digest of the code of one or more stages, by their packages or modules without `reward_ablation.`.
 
-    For stages that cost GPU hours, the digest covers only code that decides results, not launching or logging.
+    A key of `STAGES` is given alone. Its digest covers only code that decides results, not launching or logging.
     """
     if stages[0] in STAGES:
         return deciding_digest(*stages)

@@ -1,9 +1,10 @@
 """Rollouts of an unfinished run: `rollouts.jsonl` in its work folder, which can be read while the run trains.
 
-Training appends to the file, and so does TRL's own trainer with `reward_ablation.trl`; `watch` reads it. The file gets
-the rows of a step, one JSON object a line, when the step's backward pass is done. It is written for readers alone: the
-run's result is made from the parts of its tables. It goes with the work folder when the run is finished, because
-`rollouts.parquet` then has the same rows.
+Training appends to the file, and so does TRL's own trainer with `reward_ablation.trl`; `watch` reads it. Each line is a
+row, as a JSON object. Training writes the rows of a step when the step's backward pass is done, and for readers alone:
+its result is made from the parts of its tables. TRL's trainer writes them once they are generated, and `save_rollouts`
+makes its result of them. The file goes with the work folder when the run is finished: `rollouts.parquet` then has the
+same rows.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from reward_ablation.system.files import atomic_path
 
 #: Name of the file in the work folder of an unfinished run; and of the table of a finished run.
 FILE, TABLE = "rollouts.jsonl", "rollouts.parquet"
-#: Rows in memory at a time, and in a row group, where the file becomes a table.
+#: Rows in memory at a time, and in a row group, where the file becomes a table. A free choice.
 ROWS = 4096
 
 
@@ -64,9 +65,9 @@ def read_live_rollouts(run: Path, most_bytes: int | None = None) -> Iterator[dic
 
     `run` is the run's folder. With `most_bytes`, only rows that begin in the last so many bytes of the file are read.
     Each row has the columns of `rollouts.parquet`, `prompt` (the text of the user's turn) and `gold` (the right answer,
-    None if the problem has none). A score that is unknown, and any number that is not finite, is None. A line that is
-    still being written is left out. Rows of a step may be missing: of steps that were trained by a version without this
-    file, or before a power cut.
+    None if the problem has none). Rows of TRL's own trainer have no `gold`, and the whole `prompt`. A score
+    that is unknown, and any number that is not finite, is None. A line that is still being written is left out. Rows
+    of a step may be missing: of steps that were trained by a version without this file, or before a power cut.
     """
     try:
         file = (run / WORK / FILE).open("rb")
@@ -93,7 +94,7 @@ def row_of(line: bytes) -> dict[str, Any] | None:
 
 
 def save_rollouts(run: Path, schema: pa.Schema) -> None:
-    """Write all rows so far as `rollouts.parquet`, in one move. The file stays.
+    """Write all rows so far of TRL's own trainer as `rollouts.parquet`, in one move. The file stays.
 
     Raises StudyError if the work folder is gone, since an empty table would replace the rows of an earlier one.
     """
@@ -106,7 +107,7 @@ def save_rollouts(run: Path, schema: pa.Schema) -> None:
 
 
 def continue_rollouts(run: Path, step: int) -> None:
-    """Make the file ready for the step after `step`, and its folder.
+    """Make the file and its folder ready for the step after `step` of TRL's own trainer.
 
     If the run goes on after its end, only `rollouts.parquet` has its rows.
     """

@@ -1,6 +1,6 @@
 """The record of a sequential study's looks, in `study.json`: the decided contrasts, and the seeds of each arm.
 
-A look tests the open contrasts after a planned number of seeds; only contrasts that stay open get more. The rule
+A look tests the open contrasts, those not decided yet, after a planned number of seeds; only these get more. The rule
 `describe` takes looks (`design.looks`), and `study.resolve` chooses the seeds of a start by this record alone. A look
 is recorded as a whole, after all its evaluations. It is never judged again, neither by another start nor by other code.
 
@@ -31,7 +31,7 @@ class ContrastAtLook(Contrast):
     """The result of a contrast at a look."""
 
     estimate: float
-    low: float  # `low` and `high` are the ends of the repeated interval
+    low: float  # `low` and `high` are the ends of the repeated interval, which holds at all looks together
     high: float
     p: float  # p-value of the estimate at this look
     p_holm: float  # p-value corrected for all looks and contrasts
@@ -157,7 +157,8 @@ def _renamed(record: AnyDeclared, plan: LooksPlan | None) -> AnyDeclared:
 def seeds_of_arms(arms: Iterable[str], contrasts: Sequence[Contrast], record: Sequential) -> dict[str, list[int]]:
     """Seeds of each arm: the seeds of the first look, and of later looks as long as one of its contrasts is open.
 
-    An arm without a primary contrast has the seeds of the first look.
+    An arm without a primary contrast has the seeds of the first look. Looks taken and numbers that follow may differ in
+    number: the last look has no next one, and later ones are not taken yet.
     """
     numbers = dict.fromkeys(arms, record.looks[0])
     for look, next_number in zip(record.taken, record.looks[1:], strict=False):

@@ -11,7 +11,7 @@ from typing import Any
 
 from reward_ablation.system.errors import StudyError
 
-#: How many names a line lists. Further names are counted.
+#: How many names a line lists, a free choice. Further names are counted.
 MOST_NAMED = 8
 
 #: Keys of `study.json` that have an entry for each evaluation set.

@@ -141,7 +141,7 @@ def declare_primary(question: Question, before: Primary | None, runs: Path) -> P
     """The declaration to record: the one on record if the question was declared before, else one with the present time.
 
     `before` is the declaration on record. If some runs in the folder `runs` have begun, a question that is replaced
-    stays on record as earlier.
+    stays on record as earlier. If such a question is put back, it has its former time.
     """
     present = question.model_dump()
     if before is not None and before.declares(question):

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from reward_ablation.spec.canonical import key_of
 from reward_ablation.study.core_digest import is_around, training_digest
 
-#: Quantities that describe a run's hardware. Any other quantity, except the code, is a package.
+#: Quantities that describe a run's hardware. Any other quantity, except those below and the code, is a package.
 HARDWARE = ("machine", "CPUs", "GPUs", "processes")
 #: The code that does not decide a run's numbers: launch, checkpoints, messages, and the like.
 SURROUNDING = "surrounding code"

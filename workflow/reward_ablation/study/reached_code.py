@@ -3,7 +3,8 @@
 `code_digest` asks for it where a user's reward, metric or method of combination is digested (`reward_files`). An edit
 of a function must not train the arms again that use another function of the same file. Only what can have no effect on
 the function is left out: functions, classes, constants and imports of Python's own modules that it does not name, and
-whose statements run no other code. Where code looks names up by text, the whole file counts.
+whose statements run no other code, and `if __name__ == "__main__":`. Where code looks names up by text, the whole file
+counts.
 """
 
 from __future__ import annotations

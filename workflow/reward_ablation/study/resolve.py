@@ -225,7 +225,7 @@ def _runs(
 ) -> tuple[list[Run], list[UsedModel]]:
     """The runs of all arms, each once: arms with the same spec share their runs. And the reward models that score them.
 
-    `others` are the parameters of components that are in no spec. All else but `folders` is by arm.
+    `others` are the parameters that are in no spec, by component. `folders` is by key, and all else by arm.
     """
     sharing: dict[str, list[str]] = {}
     for arm, key in keys.items():
@@ -252,7 +252,10 @@ def _path_warnings(config: StudyConfig, shared: StudySpec, contents: dict[str, d
 
 
 def check_lengths(study: Study, written: dict[str, Any]) -> None:
-    """Refuse specs that are too long for the commands of the jobs. `written` is the config as the user wrote it."""
+    """Refuse specs that are too long for the commands of the jobs. `written` is the config as the user wrote it.
+
+    Of each arm the run with the largest seed is checked, whose text is the longest.
+    """
     longest = {run.arm: run for run in sorted(study.runs.values(), key=lambda run: run.seed)}
     for run in longest.values():
         check_length(run.spec + run.options, f"the spec of arm {run.arm}", written)
@@ -339,7 +342,7 @@ def _in_section(where: str) -> Iterator[None]:
 
 
 def check_metrics(study: StudyConfig, root: Path) -> None:
-    """Refuse a study without metrics, and metrics whose component or function cannot judge stored answers."""
+    """Refuse a study that has no metric, built in or its own, and own metrics that cannot judge stored answers."""
     if study.evaluation.answer_format is None and not study.evaluation.metrics:
         raise ValueError(
             "evaluation: nothing judges the answers; set answer_format, for the metrics of mathematics, or metrics"
@@ -382,7 +385,10 @@ def column_warnings(study: StudyConfig, root: Path) -> list[str]:
 
 
 def check_helpers(study: StudyConfig, arms: dict[str, Arm], root: Path) -> None:
-    """Refuse users' files of one job that import different files by the same name: Python would load one for both."""
+    """Refuse users' files that import different files by the same name: Python would load one for both.
+
+    Those of training, of all arms together, are compared with each other, and so are those of metrics.
+    """
     trained = {f"components.{name}": each.function for name, each in study.components.items()}
     trained |= {
         f"{key_of_arm(study.arms, name)}.combine": arm.combine.method for name, arm in arms.items() if arm.combine

@@ -44,16 +44,16 @@ from reward_ablation.system.user_functions import in_a_file, names_a_module, use
 #: Environment variable by which a user lets planning, commands and dry runs import reward files too.
 RUN_CODE = "REWARD_ABLATION_RUN_CODE"
 
-#: Seconds that the imports of all reward files may take, and then the calls of their functions. torch takes a minute on
-#: some network file systems.
+#: Seconds for one such process: for the imports of all reward files of training, or of metrics, or for the calls of
+#: functions. torch takes a minute on some network file systems.
 PATIENCE = 300
 
 
 class Request(NamedTuple):
     """A function of a user's file that is to be imported, or with a trial to be called.
 
-    Parameters and further columns are as in `check_component`. Without parameters, the function is a method of
-    combination, or only its markers count.
+    `section` is `components`, also for a metric, or `combination`. Parameters and further columns are as in
+    `check_component`. Without parameters, the function is a method of combination, or only its markers count.
     """
 
     section: str
@@ -132,7 +132,8 @@ def check_imports(requests: Mapping[str, Request], root: Path, patience: float =
     """Refuse users' files that cannot be imported, or whose functions have other arguments than planning has read.
 
     `requests` has the functions by their key in the config, such as `components.brevity`. All imports together may take
-    `patience` seconds. Raises StudyError with one line, for the first function that is refused.
+    `patience` seconds. Raises StudyError with one line, for the first function that is refused. Answers may be fewer
+    than requests: the last one then is the error of the function that ended the process.
     """
     every = list(requests.values())
     for (key, request), imported in zip(requests.items(), _ask(every, root, patience), strict=False):

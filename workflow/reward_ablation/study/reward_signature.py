@@ -137,7 +137,10 @@ class _Scope:
                 self.bound[name] += 1
 
     def full_name(self, node: ast.expr) -> str:
-        """Full name of what `Name` or `module.Name` stands for; empty for all else, or a name of the file's own."""
+        """Full name of what `Name` or `module.Name` stands for; empty for all else, or a name of the file's own.
+
+        It is `_UNBOUND` for a name that nothing defines.
+        """
         if isinstance(node, ast.Attribute):
             above = self.full_name(node.value)
             return above if above in ("", _UNBOUND) else f"{above}.{node.attr}"
@@ -197,7 +200,10 @@ def _defined(statement: ast.stmt) -> list[str]:
 
 
 def _function(scope: _Scope, name: str, where: str) -> _Function:
-    """The `def` or `lambda` of a name; a StudyError without one, which is `NotInTree` if there may be a function."""
+    """The `def` or `lambda` of a name; a StudyError without one, which is `NotInTree` if there may be a function.
+
+    Of decorators, the first is the outermost, whose result has the name.
+    """
     statement = scope.names.get(name)
     value = getattr(statement, "value", None)
     if isinstance(statement, _DEF):

@@ -22,7 +22,7 @@ from reward_ablation.system.files import write_json
 
 #: Folder of the tables and figures of what is finished, below the results folder.
 PREVIEW = "preview"
-#: All folders of a study below its results folder.
+#: All folders of a study below its results folder, but `ANSWERS_OF_JUDGES`.
 FOLDERS = (
     *("benchmarks", "data", "design", "evaluation", "exports", "figures", "logs", "models", PREVIEW, "report", "runs"),
     "scores",
@@ -56,7 +56,7 @@ ATTEMPTS, REQUESTS = "attempts.json", "requests"
 OWNER, SEAL = "owner.json", "checksums.json"
 #: Folder of the final model; and the start of the name of each model that the run kept during training.
 MODEL, KEPT_MODEL = "model", "model-step"
-#: Most spellings of a spec that are tried.
+#: Most spellings of a spec that are tried. A free choice.
 MOST_SPELLINGS = 1000
 
 

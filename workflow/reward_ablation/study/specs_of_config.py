@@ -1,8 +1,8 @@
 """From a config to specs. A spec holds everything that decides a result, with digests of local files and folders.
 
-`study.resolve` calls these functions. A spec is then the param of its job, and its digest names a folder of results. In
-order: the study and its arms, evaluation and metrics, models and data, components, and which sets of problems need
-answers. Relative paths in a config start from `root`. The combination has `combine_spec`.
+`study.resolve` calls most of these functions. A spec is then the param of its job, and its digest names a folder of
+results. In order: the study and its arms, evaluation and metrics, models and data, components, and which sets of
+problems need answers. Relative paths in a config start from `root`. Methods of combination have `study.combine_spec`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ from reward_ablation.system.files import sha256
 
 
 def study_spec(study: StudyConfig, root: Path) -> StudySpec:
-    """Everything that decides the results of all runs alike: all but weights, overrides, processes and seed."""
+    """Everything that decides the results of all runs alike.
+
+    It leaves out an arm's weights, overrides, method of combination and processes, and the seed.
+    """
     shared = {
         "model": _without_place(model_spec(study.model, root)),
         "data": {**_without_place(train_data_spec(study, root).content()), "too_long": study.data.train.too_long},
@@ -81,7 +84,10 @@ def arm_spec(
 
 
 def layout_of(launch: Launch) -> Layout:
-    """The device of a run, its processes, and how its rollouts are sampled."""
+    """The GPUs of a run, its processes, and how vLLM samples its rollouts.
+
+    With GPUs `processes` is 1: each GPU then has its process, and the number of GPUs says how many.
+    """
     vllm = launch.vllm and VllmSpec(
         mode=launch.vllm.mode, tensor_parallel_size=launch.vllm.tensor_parallel_size, gpus=launch.vllm.server_gpus
     )
@@ -99,7 +105,7 @@ def _prompts_of(study: StudyConfig) -> dict[str, Any]:
 
 
 def evaluation_spec(study: StudyConfig) -> EvaluateSpec:
-    """Everything that decides a model's answers: the settings of evaluation, and the prompts."""
+    """What decides a model's answers beside code and questions: the settings of evaluation, the prompts, the device."""
     settings = study.evaluation.model_dump(exclude={"metrics"})
     return EvaluateSpec.model_validate({"evaluation": settings, **_prompts_of(study)})
 
@@ -313,7 +319,7 @@ def _asking(functions: dict[str, tuple[str, dict[str, Any]]], sets: Iterable[Pro
 
 
 def check_answers(study: StudyConfig, root: Path) -> None:
-    """Refuse data without answers if a component, a metric or a template needs answers.
+    """Refuse data without answers if a component, an export, a metric or a template needs answers.
 
     The error is a ValueError: `key: what is wrong; what to do`.
     """

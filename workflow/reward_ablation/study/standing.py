@@ -130,7 +130,8 @@ def as_runs_say(statement: Statement, kind: str, key: str, began: Sequence[Stand
     """A statement of `study.json`, with the number of runs that had begun before it as these runs' own records have it.
 
     The statement is a question, a claim or a plan of looks. Records of runs have it at `kind` and `key`. `began` has,
-    for each run that has begun, what stood declared then, or None if its record does not say.
+    for each run that has begun (for the plan: that is finished), what stood declared then, or None if its record does
+    not say.
     """
     if statement.declared is None:
         return statement

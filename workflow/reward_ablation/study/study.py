@@ -263,7 +263,10 @@ def title_of(source: dict[str, Any], root: Path) -> str:
 
 
 def exported_files(layouts: Iterable[str], runs: Iterable[str], datasets: Iterable[str]) -> list[str]:
-    """Exported files of all runs, below the results folder. `layouts` are names of systems."""
+    """Exported files of all runs, below the results folder. `layouts` are names of systems.
+
+    The gradients of `rldynamics` are left out: their names have steps, which are not known before.
+    """
     answers = [f"eval_{moment}_{name}.jsonl" for moment in ("before", "after") for name in datasets]
     of_layout = {
         "rldynamics": ["all_rewards.json"],
