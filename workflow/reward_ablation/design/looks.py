@@ -156,7 +156,7 @@ class Plan(NamedTuple):
         return information_fractions(self.looks)
 
     def boundary(self, look: int, undecided: int) -> float:
-        """The smallest p-value of the contrasts not yet called different, `undecided` in number, needs at most this."""
+        """The p-value at or below which the clearest contrast is called different, of `undecided` that are not yet."""
         return boundaries(round(self.level / undecided, 9), self.fractions, self.stop)[look]
 
     def confidence(self, look: int) -> float:
