@@ -131,11 +131,11 @@ class Executor(slurm_plugin.Executor):
         self.limit: str | None = None
         self.queue, self.submitting, self.freed = threading.Lock(), threading.Lock(), threading.Event()
         self.at_limit = Reminder()
-        #: Submitted Slurm jobs that have not ended, by number.
+        #: Slurm jobs that this start submitted or took over, and that have not ended, by number.
         self.inside: dict[str, Slot] = {}
         #: By a job's name: the number of an earlier start's Slurm job that is still ending.
         self.leaving: dict[str, str] = {}
-        #: Names of jobs that Slurm may have accepted without saying so.
+        #: Names of jobs whose submission failed, and that Slurm may have accepted nevertheless.
         self.unconfirmed: set[str] = set()
         try:
             self.cluster = partitions()
@@ -161,7 +161,10 @@ class Executor(slurm_plugin.Executor):
         self.checked = True
 
     def run_jobs(self, jobs: list[JobExecutorInterface]) -> None:
-        """Take over jobs that a Slurm job already does, and queue the others for submission."""
+        """Take over jobs that a Slurm job already does, and queue the others for submission.
+
+        A job whose Slurm job of an earlier start is still ending is queued after that end.
+        """
         others = [job for job in jobs if self._name(job) not in self.slots]
         taken_over = [job for job in jobs if self._name(job) in self.slots]
         for job in others:
@@ -207,7 +210,7 @@ class Executor(slurm_plugin.Executor):
             self.ending.wait(self.executor_settings.poll)
 
     def _feed(self) -> None:
-        """Submit the next job once Slurm has room. One thread does so at a time: two could change the order."""
+        """Submit one queued job once Slurm has room. One thread does so at a time: two could change the order."""
         with self.submitting:
             while not self.ending.is_set():
                 job = self.waiting[0]
@@ -224,7 +227,10 @@ class Executor(slurm_plugin.Executor):
                     return
 
     def run_job(self, job: JobExecutorInterface) -> None:
-        """Submit a job, or take over the Slurm job that does its work. Raises NoRoom if Slurm takes no more jobs."""
+        """Submit a job, or take over the Slurm job that does its work.
+
+        Raises NoRoom if Slurm takes no more jobs. Every other error is reported to Snakemake instead.
+        """
         try:
             slot, how = self.slots.pop(self._name(job), None), TAKEN_OVER
             if slot is None:
@@ -249,8 +255,8 @@ class Executor(slurm_plugin.Executor):
 
         If the controller does not answer, we try again. The controller may have accepted a submission that it did not
         confirm, so we look for the job by its name before we submit the job again. Raises NoRoom if Slurm takes no more
-        jobs now, SlurmError if Slurm refuses the job, and StudyError if Snakemake is ending, or if the number of the
-        submitted job is not known.
+        jobs now, SlurmError if Slurm refuses the job and no Slurm job has its name, and StudyError if Snakemake is
+        ending, or if the number of the submitted job is not known.
         """
         name = self._name(job)
         may_exist = job.attempt > 1 or name in self.unconfirmed
@@ -349,14 +355,17 @@ class Executor(slurm_plugin.Executor):
             return True  # not known: assume that the job lives
 
     def cancel(self) -> None:
-        """Cancel all jobs, also jobs that are being submitted, and jobs that wait to be taken over."""
+        """Cancel the Slurm jobs of this start, also those that are being submitted.
+
+        A Slurm job of an earlier start runs on if Snakemake has handed over none of its jobs yet.
+        """
         self.ending.set()
         self.freed.set()
         self._job_submission_executor.shutdown(wait=True, cancel_futures=True)
         super().cancel()
 
     def cancel_jobs(self, active_jobs: list[SubmittedJobInfo]) -> None:
-        """Cancel all Slurm jobs of this start, also those that are just being looked at and thus not in the list."""
+        """Cancel all Slurm jobs in `inside`. `active_jobs` lacks those whose state is just being asked for."""
         if numbers := sorted(self.inside):
             self._cancel(*numbers)
 

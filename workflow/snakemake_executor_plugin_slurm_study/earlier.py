@@ -26,7 +26,7 @@ class Slot:
 
 
 class Followers:
-    """Which of some jobs of Snakemake need an output of a job, in the order of their rules and wildcards."""
+    """Which of `jobs`, of Snakemake, need an output of a job: by output, then in the order of rules and wildcards."""
 
     def __init__(self, jobs: Iterable[Any]):
         self.needing: dict[str, list[Any]] = {}

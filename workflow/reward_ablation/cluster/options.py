@@ -105,7 +105,10 @@ def words_of(options: Mapping[str, str | None]) -> list[str]:
 
 
 def unread_variables(environment: Mapping[str, str]) -> list[str]:
-    """Names of set variables that would change submissions. They have no effect: Slurm's commands do not get them."""
+    """Names of set variables that would change submissions, but do not: Slurm's commands do not get them.
+
+    Those of `DEFAULTS` are not among them, because `site.read_site` takes their values.
+    """
     changing = (name for name in environment if name.startswith("SBATCH_") or name == "SLURM_CLUSTERS")
     return sorted(name for name in changing if name not in DEFAULTS.values())
 

@@ -48,7 +48,7 @@ class Ended:
 
     state: str  # Slurm's state; empty where Slurm does not say how the job ended
     why: str = ""  # for the user; empty where the work is done
-    again: bool = True  # whether another attempt may succeed; False where somebody cancelled the job
+    again: bool = True  # whether another attempt may succeed; not if somebody cancelled the job, or it can never start
     may_restart: bool = False  # Slurm might still start the job again: cancel it before another job takes its place
 
 

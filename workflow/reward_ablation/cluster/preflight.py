@@ -1,8 +1,8 @@
 """Checks before anything is submitted: whether the cluster can run the jobs, and whether the disk has enough room.
 
 `reward-ablation plan --slurm` makes them through `start.full_check`, which asks for the room on the disk also where the
-jobs run on this machine. The Slurm executor checks the jobs at its start, and the disk before it submits the first
-training, when the model is there.
+jobs run on this machine. The Slurm executor checks the jobs at its start, and the disk before its first submission,
+when the model is there.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def offer(request: Request, cluster: Mapping[str, Partition]) -> str:
 
 
 def _waits_for_nodes(request: Request, partition: Partition | None) -> bool:
-    """Whether enough nodes could run the request if all nodes were up. `sbatch` accepts such a job."""
+    """Whether enough nodes could run the request if all were up, and not all are. `sbatch` accepts such a job."""
     if partition is None or all(node.up for node in partition.nodes) or request.nodes > _largest_job(partition):
         return False
     return sum(_can_run(node, request) for node in partition.nodes) >= request.nodes
@@ -180,7 +180,7 @@ def no_room(model: Path, results: Path, specs: Mapping[str, ArmSpec], at_once: i
 
 
 def _parameters_of(model: Path) -> int:
-    """Number of parameters of a model by its record; if it is not fetched yet, the least by the size of its files."""
+    """Number of parameters of a model by its record; else the least by its files, of at most 4 bytes a number."""
     if (model / FETCHED).is_file():
         return int(load_json((model / FETCHED).read_text())["parameters"])
     return sum(path.stat().st_size for path in model.glob("model*.safetensors")) // 4

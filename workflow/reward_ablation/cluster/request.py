@@ -72,8 +72,8 @@ def _gpus(job: Any) -> int:
 def request_of(parts: Sequence[Any], site: Site, least_memory: Callable[[Any], int] = lambda job: 0) -> Request:
     """The request of a Slurm job that does these jobs of Snakemake one after the other.
 
-    Nodes and GPUs are those of the first part. CPUs and memory are the largest of all parts, and the times are summed.
-    `least_memory` has the megabytes of a job that Slurm ended before because of its memory. Raises StudyError if a
+    CPUs and memory are the largest of all jobs, and the times are summed. All else but the kind is that of the first
+    job. `least_memory` has the megabytes of a job that Slurm ended before because of its memory. Raises StudyError if a
     resource of a job has the wrong type, or if one of its options of sbatch is not allowed.
     """
     requests = [_request_of_one(job, site, least_memory(job)) for job in parts]
@@ -90,6 +90,8 @@ def request_of(parts: Sequence[Any], site: Site, least_memory: Callable[[Any], i
 
 def _request_of_one(job: Any, site: Site, least_memory: int) -> Request:
     """The request of a job: its resources, by Snakemake's names, win over the site file.
+
+    Memory is `least_memory` megabytes or more all the same.
 
     The n-th attempt of an evaluation gets n times the hours, because one model's answers to one set may take longer
     than the first limit. Training goes on at any step, so its hours stay: more may exceed the limit of a quality of
@@ -138,7 +140,7 @@ def _request_of_one(job: Any, site: Site, least_memory: int) -> Request:
 
 
 def arguments(request: Request, gpus_by: str) -> list[str]:
-    """Options of `sbatch` for a request; `gpus_by` as in the site file."""
+    """Options of `sbatch` for a request; `gpus_by` is "gpus" or "gres", as in the site file."""
     options = {
         "account": request.account,
         "partition": request.partition,

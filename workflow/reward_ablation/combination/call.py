@@ -1,8 +1,8 @@
 """One call of a method of combination: the input of the method, and the check of its result.
 
 `CombinationOfRun` makes it at each generation of a training, and when tables replay a finished run. `load.check` makes
-it with made-up scores when a config is read. It stands alone so that a user's method is checked like the workflow's
-own.
+it with made-up scores when a config is read, for the workflow's own methods. It stands alone so that a user's method is
+checked like the workflow's own.
 """
 
 from __future__ import annotations
@@ -60,8 +60,10 @@ def call_method(
     (K,), are the arm's and may be negative. `state` is what the method returned at the last generation, empty at first.
     For the keywords see `interface.CONTEXT`. `label` names the method in messages.
 
-    StudyError if a number of the input or of the result is not finite or beyond `LARGEST`, if the result has a wrong
-    shape, or if a parameter is wrong. ValueError if the input's shapes do not fit, or the groups are not as described.
+    StudyError if a score or a weight is beyond `LARGEST`, if a weight is NaN, if the Gram matrix or a number of the
+    result is not finite, if the result has a wrong shape or a state that is not JSON, if the method asks for `tokens`
+    that are not known, or if a parameter is wrong. ValueError if the input's shapes do not fit, or the groups are not
+    as described.
     """
     scores, groups, weights, names = _checked_input(label, scores, groups, weights, names, gram)
     own = {key: value for key, value in parameters.items() if key != RESCALE}

@@ -14,8 +14,8 @@ import numpy as np
 #: Arguments that a method gets if it names them as keyword-only arguments. All other keyword-only arguments are
 #: parameters.
 #:
-#: - gram: (K, K) array, inner products of the components' gradients at z-scored advantages; None if there is none yet,
-#:   as in the first step.
+#: - gram: (K, K) array, inner products of the components' gradients at z-scored advantages; None if there is none,
+#:   as in the first step without `gram: same_step`.
 #: - step: number of optimiser steps done so far.
 #: - names: tuple of the K names of the components.
 #: - signs: (K,) array of 1 and -1, the signs of the weights. Scores and bounds are already multiplied by the signs. A
@@ -26,7 +26,7 @@ import numpy as np
 #: - learning_rate: learning rate of the coming step.
 CONTEXT = ("gram", "step", "names", "signs", "bounds", "tokens", "epsilon", "learning_rate")
 
-#: Arguments that every method gets by their position.
+#: Arguments that every method gets by their position: see `call.call_method`.
 POSITIONAL = ("scores", "groups", "weights", "state")
 
 

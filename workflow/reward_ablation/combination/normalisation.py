@@ -4,7 +4,8 @@ The methods call it, and so do the tables that compute a measured step again. It
 trainer's code in torch, because neither tables nor a plan may need torch.
 
 Standard deviations have Bessel's correction. NaN stands for a score that a component did not give; the statistics leave
-NaN out. A group of one completion is neither centred nor scaled: its weighted score is its advantage.
+NaN out, and a weighted sum of scores takes it as 0. A group of one completion is neither centred nor scaled: its
+weighted score is its advantage.
 """
 
 from __future__ import annotations

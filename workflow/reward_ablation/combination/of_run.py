@@ -5,10 +5,11 @@ measured step. The tables of combinations replay finished runs with it. It keeps
 functions, do not.
 
 A method gets the Gram matrix of one step, or an average over steps. The inner products of one step's gradients are
-biased by noise. The gradients share completions, so that the expectation is ``<g_k, g_l> + tr Cov(g_k, g_l)``. The
-second term mirrors the correlation of the scores. Products of different prompts do not have this term, because their
-completions are independent. A matrix of such products from one step is indefinite more often than not. These matrices
-are therefore averaged, and the average is projected on the positive semi-definite matrices.
+biased by noise. The gradients g_k and g_l of two components share completions, so that the expectation of their product
+is ``<E g_k, E g_l> + tr Cov(g_k, g_l)``. The second term mirrors the correlation of the scores. Products of different
+prompts do not have this term, because their completions are independent. A matrix of such products from one step is
+indefinite more often than not. These matrices are therefore averaged, and the average is projected on the positive
+semi-definite matrices.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ NOTHING = 1e-9
 #: - step: the optimiser step that the generation is for, as in `rollouts.parquet`.
 #: - weight: the method's weight or multiplier of the component; null if the method has none.
 #: - conflicts: share of completions, or of pairs of components, in conflict; null if the method defines no conflict.
-#: - dead: share of groups in which the component has the same score for all completions.
+#: - dead: share of groups in which the component has the same score for all completions that have one, or no score.
 #: - advantage_rms: root mean square of the component's part of the advantages.
 #: - total_rms: root mean square of the advantages, the same in all rows of a step.
 #: - gram_step: the last step whose gradients the method used; null at first, and for a method that uses none.
@@ -198,7 +199,9 @@ def with_step(
 
 
 def gram_of(state: dict[str, Any], source: Source) -> np.ndarray | None:
-    """The (K, K) Gram matrix of a state, positive semi-definite; None if there is none yet, or its projection is zero.
+    """The (K, K) Gram matrix of a state; None if there is none yet, or its projection is zero.
+
+    That of the source `unbiased` is projected, so that it is positive semi-definite.
 
     The average starts at zero, and is therefore divided by the total weight of its steps (Kingma and Ba 2015, arXiv
     1412.6980, section 3). The projection of an unbiased average is zero if it has no positive eigenvalue.

@@ -24,7 +24,7 @@ def simplex_minimum(gram: np.ndarray) -> np.ndarray:
 
     Along each ray the least value of ``u' gram u + (sum u - 1) ** 2`` is ``q / (1 + q)``, where q is the value of
     ``v' gram v`` at the point of the ray that sums to 1. The minimum over all ``u >= 0`` is therefore on the ray of the
-    solution.
+    solution, also if the sum is scaled, as here.
     """
     lengths, root = _unit_root(gram)
     row = 1 / lengths

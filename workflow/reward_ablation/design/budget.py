@@ -3,12 +3,14 @@
 `reward-ablation budget` calls `choose`, with variances of a pilot or stated ones, and the hours that runs take. No rule
 runs it.
 
-The squared margin of a difference is that of its seeds plus that of the questions, which both arms answer. That of the
-seeds is the smaller of two, as in `analysis.statistics.estimates`: of the seeds that both arms have, paired, or
-of all seeds of each arm. Each is a squared quantile of Student's t times a variance. An integer program with these
+A margin is half the length of an interval. The squared margin of a difference is that of its seeds plus that of the
+questions, which both arms answer. That of the seeds is the smaller of two, as in the tables
+(`analysis.evaluation.answers`): of the seeds that both arms have, paired, or of all seeds of each arm. With equal seeds
+it is the first. Each is a squared quantile of Student's t times a variance. An integer program with these
 coefficients chooses the arms and seeds (optimal allocation, as in Cochran, "Sampling Techniques", 1977, section 5.5,
-for intervals instead of variances). It has a binary variable for each arm and number of seeds, and shares of each
-contrast for its ways of comparison. So its choice is the best of all.
+for intervals instead of variances). It has a binary variable for each arm, number of seeds, and whether the arm
+borrows variance from other arms, and shares of each contrast for its ways of comparison. So its choice is the best of
+all, unless the solver runs out of time.
 """
 
 from __future__ import annotations
@@ -75,7 +77,7 @@ class Precision:
     lends: bool  # whether arms borrow variances from other arms
 
     def borrowing(self, seeds: Mapping[str, int]) -> dict[str, bool]:
-        """Whether each arm borrows from the others: `LENDING` arms have all of its seeds."""
+        """Whether each arm borrows from the others: if `lends`, and `LENDING` arms have its number of seeds or more."""
         numbers = seeds.values()
         return {arm: self.lends and sum(each >= number for each in numbers) >= LENDING for arm, number in seeds.items()}
 
@@ -122,7 +124,7 @@ class Precision:
 
 
 def degrees(seeds: int, borrows: bool) -> float:
-    """Degrees of freedom of a variance between seeds."""
+    """Degrees of freedom of a variance between this many seeds, with those borrowed from other arms."""
     return seeds - 1 + most_borrowed(seeds) * borrows
 
 
@@ -146,7 +148,10 @@ def precision_of(components: Components, questions: int, samples: int, confidenc
 
 @dataclass(frozen=True)
 class Problem:
-    """The problem of choosing seeds: the least sum of squared margins with `weights`, or else the least largest one."""
+    """The problem of choosing seeds: as many contrasts as the limit pays for, and then the smallest margins.
+
+    These are the least sum of squared margins times `weights`, or without weights the least largest squared margin.
+    """
 
     precision: Precision
     hours: Mapping[str, float]  # of one more run of each arm, with its evaluations
@@ -162,7 +167,7 @@ class Problem:
 
     @property
     def unit(self) -> float:
-        """Squared margin by which those of the program are divided: about the smallest that there is."""
+        """Squared margin by which those of the program are divided: about the least of the widest contrast."""
         of = self.precision
         squares = (of.square(of.paired(pair, self.most, True), of.of_questions(pair)) for pair in self.pairs)
         return max(squares) or 1.0  # 0 where neither seeds nor questions of a pilot differ
@@ -173,7 +178,10 @@ class Problem:
         return {arm for pair in self.pairs for arm in pair}
 
     def options(self, arm: str) -> list[int]:
-        """Numbers of seeds that an arm may have; 0 leaves it out. An arm in no contrast keeps its finished seeds."""
+        """Numbers of seeds that an arm may have; 0 leaves it out, if it is not needed and has no finished seed.
+
+        An arm in no contrast has its finished seeds alone, and at least `FEWEST` if it is needed.
+        """
         finished = self.finished.get(arm, 0)
         if arm not in self.contrasted:
             return [max(finished, FEWEST) if arm in self.needed else finished]
@@ -232,7 +240,7 @@ def choose(problem: Problem, limit: float) -> Chosen:
 
 
 def equal_seeds(problem: Problem, limit: float) -> dict[str, int] | None:
-    """The best choice with equal seeds of all contrasted arms, unless more are finished; None if there is none."""
+    """The best choice with equal seeds of all contrasted arms, unless more are finished; None if all cost too much."""
     chosen = None
     for number in range(FEWEST, problem.most + 1):
         seeds = {
@@ -389,7 +397,7 @@ def arm_variables(
 
 
 def contrast_terms(model: Any, problem: Problem, pair: Pair, has: Mapping[str, Mapping[State, Any]]) -> tuple[Any, Any]:
-    """Share of a contrast in the study, 1 or 0, and its squared margin, as linear expressions.
+    """Share of a contrast in the study, 1 or 0, and its squared margin over `Problem.unit`, as linear expressions.
 
     A share of the contrast is compared by the seeds that both arms have, and the rest by all seeds of each arm. With
     binary states of the arms one of the two is best, and so the solver's choice.

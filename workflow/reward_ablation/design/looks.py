@@ -1,4 +1,4 @@
-"""Looks of a sequential study: each decides on the open contrasts with the estimator of the tables.
+"""Looks of a sequential study: tests of the open contrasts after planned numbers of seeds, as the tables estimate them.
 
 The rule `describe` calls `with_next_look` when all answers of a look are there, and writes the look into `study.json`.
 It is no part of the tables because they are made again as often as needed, and a look is taken once.
@@ -118,7 +118,7 @@ def boundaries(level: float, fractions: tuple[float, ...], spending: Spending) -
 
 
 def _score(paths: _Paths, fraction: float, error: float) -> float:
-    """The absolute score that is reached for the first time at this look with probability `error`."""
+    """The absolute score that is first reached at this look with probability `error`; `FURTHEST` for almost none."""
 
     def excess(score: float) -> float:
         return paths.crossing(fraction, score) - error
@@ -136,7 +136,8 @@ def level_reached(p: np.ndarray, look: int, fractions: tuple[float, ...], spendi
     """Correct p-values at a look for all looks: for each, the smallest level at which the test rejects.
 
     Liu and Anderson, "On adaptive extensions of group sequential trials for clinical investigations" (JASA 2008), call
-    these sequential p-values. The smallest value that is returned is the smallest of `LEVELS`.
+    these sequential p-values. The smallest value that is returned is the smallest of `LEVELS`, and 1 where none
+    rejects.
     """
     grid = _log_boundaries(look, fractions, spending)
     return np.asarray(np.exp(np.interp(np.log(np.maximum(p, 1e-300)), grid, np.log(LEVELS), right=0.0)))
@@ -155,7 +156,7 @@ class Plan(NamedTuple):
         return information_fractions(self.looks)
 
     def boundary(self, look: int, undecided: int) -> float:
-        """The p-value at or below which the first of `undecided` contrasts is called different."""
+        """The p-value at or below which the clearest contrast is called different, of `undecided` that are not yet."""
         return boundaries(round(self.level / undecided, 9), self.fractions, self.stop)[look]
 
     def confidence(self, look: int) -> float:

@@ -5,7 +5,7 @@
 Studies are simulated by their summary statistics: the means of all arms' seeds, the mean squares of questions, and the
 residual mean squares. Variances, margins and Holm's decisions follow from these as in the tables
 (`analysis.statistics`): variances between seeds borrow from the other arms, and the margins of seeds and questions are
-added by MOVER. Only the bootstrap is replaced, by a normal distribution.
+added by the root of the sum of their squares. Only the bootstrap is replaced, by a normal distribution.
 """
 
 from __future__ import annotations
@@ -226,7 +226,10 @@ class Plan:
         )
 
     def fewest_seeds(self, design: Design, pair: Pair, effect: float, variance: Variance) -> int | None:
-        """Fewest of `SEEDS` with which an effect is found with a power of `TARGET`; None if all are too few."""
+        """Fewest of `SEEDS` with which an effect is found with a power of `TARGET`; None if all are too few.
+
+        The search takes for granted that power grows with seeds.
+        """
         first = bisect_left(
             SEEDS, TARGET, key=lambda seeds: self.power(design._replace(seeds=seeds), pair, effect, variance)
         )

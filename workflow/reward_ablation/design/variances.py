@@ -11,8 +11,8 @@ The mean of an arm's seed over Q questions with n samples each varies by
 
 where `common` is the variance of what a seed does to all arms alike, and `seed` that of what a seed does to one arm.
 Both are on the comparable scale, on which `analysis.statistics.seed_variance` compares arms. `slope` converts one unit
-of that scale into units of the metric. A difference of two arms has no common part. The choice of questions adds
-`question` / Q to its variance, whatever the number of seeds.
+of that scale into units of the metric. `interaction` and `sample` are as in `Components`. A difference of two arms has
+no common part. The choice of questions adds `question` / Q to its variance, whatever the number of seeds.
 """
 
 from __future__ import annotations
@@ -115,7 +115,10 @@ class Components:
         return of_seed + self.answer_variance(arm, questions, samples)
 
     def for_arms(self, arms: Iterable[str], pairs: Iterable[Pair]) -> Components:
-        """Components for the arms and pairs of a study. An arm or pair without a value gets the mean of the others."""
+        """Components for the arms and pairs of a study. An arm or pair without a value gets the mean of the others.
+
+        A pair has the value of the same arms in the other order. Where no pair has a value, it is 0.
+        """
         names = list(arms)
 
         def filled(values: Mapping[str, float]) -> dict[str, float]:
@@ -189,9 +192,9 @@ class _RunAnswers(NamedTuple):
     """Means of a run's answers by question, and the mean variance of a single sample about them."""
 
     questions: list[str]
-    values: np.ndarray
-    sample: float
-    samples: int
+    values: np.ndarray  # (questions,)
+    sample: float  # variance; 0 with one sample per question, and for a metric of all samples, such as pass@4
+    samples: int  # per question, as counted at the first one
 
 
 def _answers_of(study: StudyFile, root: Path, question: Question, run: StudyRun, source: str) -> _RunAnswers:
@@ -257,12 +260,12 @@ def noise_of(means: SeedMeans, residual: Mapping[str, float]) -> dict[str, float
 
 
 def pooled_seed_variance(means: SeedMeans, noise: Mapping[str, float]) -> SeedPart:
-    """Variance between seeds, estimated from all arms that are not flagged.
+    """Variance between seeds, from all arms with two or more seeds that are not flagged, else from that of most seeds.
 
-    The means of these arms at the seeds that all of them have are a two-way table of arms by seeds. Its interaction is
-    what a seed does to one arm, and its mean over arms shows what a seed does to all arms. If the arms share fewer
-    than two seeds, their own variances are averaged by degrees of freedom, and the common part is unknown and taken as
-    0.
+    Arms that share their runs count once. The means of these arms at the seeds that all of them have are a two-way
+    table of arms by seeds. Its interaction is what a seed does to one arm, and its mean over arms shows what a seed
+    does to all arms. If the arms share fewer than two seeds, their own variances are averaged by degrees of freedom,
+    and the common part is unknown and taken as 0.
     """
     first = np.unique(means.kind, return_index=True)[1]
     chosen = [arm for arm in sorted(first) if means.degrees[arm] and not means.flagged[0, arm]]
@@ -288,8 +291,9 @@ def question_variances(
 ) -> dict[Pair, float]:
     """Variance between questions of the differences of two arms.
 
-    Arms that share two seeds are subtracted seed by seed. Else it is that of the arms' means over all of their seeds,
-    less the part of each arm's residual mean square, as in `spread_of_two`. An arm of one seed gets the mean residual.
+    Arms that share two or more seeds are subtracted seed by seed. Else it is that of the arms' means over all of their
+    seeds, less the part of each arm's residual mean square, as in `analysis.statistics.estimates.spread_of_two`. An arm
+    of one seed gets the mean residual.
     """
     usual = float(np.mean([*residual.values()]))
     variances = {}
@@ -306,9 +310,10 @@ def question_variances(
     return variances
 
 
-#: Usual values for a study without answers, if the metric is a share: the variance of a single answer to one question
-#: over mean * (1 - mean), and the standard deviation between questions of a difference of two arms. The first value is
-#: from benchmarks/coverage.py, where the difficulty of questions has a standard deviation of 1.5 on the logistic scale.
+#: Usual values for a study without answers, if the metric has a lowest and a highest value, such as a share: the
+#: variance of a single answer to one question over (mean - lowest) * (highest - mean), and the standard deviation
+#: between questions of a difference of two arms over highest - lowest. The first value is from benchmarks/coverage.py,
+#: where the difficulty of questions has a standard deviation of 1.5 on the logistic scale.
 USUAL_SHARE_OF_SAMPLING, USUAL_QUESTION_SD = 0.7, 0.2
 
 
@@ -326,8 +331,9 @@ def components_from_stated(
 ) -> Components:
     """Variance components from stated values, and usual values for the rest. Their `source` says which are usual.
 
-    All variance of a greedy answer is from seed to seed. All variance of a sampled answer is noise of sampling. Raises
-    StudyError if a value is missing that has no usual value, or if the mean is outside of the metric's limits.
+    All variance of a greedy answer is from seed to seed. All variance of a sampled answer is noise of sampling.
+    `greedy` is also True for a metric of all samples of a question, which has one value in each seed. Raises StudyError
+    if a value is missing that has no usual value, or if the mean is outside of the metric's limits.
     """
     if values.seed_sd is None:
         raise StudyError("seed_sd: the standard deviation between seeds is not known; state it, or name a pilot")

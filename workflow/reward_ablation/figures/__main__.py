@@ -1,4 +1,7 @@
-"""`python -m reward_ablation.figures NAME ...`: draw figures, each for a paper and as a page with its caption."""
+"""`python -m reward_ablation.figures NAME ...`: draw figures, each for a paper and as a page with its caption.
+
+The rule `figures` runs it once with the names of all figures of a study.
+"""
 
 from __future__ import annotations
 

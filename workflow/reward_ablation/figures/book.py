@@ -1,4 +1,7 @@
-"""`python -m reward_ablation.figures.book ...`: bind all figures into one PDF, after a title page."""
+"""`python -m reward_ablation.figures.book ...`: bind figures into one PDF, after a title page.
+
+The rule `all_figures` runs it with the pages that `catalogue.pages_of` names, which are not all figures.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +82,10 @@ def facts(study: StudyFile, provenance: pd.DataFrame) -> dict[str, str]:
 
 @rc_context(STYLE)
 def title_page(study: StudyFile, provenance: pd.DataFrame) -> Figure:
-    """Name the study, say what trained its runs, and list its arms with their weights and their look in figures."""
+    """Name the study, say what trained its runs, and list its arms with their weights and their look in figures.
+
+    Of more than `MOST_ARMS` arms, the first are listed, without looks.
+    """
     fact_lines = [
         (key if n == 0 else "", line)
         for key, value in facts(study, provenance).items()

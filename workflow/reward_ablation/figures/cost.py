@@ -1,4 +1,4 @@
-"""Figure: the hours that training took."""
+"""Figure: the hours that training took. `figures.__main__` calls `cost`."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ UNITS = {"gpu": "GPU hours", "cpu": "CPU thread hours", "wall": "wall hours"}
 
 
 def unit_of(cost: pd.DataFrame) -> str:
-    """Unit of `UNITS` to show: GPU hours if the study used a GPU, else CPU thread hours if all are known."""
+    """Unit of `UNITS` to show: GPU hours if the study used a GPU, else CPU thread hours if all are known, or wall."""
     if (cost["gpu_hours"] > 0).any():
         return "gpu"
     return "cpu" if cost["cpu_hours"].notna().all() else "wall"
 
 
 def cost(cost: pd.DataFrame, study: StudyFile) -> Figure:
-    """Draw the hours of each arm's runs, in the unit of `unit_of`."""
+    """Draw the hours of each arm's runs, in the unit of `unit_of`. The table's last row is that of all arms."""
     unit = unit_of(check_complete(cost, Path("cost.csv")))
     every = cost.set_index("arm").loc[study.arm_names].filter(like=f"{unit}_hours").astype(float)
     study = reduced_to_ends(study, every[f"{unit}_hours"])

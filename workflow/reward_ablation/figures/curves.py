@@ -1,4 +1,7 @@
-"""Curves over steps: a line per arm, and a thin line per seed."""
+"""Curves over steps: a line per arm, and with several seeds a thin line per seed.
+
+The modules `training`, `evaluation` and `gradients` of figures call it.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ Row = list[tuple[Axes, list[str]]]
 
 
 def arm_groups(study: StudyFile) -> list[list[str]]:
-    """Split the arms, in their order, into groups that are small enough for one panel."""
+    """Split the arms, in their order, into groups of at most `MOST_ARMS`, or else into `MOST_GROUPS` groups."""
     names = study.arm_names
     size = ceil(len(names) / min(MOST_GROUPS, ceil(len(names) / MOST_ARMS)))
     return [names[first : first + size] for first in range(0, len(names), size)]
@@ -115,7 +118,7 @@ def draw_steps(
     steps: pd.Series,
     most_points: int = MOST_POINTS,
 ) -> None:
-    """Draw curves over steps: a line for the mean over seeds, and a thin line for each seed.
+    """Draw curves over steps: a line for the mean over seeds, and a thin line for each of several seeds.
 
     The line has a gap where `value` is null in every seed. `steps` are all steps of the study, the range of the x
     axis.

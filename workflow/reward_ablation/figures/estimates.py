@@ -1,4 +1,7 @@
-"""Estimates with intervals: arms as points from top to bottom, beside their weights, and forest plots of effects."""
+"""Estimates with intervals: arms as points from top to bottom, beside their weights, and forest plots of effects.
+
+The modules of single figures call it (`evaluation`, `gradients`, `cost`), and `book` for its title page.
+"""
 
 from __future__ import annotations
 
@@ -277,10 +280,11 @@ def forest_panels(
 ) -> Figure:
     """Make a figure with a row of panels per data set and mode, and a column of panels per metric.
 
-    `table` has the columns dataset, mode, metric, key, questions, flagged_arms, p_holm and the `NUMBERS` of each.
-    `rows` are those of each panel, from top to bottom. `label` precedes the metric's name in the label of an x axis,
-    such as `effect on`. `family` says in words which tests Holm's correction is over, and `before` begins the legend's
-    note. `primary` has the data set, mode and metric of the primary question, whose panel is named primary.
+    `table` has the columns dataset, mode, metric, key, questions, flagged_arms, p_holm and the `NUMBERS` of each, and
+    arm if its rows are of an arm, else seeds. `rows` are those of each panel, from top to bottom. `label` precedes the
+    metric's name in the label of an x axis, such as `effect on`. `family` says in words which tests Holm's correction
+    is over, and `before` begins the legend's note. `primary` has the data set, mode and metric of the primary question,
+    whose panel is named primary.
     """
     names = [row.label for row in rows]
     of_kinds = datasets_and_modes(table, study)
@@ -365,7 +369,7 @@ def forest(axes: Axes, rows: Sequence[Row], effects: pd.DataFrame, filled: pd.Se
             axes.annotate("no estimate", (value, row_number), (4, 0), **beside)
             continue
         ends = None if np.isnan([low, high]).any() else tuple(np.clip((low, high), *axes.get_xlim()))
-        for end, inside, arrow in zip((low, high), ends or (), "<>", strict=False):
+        for end, inside, arrow in zip((low, high), ends or (), "<>", strict=False):  # no interval: no arrow
             if end != inside:  # the interval goes on beyond the axis
                 axes.plot(inside, row_number, arrow, color=row.look.colour, markersize=4, clip_on=False)
         draw_points(

@@ -1,4 +1,7 @@
-"""Figures of the evaluation: of final models, of differences and effects, and of the models kept during training."""
+"""Figures of the evaluation: of final models, of differences and effects, and of the models kept during training.
+
+`figures.__main__` calls the functions that have the name of a figure in `figures.catalogue`, with its tables.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +72,7 @@ METHODS = {
     "quadratic_regression": "quadratic regression on shares",
 }
 
-#: What the bars of primary contrasts are in a sequential study.
+#: What the bars of primary contrasts are in a sequential study, whose looks are tests after planned numbers of seeds.
 AT_LOOKS = "Repeated confidence intervals at each contrast's last look, with its seeds. "
 
 #: Look of all components. No arm has this look.
@@ -156,7 +159,7 @@ def draw_table(evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
 
 
 def primary(paired_differences: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
-    """Draw the difference of each primary contrast, or in a study without contrasts the primary metric itself."""
+    """Draw the first `MOST_CONTRASTS` primary contrasts, or in a study without contrasts the primary metric itself."""
     question, look = study.primary, arm_looks(study)
     table = paired_differences[paired_differences["family"] == "primary"]
     every = table.assign(key=table["arm"] + " − " + table["baseline"])
@@ -191,14 +194,14 @@ def primary(paired_differences: pd.DataFrame, evaluation_by_arm: pd.DataFrame, s
 
 
 def seeds_and_decision(study: StudyFile, arm: str, against: str) -> str:
-    """Seeds and decision of a primary contrast in a sequential study; empty for other contrasts and studies."""
+    """Seeds and decision of a primary contrast in a sequential study; empty before its first look, and for others."""
     record, contrast = study.sequential, Contrast(arm=arm, against=against)
     decided = record.decision(contrast) if record is not None and record.in_force else None
     return "" if decided is None else f"\n{decided[1].seeds} seeds, {decided[1].decision}"
 
 
 def differences(paired_differences: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
-    """Draw the differences between arms: a row of panels per data set and mode, and a panel per metric of `panels`.
+    """Draw the differences between arms: a row of panels per data set and mode, a panel per metric of `shown_metrics`.
 
     Arms are listed below the arm with which they are compared.
     """
@@ -227,7 +230,7 @@ def differences(paired_differences: pd.DataFrame, evaluation_by_arm: pd.DataFram
 
 
 def effects(component_effects: pd.DataFrame, study: StudyFile) -> Figure:
-    """Draw the effects of the components: a row of panels per data set and mode, and a panel per metric of `panels`.
+    """Draw the effects of components: a row of panels per data set and mode, a panel per metric of `shown_metrics`.
 
     The components stand in the study's order, below a heading with the definition of an effect.
     """
@@ -248,7 +251,7 @@ def effects(component_effects: pd.DataFrame, study: StudyFile) -> Figure:
 
 
 def by_level(table: pd.DataFrame, study: StudyFile) -> Figure:
-    """Draw each group's difference, and beside it how far this is from the difference at all other questions."""
+    """Draw the difference at the questions of each level or subject, and how far this is from that at all others."""
     if table.empty:
         return page_of_words("The questions of the primary data set have no levels and no subjects to compare.")
     look, count = arm_looks(study), len(table)

@@ -1,4 +1,7 @@
-"""Figures of studies with many arms: which arms are shown, and how the distribution of the others is drawn in grey."""
+"""Figures of studies with many arms: which arms are shown, and how the distribution of the others is drawn in grey.
+
+The modules of single figures call it. Most choose arms by the primary question, `cost` chooses by hours.
+"""
 
 from __future__ import annotations
 

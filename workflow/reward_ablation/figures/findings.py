@@ -1,4 +1,7 @@
-"""What a figure shows, in a line for its title: made of the drawn numbers, and claiming no more than they do."""
+"""What a figure shows, in a line for its title: made of the drawn numbers, and claiming no more than they do.
+
+The modules `training`, `evaluation` and `gradients` of figures call it.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,10 @@ MOST_NAMES = 3
 
 
 def clearest(effects: pd.DataFrame, limits: Limits, level: float) -> str:
-    """The clearest difference with its interval, and how many are significant.
+    """The clearest difference with its interval, and of several, how many are significant.
 
-    The clearest difference has the smallest corrected p-value, and of equal ones it is furthest from 0 in standard
-    errors. `effects` are indexed by their names.
+    The clearest difference has the smallest corrected p-value, and of equal ones it is furthest from 0 in lengths
+    of its interval. `effects` are indexed by their names.
     """
     known = effects.dropna(subset="estimate")
     if known.empty:

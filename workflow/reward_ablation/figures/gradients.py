@@ -1,4 +1,7 @@
-"""Figures of gradients: similarity of the components' gradients, what trained steps do, and what others would do."""
+"""Figures of gradients: similarity of the components' gradients, what trained steps do, and what others would do.
+
+`figures.__main__` calls the functions that have the name of a figure in `figures.catalogue`, with its tables.
+"""
 
 from __future__ import annotations
 
@@ -48,8 +51,8 @@ from reward_ablation.spec.run import ArmSpec
 #: Most points of a curve of similarities: one step is mostly noise, so neighbouring steps are averaged.
 MOST_POINTS = 20
 
-#: Column and label of the part that is drawn: the part of a cosine from completions of different prompts. The cosine
-#: itself is mostly each completion with itself. This is the correlation of two advantages, whatever the model.
+#: Column and label of the part that is drawn: the part of a cosine from completions of different prompts. The rest
+#: of the cosine is mostly each completion with itself, which shows how two advantages correlate, whatever the model.
 PART, LABEL = "cross_prompt", "similarity across prompts"
 
 #: Smallest range of the y axis on either side of zero.
@@ -132,6 +135,8 @@ def why_not_measured(study: StudyFile) -> str:
 
 def exactness_note(study: StudyFile, folding_error: pd.Series) -> str:
     """Say in which precision gradients were computed, and how exact the cosines are if large parameters were folded.
+
+    Folding keeps, of a gradient with many numbers, fewer sums of these numbers with random signs.
 
     TRL trains in bfloat16 on a GPU unless `training.bf16` says otherwise.
     """

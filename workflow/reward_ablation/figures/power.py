@@ -1,4 +1,7 @@
-"""Figure: expected interval length and power of the primary contrasts, by number of seeds."""
+"""Figure: expected interval length and power of the primary contrasts, by number of seeds.
+
+The command `reward-ablation power` (`start.power`) draws it from its table. It is not in the catalogue of figures.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ REFERENCE: dict[str, Any] = {"color": "#606060", "linestyle": "dotted", "linewid
 
 @rc_context(STYLE)
 def power(table: pd.DataFrame, own: Design, study: StudyFile) -> Figure:
-    """Draw interval length against seeds, and in a panel for each effect the power against seeds.
+    """Draw interval length, which is the same for all effects, and in a panel for each effect the power against seeds.
 
     `table` is from `design.power.Plan.table`. Its rows with twice the study's questions become hollow points. A dotted
     line marks the seeds of `own`, the study's own size.

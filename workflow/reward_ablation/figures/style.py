@@ -1,4 +1,8 @@
-"""Style that all figures share: fonts, widths, the look of each arm, legends, and how figures are saved."""
+"""Style that all figures share: fonts, widths, the look of each arm, legends, and how figures are saved.
+
+All modules of figures but `catalogue`, `findings` and `few_arms` call it. `start.power` saves its figure with it, and
+`watch` shows arms in the same colours.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Figures of training: rewards and lengths, the training signal, and the weights of combination methods."""
+"""Figures of training: rewards and lengths, the training signal, and the weights of combination methods.
+
+`figures.__main__` calls the functions that have the name of a figure in `figures.catalogue`, with its tables.
+"""
 
 from __future__ import annotations
 
@@ -123,7 +126,10 @@ def signals(signals_by_step: pd.DataFrame, evaluation_by_arm: pd.DataFrame, stud
 
 
 def shown_signals(signals_by_step: pd.DataFrame, study: StudyFile) -> list[tuple[str, str | None, str, str]]:
-    """Quantity, component, title and y label of each panel. Lengths are left out if correctness is not known."""
+    """Quantity, component, title and y label of each panel. Lengths are left out if correctness is not known.
+
+    All rows of a length have the same component: the one whose scores say which completions are right.
+    """
     panels: list[tuple[str, str | None, str, str]] = [
         ("no_signal", None, "groups with zero advantage", "share of groups")
     ]

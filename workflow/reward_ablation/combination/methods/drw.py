@@ -30,6 +30,8 @@ def drw(
 ) -> Combined:
     """``log w_k <- log w_k + learning_rate I_k / mu`` with ``I_k = sum_l <g_k, g_l>``, then a softmax; ``A = sum w z``.
 
+    ``g_k`` is the gradient of component k at its z-scores z, and l runs over the components with a weight.
+
     Source: the gradient-based variant of dynamic reward weighting, Lu et al. 2025, arXiv 2509.11452. In the paper the
     weights start equal and sum to 1; here they start from the arm's weights and keep their sum. The paper's gradients
     are of the same batch and of some layers; here they are of all layers and, without `gram: same_step`, of earlier

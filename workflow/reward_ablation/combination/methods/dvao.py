@@ -18,14 +18,17 @@ def dvao(
 ) -> Combined:
     """``A_i = sum_k w_gk z_ik`` with ``w_gk = w_k s_gk / sum_l w_l s_gl`` and ``s_gk`` the deviation in the group.
 
-    This equals ``sum_k w_k (r_ik - mean_g r_k) / (sum_k w_k s_gk + epsilon)``, which is computed here. The advantages
-    have the sign and the order of GRPO's, but are smaller in groups in which the components disagree.
+    w are the weights, g is the group of completion i, r its scores and ``z_ik = (r_ik - mean_g r_k) / s_gk``. But for
+    epsilon this equals ``sum_k w_k (r_ik - mean_g r_k) / (sum_k w_k s_gk + epsilon)``, which is computed here. Where no
+    score is missing, the advantages have the sign and the order of GRPO's, but are smaller in groups in which the
+    components disagree.
 
     Source: DVAO, Jiang et al. 2026, arXiv 2605.25604, equation 9, after restatements of the formula by others. No code
     was published. The deviations have Bessel's correction, as in TRL. With one component, and with components that are
     perfectly correlated, this is GRPO.
 
-    The reported weights are means of ``w_gk`` over the groups in which any component varies.
+    The reported weights are means of ``w_gk`` over the groups in which any component varies. Groups of one completion
+    have GRPO's advantages and the arm's weights.
     """
     if group_size(groups) == 1:
         return Combined(shares(scores, groups, weights, epsilon), {}, weights)

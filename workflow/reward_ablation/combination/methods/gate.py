@@ -31,6 +31,8 @@ def gate(
 ) -> Combined:
     """``r_ik <- r_ik`` where ``r_il >= at_least``, else `otherwise`; then a weighted sum, normalised as in TRL.
 
+    ``r_ik`` is the score of the gated component k for completion i, and l the component that it needs.
+
     Source: conditioned rewards of GDPO, Liu et al. 2026, arXiv 2601.05242, equation 8, where `otherwise` is 0. All
     conditions use raw scores, even if the needed component is itself gated. If the needed component gave no score, the
     condition is not met.

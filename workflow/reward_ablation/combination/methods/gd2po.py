@@ -29,8 +29,9 @@ def gd2po(
 ) -> Combined:
     """``S_i = q_g sum_k w_k z_ik`` of kept completions, ``q_g`` their share in the group; then standardised.
 
-    The sums are standardised over the kept completions of the batch, except in groups of one. A completion without any
-    score counts as kept in ``q_g``, and not in these statistics.
+    w are the weights, and ``z_ik`` is the z-score of component k in the group g of completion i. The sums are
+    standardised over the kept completions of the batch, except in groups of one. A completion without any score counts
+    as kept in ``q_g``, and not in these statistics.
 
     A completion is in conflict if one weighted z-score is above 0 and another is below 0. It is left out, with
     advantage 0, if in addition ``|sum_k w_k z_ik| / sum_k |w_k z_ik| < threshold``.

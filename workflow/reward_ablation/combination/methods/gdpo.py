@@ -19,6 +19,8 @@ def gdpo(
 ) -> Combined:
     """``S_i = sum_k w_k z_ik``; ``A_i = (S_i - mean_batch S) / (std_batch S + epsilon)``.
 
+    w are the weights, and ``z_ik`` is the z-score of component k in the group of completion i.
+
     Source: GDPO, Liu et al. 2026, arXiv 2601.05242; TRL's `normalize_then_sum`. As in TRL, and unlike equation 4 of the
     paper, epsilon is also added to the group's standard deviation, and a single component is also standardised over
     the batch.

@@ -33,9 +33,9 @@ def lagrangian(
 ) -> Combined:
     """``l_k <- clip(l_k + step_size (at_least_k - mean_batch r_k), 0, most)``; GRPO with ``l_k`` as weights.
 
-    Components that `at_least` does not name keep their weights. A multiplier starts from the weight of its component;
-    in the source it starts from 0. The advantages use the new multipliers. A constraint that cannot be met drives its
-    multiplier to `most`.
+    ``r_k`` are the scores of component k. Components that `at_least` does not name keep their weights. A multiplier
+    starts from the weight of its component; in the source it starts from 0. The advantages use the new multipliers. A
+    constraint that cannot be met drives its multiplier to `most`.
 
     Source: dual ascent, as in the code of CTWA (arXiv 2602.06869: step size 0.01, bounds of 0.9, no upper limit) and in
     Safe RLHF (Dai et al. 2024, arXiv 2310.12773). CTWA's code adds up advantages that are normalised per component.

@@ -23,7 +23,10 @@ def mgda(
     gram: np.ndarray | None,
     epsilon: float = 1e-4,
 ) -> Combined:
-    """``A_i = sum_k l_k z_ik``, where l minimises ``l' G l`` over multipliers that sum to 1.
+    """``A_i = sum_k l_k z_ik``, where l minimises ``l' G l`` over multipliers of at least 0 that sum to 1.
+
+    ``z_ik`` is the z-score of component k in its group, ``g_k`` the gradient at these z-scores, d the sum of ``l_k
+    g_k``, and G has the inner products of the gradients.
 
     Source: Désidéri 2012; Sener and Koltun 2018, arXiv 1810.04650. Solved exactly here; the second paper uses
     Frank-Wolfe. With unequal weights the gradients are first divided by the weights, so that the direction maximises

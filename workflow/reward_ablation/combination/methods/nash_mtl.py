@@ -30,10 +30,12 @@ def nash_mtl(
 ) -> Combined:
     """``A_i = sum_k l_k z_ik`` with ``(G l)_k = p_k / l_k``, ``l > 0``, and p the weights over their sum.
 
-    This is the direction that maximises ``sum_k p_k log <g_k, d>``. It does not change with the lengths of the
-    gradients. Source: Navon et al. 2022, arXiv 2202.01017, with p_k = 1; unequal p give the asymmetric bargaining
-    solution (Kalai 1977). Solved here by Newton's method; the paper solves a sequence of convex problems, and also
-    limits the length of the direction. Without `gram: same_step` the Gram matrix is that of earlier completions.
+    ``z_ik`` is the z-score of component k in its group, ``g_k`` the gradient at these z-scores, and G has the inner
+    products of the gradients. This is the direction d that maximises ``sum_k p_k log <g_k, d>``. It does not change
+    with the lengths of the gradients. Source: Navon et al. 2022, arXiv 2202.01017, with p_k = 1; unequal p give the
+    asymmetric bargaining solution (Kalai 1977). Solved here by Newton's method; the paper solves a sequence of convex
+    problems, and also limits the length of the direction. Without `gram: same_step` the Gram matrix is that of earlier
+    completions.
     """
     return combined_by_gram(_rule, scores, groups, weights, gram, epsilon)
 

@@ -32,9 +32,10 @@ def pcgrad(
 ) -> Combined:
     """``A_i = sum_k l_k z_ik`` with the multipliers of the sum of projected gradients.
 
-    For one other component j after another, ``g_k`` loses its part along ``g_j`` if ``<g_k, g_j> < 0``. Here ``g_k`` is
-    the gradient after the projections so far, and ``g_j`` is the original gradient. The weights then multiply the
-    projected gradients.
+    ``z_ik`` is the z-score of component k in its group, and ``g_k`` the gradient at these z-scores. For one other
+    component j after another, ``g_k`` loses its part along ``g_j`` if ``<g_k, g_j> < 0``. Here ``g_k`` is the gradient
+    after the projections so far, and ``g_j`` is the original gradient. The weights then multiply the projected
+    gradients.
 
     Source: Yu et al. 2020, arXiv 2001.06782, where the order of the others is random. Here the multipliers are the mean
     over all orders; with more than five components, the mean over a hundred random orders that the step determines.

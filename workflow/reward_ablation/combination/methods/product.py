@@ -28,9 +28,10 @@ def product(
 ) -> Combined:
     """``R_i = prod_k u_ik ** (w_k / mean w)``, where ``u`` is the scores mapped to [0, 1]; then normalised as in GRPO.
 
-    Equal weights give the plain product; for scores of 0 and 1 the product is a logical "and". Source of a product as a
-    reward: L1-Max, Aggarwal and Welleck 2025, arXiv 2503.04697, for correctness and length. The exponents are this
-    workflow's own. A completion that lacks the score of a weighted component has no product, and its advantage is 0.
+    k and the mean run over the components with a weight. Equal weights give the plain product; for scores of 0 and 1
+    the product is a logical "and". Source of a product as a reward: L1-Max, Aggarwal and Welleck 2025, arXiv
+    2503.04697, for correctness and length. The exponents are this workflow's own. A completion that lacks the score of
+    a weighted component has no product, and its advantage is 0.
 
     The advantage is divided equally among the weighted components, because a product has no parts.
 

@@ -29,6 +29,8 @@ def sa_mrpo(
 ) -> Combined:
     """``s_k = (mean_batch r_k - low_k) / (high_k - low_k)``; GDPO with weights ``w_k (1 - s_k) ** gamma``.
 
+    ``low_k`` and ``high_k`` are the ends of the range of component k, and a mean score outside is moved to an end.
+
     Source: SA-MRPO, Wang et al. 2026, arXiv 2608.16072, after restatements of the formulas by others. No code was
     published. A component with its highest score everywhere has weight 0; a component without any score keeps its
     weight.

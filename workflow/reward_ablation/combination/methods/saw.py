@@ -33,6 +33,8 @@ def saw(
 ) -> Combined:
     """Weights ``K w_k CV_k / sum CV``; ``CV_k = std_batch u_k / (mean_batch u_k + delta)``, ``u = r - low + delta``.
 
+    r are the scores of a component, low is its lowest score, and K the number of components with a weight.
+
     Source: SAW, He et al. 2026, arXiv 2606.07705, in both of its modes, `grpo-h` (weighted sum first) and `gdpo-h`
     (z-scores first, the default here). With the factor K, which is 2 in the authors' code, equal coefficients of
     variation leave the weights unchanged. Their code whitens over tokens; here each completion counts once, as in TRL's

@@ -25,6 +25,9 @@ def upgrad(
 ) -> Combined:
     """``A_i = sum_k l_k z_ik`` with ``l = sum_k argmin v' G v`` over ``v >= w_k e_k``.
 
+    ``z_ik`` is the z-score of component k in its group. G has the inner products of the gradients at these z-scores,
+    and ``e_k`` is 1 for component k and 0 for the others.
+
     Source: Jacobian descent, Quinton and Rey 2024, arXiv 2406.16232, with the weights as preferences. If no two
     gradients are in conflict, the multipliers are the weights. On the completions of the Gram matrix the direction
     harms no component, to first order. Without `gram: same_step` these are earlier completions, and tables say "lagged

@@ -26,6 +26,8 @@ def weighted_sum(
 ) -> Combined:
     """``R_i = sum_k w_k r_ik``; ``A_i = (R_i - mean_g R) / (std_g R + epsilon)``.
 
+    w are the weights and r the scores. mean_g and std_g are over the group of completion i.
+
     Source: GRPO, Shao et al. 2024, arXiv 2402.03300; TRL's `sum_then_normalize`. A missing score counts as 0.
 
     Parameters
