@@ -129,7 +129,7 @@ def not_set(names: list[str]) -> str:
 
 
 def with_variables(value: Any, environment: Mapping[str, str]) -> Any:
-    """The same value with every `{env: NAME}` replaced by the value of that environment variable."""
+    """The same value with every `{env: NAME}` replaced by the value of that environment variable, which must be set."""
     if name := variable_of(value):
         return environment[name]
     if isinstance(value, dict):

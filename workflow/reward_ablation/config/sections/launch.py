@@ -145,7 +145,7 @@ class Launch(Section):
 
 
 class LaunchChanges(Section):
-    """Settings of launch that replace the study's in an arm."""
+    """Settings of launch that replace the study's in an arm. Null leaves the study's; vllm: null is no vLLM."""
 
     gpus: GpuCount | None = Field(None, description="GPUs that one run trains on, one process each.")
     nodes: PositiveInt | None = Field(None, description="Nodes of one run, with as many of its processes each.")
