@@ -120,7 +120,7 @@ class Tracker(TrainerCallback):
         how = (self.trainer.num_generations, self.trainer.scale_rewards, self.trainer.multi_objective_aggregation)
         parts = component_advantages(scores, torch.tensor(list(self.weights.values())), *how)
         if not torch.allclose(parts.sum(1), torch.tensor(columns["advantage"]), atol=1e-3):
-            parts = torch.full_like(parts, torch.nan)  # a subclass with advantages of its own
+            parts = torch.full_like(parts, torch.nan)  # more than rounding: a subclass with advantages of its own
         columns |= {"step": [step] * len(rows), "rollout": []}
         for problem in columns["problem_id"]:
             columns["rollout"].append(self._counts[problem])

@@ -1,8 +1,8 @@
 """Secrets of a study: a config names an environment variable, and never holds the secret itself.
 
 The config is copied into specs, records, logs, command lines and the report. The name of the variable is copied with
-it. Only a process that calls a component or a metric reads the value. `study.resolve` refuses a config that holds a
-secret; the report shows configs by `without_secrets`.
+it. Only a process that calls a component or a metric uses the value; planning looks whether there is one.
+`study.resolve` refuses a config that holds a secret; the report shows configs by `without_secrets`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Preparation of a set of problems in one schema. Unusable problems are left out and counted, or refused.
 
-The command `python -m reward_ablation.data` calls it. The checks before a start prepare small sets with it for trial.
+The command `python -m reward_ablation.data` calls it. The checks before any job prepare small sets with it for trial.
 It is apart from the command because this code, with what it imports, decides the sets: if it changes, they are
-prepared again.
+prepared again. A gold is the right answer to a problem, from the data.
 """
 
 from __future__ import annotations

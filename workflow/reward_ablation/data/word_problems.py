@@ -142,8 +142,7 @@ def _split_of(problem: Problem) -> Split:
     """The split by two hashes: of the question for the warm start, else of the calculation for train and test.
 
     So a test question is never a training question with other names or things. The warm start has problems with all
-    numbers,
-    because so small a model cannot calculate with numbers that it has never seen.
+    numbers, because so small a model cannot calculate with numbers that it has never seen.
     """
     if _fraction(problem.question) < WARM_START:
         return "warm_start"

@@ -117,7 +117,7 @@ def group_size(rollouts: pa.Table) -> int:
 
 
 def larger_groups(rollouts: pa.Table) -> list[str]:
-    """A sentence where some groups have a multiple of the commonest group's completions."""
+    """A sentence where some groups have a multiple of the commonest number of completions."""
     often, size = _sizes(rollouts), group_size(rollouts)
     larger = sum(count for each, count in often.items() if each > size and each % size == 0)
     words = f"have a multiple of {size} completions: a prompt that occurs twice in a step counts as one group"

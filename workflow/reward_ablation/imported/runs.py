@@ -37,7 +37,10 @@ ASKED = {"completions": "completion", "problem_id": "problem_id", "question": "p
 
 @dataclass
 class ImportedRun:
-    """A run as its files say, with the weights of its components. `notes` are sentences on how it was read."""
+    """A run as its files say, with the weights of its components, and `group`, its usual completions a prompt.
+
+    `notes` are sentences on how it was read.
+    """
 
     rollouts: Rollouts
     weights: dict[str, float]

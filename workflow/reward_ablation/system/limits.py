@@ -85,7 +85,7 @@ def _work_in_fork(work: Callable[[], None], seconds: int, memory: int, what: str
         null = os.open(os.devnull, os.O_RDWR)
         for stream in range(3):
             os.dup2(null, stream)
-        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))  # SIGXCPU, and SIGKILL where it is ignored
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         with memory_limit(memory, what):
             work()

@@ -1,7 +1,8 @@
 """Locks that let one process, or the processes of one run, work in a folder or on a GPU; the kernel frees a dead one's.
 
-Fetching, training, evaluation, scoring and the supervised start wait for the lock of what they write. A start, `prune`,
-`preview`, `import` and `trl.track` are refused if another process holds theirs. `system.gpus` locks GPUs.
+Fetching, training, evaluation, scoring and the supervised start wait for the lock of what they write. The subcommands
+`run`, `prune`, `preview` and `import` are refused if another process holds theirs, and so is `trl.track`. `system.gpus`
+locks GPUs.
 
 If the mere existence of a file marked a lock, the file would outlive SIGKILL and a power cut, and block the same
 command until somebody removed it. These locks are advisory locks (`flock`) on an open file. The file stays behind, but

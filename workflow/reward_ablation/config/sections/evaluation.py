@@ -1,6 +1,6 @@
 """How the base model and the models of all runs, final or kept on the way, are judged: the key `evaluation`.
 
-`config.study_config` has it in the config, and the evaluation's job reads the same model from its spec.
+`config.study_config` has it in the config, and the evaluation's job reads its spec by the same classes.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Metric(Section):
 
 
 class Evaluation(Section):
-    """How the base model and the models of all runs are judged; the same for all arms."""
+    """How the base model and every run's final model are judged; the same for all arms."""
 
     answer_format: AnswerFormat | None = Field(
         None, description="Where the metrics of mathematics look for the answer; without it there are none."

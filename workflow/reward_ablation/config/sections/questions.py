@@ -75,7 +75,7 @@ def sizes(samples: int) -> list[int]:
 
 
 def metrics_of_mode(evaluation: Evaluation, mode: Mode) -> list[str]:
-    """Metrics of a mode. Sampled answers also have pass@k of the first metric, and maj@n in mathematics.
+    """Metrics of a mode. Sampled answers also have pass@k of the first one, and maj@n in mathematics (n samples).
 
     A metric of the study's own without a range has no pass@k, because none of its scores counts as passed.
     """

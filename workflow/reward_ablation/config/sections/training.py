@@ -59,8 +59,9 @@ BY_COMPLETION, BY_TRL = "by_completion", "trl"
 
 
 class Gradients(Section):
-    """Which steps measure the components' gradients and their Gram matrix, and by which backward pass runs train."""
+    """Gram matrix of the components' gradients."""
 
+    # `backward` is beside it because only the pass that tells completions apart can measure.
     every: Annotated[NonNegativeInt, BeforeValidator(_steps_between)] = Field(
         1, description="Measure each n-th step; off or 0: never."
     )

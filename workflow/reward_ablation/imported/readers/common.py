@@ -93,7 +93,7 @@ class Record:
         return {name: self.score(name) for name in numeric if name not in leave_out}
 
     def label(self, name: str) -> str | None:
-        """A text or a whole number as a text; null where there is something else."""
+        """A text, a whole number or a truth value as a text; None where there is something else."""
         value = self.value.get(name)
         return str(value) if isinstance(value, str | int) else None
 
