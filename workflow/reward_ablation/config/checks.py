@@ -50,7 +50,7 @@ FOR_TRANSFORMERS |= {"begin_suppress_tokens", "exponential_decay_length_penalty"
 #: Arguments of vLLM's SamplingParams that TRL has no setting for: generation_kwargs may have them.
 FOR_VLLM = {"presence_penalty", "frequency_penalty", "bad_words", "ignore_eos", "min_tokens", "stop", "stop_token_ids"}
 FOR_VLLM |= {"logit_bias", "allowed_token_ids"}
-#: The component function that rewards nothing: its score is a random number, by a hash of the completion's text.
+#: The component function that rewards nothing: its score is a random number, by a hash of seed, problem and text.
 CONTROL_FUNCTION = "random"
 #: Components in rldynamics' files.
 RLDYNAMICS = ("correctness", "format", "length")

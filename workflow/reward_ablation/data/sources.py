@@ -1,6 +1,6 @@
 """Sources of problems: functions from raw rows to rows with the columns of a problem, in the same order.
 
-`problems` calls `load` when it prepares a set, and the checks before a start when they look at the rows of a small
+`problems` calls `load` when it prepares a set, and the checks before any job when they look at the rows of a small
 file. They also ask the hub for the repositories that are named here.
 """
 

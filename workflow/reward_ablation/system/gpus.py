@@ -1,8 +1,8 @@
 """GPUs of this machine: their number, and claims by which a run has its GPUs to itself.
 
 The jobs that train, evaluate or score by a model claim GPUs before they import torch. `reward-ablation run` counts
-GPUs, to limit how many jobs run at once. Without claims, runs that start side by side, of one study or of several, would
-all use the first GPU. A run claims its GPUs by locks that the kernel frees when their holder dies.
+GPUs, to limit how many jobs run at once. Without claims, runs that start side by side, of one study or of several,
+would all use the first GPU. A run claims its GPUs by locks that the kernel frees when their holder dies.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Bounds on the memory and the processor time that a stranger's model or data may take while it is checked or read.
 
-The checks before a start and the commands that fetch models and prepare data work within them. A small file may ask for
+The checks before any job and the commands that fetch models and prepare data work within them. A small file may ask for
 more memory than the machine has; the user then gets one line, and not a killed process.
 """
 
