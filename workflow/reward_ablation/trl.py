@@ -36,7 +36,7 @@ _LOCKS: dict[Path, Lock] = {}
 
 
 def track(trainer: GRPOTrainer, folder: str | Path) -> None:
-    """Write the rollouts, rewards and metrics of a run of TRL's trainer into a folder; call it before ``train``.
+    """Have TRL's trainer write the rollouts, rewards and metrics of its run into a folder; call it before ``train``.
 
     The training stays the same, to the bit. Gradients by component are measured by this project's own trainer alone.
 
@@ -50,7 +50,7 @@ def track(trainer: GRPOTrainer, folder: str | Path) -> None:
         - ``rollouts.parquet``: a row for each completion, with its step, prompt, length, scores, weighted total and
           advantage. ``problem_id`` is the dataset's column ``problem_id`` or ``id``, else a digest of the prompt.
           ``advantage_NAME``, a reward's part of the advantage, is null if the advantages are not TRL's own.
-        - ``metrics.parquet`` and ``run.json``: what the trainer has logged; seed, weights, versions and steps.
+        - ``metrics.parquet``: what the trainer has logged. ``run.json``: seed, weights, versions and steps.
 
         In between, ``.work/rollouts.jsonl`` has all rows so far. A run that resumes from a checkpoint goes on there.
 
@@ -58,7 +58,7 @@ def track(trainer: GRPOTrainer, folder: str | Path) -> None:
     ------
     StudyError
         If two reward functions have one name, or the trainer is tracked already; or, when training begins, if the
-        folder has another run, or another process tracks into it.
+        folder has another run or a finished one from which this one does not resume, or another process tracks into it.
     """
     names = trainer.reward_func_names
     if len(set(names)) < len(names):
@@ -70,7 +70,10 @@ def track(trainer: GRPOTrainer, folder: str | Path) -> None:
 
 
 class Tracker(TrainerCallback):
-    """Writes what passes two methods of TRL's trainer. `tests/training/test_trl.py` pins TRL's private parts."""
+    """Writes what passes two methods of TRL's trainer, which it wraps: the scores, and the batch with its advantages.
+
+    Both are private to TRL. `tests/training/test_trl.py` fails if another version changes them.
+    """
 
     def __init__(self, trainer: Any, folder: Path):
         self.trainer = trainer
@@ -111,13 +114,13 @@ class Tracker(TrainerCallback):
         }
 
     def _keep(self, rows: list[dict[str, Any]], step: int) -> None:
-        """Append all processes' completions of a generation. The completions of a group stand together."""
+        """Append all processes' completions of a generation. The completions of a group follow each other."""
         columns: dict[str, list] = {name: [row[name] for row in rows] for name in rows[0]}
         prompts, scores = columns.pop("prompt"), torch.tensor(columns.pop("scores"))
         how = (self.trainer.num_generations, self.trainer.scale_rewards, self.trainer.multi_objective_aggregation)
         parts = component_advantages(scores, torch.tensor(list(self.weights.values())), *how)
         if not torch.allclose(parts.sum(1), torch.tensor(columns["advantage"]), atol=1e-3):
-            parts = torch.full_like(parts, torch.nan)  # a subclass with advantages of its own
+            parts = torch.full_like(parts, torch.nan)  # more than rounding: a subclass with advantages of its own
         columns |= {"step": [step] * len(rows), "rollout": []}
         for problem in columns["problem_id"]:
             columns["rollout"].append(self._counts[problem])

@@ -135,7 +135,10 @@ def _parts(annotation: Any) -> Iterator[Any]:
 
 
 class Section(BaseModel):
-    """A part of the config. Unknown keys are refused, and values cannot be changed later."""
+    """A part of the config, of a site file or of a spec. Unknown keys are refused, and no key gets another value later.
+
+    A subclass may allow further keys, by `extra`.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -1,8 +1,8 @@
 """Checks across sections of the config: what would make results wrong or gradients unmeasured, or what TRL refuses.
 
-`study.resolve` calls them once the arms are known, because no section sees the others or the arms. Each check raises a
-ValueError, `key: what is wrong; what is allowed`. `training` are the study's settings with an arm's overrides, and
-`placements` are the placements of the arm's components on tokens.
+`study.resolve` calls them once the arms are known, because no section sees the others or the arms. A `check` raises a
+ValueError, `key: what is wrong; what is allowed`; functions of `warnings` return lines and refuse nothing. `training`
+are the study's settings with an arm's overrides. `placements` say on which tokens the components' advantages act.
 """
 
 from __future__ import annotations
@@ -41,15 +41,16 @@ NOT_FOR_VLLM = {
     "logprobs": "TRL asks for those of the sampled tokens, to compare them with the trainer's",
 }
 
-#: Arguments of transformers' `generate` that change the logits before a token is drawn, each row by itself. The others
-#: do nothing here (length_penalty), or draw in another way than by each rollout's own random numbers (num_beams).
+#: Arguments of transformers' `generate` that change the logits before a token is drawn, each row by itself, and
+#: `use_cache`, which changes none. The others do nothing here (length_penalty), or draw in another way than by each
+#: rollout's own random numbers (num_beams).
 FOR_TRANSFORMERS = {"min_new_tokens", "no_repeat_ngram_size", "bad_words_ids", "sequence_bias", "suppress_tokens"}
 FOR_TRANSFORMERS |= {"begin_suppress_tokens", "exponential_decay_length_penalty", "use_cache"}
 
 #: Arguments of vLLM's SamplingParams that TRL has no setting for: generation_kwargs may have them.
 FOR_VLLM = {"presence_penalty", "frequency_penalty", "bad_words", "ignore_eos", "min_tokens", "stop", "stop_token_ids"}
 FOR_VLLM |= {"logit_bias", "allowed_token_ids"}
-#: The component function whose score does not depend on the completion.
+#: The component function that rewards nothing: its score is a random number, by a hash of seed, problem and text.
 CONTROL_FUNCTION = "random"
 #: Components in rldynamics' files.
 RLDYNAMICS = ("correctness", "format", "length")
@@ -71,7 +72,8 @@ def check_second_pass(
 ) -> None:
     """Refuse to measure gradients by a second backward pass if TRL uses reentrant gradient checkpointing.
 
-    TRL chooses the reentrant kind by itself if adapters are trained under ZeRO-3. On GPUs it checkpoints by default.
+    TRL chooses the reentrant kind by itself if adapters are trained under ZeRO-3. It checkpoints by default; on the CPU
+    this workflow's default is not to.
     """
     by_trl = lora and launch.strategy == "zero3"
     if not training.get("gradient_checkpointing", launch.gpus > 0) or not (by_trl or _is_reentrant(training)):
@@ -98,12 +100,13 @@ def second_pass_setting(training: dict[str, Any], placements: set[str], sizes: B
     for name, ordinary in (("beta", 0), ("entropy_coef", 0), ("use_adaptive_entropy", False), ("num_iterations", 1)):
         if training.get(name, ordinary) != ordinary:
             return name
-    # TRL clips ratios to older log-probabilities where a step does not end with a generation.
+    # If the number of micro-batches of a step is no multiple of those generated at once, some steps train on a batch
+    # that was generated in an earlier step. TRL clips ratios to its older log-probabilities then.
     return sizes.setting if sizes.accumulation % max(1, sizes.generated) else None
 
 
 def check_single_rollouts(training: dict[str, Any], arm: str) -> None:
-    """Refuse to scale rewards if each prompt has only one completion, whose reward is its advantage."""
+    """Refuse to scale rewards over a batch if each prompt has only one completion, whose reward is its advantage."""
     if training.get("num_generations") != 1:
         return
     for name, compares in (("scale_rewards", "batch"), ("multi_objective_aggregation", "normalize_then_sum")):
@@ -249,7 +252,10 @@ def check_scored(study: StudyConfig, arms: dict[str, Arm]) -> None:
 
 
 def check_arms(study: StudyConfig, arms: dict[str, Arm]) -> None:
-    """Refuse settings of an arm that measure nothing, keep no model, or train on other prompts than it is judged on."""
+    """Refuse settings of an arm that do not go with single rollouts, measuring, placements or `keep_models`.
+
+    Also refuse arms with prompts of their own.
+    """
     for name, arm in arms.items():
         settings, scored = study.training_of(arm), study.scored_in(arm)
         measured = study.gradients.every or study.gradients.whole
@@ -269,7 +275,10 @@ def check_arms(study: StudyConfig, arms: dict[str, Arm]) -> None:
 
 
 def unreached_warnings(study: StudyConfig, arms: dict[str, Arm]) -> list[str]:
-    """Lines on steps of `gradients.whole` that an arm does not reach. Runs with such a step may be finished already."""
+    """A line for each arm that ends before the last step of `gradients.whole`.
+
+    It is no error, because runs with such a step may be finished already.
+    """
     last, warnings = max(study.gradients.whole, default=0), []
     for name, arm in arms.items():
         steps = study.training_of(arm).get("max_steps", -1)

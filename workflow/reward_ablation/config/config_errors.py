@@ -17,7 +17,7 @@ from reward_ablation.system.strict_text import load_json
 
 
 def read_spec(text: str) -> Any:
-    """The JSON value of a stage's --spec; a StudyError if the text is not JSON."""
+    """The JSON value of a command's --spec; a StudyError if the text is not JSON."""
     try:
         return load_json(text)
     except ValueError as error:

@@ -1,8 +1,8 @@
 """Designs: generators of arms, by the key `arms` of the config.
 
 `study.resolve` expands the study's design by way of `config.study_config`. An arm is a name and one weight per
-component (0 = tracked, not trained on), plus optional overrides of training settings. Each design model is one way to
-write down a set of arms.
+component (0: not trained on), plus optional overrides of training, combination, launch and resources. Each design model
+is one way to write down a set of arms.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from reward_ablation.config.trl_settings import GrpoSettings
 
 Weights = dict[Name, FiniteFloat]
 
-#: Most arms of a generated design.
+#: Most arms of the design `simplex`; `factorial` is limited by its number of weights.
 MOST_ARMS = 100_000
 #: Up to this many arms are all named. Of more arms, the message names those with the most similar names.
 MOST_NAMED = 12

@@ -1,8 +1,8 @@
 """Secrets of a study: a config names an environment variable, and never holds the secret itself.
 
 The config is copied into specs, records, logs, command lines and the report. The name of the variable is copied with
-it. Only a process that calls a component or a metric reads the value. `study.resolve` refuses a config that holds a
-secret; the report shows configs by `without_secrets`.
+it. Only a process that calls a component or a metric uses the value; planning looks whether there is one.
+`study.resolve` refuses a config that holds a secret; the report shows configs by `without_secrets`.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def not_set(names: list[str]) -> str:
 
 
 def with_variables(value: Any, environment: Mapping[str, str]) -> Any:
-    """The same value with every `{env: NAME}` replaced by the value of that environment variable."""
+    """The same value with every `{env: NAME}` replaced by the value of that environment variable, which must be set."""
     if name := variable_of(value):
         return environment[name]
     if isinstance(value, dict):

@@ -80,7 +80,7 @@ class StudyConfig(Section):
 
     @property
     def sequential(self) -> SequentialSeeds | None:
-        """The looks of a sequential study; None if the seeds are a list."""
+        """Numbers of seeds (looks) at which a sequential study may decide contrasts; None if the seeds are a list."""
         return self.seeds if isinstance(self.seeds, SequentialSeeds) else None
 
     @property

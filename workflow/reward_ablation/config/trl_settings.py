@@ -28,7 +28,7 @@ TRL = "1.16.0"
 #: Why FSDP is refused, as `launch.strategy` and in TRL's settings.
 NO_FSDP = "layers hold parts of their weights, of which gradients are not measured"
 
-#: A number that YAML reads as text, as it has no point or no sign.
+#: A text that is a number with an exponent. YAML reads such a number as text if it has no point or no sign.
 _EXPONENT = re.compile(r"[-+]?[0-9.]*[0-9][0-9.]*[eE][-+]?[0-9]+")
 
 _REMOTE_CODE = "no code of a model's repository is run"
@@ -102,7 +102,8 @@ class TrlSettings:
     file: str
     #: Settings that a config cannot set: the reason, or the key to set instead.
     reserved: dict[str, str]
-    #: Allowed values of settings that TRL declares as plain strings. TRL refuses other values only when it trains.
+    #: Allowed values of settings that TRL declares as plain strings. TRL refuses other values only when it trains. They
+    #: act by way of the schema, into which `make schemas` writes them.
     choices: dict[str, list[str]]
     #: Settings of earlier versions of TRL, with what is there instead.
     gone: dict[str, str] = field(default_factory=dict)
@@ -154,7 +155,7 @@ def _check_model_arguments(arguments: dict[str, Any]) -> None:
 
 
 def _exponents(value: Any, nested: bool = True) -> Iterator[str]:
-    """Texts such as 1e-6 within a mapping or a list at any depth."""
+    """Texts such as 1e-6 within a mapping or a list at any depth; without `nested`, `value` itself does not count."""
     if isinstance(value, dict | list):
         for each in value.values() if isinstance(value, dict) else value:
             yield from _exponents(each)

@@ -18,7 +18,8 @@ from reward_ablation.system.errors import one_line_errors, storage_errors
 from reward_ablation.system.files import sha256, write_json
 from reward_ablation.system.limits import memory_limit
 
-#: Most bytes of memory for one set. A Parquet file of 1 kB may hold 8 GB. A million problems with solutions take 4 GB.
+#: Most bytes of memory for one set; on a smaller machine three quarters of its memory. A Parquet file of 1 kB may hold
+#: 8 GB. A million problems with solutions take 4 GB.
 MOST_MEMORY = 16 * 2**30
 
 
@@ -57,7 +58,7 @@ def record_making(output: Path, apart_from: list[Path]) -> None:
 
 
 def parse_spec(text: str) -> PrepareSpec:
-    """The spec of this stage; a StudyError if the text is anything else."""
+    """The spec of this command; a StudyError if the text is anything else."""
     return validate_spec(PrepareSpec, read_spec(text))
 
 

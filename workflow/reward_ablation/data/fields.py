@@ -1,8 +1,8 @@
 """Fields of a user's file that are not plain columns: values inside objects and lists, and lists of messages.
 
-`sources` reads a user's own file by it; the known data sets have plain columns. The config's `columns` may name such a
-field: `reward_model.ground_truth` or `prompt.0.content` leads to a value. A question is the text of one message in a
-list of messages, as TRL and verl have them.
+`sources` reads a user's own file by it; each known data set has a function of its own. The config's `columns` may name
+such a field: `reward_model.ground_truth` or `prompt.0.content` leads to a value. Where a file has lists of messages, as
+TRL and verl write them, a question is the text of one message.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Preparation of a set of problems in one schema. Unusable problems are left out and counted, or refused.
 
-The command `python -m reward_ablation.data` calls it. The checks before a start prepare small sets with it for trial.
+The command `python -m reward_ablation.data` calls it. The checks before any job prepare small sets with it for trial.
 It is apart from the command because this code, with what it imports, decides the sets: if it changes, they are
-prepared again.
+prepared again. A gold is the right answer to a problem, from the data.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SHOWN = 50  # characters of a gold that it shows
 
 
 class PrepareSpec(Section):
-    """All that decides what `prepare` writes, as the workflow passes it."""
+    """All that decides what `prepare` writes, as the workflow passes it, but for the files of other sets."""
 
     source: ProblemSource
     duplicates: Switch = "refuse"
@@ -71,7 +71,7 @@ def prepare(spec: PrepareSpec, name: str, output: Path, apart_from: Sequence[Pat
     """Load, check and write a set of problems, and beside it a JSON file with the counts.
 
     `name` is the name of the set in error messages. `output` is a Parquet file, and the counts go to the same name with
-    .json. The prepared sets in `apart_from` must share no question with this one.
+    .json. A question that is also in a prepared set of `apart_from` is refused, or left out (`overlap: drop`).
 
     Raises StudyError if the source is unusable, if it has duplicates or an overlap that the spec refuses, or if no
     problem is left. Also raises it if the spec asks for golds, and one of the remaining golds does not grade itself as
@@ -131,9 +131,9 @@ def check_unchanged(spec: PrepareSpec) -> None:
 def normalised(rows: Rows, name: str, further: Sequence[str] = ()) -> Rows:
     """Rows with every column of the schema, texts as str, and a unique id and a question in each row.
 
-    The values of `further` columns stay as they are. Id, question and gold lose white space at both ends. A question,
-    gold, solution or subject that is absent, empty, NaN or a word for a missing value becomes None. A StudyError names
-    a row without an id or a question, or with an id that another row has.
+    The values of `level` and of `further` columns stay as they are. Id, question and gold lose white space at both
+    ends, and become None if nothing is left. A question, gold, solution or subject that is absent, NaN or a word for a
+    missing value becomes None. A StudyError names a row without an id or a question, or with the id of another row.
     """
     result: dict[str, dict[str, Any]] = {}
     for index, raw in enumerate(rows):
@@ -161,7 +161,7 @@ def normalised(rows: Rows, name: str, further: Sequence[str] = ()) -> Rows:
 def as_text(value: Any, where: str) -> str | None:
     """Text as it is, a number as its shortest digits (72.0 is "72"), None or NaN as None; else a StudyError.
 
-    A decimal keeps all its digits but for zeros at the end.
+    A decimal keeps all its digits but for zeros at the end of a fraction.
     """
     if value is None or value != value:
         return None

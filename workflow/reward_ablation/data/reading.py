@@ -1,6 +1,7 @@
 """Raw rows of a local file or of the hub, as lists of dicts. A failure is an error of one line.
 
-`sources` reads by it every set that is not generated. It knows formats of files, and no data set.
+`sources` reads by it every set that is not generated, and `imported` takes its checks of columns and missing words. It
+knows formats of files, and no data set.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Sources of problems, a function for each, from raw rows to rows with the columns of a problem, in the same order.
+"""Sources of problems: functions from raw rows to rows with the columns of a problem, in the same order.
 
-`problems` calls `load` when it prepares a set, and the checks before a start when they look at the rows of a small
+`problems` calls `load` when it prepares a set, and the checks before any job when they look at the rows of a small
 file. They also ask the hub for the repositories that are named here.
 """
 
@@ -47,10 +47,11 @@ REPOSITORIES = {
 
 
 def load(source: ProblemSource, golds: bool = True) -> Rows:
-    """Rows of a source with the columns of a problem. A missing gold is None, and `limit` keeps the first rows.
+    """Rows of a source with the columns of a problem. The source's `limit` keeps the first rows.
 
-    With `golds`, a file must have a column of answers. Raises StudyError if the source cannot be read, is not complete,
-    or lacks a column.
+    A row may lack columns that its source never has, and a missing value may be a word such as NA: `problems` makes
+    both None. With `golds`, a file must have a column of answers. Raises StudyError if the source cannot be read, is
+    not complete, or lacks a column.
     """
     match source:
         case HubData():
@@ -204,10 +205,11 @@ def ifeval(raw: Rows, split: str) -> Rows:
 
 
 def user_file(source: FileData, golds: bool = True) -> Rows:
-    """Rows of a user's own file. The config maps our columns to the file's; other columns keep their names.
+    """Rows of a user's own file. `columns` of the config maps our columns to the file's, or to fields inside them.
 
-    The config may name a field inside a column. With `golds`, the file must have a column of answers. Without a column
-    of ids, the id is the file's name and the row's number. The split is "all".
+    Without an entry there, a column of `OF_FILES` has its own name in the file, and any other column is left out. With
+    `golds`, the file must have a column of answers. Without a column of ids, the id is the file's name and the row's
+    number, from 0. The split is "all".
     """
     raw, names = read_file(source.path), {column: column for column in OF_FILES} | source.columns
     values = {

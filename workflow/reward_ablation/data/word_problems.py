@@ -23,8 +23,8 @@ OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 NAMES = ("Anna", "Ben", "Clara", "David", "Emma", "Felix")
 THINGS = ("apples", "books", "cards", "pens", "shells", "stamps")
 
-#: Fraction of all questions for the demo model's warm start. Of the other questions, the fraction of all calculations
-#: for `train`; the rest is for `test`.
+#: Fraction of all questions for the demo model's warm start, and, of the other questions, fraction of all calculations
+#: for `train`; the rest is for `test`. Hashes decide, so that the sizes are near these fractions.
 WARM_START = 0.6
 TRAIN = 0.5
 
@@ -141,8 +141,8 @@ def _of_split(template: Template, split: Split) -> Iterator[Problem]:
 def _split_of(problem: Problem) -> Split:
     """The split by two hashes: of the question for the warm start, else of the calculation for train and test.
 
-    So a test question is never a training question with other names. The warm start has problems with all numbers,
-    because so small a model cannot calculate with numbers that it has never seen.
+    So a test question is never a training question with other names or things. The warm start has problems with all
+    numbers, because so small a model cannot calculate with numbers that it has never seen.
     """
     if _fraction(problem.question) < WARM_START:
         return "warm_start"

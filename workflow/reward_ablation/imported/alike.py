@@ -113,7 +113,10 @@ class RunsSeen:
         return words
 
     def trained_on(self, questions: set[str]) -> list[str]:
-        """A sentence where questions of the evaluation stand whole in a training prompt; short ones may by chance."""
+        """A sentence where questions of the evaluation stand whole in a training prompt; short ones may by chance.
+
+        Only prompts that files of other systems hold are searched: this project's own runs have none in their rollouts.
+        """
         text = "\0".join(self.prompts)
         shared = sum(question in text for question in map(_words, questions) if len(question) >= SHORTEST)
         what = "stand in prompts of the training, too: their answers may have been learned"

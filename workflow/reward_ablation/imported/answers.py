@@ -23,7 +23,7 @@ OF_ALL_TASKS = ("tokens", "truncated")
 #: The order in which answers of two models are compared.
 ORDER = [("problem_id", "ascending"), ("mode", "ascending"), ("sample", "ascending")]
 
-#: What makes a question, beside its identifier.
+#: What is compared of two models' questions: by identifier, the text and the right answer.
 QUESTION = ["problem_id", "question", "gold"]
 
 #: The metric of right and wrong answers.
@@ -33,7 +33,8 @@ CORRECT = "correct"
 class Evaluation:
     """Answers of all models to one set of questions.
 
-    `files` has the files by arm and seed; `names` has the name of each model's run.
+    `files` has the files by arm and seed, and `names` of `write` the name of each model's run. All models have the same
+    identifiers, modes and samples, so that those of the first model stand for all.
     """
 
     def __init__(self, dataset: str, files: dict[tuple[str, int | None], Source]):
@@ -125,7 +126,11 @@ def _check_same(one: pa.Table, other: pa.Table, one_path: Path, other_path: Path
 def _check_questions(
     tables: tuple[pa.Table, pa.Table], sources: tuple[Source, Source], names: tuple[str, str]
 ) -> list[str]:
-    """Refuse other right answers under the same identifiers. A sentence where only texts differ, as prompts may."""
+    """Refuse questions that differ under the same identifiers; a sentence where they may be the same ones.
+
+    Refused are other right answers in files of one format, and other texts of all questions without right answers to
+    show that they are the same. Other formats may write an answer, or a prompt, in another way.
+    """
     one, other = ({row["problem_id"]: row for row in table.select(QUESTION).to_pylist()} for table in tables)
     here, there = (source.path for source in sources)
     golds = [(name, row["gold"], other[name]["gold"]) for name, row in one.items()]

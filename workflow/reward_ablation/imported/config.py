@@ -53,7 +53,10 @@ class ImportedArms(Section):
 
 
 class AnswersOf(Section):
-    """The evaluated models: the file of each seed of an arm, and of `base`. `files` says how some are read."""
+    """The evaluated models: the file of each seed of an arm, and of `base`, the model before training.
+
+    `files` has the format and options of the arms that are read otherwise than the section `evaluation` says.
+    """
 
     dataset: Name = "evaluation"
     runs: dict[Name, Annotated[dict[Seed, Line] | Line, SEEDS_ONCE]]
@@ -61,7 +64,10 @@ class AnswersOf(Section):
 
 
 class Golds(Section):
-    """A file with the right answers to the training problems, which many systems do not write beside completions."""
+    """A file with the right answers to the training problems, which many systems do not write beside completions.
+
+    `key` and `answer` are columns of the file. The runs' column `by` is looked up in `key`.
+    """
 
     path: Line
     by: Literal["prompt", "problem_id"]

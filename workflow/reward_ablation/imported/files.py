@@ -1,7 +1,7 @@
-"""Reading files from elsewhere: line by line or row group by row group, with bounds, and nothing executed.
+"""Reading files from elsewhere, and nothing executed: lines and whole JSON files up to a size, Parquet by row group.
 
-The readers find and open their files by it. It stands alone because files from elsewhere may be damaged or hostile, and
-one place must bound them.
+The readers find their files by it, and open all but CSV and zip files. It stands alone because files from elsewhere may
+be damaged or hostile, and one module must bound them.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _object(text: bytes, where: str, line: int) -> dict[str, Any]:
 
 
 def parquet_batches(path: Path, columns: list[str] | None = None) -> Iterator[pa.Table]:
-    """The row groups of a Parquet file, one in memory at a time; `columns` must all be there, None are all."""
+    """The row groups of a Parquet file, one in memory at a time. `columns` must all be there; None means all."""
     try:
         with pq.ParquetFile(path) as file:
             names = file.schema_arrow.names
@@ -95,7 +95,7 @@ def without_nan(table: pa.Table) -> pa.Table:
 
 
 def number(value: Any, where: str) -> float:
-    """A score as a double; None is NaN, "no score". Anything else but a finite number is refused."""
+    """A score as a double; None becomes NaN, "no score", and a truth value 0 or 1. NaN and infinity are refused."""
     if value is None:
         return math.nan
     if isinstance(value, bool | int | float) and math.isfinite(value):

@@ -39,12 +39,13 @@ OWN = "reward_ablation"
 #: In the results folder: what an import read, by which the next one knows that nothing changed.
 IMPORTED = ".imported.json"
 
-#: What an import reads no further files for, where this is the content of `IMPORTED`.
+#: All that decides the results: the YAML, the code, the components, and the stamps of all files. If `IMPORTED` has the
+#: same content, nothing is read again.
 State = dict[str, Any]
 
 
 def is_current(folder: Path, state: State) -> bool:
-    """Whether an earlier import wrote the folder from the same files. Refuses the folder of a trained study."""
+    """Whether an earlier import wrote the folder from the same `state`. Refuses the folder of a trained study."""
     if not (folder / IMPORTED).is_file():
         if (folder / DESCRIPTION).exists() or (folder / "runs").exists():
             raise StudyError(f"{folder}: has the results of a trained study; name another folder with the key results")
@@ -53,7 +54,7 @@ def is_current(folder: Path, state: State) -> bool:
 
 
 def stamps(paths: list[Path]) -> dict[str, list[Any]]:
-    """Name, size and time of each file, and of all files below each folder. Links below a folder are not followed."""
+    """Name, size and time of change of the files at each path, or below it. Links below a folder do not count."""
     found: dict[str, list[Any]] = {}
     for path in paths:
         files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if not file.is_symlink())
@@ -65,7 +66,10 @@ def stamps(paths: list[Path]) -> dict[str, list[Any]]:
 
 
 def write_results(config: ImportConfig, home: Path, folder: Path, state: State) -> None:
-    """Read and check all files, then move what was made of them into the results folder; on an error nothing moves."""
+    """Read and check all files, then move what was made of them into the results folder.
+
+    If a file is refused, nothing moves. Folders of runs that the YAML no longer names stay.
+    """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with storage_errors(folder), tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as made:
         study = _Import(config, home, Path(made), folder / DESCRIPTION)
@@ -84,7 +88,7 @@ def write_results(config: ImportConfig, home: Path, folder: Path, state: State) 
 
 @dataclass
 class _Arm:
-    """What the runs of an arm have in common."""
+    """What the runs of an arm have in common, and the format of each run."""
 
     spec: ArmSpec | ImportedSpec | None = None
     formats: list[str] = field(default_factory=list)
@@ -142,7 +146,8 @@ class _Import:
         components: dict[str, ComponentSpec | None] = {name: self.again.get(name) for name in run.weights}
         first = self.arms[arm].spec
         group = first.training.get("num_generations", run.group) if first else run.group
-        # The files say nothing of the setting: seeds may differ, but not in whether a prompt has a group at all.
+        # The files do not say num_generations. The first seed's group size counts for all: sizes may differ. But seeds
+        # with one completion a prompt do not go into one arm with others.
         group = run.group if 1 in (group, run.group) else group
         aggregation = {"multi_objective_aggregation": self.config.aggregation} if self.config.aggregation else {}
         spec = ImportedSpec.model_validate(
@@ -161,7 +166,7 @@ class _Import:
         write_json({**record, "files": {file.name: sha256(file) for file in folder.iterdir()}}, folder / RECORD)
 
     def _of_arm(self, arm: str, seed: int, spec: ArmSpec | ImportedSpec, source: Source) -> Path:
-        """Folder of a run, whose arm must have one spec."""
+        """Make and note the folder of a run. Refuse a run with another spec than the arm's runs before it."""
         of_arm = self.arms[arm]
         if of_arm.spec is not None and of_arm.spec.content() != spec.content():
             one, other = of_arm.spec.content(), spec.content()
@@ -270,7 +275,7 @@ class _Import:
         return claims
 
     def _known(self, evaluation: Evaluation) -> dict[str, list[str]]:
-        """What a question or a claim may choose of the answers."""
+        """What a question or a claim may choose of the answers. The first value of a key is the question's default."""
         measured = [name for name in OF_ALL_TASKS if name not in evaluation.unmeasured]
         return {"dataset": [evaluation.dataset], "mode": evaluation.modes, "metric": [*evaluation.own, *measured]}
 

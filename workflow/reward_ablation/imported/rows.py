@@ -83,9 +83,10 @@ def numbered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def told_apart(table: pa.Table, question: str, where: str, own_ids: bool) -> list[str]:
-    """Refuse an id with two right answers or two questions; where the system gave the ids, a sentence on questions.
+    """Refuse an id with two right answers or two questions; with `own_ids`, only a sentence on the questions.
 
-    `question` is the column of questions. A system may vary the prompts of one problem, as with simulated users.
+    `question` is the column of questions. With `own_ids` the system that wrote the file gave the ids: it may vary the
+    prompts of one problem, as with simulated users. Without, a user's table gave them.
     """
     notes = []
     for column, what in (("gold", "right answers"), (question, f"{question}s")):
@@ -116,7 +117,7 @@ def group_size(rollouts: pa.Table) -> int:
 
 
 def larger_groups(rollouts: pa.Table) -> list[str]:
-    """A sentence where some groups have several times the completions of the others."""
+    """A sentence where some groups have a multiple of the commonest number of completions."""
     often, size = _sizes(rollouts), group_size(rollouts)
     larger = sum(count for each, count in often.items() if each > size and each % size == 0)
     words = f"have a multiple of {size} completions: a prompt that occurs twice in a step counts as one group"

@@ -27,8 +27,8 @@ from reward_ablation.scores.score import score_answers
 from reward_ablation.study.reward_import import planned_arguments
 from reward_ablation.system.errors import StudyError
 
-#: Largest difference between a total and the weighted sum of the scores, relative to the largest total, that is
-#: rounding: logs have float32.
+#: Largest difference between a total and the weighted sum of the scores that is rounding, as logs have float32. It is
+#: relative to the largest total, or to 1 if that is larger.
 ROUNDING = 1e-6
 
 #: Columns that a component which scores imported completions may ask for, and the columns of `ROLLOUTS` that they are.
@@ -37,7 +37,10 @@ ASKED = {"completions": "completion", "problem_id": "problem_id", "question": "p
 
 @dataclass
 class ImportedRun:
-    """A run as its files say, with the weights of its components. `notes` are sentences on how it was read."""
+    """A run as its files say, with the weights of its components, and `group`, its usual completions a prompt.
+
+    `notes` are sentences on how it was read.
+    """
 
     rollouts: Rollouts
     weights: dict[str, float]
@@ -91,7 +94,10 @@ def read_run(config: ImportConfig, home: Path, source: Source, arm: str) -> Impo
 
 
 def fitted_weights(table: pa.Table, names: list[str], where: str) -> tuple[dict[str, float], str]:
-    """Weights by least squares of the total on the scores, where these determine the weights, and the fit in words."""
+    """Weights by least squares of the total on the scores, and the fit in words.
+
+    Refused if the scores do not determine the weights, or if the total is no weighted sum of them.
+    """
     scores = np.column_stack([table[f"{SCORE}{name}"].to_numpy(zero_copy_only=False) for name in names])
     total = table["total"].to_numpy(zero_copy_only=False).astype(float)
     known = ~np.isnan(total) & ~np.isnan(scores).any(axis=1)
@@ -137,7 +143,10 @@ def with_total(table: pa.Table, weights: Mapping[str, float]) -> tuple[pa.Table,
 
 
 def with_golds(table: pa.Table, golds: Golds, home: Path) -> pa.Table:
-    """The table with the right answers of a file, joined by prompt or problem. A missing answer is none, as in data."""
+    """The table with the right answers of a file, joined by prompt or problem id.
+
+    An empty answer or a word for a missing one, such as NA, is no right answer, as in prepared sets of problems.
+    """
     answers: dict[str, str] = {}
     for where, row in rows_of(home / golds.path):
         if absent := [name for name in (golds.key, golds.answer) if name not in row]:

@@ -72,8 +72,9 @@ def folder_fingerprint(folder: Path) -> str:
     """Digest of the names, sizes and contents of the files in a local model's folder.
 
     Hidden files and texts about the model (`.md`) do not count. Of a large file, only evenly spread blocks are hashed,
-    because to hash all weights at each start of the workflow would take minutes. Fine-tuning changes all weights, so
-    that 256 blocks of 64 KiB show the change. `fetch` hashes all weights once and records the digests in model.json.
+    because to hash all weights at each start of the workflow would take minutes. Fine-tuning changes weights all over a
+    file, so that 256 blocks of 64 KiB show the change; an edit between two blocks does not show. `fetch` hashes all
+    weights once and records the digests in model.json. The result is cached for the life of the process.
 
     Raises StudyError if the folder has no config.json.
     """

@@ -85,7 +85,7 @@ def one_line_errors() -> Iterator[None]:
 
 @contextmanager
 def storage_errors(writing: str | Path | None = None) -> Iterator[None]:
-    """Turn an error of the file system into a StudyError, even if a library wraps the error.
+    """Turn an error of the file system that `REMEDIES` has into a StudyError, even if a library wraps the error.
 
     `writing` is the file or folder that is being written, for errors that name no file, as most errors of a full disk.
     """

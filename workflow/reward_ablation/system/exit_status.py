@@ -2,7 +2,7 @@
 
 A command ends with `GOES_ON` if it was stopped, or met an error that may pass by itself. A command that a signal ended
 may also succeed. Any other status above 0 means an error that stays until the user fixes it, so that nothing is started
-again. A start (`start.reruns`), the Slurm executor and the launcher of a run's processes decide by it.
+again. `reward-ablation run` (`start.reruns`), the Slurm executor and the launcher of a run's processes decide by it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """GPUs of this machine: their number, and claims by which a run has its GPUs to itself.
 
-The jobs that train, evaluate or score by a model claim GPUs before they import torch. A start counts GPUs, to limit how
-many jobs run at once. Without claims, runs that are started side by side, by one study or by several, would all use the
-first GPU. A run claims its GPUs by locks that the kernel frees when their holder dies.
+The jobs that train, evaluate or score by a model claim GPUs before they import torch. `reward-ablation run` counts
+GPUs, to limit how many jobs run at once. Without claims, runs that start side by side, of one study or of several,
+would all use the first GPU. A run claims its GPUs by locks that the kernel frees when their holder dies.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from reward_ablation.system.locks import Held, Lock, run_when_free, take, wait_f
 LOCKS = Path("/var/tmp")
 #: Environment variable that passes the paths of a run's locks on to the processes of its launcher.
 CLAIMED = "REWARD_ABLATION_GPU_LOCKS"
-#: Seconds between two checks for a free GPU. This is short compared with a run, which takes minutes at least.
+#: Most seconds between two checks for a free GPU. This is short compared with a run, which takes minutes at least.
 POLL_EVERY = 2.0
 #: Seconds to wait for nvidia-smi, which is slow on a machine that just woke up.
 PATIENCE = 60
@@ -35,7 +35,7 @@ class Gpu:
     """A GPU, or a part of a GPU that NVIDIA's MIG has made."""
 
     name: str  # as in CUDA_VISIBLE_DEVICES: the number that nvidia-smi gives (vLLM reads no UUIDs there)
-    identity: str  # the same in all processes, and of no other GPU of this machine
+    identity: str  # of no other GPU here; the same in all processes, within a Slurm job in those of the job
 
 
 #: The GPU of a Mac. CUDA has no name for it.
@@ -77,7 +77,7 @@ def gpus_here() -> list[Gpu]:
 
 
 def claim_gpus(count: int, what: str, server: int = 0) -> list[Lock]:
-    """Claim GPUs that no other run uses, and hide all other GPUs from this process. Wait while too few are free.
+    """Claim `count` GPUs, 1 or more, that no other run uses, and hide all other GPUs. Wait while too few are free.
 
     `what` names what waits, such as `train`, for the line on stderr. `server` is how many of the GPUs are for the run's
     vLLM server.
@@ -150,7 +150,7 @@ def _find(name: str, listed: list[Gpu]) -> Gpu:
 
 
 def _listed() -> list[Gpu] | None:
-    """All GPUs that nvidia-smi lists; None if there is no nvidia-smi, as in some containers."""
+    """All whole GPUs that nvidia-smi lists; None if there is no nvidia-smi, as in some containers."""
     command = ["nvidia-smi", "--query-gpu=index,uuid", "--format=csv,noheader"]
     try:
         result = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)

@@ -1,7 +1,7 @@
 """Bounds on the memory and the processor time that a stranger's model or data may take while it is checked or read.
 
-The full check and the commands that fetch models and prepare data work within them. A small file may ask for more
-memory than the machine has; the user then gets one line, and not a killed process.
+The checks before any job and the commands that fetch models and prepare data work within them. A small file may ask for
+more memory than the machine has; the user then gets one line, and not a killed process.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from reward_ablation.system.errors import StudyError
 def memory_limit(extra: int, what: str, remedy: str = "") -> Iterator[None]:
     """Refuse more than `extra` bytes of memory beyond those in use.
 
-    `what` begins the message of the StudyError, and `remedy` ends it. Linux counts memory that a process may write.
-    macOS sets no such limit.
+    `what` begins the message of the StudyError, and `remedy` ends it. Linux counts memory that a process may write. On
+    macOS there is no such limit: only a MemoryError becomes the StudyError.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     statm = Path("/proc/self/statm")
@@ -65,7 +65,7 @@ def within_limits(work: Callable[[], None], seconds: int, memory: int, what: str
         _work_in_fork(work, seconds, memory, what, writer)
     os.close(writer)
     with open(reader, "rb") as pipe:
-        # A fork that waits for something takes no processor time.
+        # A fork that waits for something takes no processor time, so the clock ends it; ten times is a free choice.
         if not select.select([pipe], [], [], 10 * seconds)[0]:
             os.kill(child, signal.SIGKILL)
         text = pipe.read().decode(errors="replace")
@@ -85,7 +85,7 @@ def _work_in_fork(work: Callable[[], None], seconds: int, memory: int, what: str
         null = os.open(os.devnull, os.O_RDWR)
         for stream in range(3):
             os.dup2(null, stream)
-        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))  # SIGXCPU, and SIGKILL where it is ignored
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         with memory_limit(memory, what):
             work()

@@ -1,7 +1,8 @@
-"""Locks that let one process at a time work in a folder, or on a GPU. The kernel frees the lock of a dead holder.
+"""Locks that let one process, or the processes of one run, work in a folder or on a GPU; the kernel frees a dead one's.
 
-Fetching, training, evaluation, scoring and the supervised start wait for the lock of what they write. A start, `prune`,
-`preview` and `import` are refused if another process holds theirs. `system.gpus` locks GPUs.
+Fetching, training, evaluation, scoring and the supervised start wait for the lock of what they write. The subcommands
+`run`, `prune`, `preview` and `import` are refused if another process holds theirs, and so is `trl.track`. `system.gpus`
+locks GPUs.
 
 If the mere existence of a file marked a lock, the file would outlive SIGKILL and a power cut, and block the same
 command until somebody removed it. These locks are advisory locks (`flock`) on an open file. The file stays behind, but
@@ -138,7 +139,8 @@ def run_when_free(
 def take(path: Path, shared: bool = False) -> Lock:
     """Take a lock without waiting for its holder to end.
 
-    Raises `Held` if another process has the lock, and OSError if the lock's file cannot be written.
+    Raises `Held` if another process has the lock, and OSError if the lock's file cannot be written. If the file system
+    has no such locks, it prints a warning and returns a `Lock` that locks nothing.
     """
     while True:
         path.parent.mkdir(parents=True, exist_ok=True)  # each time, because a holder may remove the folder

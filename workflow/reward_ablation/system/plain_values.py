@@ -18,7 +18,8 @@ WHITE_SPACE = "\n\t\r"
 #: Largest number of levels and of entries of a config. By YAML's aliases, a small file can be endless.
 DEEPEST, MOST_ENTRIES = 40, 1_000_000
 
-#: Largest number of bytes of an argument. Linux accepts 131,072 for the whole command, with its paths and quotes.
+#: Largest number of bytes of an argument. Linux accepts 131,072 for one, and a rule's whole shell command, with paths
+#: and quotes, is one argument of bash.
 LONGEST_ARGUMENT = 100_000
 
 

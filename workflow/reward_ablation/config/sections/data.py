@@ -1,7 +1,7 @@
 """Data sets for training and evaluation, and how their questions become prompts: the keys `data` and `prompt`.
 
-`config.study_config` has them in the config. The jobs that prepare data, render prompts or train read the same models
-from their specs.
+`config.study_config` has them in the config. The jobs that prepare data, render prompts or train read their specs by
+the same classes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pydantic import Field, field_validator, model_validator
 
 from reward_ablation.config.base import COMMIT, NAME_PATTERN, Line, Name, PositiveInt, Section, Seed
 
-#: Commits on the hub that are used if a config names none. They are part of each run's spec.
+#: Commits on the hub that are used if a config names none. Those of a run's data are part of its spec.
 REVISIONS = {
     "gsm8k": "cc7b047b6e5bb11b4f1af84efc572db110a51b3c",  # openai/gsm8k
     "math": "0530c78699ea5e8eb5530600900e1f328b48acad",  # DigitalLearningGmbH/MATH-lighteval
@@ -186,7 +186,7 @@ def refuse_too_long(source: ProblemSource, where: str = "") -> None:
 
 
 def test_set_warnings(data: Data) -> list[str]:
-    """A warning if the training set is the test split of a public benchmark, else an empty list."""
+    """A warning if the training set is the test split of a known data set, or IFEval; else an empty list."""
     train = data.train
     # IFEval's only split is called train, but models are judged on it.
     if not isinstance(train, HubData) or (train.split != "test" and train.source != "ifeval"):

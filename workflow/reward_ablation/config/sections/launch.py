@@ -147,6 +147,7 @@ class Launch(Section):
 class LaunchChanges(Section):
     """Settings of launch that replace the study's in an arm."""
 
+    # None leaves the study's setting, but for `vllm`, where a written null means none.
     gpus: GpuCount | None = Field(None, description="GPUs that one run trains on, one process each.")
     nodes: PositiveInt | None = Field(None, description="Nodes of one run, with as many of its processes each.")
     processes: ProcessCount | None = Field(None, description="Processes of one run on the CPU.")

@@ -1,7 +1,7 @@
 """What a study asks and how the answers are judged and shown: seeds, primary question, claims, statistics, figures.
 
-`config.study_config` has these keys in the config, and `imported.config` some of them for runs trained elsewhere. No
-run depends on them, but for which seeds it has: a change trains nothing again.
+`config.study_config` has these keys in the config, and `imported.config` some of them for runs trained elsewhere. The
+seeds say which runs there are. No run's result depends on these keys: a change trains no finished run again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 from reward_ablation.config.base import Line, Name, Section, Seed
 from reward_ablation.config.sections.evaluation import OF_ALL_TASKS, OF_MATHEMATICS, Evaluation
 
-#: Alpha-spending functions, which divide the error among the looks.
+#: Alpha-spending functions: they divide the probability of a false decision among the looks, at which a study with
+#: growing numbers of seeds may decide.
 Spending = Literal["pocock", "obrien_fleming"]
 Mode = Literal["greedy", "sampled"]
 Direction = Literal["higher", "lower", "same"]
@@ -74,7 +75,7 @@ def sizes(samples: int) -> list[int]:
 
 
 def metrics_of_mode(evaluation: Evaluation, mode: Mode) -> list[str]:
-    """Metrics of a mode. Sampled answers also have pass@k of the first metric, and maj@n in mathematics.
+    """Metrics of a mode. Sampled answers also have pass@k of the first one, and maj@n in mathematics (n samples).
 
     A metric of the study's own without a range has no pass@k, because none of its scores counts as passed.
     """

@@ -61,6 +61,7 @@ BY_COMPLETION, BY_TRL = "by_completion", "trl"
 class Gradients(Section):
     """Gram matrix of the components' gradients."""
 
+    # `backward` is beside it because only the pass that tells completions apart can measure.
     every: Annotated[NonNegativeInt, BeforeValidator(_steps_between)] = Field(
         1, description="Measure each n-th step; off or 0: never."
     )
@@ -114,6 +115,7 @@ class CombineMethod(Section):
     @model_validator(mode="before")
     @classmethod
     def _name_the_allowed_keys(cls, data: Any) -> Any:
+        """Replace the base class's refusal of unknown keys, which are parameters here; keys become texts."""
         return {str(key): value for key, value in data.items()} if isinstance(data, dict) else data
 
     def named(self, components: Collection[str]) -> list[str]:

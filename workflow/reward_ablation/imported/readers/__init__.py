@@ -3,7 +3,8 @@
 `imported.runs` and `imported.answers` call `reader` with the format that the YAML names.
 
 A reader has `read_rollouts(path, options)`, `read_answers(path, options)`, or both. It runs nothing of what it reads,
-follows no path or link that is written in a file, and holds one line or one row group in memory beside its rows.
+and follows no path or link that is written in a file. Beside its rows it holds one line, row group or entry of a zip in
+memory; JSON files, such as inspect's logs, and TRL's file of a step are read as a whole.
 """
 
 from __future__ import annotations

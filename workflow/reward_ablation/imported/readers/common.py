@@ -30,7 +30,7 @@ WHOLE = 1 << 53
 
 
 class Record:
-    """An object of a file; errors say where it is. Null counts as an empty object."""
+    """An object of a file; errors say where it is. Null counts as an empty object, and as a number it becomes NaN."""
 
     def __init__(self, value: Any, where: str):
         if not isinstance(value, dict | None):
@@ -88,12 +88,12 @@ class Record:
         raise StudyError(f"{self.where}: {name} is a {type(values).__name__}, not a list; is this another format?")
 
     def scores(self, leave_out: tuple[str, ...] = ()) -> dict[str, float]:
-        """The fields that are numbers, truth values or null; NaN is a null."""
+        """The fields that are numbers, truth values or null, as floats; a null becomes NaN."""
         numeric = [name for name, value in self.value.items() if isinstance(value, bool | int | float | None)]
         return {name: self.score(name) for name in numeric if name not in leave_out}
 
     def label(self, name: str) -> str | None:
-        """A text or a whole number as a text; null where there is something else."""
+        """A text, a whole number or a truth value as a text; None where there is something else."""
         value = self.value.get(name)
         return str(value) if isinstance(value, str | int) else None
 
@@ -105,15 +105,18 @@ def records(file: Path) -> Iterator[Record]:
 
 
 class RolloutOptions(Section):
-    """Options of all readers of rollouts. `scores` has the field of each component; default: all fields of scores."""
+    """Options of readers of rollouts, but for tables and this project's own runs.
+
+    `scores` has the field of each component; default: all fields of scores.
+    """
 
     scores: dict[Name, Line] | None = Field(None, min_length=1)
 
 
 class AnswerOptions(Section):
-    """Options of all readers of answers. `metric` is the metric that is 1 where an answer is correct.
+    """Options of readers of answers, but for tables and this project's own. `mode` is used where the files say none.
 
-    `mode` says how the answers were drawn, where the files do not.
+    `metric` is the metric that is 1 where an answer is correct; default: the only one.
     """
 
     metric: Line | None = None
@@ -143,7 +146,10 @@ def one_file(path: Path, files: list[Path]) -> Path:
 
 
 def files_of_tasks(path: Path, beginning: str, ending: str, task: str | None) -> dict[str, Path]:
-    """The file of each task in a folder, BEGINNING_TASK_DATE.ENDING; of all tasks that the pattern `task` matches."""
+    """The file of each task in a folder, BEGINNING_TASK_DATE.ENDING: of the only task, or of those that `task` names.
+
+    `task` is a name, or a pattern such as `mmlu_*`. A task with two files is refused.
+    """
     named = re.compile(rf"{beginning}_(.+)_\d{{4}}-\d\d-\d\dT[\d.-]+\.{ending}")
     files: dict[str, list[Path]] = {}
     for file in found(path, f"**/{beginning}_*.{ending}"):
@@ -159,7 +165,10 @@ def of_task(row: Row, task: str, tasks: Collection[str]) -> Row:
 
 
 def mode_of(known: str | None, options: AnswerOptions, missing: list[str], several: bool = False) -> str:
-    """How answers were drawn: as the files say, otherwise as the option `mode` says, or guessed with a sentence."""
+    """How answers were drawn: as the files say, otherwise as the option `mode` says, or guessed with a sentence.
+
+    `several`: questions have several answers, which are then taken as sampled.
+    """
     if mode := known or options.mode:
         return str(mode)
     guess = "sampled" if several else "greedy"
@@ -173,7 +182,7 @@ def prompt_id(prompt: str) -> str:
 
 
 def plain_text(messages: Any) -> str:
-    """A text, or the text of messages, with their roles if they have several."""
+    """A text, or the text of messages, with their roles if these differ."""
     if isinstance(messages, str):
         return messages
     listed = [message for message in messages if isinstance(message, dict)] if isinstance(messages, list) else []
@@ -192,7 +201,7 @@ def _content(message: Row) -> str:
 def rollouts(
     path: Path, rows: list[Row], options: RolloutOptions, missing: list[str], metrics: pa.Table | None = None
 ) -> Rollouts:
-    """Rollouts of rows in the order of the files, each with its numbers in `scores`.
+    """Rollouts of rows in the order of the files, each with its numbers in `scores`. Sentences go into `missing`.
 
     Numbers in `further` become components only if the option `scores` names them.
     """
@@ -259,7 +268,10 @@ def answers(path: Path, rows: list[Row], metric: str | None, missing: list[str])
 
 
 def step_metrics(lines: Iterable[tuple[Record, Record]], names: dict[str, str]) -> pa.Table | None:
-    """Metrics of pairs of records, the first with the step, by TRL's names; step 0 is before training."""
+    """Metrics by step, or None. A pair of records has the step in the first, and the numbers in the second.
+
+    `names` has TRL's name of each metric that is read. Step 0 is before training and left out.
+    """
     by_step: dict[int, dict[str, float]] = {}
     for line, numbers in lines:
         known = {of: numbers.score(name) for name, of in names.items() if name in numbers.value}

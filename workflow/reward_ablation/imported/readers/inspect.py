@@ -2,7 +2,8 @@
 
 `reward-ablation import` calls `read_answers` for answers in the format `inspect`.
 
-Entries of a zip are unpacked in memory only, up to the size that the zip announces, and their names are never paths.
+Entries of a zip are unpacked in memory only, up to the size that the zip announces, which has a bound. Their names are
+never used as paths.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from reward_ablation.system.strict_text import load_json
 #: The log's version, the same since 2024.
 VERSION = 2
 
-#: Largest entry, and largest sum of all samples, in bytes when unpacked. A sample has all its events.
+#: Largest entry, and largest sum of all entries, in bytes when unpacked. A sample's entry has all its events.
 LARGEST_ENTRY, LARGEST_LOG = 64 << 20, 8 << 30
 
 #: Compression of today's logs. Python's zipfile lacks Zstandard before 3.14; Arrow has it.

@@ -1,4 +1,4 @@
-"""prime-rl and verifiers: saved rollouts with the value of each reward function.
+"""prime-rl and verifiers: saved rollouts, each with the value of each reward function.
 
 `reward-ablation import` calls it for the formats `prime_rl` and `verifiers`, which share their files.
 
@@ -165,7 +165,10 @@ def _trace(trace: Record, line: Record, missing: list[str]) -> Row:
 
 
 def _rewards(rewards: Record) -> tuple[dict[str, float], float]:
-    """Scores and their weighted sum, without those that were not given."""
+    """Scores, and their weighted sum. A bare number is a reward times its weight.
+
+    A reward that is null has the score NaN and no part in the sum. An object with a null score makes the sum NaN.
+    """
     scores = rewards.scores()
     given = [score for score in scores.values() if not math.isnan(score)]
     for name in rewards.value.keys() - scores.keys():

@@ -1,7 +1,7 @@
 """Finished runs and answers of this project. A run keeps what only it has, such as its gradients.
 
-`results` links such runs by `read_record` and `tables_of`; `answers` reads answers in the format `reward_ablation` by
-it.
+`results` links such runs by `read_record` and `tables_of`, and reads no rollouts of theirs by `read_rollouts`.
+`imported.answers` reads answers in the format `reward_ablation` by it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from reward_ablation.system.errors import StudyError
 
 
 class AnswerOptions(Section):
-    """Options of `read_answers`: the prepared questions, and the verdict that counts as correct."""
+    """Options of `read_answers`: the file of prepared questions, the column of the grader that decides, and metrics."""
 
     questions: Line
     correct: Literal["correct_strict", "correct_lenient", "correct_math_paper"]
@@ -47,7 +47,7 @@ def read_record(folder: Path) -> dict[str, Any]:
 
 
 def tables_of(files: Iterable[str]) -> list[str]:
-    """The files of a run that tables are made of. Its models are not among them."""
+    """The Parquet files directly in a run's folder, of which tables are made. Its models are not among them."""
     return [name for name in files if name.endswith(".parquet") and "/" not in name]
 
 

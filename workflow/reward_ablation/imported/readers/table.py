@@ -46,7 +46,7 @@ class RolloutColumns(Section):
 
 
 class RolloutOptions(Section):
-    """Options of `read_rollouts`; `only` is the run that is read of a file with several."""
+    """Options of `read_rollouts`; `only`, with `arm` and `seed`, is the run that is read of a file with several."""
 
     columns: RolloutColumns
     only: dict[str, Any] | None = None
@@ -124,9 +124,9 @@ def read_answers(path: Path, options: dict[str, Any]) -> Answers:
 
 
 def rows_of(path: Path, numeric: Collection[str | None] = ()) -> Iterator[tuple[str, Row]]:
-    """The rows of a file, or of the files of a folder, each with its place for errors.
+    """The rows of a file, or of the files of a folder, each with its file and row or line, for errors.
 
-    A CSV file has texts only; those of columns in `numeric` are read as numbers or truth values.
+    A CSV file has texts only; those of columns in `numeric` are read as numbers or truth values. Empty cells are None.
     """
     for file in found(path, "*.parquet", "*.csv", "*.jsonl"):
         number_of_row = 0

@@ -60,7 +60,10 @@ def read_rollouts(path: Path, options: dict[str, Any]) -> Rollouts:
 
 
 def _scores(table: pa.Table, chosen: dict[str, str] | None, file: Path) -> dict[str, str]:
-    """The column of each component. Columns of texts are what rewards log beside their scores."""
+    """The column of each component: as chosen, else each column of floats or of nulls alone.
+
+    Columns of another type, such as texts, are what rewards log beside their scores.
+    """
     if absent := [name for name in (*OWN, *(chosen or {}).values()) if name not in table.column_names]:
         raise StudyError(f"{file}: no column {absent[0]!r}; columns here: {', '.join(table.column_names)}")
     if chosen is not None:
@@ -103,7 +106,7 @@ def trainer_states(path: Path) -> list[Path]:
 
 
 def _history(path: Path) -> list[Row]:
-    """The longest log of these files; empty if there is none."""
+    """The longest log in the run's `trainer_states`; empty if there is none."""
     logs = [json_object(state).get("log_history") for state in trainer_states(path)]
     longest: list[Any] = max((log for log in logs if isinstance(log, list)), key=len, default=[])
     return [entry for entry in longest if isinstance(entry, dict)]

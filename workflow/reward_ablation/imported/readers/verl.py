@@ -23,7 +23,7 @@ from reward_ablation.imported.rows import Answers, Rollouts
 #: Fields that are no scores of components.
 FIELDS = ("input", "output", "gts", "score", "step", "uid", "request_id")
 
-#: A `uid` that tells the outputs of one agent's session apart.
+#: A `uid` of the form PROMPT_SESSION_OUTPUT, which tells the outputs of one agent's session apart.
 PROMPT_SESSION_OUTPUT = re.compile(r".+_\d+_\d+")
 
 #: verl's metrics that mean what one of TRL's does. Its `actor/ppo_kl` is no distance from the reference model.
@@ -76,7 +76,7 @@ def read_rollouts(path: Path, options: Row) -> Rollouts:
 
 
 def read_answers(path: Path, options: Row) -> Answers:
-    """Answers of one validation. Without the option `metric`, `acc` says what is correct, or the total, as in verl."""
+    """Answers of one validation. Without the option `metric`, `acc`, else `reward`, else the total is the metric."""
     chosen = validate_spec(ValidationOptions, options, "evaluation")
     steps = {file.stem: file for file in found(path, "*.jsonl") if file.stem.isdecimal() or path.is_file()}
     last = max(steps, key=lambda stem: (len(stem), stem), default=None)
@@ -104,9 +104,9 @@ def _prompt_uid(line: Record) -> str | None:
 
 
 def _tell_groups_apart(rows: list[Row], uids: list[str | None]) -> int:
-    """Give each further group of a prompt in a step, by uid, a problem id of its own; how many there are.
+    """Give each further group of a prompt in a step, by uid, a problem id of its own; return how many there are.
 
-    Without uids, or where each line has its own, the groups cannot be told apart.
+    If a line has no uid, or all lines have different ones, the groups cannot be told apart, and nothing changes.
     """
     if None in uids or len(set(uids)) == len(uids):
         return 0
