@@ -97,8 +97,9 @@ def scored(
     columns, and `hide` takes secrets out of texts.
 
     A StudyError is raised if the function fails, wants to exit or changes the state of the process, if there is not one
-    score for each completion, or if a score is neither None nor a finite number of float32. For a failure, it is one line with the component, the line of the function, the
-    error and the step. A full disk and a GPU without memory keep their own exceptions, because training handles these.
+    score for each completion, or if a score is neither None nor a finite float32. For a failure, it is one line with
+    the component, the line of the function, the error and the step. A full disk and a GPU without memory keep
+    their own exceptions, because training handles these.
     """
     if log := columns.get("log_extra"):
         columns = {**columns, "log_extra": _checked_log(log, len(columns["completions"]), hide)}

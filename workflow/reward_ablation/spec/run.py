@@ -85,7 +85,7 @@ class SftSpec(Spec):
 
 
 class EvaluateSpec(Spec):
-    """Everything that decides a model's answers: the settings of evaluation, and the prompts."""
+    """Everything that decides a model's answers, except the model and the problems."""
 
     evaluation: EvaluationSpec
     prompt: PromptSpec
@@ -94,7 +94,7 @@ class EvaluateSpec(Spec):
 
 
 class ScoresSpec(Spec):
-    """Everything that decides the scores of answers by the study's own metrics. The range of a metric is left out."""
+    """Everything that decides the scores of given answers by the study's own metrics; not the range of a metric."""
 
     metrics: dict[str, MetricSpec]
     device: Device
@@ -136,7 +136,7 @@ class ArmSpec(StudySpec, Layout):
     def cuts_groups(self) -> bool:
         """Whether a group has completions in several processes."""
         rows = BatchSizes.of(self.training, self.process_count).rows
-        return bool(self.process_count > 1 and rows % self.training.get("num_generations", 8))
+        return bool(self.process_count > 1 and rows % self.training.get("num_generations", 8))  # TRL's default
 
     @property
     def taking_part(self) -> list[str]:

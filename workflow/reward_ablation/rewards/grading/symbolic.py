@@ -41,7 +41,10 @@ class TooCostly(Exception):
 
 
 def equal(gold: str, answer: str) -> bool | None:
-    """Whether two normalised LaTeX expressions are equal; None if the answer does not parse, else False if the gold."""
+    """Whether two normalised LaTeX expressions are equal; None if the answer cannot be parsed.
+
+    If the gold cannot be parsed, no answer that can be parsed is equal.
+    """
     expected, given = read(gold), read(answer)
     if not given:
         return None

@@ -66,7 +66,7 @@ def run_script(source: str) -> None:
 
 
 def _run_threads_in_place(module: str) -> None:
-    """Have a thread of the program do its work in the call of `start`: a program can start none, and many wait for one."""
+    """Have a thread for a function of the program work inside `start`: no thread can start, and many wait for one."""
     start = threading.Thread.start
 
     def start_here(self: Any) -> None:
