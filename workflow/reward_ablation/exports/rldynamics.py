@@ -102,7 +102,7 @@ def as_text(seconds: float | None) -> str | None:
 
 
 def link_gradients(run: Path, record: dict[str, Any], folder: Path) -> None:
-    """Link the whole gradients of a run under names with steps from 0, in place of old ones. Else copy them."""
+    """Replace the gradients in a folder by links to those of a run, else by copies, under names with steps from 0."""
     names = [name for name in record["files"] if name.startswith(_GRADIENTS)]
     check_listed(run, record, names)
     folder.mkdir(parents=True, exist_ok=True)

@@ -106,7 +106,7 @@ def count(folder: Path, model: str, numbers: Mapping[str, int]) -> None:
     """Add numbers to the counts of a model, and write this process's file in a folder."""
     path, models = _own_counts(folder, os.getpid())
     models.setdefault(model, Counter()).update(numbers)
-    write_json(models, path, False)
+    write_json(models, path, False)  # not flushed to disk: `counted` skips a file that a power cut damaged
 
 
 @cache

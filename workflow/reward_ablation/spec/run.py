@@ -101,7 +101,10 @@ class ScoresSpec(Spec):
 
 
 class StudySpec(Spec):
-    """Everything that decides the results of all runs of a study in the same way."""
+    """Everything that decides the results of all runs of a study in the same way.
+
+    A run also keeps its model after each step that `keep_models` divides; with 0 it keeps the final model alone.
+    """
 
     model: ModelSpec
     data: TrainDataSpec
@@ -136,7 +139,7 @@ class ArmSpec(StudySpec, Layout):
     def cuts_groups(self) -> bool:
         """Whether a group has completions in several processes."""
         rows = BatchSizes.of(self.training, self.process_count).rows
-        return bool(self.process_count > 1 and rows % self.training.get("num_generations", 8))  # TRL's default
+        return bool(self.process_count > 1 and rows % self.training.get("num_generations", 8))  # 8: TRL's default
 
     @property
     def taking_part(self) -> list[str]:
