@@ -63,7 +63,10 @@ def steps_of(run: Path) -> Iterator[dict[str, Any]]:
 
 
 def statistics(samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Statistics over the samples that have a score. A correct sample has correctness 1, a valid one format above 0."""
+    """Averages and counts over the samples that have the score, and the number of all samples.
+
+    A correct sample has correctness 1, a valid one format above 0.
+    """
     names = (*SCORES, "actual_length")
     known = {name: [sample[name] for sample in samples if sample[name] is not None] for name in names}
     return {
@@ -84,7 +87,10 @@ def clock_times(attempts: Sequence[Mapping[str, Any]]) -> tuple[str | None, str 
 
 
 def began_at(attempt: Mapping[str, Any]) -> float | None:
-    """Seconds since 1970 at which the process of an attempt began; None if this was not recorded."""
+    """Seconds since 1970 at which the process of an attempt began: the job's start and its seconds before the process.
+
+    None if the start was not recorded.
+    """
     job = attempt.get("slurm") or {}
     start = job.get("start")
     return None if start is None else start + (job.get("seconds_before") or 0.0)
@@ -96,7 +102,7 @@ def as_text(seconds: float | None) -> str | None:
 
 
 def link_gradients(run: Path, record: dict[str, Any], folder: Path) -> None:
-    """Link the whole gradients of a run under names with steps from 0. Without support for links, copy them."""
+    """Replace the gradients in a folder by links to those of a run, else by copies, under names with steps from 0."""
     names = [name for name in record["files"] if name.startswith(_GRADIENTS)]
     check_listed(run, record, names)
     folder.mkdir(parents=True, exist_ok=True)

@@ -96,9 +96,10 @@ def scored(
     `name` is the component with its section, as in `components.length`. Messages take the step and the problem from the
     columns, and `hide` takes secrets out of texts.
 
-    A StudyError is raised if the function fails, wants to exit or changes the state of the process, or if a score is
-    missing or is not a finite number. For a failure, it is one line with the component, the line of the function, the
-    error and the step. A full disk and a GPU without memory keep their own exceptions, because training handles these.
+    A StudyError is raised if the function fails, wants to exit or changes the state of the process, if there is not one
+    score for each completion, or if a score is neither None nor a finite float32. For a failure, it is one line with
+    the component, the line of the function, the error and the step. A full disk and a GPU without memory keep
+    their own exceptions, because training handles these.
     """
     if log := columns.get("log_extra"):
         columns = {**columns, "log_extra": _checked_log(log, len(columns["completions"]), hide)}
@@ -162,7 +163,7 @@ def _when(columns: dict[str, Any]) -> str:
 
 
 def _problems(columns: dict[str, Any], place: int | None = None) -> str:
-    """The problem of one completion of a batch, or of all its completions."""
+    """The problem of the completion at index `place` of a batch; without it the problems of all."""
     ids = columns.get("problem_id")
     if ids is None:
         return f"completion {place}" if place is not None else "all completions"

@@ -95,7 +95,7 @@ class KillableProcess:
             self.socket.sendall(rest)
 
     def receive(self, seconds: float | None = None) -> tuple[Any, list[int]]:
-        """One message and its files; TimeoutError if it takes too long, ConnectionError if the process has ended."""
+        """A message and its file, if any; TimeoutError if it takes too long, ConnectionError if the process ended."""
         self.socket.settimeout(self.reply_seconds if seconds is None else seconds)
         files: list[int] = []
         while b"\n" not in self._received:

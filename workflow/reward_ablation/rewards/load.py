@@ -1,8 +1,9 @@
 """The function of a component, found by its name in the config, with its parameters checked and set.
 
-Training, the rule `score`, `reward-ablation import` and `plan --adopt` load components here. Planning checks built-in
-ones by it. Before the first job `study.reward_import` tries users' files, in a process of its own, so that they cannot
-end or change the start. Nothing here decides a score, so a change here trains no run again.
+Training, the rule `score`, `reward-ablation import` and `plan --adopt` load components here, and
+`combination.load` users' methods of combination. Planning checks built-in components by it. Before the first job
+`study.reward_import` tries users' files, in a process of its own, so that they cannot end or change the start. Nothing
+here decides a score, so a change here trains no run again.
 """
 
 from __future__ import annotations
@@ -91,8 +92,8 @@ def check_component(
     variable is not set is not checked against its type hint.
 
     A StudyError of one line is raised for an unknown name, a missing file or function, a file that cannot be loaded, a
-    column that the data does not have, or a parameter that is unknown, missing, of a wrong type, or in conflict with
-    another parameter.
+    column that the data does not have, or a parameter that is unknown, missing or of a wrong type. A built-in component
+    is also called without completions, so that it refuses parameters in conflict, unless a variable is not set.
     """
     found = function_in_file(function, root) if in_a_file(function) else _by_name(function)
     if inspect.iscoroutinefunction(found):

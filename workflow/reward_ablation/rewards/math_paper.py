@@ -7,7 +7,7 @@ numbers rest on the quirks of these rules:
 
 - Strings are compared, never values: 0.25 is not ``\frac{1}{4}``, and 1,000 is not 1000. The one
   exception is 0.5, which is ``\frac{1}{2}``.
-- The order of a list counts, and so does everything that is not named below, even a plain dollar sign.
+- The order of a list counts, and so does all that no rule below or of `_BEFORE` and `_AFTER` changes, even ``$``.
 - A percent sign is removed, so that ``10\%`` is 10 and not 1/10.
 - Everything after ``\text{`` and a blank is a unit and is removed; a unit written otherwise stays.
 - A left-hand side is removed if it has at most two characters, counting the blank before the sign: ``k = 5``.

@@ -2,9 +2,9 @@
 
 `endpoint` writes them. Training and the rule `score` set the folders, and read the counts at their end. Each process
 appends kept scores to its own file, and all processes read all files. No file has two writers, because the file systems
-of clusters cannot be trusted with two. A run needs one file; one file per answer would use up a quota of files. Each
-answer is written as soon as it arrives, so that a killed process loses only the requests in flight. The line that it
-was writing has no end, and is not read.
+of clusters cannot be trusted with two. One file per answer would use up a quota of files. Each answer
+is written as soon as it arrives, so that a killed process loses only the requests in flight. The line that it was
+writing has no end, and is not read.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _folders: list[tuple[Path | None, Path | None]] = [(None, None)]
 def asking(answers: Path | None, counts: Path | None) -> Iterator[None]:
     """Keep answers and count requests in these folders for the length of a `with` block.
 
-    All programs of a study share the folder of answers, so that no request is sent twice. The folder of counts is that
-    of one run or one scoring, and `counted` reads it. None keeps no answers, or counts nothing.
+    All programs of a study share the folder of answers, so that a request with a kept score is not sent again. The
+    folder of counts is that of one run or one scoring; `counted` reads it. None keeps no answers, or counts nothing.
     """
     _folders.append((answers, counts))
     try:
@@ -106,7 +106,7 @@ def count(folder: Path, model: str, numbers: Mapping[str, int]) -> None:
     """Add numbers to the counts of a model, and write this process's file in a folder."""
     path, models = _own_counts(folder, os.getpid())
     models.setdefault(model, Counter()).update(numbers)
-    write_json(models, path, False)
+    write_json(models, path, False)  # not flushed to disk: `counted` skips a file that a power cut damaged
 
 
 @cache

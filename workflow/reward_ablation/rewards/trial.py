@@ -57,7 +57,7 @@ def is_wanted() -> bool:
 
 
 def made_up_completions(answer: str, number: int) -> list[str]:
-    """Completions of one problem: with its answer in common forms, of another length, and one that is empty."""
+    """Completions of one problem: with its answer in common forms, without an answer, and empty, in turn."""
     texts = (
         f"<think>\nStep 1: think.\n</think>\n<answer>\n{answer}\n</answer>",
         "",
@@ -69,9 +69,9 @@ def made_up_completions(answer: str, number: int) -> list[str]:
 
 
 def call_once(function: str, parameters: dict[str, Any], root: Path, further: Sequence[str], trial: Trial) -> None:
-    """Call a component's function once. If it fails, raise a StudyError whose line does not name the component.
+    """Call a component's function once. If it fails, raise a StudyError whose line names the function alone.
 
-    For the parameters see `rewards.load.load_component`.
+    The line has neither the component's name nor the section. For the parameters see `rewards.load.load_component`.
     """
     component = load_component(function, parameters, root, function, section="", further=further)
     given = {"log_extra": lambda column, values: None, "log_metric": lambda name, value: None}

@@ -54,7 +54,7 @@ class CountsCut:
         self.inputs = self.cut = 0
 
     def __call__(self, completions: list, **columns: Any) -> Scores:
-        """Scores of a batch."""
+        """Scores of a batch. The function logs the share of the inputs that were cut, as in training."""
         shares: dict[str, float] = {}
         try:
             scores = self.function(completions=completions, log_metric=shares.__setitem__, **columns)

@@ -15,7 +15,7 @@ import pandas as pd
 
 from reward_ablation.system.errors import StudyError
 
-#: Answers in one call of a metric; more where the last problem has more.
+#: Answers in one call of a metric; more where a call would otherwise cut a group. The number is a free choice.
 BATCH = 256
 
 #: Seconds between two lines of progress.

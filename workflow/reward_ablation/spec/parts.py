@@ -80,7 +80,7 @@ class ComponentSpec(Section):
 
     `code` is the digest of a user's file and of the files that it imports, or of an installed package. `contents` has
     digests of the files and folders that parameters name, by parameter. Their paths are not part of a spec, nor are
-    parameters that decide no score.
+    parameters that decide no score. `placement` names the tokens that the component's advantage acts on.
 
     The arms in which a component is scored are not part of a spec either: they decide which specs have the component.
     """
@@ -137,7 +137,11 @@ class LoraSpec(Lora):
 
 
 class GradientsSpec(Gradients):
-    """Which steps are measured, and which backward pass the run trains by."""
+    """Which steps are measured, and which backward pass the run trains by.
+
+    Gradients are measured at step 1 and at every `every`-th step after it (0: at none of these), and at the steps
+    `whole`, whose gradients are also written whole.
+    """
 
     every: int
     whole: list[int]

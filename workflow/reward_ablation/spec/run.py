@@ -85,7 +85,7 @@ class SftSpec(Spec):
 
 
 class EvaluateSpec(Spec):
-    """Everything that decides a model's answers: the settings of evaluation, and the prompts."""
+    """Everything that decides a model's answers, except the model and the problems."""
 
     evaluation: EvaluationSpec
     prompt: PromptSpec
@@ -94,14 +94,17 @@ class EvaluateSpec(Spec):
 
 
 class ScoresSpec(Spec):
-    """Everything that decides the scores of answers by the study's own metrics. The range of a metric is left out."""
+    """Everything that decides the scores of given answers by the study's own metrics; not the range of a metric."""
 
     metrics: dict[str, MetricSpec]
     device: Device
 
 
 class StudySpec(Spec):
-    """Everything that decides the results of all runs of a study in the same way."""
+    """Everything that decides the results of all runs of a study in the same way.
+
+    A run also keeps its model after each step that `keep_models` divides; with 0 it keeps the final model alone.
+    """
 
     model: ModelSpec
     data: TrainDataSpec
@@ -136,7 +139,7 @@ class ArmSpec(StudySpec, Layout):
     def cuts_groups(self) -> bool:
         """Whether a group has completions in several processes."""
         rows = BatchSizes.of(self.training, self.process_count).rows
-        return bool(self.process_count > 1 and rows % self.training.get("num_generations", 8))
+        return bool(self.process_count > 1 and rows % self.training.get("num_generations", 8))  # 8: TRL's default
 
     @property
     def taking_part(self) -> list[str]:

@@ -22,7 +22,8 @@ def correctness(
     """1 where the extracted answer equals the gold, else 0.
 
     An answer that is missing, cannot be read or exceeds the grader's bounds scores 0.0 and not None: with None, a model
-    could take a completion out of the loss by writing such an answer.
+    could take a completion out of the loss by writing such an answer. None is for the grader's status `error`, through
+    no fault of the answer, such as an empty gold.
 
     Parameters
     ----------

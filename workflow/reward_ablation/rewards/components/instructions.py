@@ -1,7 +1,8 @@
 """Instructions whose following a program can verify (Zhou et al. 2023, arXiv 2311.07911).
 
-There is one function per instruction of table 1 of the paper. Its arguments have the names in IFEval's data. The code
-is this workflow's own. No regular expression reads a character more than a few times, in any text.
+There is one function for each instruction of table 1 of the paper but the language of the response. The arguments have
+the names in IFEval's data. The code is this workflow's own. No regular expression reads a character more than a few
+times, in any text.
 
 Training calls the component `instructions` on each batch where a config names it, and the rule `score` on stored
 answers where it is a metric. Both need problems with a column of instructions, such as the data set `ifeval`.
@@ -154,7 +155,8 @@ def postscript(text: str, postscript_marker: Phrase) -> bool:
 def number_bullet_lists(text: str, num_bullets: NonNegativeInt) -> bool:
     """The text has exactly `num_bullets` lines that start with `-`, or with a single `*`.
 
-    A `*` alone counts together with the line after it.
+    White space before them is ignored. A `*` alone on its line counts only if a line follows it, which then counts only
+    if it starts with `-`.
     """
     lines = [line.lstrip() for line in text.split("\n")]
     count, following = sum(line.startswith("-") for line in lines), iter(lines)
@@ -181,7 +183,7 @@ def number_highlighted_sections(text: str, num_highlights: NonNegativeInt) -> bo
 
 
 def multiple_sections(text: str, section_spliter: Phrase, num_sections: NonNegativeInt) -> bool:
-    """The text has at least `num_sections` sections, each under a heading such as `Section 1`."""
+    """The text has at least `num_sections` marks such as `Section 1`, wherever they stand; each counts as a section."""
     return len(re.findall(rf"{re.escape(section_spliter.strip())}\s?\d+", text)) >= num_sections
 
 
@@ -251,7 +253,8 @@ def no_comma(text: str) -> bool:
 def _count_sentences(text: str) -> int:
     """Number of sentences. A sentence ends with a mark before white space, or with the text.
 
-    A full stop ends no sentence after a title, a single letter (an initial) or the number of an item in a list. If the
+    A full stop ends no sentence after one of `_ABBREVIATIONS`, a single letter (an initial) or the number of an item
+    in a list. If the
     next word starts with a small letter, three more marks end no sentence: the stop of "etc." or of an abbreviation
     with stops inside, an ellipsis, and a mark inside quotation marks or brackets. The end of a line ends no sentence: a
     heading without a mark belongs to the sentence after the heading. Chinese and Japanese marks need no white space.

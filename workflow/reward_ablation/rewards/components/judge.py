@@ -49,7 +49,7 @@ def judge(
     seconds: NotInSpec[PositiveFloat] = 60.0,
     **columns: Any,
 ) -> list[float | None]:
-    """The score that a language model gives to a completion; None where the model gives no score in the range.
+    """The score that a language model gives to a completion; None without an answer, or without a score in the range.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ from reward_ablation.rewards.sandbox.judging import Task, judge
 
 #: A line that opens or closes a block of Markdown: its indentation, its marks and the language of the block.
 _FENCE = re.compile(r"^([ \t]*+)(`{3,}+|~{3,}+)[ \t]*+([\w+#.-]*+)[^\n`]*$", re.MULTILINE)
-#: Deeper marks are a part of the code, but for those of a list.
+#: Deeper marks are a part of the code, as in Markdown, but for those of a list.
 _DEEPEST = 3
 _LIST_ITEM = re.compile(r"^[ \t]*+(?:[-*+]|\d{1,9}[.)])[ \t]", re.MULTILINE)
 _PYTHON = frozenset({"python", "py", "python3"})
@@ -34,9 +34,10 @@ def unit_tests(
     memory_mb: PositiveInt = 1024,
     **columns: Any,
 ) -> list[float | None]:
-    """1 where the program in the completion passes all its tests, else 0; None where there are no tests to run.
+    """1 where the program in the completion passes all its tests, else 0; None where no tests can be read.
 
-    The program is the last block of code, else the whole text after ``</think>``. It runs in a sandbox
+    The program is the last block marked as Python, else the last without a language, else the whole text after
+    ``</think>``. It runs in a sandbox
     (`reward_ablation.rewards.sandbox`) with the standard library and the installed packages.
 
     Parameters

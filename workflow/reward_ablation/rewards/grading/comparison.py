@@ -1,6 +1,6 @@
 r"""Whether two answers are equal: by their exact values, else by their structure, else expression by expression.
 
-Nothing here parses mathematics. Lists, sets, tuples and intervals are taken apart as text (`structure`). The remaining
+Nothing here needs math-verify. Lists, sets, tuples and intervals are taken apart as text (`structure`). The remaining
 expressions go to the caller's function `leaf`. `grader` comes first, in the process that asks, with a `leaf` that
 decides nothing. What this leaves open goes to `math_worker`, whose `leaf` asks math-verify in a process that can be
 killed. The conventions are a table in docs/evaluation.md.
@@ -206,9 +206,10 @@ def _matched(verdicts: list[list[bool | None]]) -> bool | None:
 
 
 def _alike(gold: str, answer: str) -> tuple[str, str] | None:
-    """Two answers in the same notation, without a label or unit that only one of them has; None if the labels differ.
+    """Two answers in the same notation, without units and labels; None if the labels differ.
 
-    Names of equations, such as y = 2x and x = y/2, may differ, because an equation has no name.
+    Labels stay if a value is itself a relation. Names of equations, such as y = 2x and x = y/2, may differ, because an
+    equation has no name.
     """
     both = gold.replace(r"\mathbb{R}", _REALS), answer.replace(r"\mathbb{R}", _REALS)
     columns = _each(structure.column_as_tuple, both)

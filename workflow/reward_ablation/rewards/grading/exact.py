@@ -1,7 +1,7 @@
 r"""The value of an answer, read here without the parser of math-verify and without evaluation as code.
 
-`exact_value` is the value of one rational number, such as ``1 1/2``, ``1.5e3``, ``1.5 million``, ``5%`` or "two". A
-comma or a space between groups of three digits separates thousands.
+`exact_value` is the value of one rational number, such as ``1 1/2``, ``1.5e3``, ``1.5 million``, ``5%`` or "two", or of
+an expression of such numbers (``2+3``). A comma or a space between groups of three digits separates thousands.
 
 `same_value` compares sums, products, fractions, powers and roots at fixed values of their variables. Whatever two
 readers could read in two ways is left to math-verify: ``1/2x``, ``f(2)``, ``\sin 2x``.
@@ -42,7 +42,7 @@ Value = Fraction | float | complex
 
 
 def exact_value(normalised: str) -> Fraction | None:
-    """Value of a normalised answer that is one rational number, else None."""
+    """Value of a normalised answer that is a rational number, or an expression with such a value; else None."""
     if _PLAIN.fullmatch(normalised):
         return Fraction(normalised)
     if DATE.fullmatch(normalised):
@@ -215,7 +215,8 @@ class _Expression:
         self._require((token[:1].isalpha() and token.isascii()) or token in _GREEK)
         self._require(self._token() not in ("(", "'"))
         self.has_variables = True
-        # A variable's value: its name and the point decide it, so that it is the same in gold and answer.
+        # A variable's value: its name and the point decide it, so that it is the same in gold and answer. The
+        # numbers are free choices.
         return Fraction(zlib.crc32(f"{self._point} {token}".encode()) % 10007 + 1, 997 + self._point)
 
 

@@ -1,7 +1,7 @@
 """Where in a completion the answer stands: one rule per answer format. Nothing here judges the answer.
 
-`grader` and the components read answers by it, and `data` the golds of MATH. Training finds an answer's tokens by it,
-for the placement `answer_span`. All of them thus agree on where an answer stands.
+`grader`, evaluation and the components read answers by it, and `data` the golds of MATH. Training finds an
+answer's tokens by it, for the placement `answer_span`. All of them thus agree on where an answer stands.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def extract(text: str, answer_format: str) -> str | None:
         - ``boxed``: the content of the last ``\boxed`` or ``\fbox`` that is not empty, or the number after a box
           without braces (``\boxed 2``). If the last box is never closed, there is no answer: the text was cut off.
           Several boxes with only commas, "and", "or", space or a label (``y =``) between them are one answer, the list
-          of their contents. Two guesses thus equal no one gold.
+          of their different contents. Two guesses thus equal no one gold.
         - ``hash``: the rest of the line after the last ``####`` (five or more are no marker).
         - ``final``: the rest of the last line that starts with ``Final:``.
         - ``tag``: the text between the last ``<answer>`` and the next ``</answer>``; an unclosed tag has no answer.
@@ -197,7 +197,7 @@ def last_number(text: str) -> str | None:
 
 
 def last_formula_or_number(text: str) -> str | None:
-    """The last formula near the end of a text, or the last number if a number follows the formula."""
+    """The last formula near the end of a text, or the last number if it follows or the formula is one character."""
     tail = text[-FORMULA_TAIL:]
     formula = last_match(_FORMULA, tail)
     number = last_number(text)
@@ -211,7 +211,8 @@ def stated_answer(text: str) -> str | None:
     """The rest of the last sentence such as "The answer is 42", without an aside such as "(see step 3)".
 
     It is the whole rest: a guess between two numbers equals neither, and "7 squared" is not 7. It begins with a number,
-    a formula or a letter, or it is at most three words at the end of a line; after "Answer:" a solution may follow.
+    a formula or a single letter, or it is at most three words at the end of a line, since a solution may follow
+    "Answer:".
     """
     text = text[-STATEMENT_TAIL:]
     for statement in reversed(deque(_STATEMENT.finditer(text), maxlen=_MOST_STATEMENTS)):

@@ -157,7 +157,8 @@ def _without_unicode(text: str) -> str:
 
 # --- units
 
-#: What is counted in problems for children; the last line is of mathematics and money. No other word is dropped.
+#: What is counted in problems for children; the last line is of mathematics. Of other words only those of
+#: `_BEFORE_UNITS` and `_SPELLINGS` are dropped.
 _COUNTED = """
 acre adult animal apple bag ball balloon banana bead bill bird block boat book bottle bowl box boxes boy bracelet brick
 brownie bunch bushel bus buses button cake calorie can candle candies candy car card carrot cat chair child children
@@ -225,7 +226,10 @@ def unwrapped(text: str) -> str:
 
 
 def units_differ(gold: str, answer: str) -> bool:
-    """Whether both answers, as written, have a unit of measurement or a percent sign, and the two differ."""
+    """Whether two answers, as written, both have a unit of measurement or a percent sign, and the two differ.
+
+    What is only counted, such as eggs, differs from a percent sign alone.
+    """
     pairs = [{unit(gold), unit(answer)} for unit in (measurement_unit, _currency)]  # €5 per day is not $5 per day
     differing = [both for both in pairs if len(both) > 1 and None not in both and both not in _MAY_BE_SAME]
     return any("" not in both or "%" in both for both in differing)  # 60 eggs are not 60%
@@ -286,7 +290,7 @@ def is_unit(words: str, *, in_text: bool = False) -> bool:
 _PLAIN_NUMBER = re.compile(r"(?:\\?\$)?([-+]?\d(?:[\d,]*\d)?(?:\.\d+)?)(?:\\?(%))?\.?", re.ASCII)
 #: LaTeX with letters that are no words: environments, their columns, and commands.
 _NO_WORDS = re.compile(r"\\(?:begin|end|operatorname) ?\{[^{}]*\}|\{[lcr|]+\}|\\[a-zA-Z]+")
-#: Four letters in a row, or a word between two values: 3 to 4, 2 mod 5, 1 R 2.
+#: Four letters in a row, "by", or a word between two values: 3 to 4, 2 mod 5, 1 R 2.
 _WORD = re.compile(
     r"[A-Za-z]{4,}|\bby\b|(?<=[\w)}\]] )(?!and |or |d[a-z] )[A-Za-z]{2,3}(?= [\w({\[])|(?<=\d )[A-Za-z](?= \d)",
     re.ASCII,
@@ -326,7 +330,7 @@ def _choice(text: str) -> str | None:
 
 
 def comparison_key(normalised: str) -> str:
-    """Key that only equal answers share: the answer without spaces, and without braces around a single character.
+    """Key that only equal answers share: the answer without spaces, and without braces around a character after _ or ^.
 
     A space between two digits stays, because ``1 1/2`` is not ``11/2``. The case of letters counts (AB is not ab), the
     case of words does not.

@@ -45,10 +45,10 @@ _LETTER = re.compile(r"\\[a-zA-Z]+|[a-df-hj-zA-Z]")
 
 
 def parts(text: str) -> tuple[str, list[str]]:
-    r"""Outer brackets and comma-separated parts of an answer; there is at least one part.
+    r"""Outer brackets of an answer, and its parts between commas, semicolons, "and", "or"; there is at least one part.
 
     If no brackets enclose the whole answer, the brackets are "". ``\{`` and ``{`` give "{}", angles give "()". Without
-    outer brackets, commas before groups of three digits separate thousands.
+    outer brackets, commas before groups of three digits separate thousands. One ``\pm`` makes two parts.
     """
     outer = outer_brackets(text)
     brackets = _OPENING[outer[0]] + _CLOSING[outer[1]] if outer else ""
@@ -140,7 +140,7 @@ def is_interval(text: str) -> bool:
 
 
 def as_interval(text: str) -> str:
-    """An inequality about one variable, or several joined by "or", as intervals; anything else as it is."""
+    """An inequality about one variable, or several that mean "or", as intervals; anything else as it is."""
     if match := _SET_OF.fullmatch(text):
         text = match[1].strip()
     separators = _top_level(text, "or", ",")
@@ -152,7 +152,10 @@ def as_interval(text: str) -> str:
 
 
 def _is_outwards(intervals: list[str]) -> bool:
-    """Whether two intervals are those of x < -2, x > 2, in any order; x > 1, x < 2 means both."""
+    """Whether two intervals are those of x < -2, x > 2, in any order; x > 1, x < 2 means both.
+
+    If a bound has no value, as in x < a, x > b, this order alone counts.
+    """
     rays = sorted(intervals, key=lambda each: not each.startswith(r"(-\infty"))
     if len(rays) != 2 or not (rays[0].startswith(r"(-\infty, ") and rays[1].endswith(r", \infty)")):
         return False
@@ -226,7 +229,7 @@ def _between(text: str, tokens: list[re.Match[str]]) -> list[str]:
 
 
 def _spread_plus_minus(text: str) -> str:
-    r"""Both readings of a text with one ``\pm``, as a list."""
+    r"""Both readings of a text with one ``\pm``, as a list without its label; a text with a comma stays."""
     if len(_PLUS_MINUS.findall(text)) != 1 or "," in text:
         return text
     body = labelled(text)[1]

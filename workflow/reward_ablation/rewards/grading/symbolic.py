@@ -41,7 +41,10 @@ class TooCostly(Exception):
 
 
 def equal(gold: str, answer: str) -> bool | None:
-    """Whether two normalised LaTeX expressions are equal; None if the answer cannot be parsed."""
+    """Whether two normalised LaTeX expressions are equal; None if the answer cannot be parsed.
+
+    If the gold cannot be parsed, no answer that can be parsed is equal.
+    """
     expected, given = read(gold), read(answer)
     if not given:
         return None
@@ -102,7 +105,7 @@ def same_values(expected: Expr, given: Expr) -> bool | None:
 
 def _point(symbols: list, size: Expr | int, signs: tuple[int, ...] = (1,)) -> dict:
     """Values of symbols. No zero, sign or symmetry makes different formulae agree there."""
-    values = zip(symbols, cycle(signs), cycle(_NUMBERS), count(), strict=False)
+    values = zip(symbols, cycle(signs), cycle(_NUMBERS), count(), strict=False)  # all but the first are endless
     return {symbol: sign * size * (number + index) for symbol, sign, number, index in values}
 
 

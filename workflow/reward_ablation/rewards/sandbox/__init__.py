@@ -1,4 +1,5 @@
-"""A sandbox where programs that a model wrote run against tests. None can harm the machine or decide its verdict.
+"""A sandbox where programs that a model wrote run against tests. They read no file of the user, and decide
+no verdict.
 
 The component `unit_tests` is its one user: it calls `judging`, this calls `supervisor`, and this starts `server`.
 

@@ -2,7 +2,8 @@
 
 There are two ways. The one in use depends on what the machine allows an ordinary user:
 
-- namespaces: the program has its own user, process, mount, network and IPC namespace (user_namespaces(7));
+- namespaces: the program has its own process and mount namespace. It shares a user, network and IPC namespace with the
+  server and other programs, apart from the machine's (user_namespaces(7)). Old kernels need an own IPC namespace each;
 - Landlock: the process itself forbids access to files, TCP and signals (landlock(7)).
 
 In both, a program may start no process and no thread, so that none outlives it. `server` imports this module; nothing
@@ -101,7 +102,7 @@ def _set_capabilities(kept: int) -> None:
 
 
 def enter_namespaces(paths: Iterable[str]) -> int:
-    """Go on as the first process of new namespaces, in which only `paths` and `SYSTEM_PATHS` are visible.
+    """Go on as the first process of new namespaces, where only `paths`, `SYSTEM_PATHS` and `DEVICES` are visible.
 
     The calling process only waits for the new process and ends with its exit status. When the new process ends, the
     kernel ends all other processes of its namespace. Returns the flags of the namespaces that each program needs for
@@ -154,7 +155,7 @@ def _write(path: str, text: str) -> None:
 
 
 def _change_root(paths: Iterable[str], base: str) -> None:
-    """Change to a root folder in memory that has only read-only views of some paths."""
+    """Change to a root folder in memory that has only `FOLDER` and read-only views of `paths` and `DEVICES`."""
     sources = {path: os.open(path, os.O_PATH) for path in _outermost((*paths, *DEVICES))}
     links = {path: os.readlink(path) for path in SYSTEM_PATHS if os.path.islink(path)}
     _mount("tmpfs", base, "tmpfs", _NOSUID | _NODEV, "mode=755,size=1m")
@@ -233,9 +234,10 @@ def landlock_version() -> int:
 
 
 def confine_by_landlock(paths: Iterable[str], folder: str) -> None:
-    """In the child: allow only to read `paths` and `SYSTEM_PATHS`, and to use regular files in `folder`.
+    """In the child: allow only to read `paths` and `SYSTEM_PATHS`, and to use `DEVICES` and regular files in `folder`.
 
-    From version 4 on TCP is forbidden, from version 6 on signals to other processes and abstract Unix sockets.
+    Whoever may read may execute. From version 4 on TCP is forbidden, from version 6 on signals to other processes and
+    abstract Unix sockets.
     """
     end_with_parent()
     version = landlock_version()
@@ -298,7 +300,7 @@ def limit(seconds: int, memory_bytes: int) -> None:
         most = most if hard == resource.RLIM_INFINITY else min(most, hard)
         resource.setrlimit(kind, (most, most))
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # too large a file is then an error, and does not end the process
-    sys.set_int_max_str_digits(4300)
+    sys.set_int_max_str_digits(4300)  # Python's default
 
 
 def close_all_but(kept: Iterable[int]) -> None:

@@ -1,4 +1,7 @@
-"""Verdicts on programs by asserts, or by input with the expected output. The component `unit_tests` asks for them."""
+"""Verdicts on programs by asserts, or by input with the expected output. The component `unit_tests` asks for them.
+
+Programs and tests become jobs of `supervisor`. Here the outcomes of the jobs are read, and no program is run.
+"""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def run_script(source: str) -> None:
 
 
 def _run_threads_in_place(module: str) -> None:
-    """Have a thread for a function of the program run when it starts: it can be no thread, and many wait for one."""
+    """Have a thread for a function of the program work inside `start`: no thread can start, and many wait for one."""
     start = threading.Thread.start
 
     def start_here(self: Any) -> None:
@@ -131,7 +131,10 @@ def _runs_something(tree: ast.AST) -> bool:
 
 
 def _without_stubs(code: str) -> Any:
-    """The code that the program continues, compiled, without the functions that the program must fill in."""
+    """The code that the program continues, compiled, without statements that have a function for it to fill in.
+
+    Of code that does not parse, such as the head of a function without a docstring, nothing is left.
+    """
     try:
         tree = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError):  # the head of a function, without a docstring
@@ -151,8 +154,8 @@ def _is_stub(node: ast.AST) -> bool:
 def _names_of_program(link: Link, trees: list[ast.Module], known: set[str]) -> dict[str, Any]:
     """Values of the names that the tests use and do not define.
 
-    A name of a shared module of the standard library that the tests do not call is this module. Other names are the
-    program's. The name of a built-in function is the program's only if it is the one name of the tests that the program
+    A name of `_MODULES` that the tests do not call is this module of the tests' process. Other names are the program's.
+    The name of a built-in function is the program's only if it is the one name of the tests that the program
     defines, as for `assert sum(10, 15) == 25`. Otherwise a program could redefine `abs` or `all` to pass.
     """
     names = {name for tree in trees for name in _loaded(tree) if not name.startswith("__")} - known

@@ -1,16 +1,16 @@
 """Calls between a program and its tests, which run in separate processes: JSON lines over a socket.
 
 Both sides have a `Link`, which `processes` makes. An object that is not plain data is a `Remote` on the other side. So
-is a function, a class or a module that both sides have, such as `eval`: what the program sends is called in the
-program's process. The tests send functions and classes of the standard library by name, and the program's side takes
-its own.
+is a function, a class or a module that the program sends, even one that both sides have, such as `eval`: it is called
+in the program's process. The tests send functions, classes and modules of the standard library by name, and the
+program's side takes its own. A class of exceptions is sent as the names of its bases.
 
-The program's side serves any operation on its objects. The tests' side serves calls of the functions that a test
-passes, and public attributes of objects of the tests' own classes. It serves no others, because an attribute such as
-`__globals__` would lead to the tests themselves.
+The program's side serves any operation on its objects. The tests' side serves few (`processes._may_serve`): calls of
+what a test passes, steps of its iterators, and public attributes, length, text and `==` of objects of the tests' own
+classes. It serves no others, because an attribute such as `__globals__` would lead to the tests themselves.
 
-Values are sent as plain data only, so that no method of the sender decides anything. Decoding makes only objects of the
-types named here, whatever the sender has written: no function, no class and no module.
+Values are sent as plain data only, so that no method of the sender decides anything. On the tests' side decoding makes
+only the types named here, `Remote`s and classes of exceptions, whatever the program wrote: no function and no module.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _TYPES: dict[type, tuple[Parts, Make]] = {
     type({}.values()): (list, lambda *values: dict(enumerate(values)).values()),
     type({}.items()): (list, lambda *items: dict(items).items()),
     **{kind: _as_mapping(kind) for kind in (dict, OrderedDict, Counter)},
-    defaultdict: _as_mapping(dict),
+    defaultdict: _as_mapping(dict),  # a plain dict on the other side: its factory is a function
     **{kind: (lambda value: [value.isoformat()], kind.fromisoformat) for kind in (date, datetime, time)},
     **{kind: (lambda value: [value.hex()], kind.fromhex) for kind in (bytes, bytearray)},
     int: (lambda value: [hex(value)], lambda digits: int(digits, 16)),
@@ -247,7 +247,7 @@ class Link:
             self._answer(*content)
 
     def _answer(self, operation: str, arguments: list, named: dict[str, Any]) -> None:
-        """Do an operation for the other side, and reply with its result and the arguments that it changed in place."""
+        """Do an operation for the other side; reply with its result and the positional arguments changed in place."""
         try:
             values = [self._decode(value) for value in arguments]
             if self._may_serve and not self._may_serve(operation, self._own(arguments[0]), tuple(values[1:])):
@@ -349,6 +349,8 @@ class Link:
     def _error(self, names: list[str]) -> type[Exception]:
         """Class for an exception of the other side, by the names of its classes: a built-in class, or one made here.
 
+        A class made here is derived from the first built-in class of exceptions in its names, else from RuntimeError.
+
         The tests' side always makes a class for `AssertionError` and `Exception`: `except` with the program's name for
         one of them must not catch a failed assertion.
         """
@@ -441,5 +443,5 @@ def _binary(operation: str) -> Callable[[Remote, Any], Any]:
 
 for _name in _OF_OBJECTS:
     setattr(Remote, f"__{_name}__", _method(_name))
-for _name in _BINARY[1:]:
+for _name in _BINARY[1:]:  # without "eq": `Remote.__eq__`
     setattr(Remote, f"__{_name.rstrip('_')}__", _binary(_name))

@@ -137,7 +137,10 @@ class Server:
 
 
 def play(role: str, text: str, files: list[int], request: dict[str, Any]) -> None:
-    """Run a program, its tests or a script, in a process that has its limits."""
+    """Run a program, its tests or a script, in a process that has its limits.
+
+    `text` is the program, the script, or the tests as JSON. `files` are those that `_start` gives to the role.
+    """
     from reward_ablation.rewards.sandbox import processes
 
     sys.stdin, sys.stdout = os.fdopen(0, closefd=False), os.fdopen(1, "w", closefd=False)

@@ -52,7 +52,7 @@ class Job:
     text: str
     seconds: int
     memory_mb: int
-    all_of_them: bool = False
+    all_of_them: bool = False  # whether the tests go on after the first failed one
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,8 @@ class Outcome:
     """The result of a job.
 
     `output` is the result of the tests, or the text that the script has printed. `killed` says whether SIGKILL ended
-    the process of the script, or the processes of the tests and of the program. Unless the process was idle, SIGKILL
-    means that it reached the limit on CPU time.
+    the process of the script, or the processes of the tests and of the program. SIGKILL comes from the kernel at the
+    limit on CPU time, or from the server if the process still ran, or waited, when the job was over.
     """
 
     output: bytes
@@ -208,7 +208,10 @@ class _Running:
 
 
 def wall_seconds(seconds: int) -> float:
-    """Limit on wall time, for a program that sleeps or a stalled machine. Usually the limit on CPU time acts first."""
+    """Limit on wall time, for a program that sleeps or a stalled machine. Usually the limit on CPU time acts first.
+
+    The 4 and the 6 are free choices.
+    """
     return 4.0 * seconds + 6.0
 
 
