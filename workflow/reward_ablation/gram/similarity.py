@@ -127,8 +127,8 @@ def similarity(
 
     `parts`, (3, L, G, V, V), is the result of `parts_by_prompt`. `across`, (L, V, V), has the inner products over the
     pairs of rows of different blocks. `across_variance`, (L, V, V), is its variance, None if `across` is exact. The
-    result has the columns of `SCHEMA`, each (L, V, V), with NaN where a gradient is zero. A part may lie outside
-    [-1, 1], the cosine may not.
+    result has the columns of numbers of `SCHEMA`, each (L, V, V). Where a gradient is zero, `dot` and its norm are 0
+    and the others NaN. A part may lie outside [-1, 1], the cosine may not.
 
     The intervals leave out one prompt at a time, with its rows in every block. `across` is held fixed, because it is
     not known by prompt. In simulations of 64 completions in 2 to 16 blocks, 95 % intervals of the cosine contained the
@@ -188,9 +188,9 @@ def gradient_rows(
     the inner products summed over the pairs of rows of different blocks, in both orders. It is None with one block.
     `across_variance`, (L, V, V), is its variance, independent between layers, or None if `across` is exact.
 
-    There is a row for each layer (`all` first), definition and pair a <= b in the vectors' order. Values are null where
-    a gradient is zero. Intervals are also null with fewer than two prompts, and where a gradient is zero without one of
-    the prompts.
+    There is a row for each layer (`all` first), definition and pair a <= b in the vectors' order. Values other than
+    `dot` and norms are null where a gradient is zero. Intervals are also null with fewer than two prompts, and where a
+    gradient is zero without one of the prompts.
     """
     none = np.zeros((len(layers), len(vectors), len(vectors)))
     between, variance = (none if each is None else np.asarray(each, float) for each in (across, across_variance))

@@ -43,7 +43,7 @@ class RunRollouts:
         self._forget(None)
 
     def _forget(self, source: Any) -> None:
-        self.source = source  # LIVE, or time and size of the finished file
+        self.source = source  # LIVE, or time and size of the finished file; None before the first look
         self.means: dict[int, list[float]] = {}  # NaN where no row of the step has a number
         self.count = 0  # of rows
         self.end, self.before_end = 0, b""

@@ -26,7 +26,7 @@ KEPT_SECONDS, READING_SECONDS = 4.0, 1.0
 #: Most completions of an answer, and most characters of each of their texts.
 MOST_ROWS, MOST_CHARACTERS = 1000, 20_000
 #: Categories of characters that nobody sees, or that change how others are shown: control and format characters (such
-#: as bidi marks), halves of characters, private ones, and breaks of lines and paragraphs.
+#: as bidi marks), halves of characters, private and unassigned ones, and breaks of lines and paragraphs.
 INVISIBLE = {"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"}
 
 
@@ -105,7 +105,7 @@ class Watch:
             }
 
     def look(self) -> bool:
-        """Read what is new in the files of runs, for about a second; whether more is left."""
+        """Read what is new in the files of runs, for about a second; whether more may be left."""
         until = time.monotonic() + READING_SECONDS
         for number, rollouts in enumerate(self.rollouts):
             void, steps, more = rollouts.look()

@@ -1,7 +1,8 @@
 """The measurements of one optimiser step, which the trainer adds up, and the tables that are written of them.
 
-`trainer` adds each measured micro-batch, and asks for the tables after the step's last one. `recorder` knows a single
-micro-batch (a block); here their products with each other come in.
+`trainer` adds each measured micro-batch, and asks for the tables after the step's last one. A method of combination
+that looks ahead has them measured before the step, too. `recorder` knows a single micro-batch (a block); here their
+products with each other come in.
 """
 
 from __future__ import annotations
@@ -149,7 +150,7 @@ def folding_variance(sums: dict[str, Tensor]) -> dict[str, Tensor]:
 def gradient_arrays(
     whole: dict[str, Tensor], shapes: dict[str, tuple[int, ...]], components: list[str]
 ) -> dict[str, np.ndarray]:
-    """Whole gradients in the layout of rldynamics: float32 arrays by `component/parameter`.
+    """Whole gradients in the layout of the package rldynamics: float32 arrays by `component/parameter`.
 
     `whole` has a row for each component, by parameter, and `shapes` are the parameters' own.
     """
