@@ -3,7 +3,8 @@
 Training calls it at each measured step, and `analysis` for steps under other weights, from stored matrices. Each
 compared gradient, a vector, is a weighted sum of rows, the gradients of single completions. The inner products of the
 vectors therefore follow from the inner products of the rows, the sample Gram matrix. A block is one micro-batch, within
-which they are all known. `training.core.gradients` explains these words, and definition and folding.
+which they are all known. A vector's definition is `alone`, its component as if it were the only one, or `share`, its
+part of the trained gradient. Folding keeps a large gradient as fewer sums.
 """
 
 from __future__ import annotations
@@ -98,6 +99,7 @@ def without_each_prompt(parts: np.ndarray, total: np.ndarray) -> np.ndarray:
     `parts`, (3, L, G, V, V), is the result of `parts_by_prompt`, and `total`, (3, L, V, V), its sum over the prompts.
     """
     removed = parts.copy()
+    # A pair of two prompts goes with either of them, and `parts` has it under the prompt of its first row alone.
     removed[PARTS.index("cross_prompt")] += parts[PARTS.index("cross_prompt")].swapaxes(-1, -2)
     return total[:, :, None] - removed
 

@@ -1,6 +1,6 @@
 """What the page shows of a study, as JSON: states and means that are new, and the completions of a run's step.
 
-`reward-ablation watch` makes one `Watch` of the study. The server asks it for each answer, in threads that may come at
+`reward-ablation watch` makes one `Watch` of the study. The server asks it for each answer, in threads that may run at
 once, and `page` when it writes a file.
 """
 
@@ -140,7 +140,10 @@ class Watch:
 
 
 def _arm(number: int, name: str, weights: dict[str, float]) -> dict[str, str]:
-    """An arm with its weights in words, and with the colour and the dashes that it has in the figures."""
+    """An arm with its weights in words, and with the colour and the dashes that it has in the figures.
+
+    The lengths of dashes are in widths of a line, and the page's lines have width 2.
+    """
     dashes: Any = DASHES[number % len(DASHES)]
     return {
         "name": name,

@@ -20,7 +20,7 @@ from reward_ablation.training.core.settings import lora_config
 
 #: The value of `target_modules` with which peft takes all linear layers but the head.
 ALL = "all-linear"
-#: Most names of layers in one message.
+#: Most names of layers in one message: a free choice.
 _NAMED = 12
 
 

@@ -146,7 +146,7 @@ class AblationTrainer(GRPOTrainer):
             )
         self._rollout_seeds: list[int] = []  # of the rollouts that are being generated
         self._logged: dict[str, dict[str, list]] = {}  # by component: columns that it logged for the batch
-        self._batch: dict[str, Any] = {}
+        self._batch: dict[str, Any] = {}  # scores of all processes; texts, tokens and their ends of this one
         self._completions: dict[int, Completion] = {}  # of the generation, by row number
         self._ahead: tuple[dict[str, Any], Tensor, Callable] | None = None  # completions that still lack advantages
         self.batches = 0  # number of batches that this process has generated; numbers the rows
@@ -161,6 +161,7 @@ class AblationTrainer(GRPOTrainer):
         head = self.model.get_output_embeddings()
         self._head = tuple(trained_names.get(id(getattr(head, part, None))) for part in ("weight", "bias"))
         self._trained_columns = [k for k, name in enumerate(self.components) if name in self.trained]
+        # The gradients that are compared: each component alone, and the parts of the gradient that the run trains on.
         self._vectors = [("alone", name) for name in self.components]
         self._vectors += [("share", name) for name in self.trained]
         self._vectors += [("share", KL)] if self.beta else []

@@ -18,7 +18,7 @@ from accelerate.utils import gather_object
 from peft.tuners.lora import LoraLayer
 from torch import Tensor
 
-#: Number of requests that a server is sent at once. The server batches them as they come.
+#: Number of requests that a server is sent at once, a free choice. The server batches them as they come.
 REQUESTS_AT_ONCE = 512
 
 #: What peft adds to the names of a model's parameters.

@@ -279,7 +279,8 @@ def _measure_embedding(
 ) -> None:
     """Measure the embedding's rows of the tokens that occur.
 
-    Where the head shares the embedding's weight, the head's part of these rows is added.
+    `ids`, (B, L), are the tokens. `passes` has the gradients of their embeddings, (B, L, H), by pass. Where the head
+    shares the embedding's weight, the head's part of these rows is added.
     """
     occurring, places = torch.unique(ids, return_inverse=True)
     head = recorder.head if recorder.head is not None and recorder.head.name == name else None

@@ -40,6 +40,7 @@ def watched_head(recorder: Recorder, name: str | None, bias_name: str | None) ->
                 return ChunkedLogProbFunction.backward(ctx, to_log_probs, to_entropy, *others)
             _, weight, bias, *_ = ctx.saved_tensors
             with utils.maybe_gather_lm_head_ctx(weight, bias):
+                # Targets and five settings, the function's other inputs, have no gradients.
                 return (*_by_completion(ctx, to_log_probs, to_entropy, recorder, name, bias_name), *[None] * 6)
 
     original = utils._ChunkedLogProbFunction

@@ -21,7 +21,10 @@ SIGNS = 1_048_573
 
 @cache
 def _signs(device: torch.device) -> Tensor:
-    """Random signs, the same in every study. The table stands twice in a row so that a slice can run past its end."""
+    """Random signs, the same in every study. The table stands twice in a row so that a slice can run past its end.
+
+    The seed is a free choice.
+    """
     generator = torch.Generator().manual_seed(20041026)
     signs = torch.randint(0, 2, (SIGNS,), generator=generator, dtype=torch.int8) * 2 - 1
     return torch.cat([signs, signs]).to(device)

@@ -51,9 +51,9 @@ class StepMeasurement:
     def clear(self) -> None:
         """Start the next step."""
         self.blocks: list[tuple[Block, list[tuple]]] = []  # each with the description of its rows
-        self.sums: dict[str, Tensor] = {}  # by parameter
+        self.sums: dict[str, Tensor] = {}  # by parameter, (V, M) folded gradients, added up over blocks
         self.inside: dict[str, Tensor] = {}  # by layer, (V, V) products of each block's sums with themselves, added up
-        self.whole: dict[str, Tensor] = {}  # by parameter
+        self.whole: dict[str, Tensor] = {}  # by parameter, whole gradients of the components alone, a row each
 
     def add(
         self,
