@@ -3,7 +3,8 @@
 Training calls it at each measured step, and `analysis` for steps under other weights, from stored matrices. Each
 compared gradient, a vector, is a weighted sum of rows, the gradients of single completions. The inner products of the
 vectors therefore follow from the inner products of the rows, the sample Gram matrix. A block is one micro-batch, within
-which they are all known. `training.core.gradients` explains these words, and definition and folding.
+which they are all known. A vector's definition is `alone`, its component as if it were the only one, or `share`, its
+part of the trained gradient. Folding keeps a large gradient as fewer sums.
 """
 
 from __future__ import annotations
@@ -98,6 +99,7 @@ def without_each_prompt(parts: np.ndarray, total: np.ndarray) -> np.ndarray:
     `parts`, (3, L, G, V, V), is the result of `parts_by_prompt`, and `total`, (3, L, V, V), its sum over the prompts.
     """
     removed = parts.copy()
+    # A pair of two prompts goes with either of them, and `parts` has it under the prompt of its first row alone.
     removed[PARTS.index("cross_prompt")] += parts[PARTS.index("cross_prompt")].swapaxes(-1, -2)
     return total[:, :, None] - removed
 
@@ -127,8 +129,8 @@ def similarity(
 
     `parts`, (3, L, G, V, V), is the result of `parts_by_prompt`. `across`, (L, V, V), has the inner products over the
     pairs of rows of different blocks. `across_variance`, (L, V, V), is its variance, None if `across` is exact. The
-    result has the columns of `SCHEMA`, each (L, V, V), with NaN where a gradient is zero. A part may lie outside
-    [-1, 1], the cosine may not.
+    result has the columns of numbers of `SCHEMA`, each (L, V, V). Where a gradient is zero, `dot` and its norm are 0
+    and the others NaN. A part may lie outside [-1, 1], the cosine may not.
 
     The intervals leave out one prompt at a time, with its rows in every block. `across` is held fixed, because it is
     not known by prompt. In simulations of 64 completions in 2 to 16 blocks, 95 % intervals of the cosine contained the
@@ -188,9 +190,9 @@ def gradient_rows(
     the inner products summed over the pairs of rows of different blocks, in both orders. It is None with one block.
     `across_variance`, (L, V, V), is its variance, independent between layers, or None if `across` is exact.
 
-    There is a row for each layer (`all` first), definition and pair a <= b in the vectors' order. Values are null where
-    a gradient is zero. Intervals are also null with fewer than two prompts, and where a gradient is zero without one of
-    the prompts.
+    There is a row for each layer (`all` first), definition and pair a <= b in the vectors' order. Values other than
+    `dot` and norms are null where a gradient is zero. Intervals are also null with fewer than two prompts, and where a
+    gradient is zero without one of the prompts.
     """
     none = np.zeros((len(layers), len(vectors), len(vectors)))
     between, variance = (none if each is None else np.asarray(each, float) for each in (across, across_variance))

@@ -22,7 +22,7 @@ from reward_ablation.system.errors import StudyError
 GRAMS_FILE, ROWS_FILE = "sample_grams.parquet", "sample_gram_rows.parquet"
 
 #: Columns of `sample_grams.parquet`. `cosines` is the triangle above the diagonal, row by row, of the Gram matrix of
-#: the rows at unit length. Half precision is accurate to 5e-4 of a cosine's size, for any norms.
+#: the rows at unit length. Half precision is accurate to 5e-4 of a cosine's size if that is above 6e-5, for any norms.
 GRAM_SCHEMA = pa.schema(
     [
         ("step", pa.int64()),
@@ -34,7 +34,7 @@ GRAM_SCHEMA = pa.schema(
 )
 
 #: Columns of `sample_gram_rows.parquet`: the completion, and which of its tokens, that a row of a Gram matrix is for.
-#: On policy a row is -token_weight times the gradient of the completion's log-probability.
+#: On policy a row is -token_weight times the gradient of the completion's log-probability, if its tokens count alike.
 ROW_SCHEMA = pa.schema(
     [
         ("step", pa.int64()),

@@ -35,8 +35,8 @@ def read_demonstrations(problems: Path, spec: SftSpec) -> tuple[list[str | Messa
 def completions_of(rows: Sequence[Problem], templates: Sequence[str]) -> list[str]:
     r"""The completion of each row: row i takes template i modulo the number of templates.
 
-    Other braces of a template (\boxed{}) stay as they are. Raises StudyError if a row has no solution, but its template
-    needs one.
+    {solution}, {working} and {answer} are filled in. Other braces (\boxed{}) stay as they are. Raises StudyError if a
+    row has no solution, but its template needs one.
     """
     return [_filled(templates[index % len(templates)], row) for index, row in enumerate(rows)]
 

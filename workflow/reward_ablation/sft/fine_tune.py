@@ -50,7 +50,7 @@ def fine_tune(
     """Train a model on demonstrations, from the start or from an interrupted attempt, and put the result in place.
 
     The spec has all that decides the result, except the model to start from. `problems` is the file of prepared
-    demonstrations, for the record, and `demonstrations` has their prompts and completions. `work` is the folder for
+    demonstrations, for its digest, and `demonstrations` has their prompts and completions. `work` is the folder for
     checkpoints, and `output` the path of model.json in the folder that the result gets.
 
     Raises Stopped if a signal, or the end of the Slurm job, stopped the training, which has then saved a checkpoint.
@@ -97,7 +97,7 @@ def build_trainer(spec: SftSpec, model: Path, demonstrations: Demonstrations, wo
 
 
 def check_lengths(rows: list[dict[str, list[int]]], config: SFTConfig, context: int | None = None) -> None:
-    """Warn about demonstrations that TRL cuts or leaves out, because they do not show the model how to end.
+    """Warn about demonstrations that TRL cuts or leaves out: most of them no longer show the model how to end.
 
     Lengths are in tokens. Raises StudyError if texts are longer than the model's context, or if all prompts are too
     long, so that no completion is left.

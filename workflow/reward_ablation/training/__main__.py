@@ -88,7 +88,7 @@ def train(job: TrainingJob, nodes: int) -> int:
     """Train the run, or start the processes that train it; return the exit status."""
     refuse_other_launchers()
     check_version()
-    # The processes of one run share the run's lock. Other runs cannot take it.
+    # The processes of one start share the run's lock. Another start of the run cannot take it.
     with wait_for(job.run_dir / LOCK, "train", shared=is_worker()) as lock:
         if training_digest(job.spec.functions) != job.code:
             raise StudyError("the training code has changed since the workflow was started; start it again")

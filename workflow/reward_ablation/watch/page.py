@@ -28,12 +28,12 @@ from reward_ablation.watch.study_data import Watch, rounded
 #: Bytes of a file for others that curves and completions may take. The page itself takes 25 kB, and all is below 2 MB.
 MOST_BYTES = 1_700_000
 #: What such a file has at most: steps of a run, completions of a step, characters of a text; points of a curve, and
-#: numbers of all points, of about seven bytes each.
+#: numbers of all points, of about seven bytes each. The script draws as many points itself; the first three are free.
 STEPS, ROWS, CHARACTERS, POINTS, NUMBERS = 4, 12, 1200, 60, 100_000
 
 
 def policy(connects: bool) -> str:
-    """What a browser does for the page: it runs the page's own script, and asks the page's own server if any."""
+    """What a browser may do for the page: run its own script, and ask its own server, if it `connects` to one."""
     script, style = (sha256(_part(name).encode()).digest() for name in ("page.js", "page.css"))
     own = "'self'" if connects else "'none'"
     return (
@@ -117,6 +117,7 @@ def _sample(watch: Watch, most_bytes: int) -> dict[int, dict[int, dict[str, Any]
         chosen = {steps[place * (len(steps) - 1) // (STEPS - 1)] for place in range(STEPS)} if steps else set()
         for turn, step in enumerate(sorted(chosen, reverse=True)):
             of_step = watch.rows(run, step, characters=CHARACTERS)
+            # Seeded, so that the same study gives the same sample.
             rows = Random(step).sample(of_step["rows"], min(ROWS, len(of_step["rows"])))
             candidates += [((again, turn, run), step, of_step["all"], row) for again, row in enumerate(rows)]
     for (_, _, run), step, everything, row in sorted(candidates, key=lambda each: each[0]):

@@ -1,6 +1,6 @@
 """Rollouts of one run, from the file of a finished run or from the growing file of a run in training.
 
-`study_data` looks at each run through it, every few seconds while a page is open.
+`study_data` calls `look` for each run, every few seconds while a page is open.
 
 Everything here only reads. A run may write, replace or remove each file at any moment. So a file that cannot be read,
 and a line that is not whole yet, are left for the next look.
@@ -43,7 +43,7 @@ class RunRollouts:
         self._forget(None)
 
     def _forget(self, source: Any) -> None:
-        self.source = source  # LIVE, or time and size of the finished file
+        self.source = source  # LIVE, or time and size of the finished file; None before the first look
         self.means: dict[int, list[float]] = {}  # NaN where no row of the step has a number
         self.count = 0  # of rows
         self.end, self.before_end = 0, b""

@@ -1,6 +1,6 @@
 """What the page shows of a study, as JSON: states and means that are new, and the completions of a run's step.
 
-`reward-ablation watch` makes one `Watch` of the study. The server asks it for each answer, in threads that may come at
+`reward-ablation watch` makes one `Watch` of the study. The server asks it for each answer, in threads that may run at
 once, and `page` when it writes a file.
 """
 
@@ -26,7 +26,7 @@ KEPT_SECONDS, READING_SECONDS = 4.0, 1.0
 #: Most completions of an answer, and most characters of each of their texts.
 MOST_ROWS, MOST_CHARACTERS = 1000, 20_000
 #: Categories of characters that nobody sees, or that change how others are shown: control and format characters (such
-#: as bidi marks), halves of characters, private ones, and breaks of lines and paragraphs.
+#: as bidi marks), halves of characters, private and unassigned ones, and breaks of lines and paragraphs.
 INVISIBLE = {"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"}
 
 
@@ -105,7 +105,7 @@ class Watch:
             }
 
     def look(self) -> bool:
-        """Read what is new in the files of runs, for about a second; whether more is left."""
+        """Read what is new in the files of runs, for about a second; whether more may be left."""
         until = time.monotonic() + READING_SECONDS
         for number, rollouts in enumerate(self.rollouts):
             void, steps, more = rollouts.look()
@@ -140,7 +140,10 @@ class Watch:
 
 
 def _arm(number: int, name: str, weights: dict[str, float]) -> dict[str, str]:
-    """An arm with its weights in words, and with the colour and the dashes that it has in the figures."""
+    """An arm with its weights in words, and with the colour and the dashes that it has in the figures.
+
+    The lengths of dashes are in widths of a line, and the page's lines have width 2.
+    """
     dashes: Any = DASHES[number % len(DASHES)]
     return {
         "name": name,

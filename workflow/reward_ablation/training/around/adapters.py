@@ -18,9 +18,9 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from reward_ablation.system.errors import StudyError, first_line
 from reward_ablation.training.core.settings import lora_config
 
-#: The names of `target_modules` with which peft takes all linear layers but the head.
+#: The value of `target_modules` with which peft takes all linear layers but the head.
 ALL = "all-linear"
-#: Most names of layers in one message.
+#: Most names of layers in one message: a free choice.
 _NAMED = 12
 
 
@@ -28,7 +28,7 @@ def check_adapters(folder: Path, lora: Any, section: str) -> None:
     """Refuse adapters of layers that a model lacks, of its head, or, for a supervised start, of a tied embedding.
 
     `folder` is the model's, and `lora` has peft's names, as `lora_config` takes them. `section` is the section of the
-    study's config, for messages. The model is built without its weights.
+    study's config, "lora" or "sft.lora". The model is built without its weights.
     """
     adapters = lora_config(lora)
     if adapters is None or adapters.target_modules == ALL:

@@ -29,20 +29,21 @@ from reward_ablation.system.files import write_json
 from reward_ablation.training.around.checkpoints import read_json
 from reward_ablation.training.around.slurm_job import slurm_job
 
-#: Seconds between two writes of the record.
+#: Least seconds between two writes of the record, which are made at the end of a step.
 EVERY_SECONDS = 5.0
 #: Packages that decide a run's numbers.
 PACKAGES = ("torch", "transformers", "trl", "accelerate", "peft", "datasets", "tokenizers", "numpy", "math-verify")
 
 
 class Attempt(TrainerCallback):
-    """Keeps the record of this attempt up to date. If the attempt is killed, only its last seconds are missing.
+    """Keeps the record of this attempt up to date.
 
-    All processes of a run make an `Attempt`; the first process writes the record. Durations do not depend on the system
+    If the attempt is killed, the record lacks the step under way and up to `EVERY_SECONDS` before it. All processes of
+    a run make an `Attempt`; the first process writes the record. Durations do not depend on the system
     clock, because somebody may set that clock.
 
-    `work` is the run's work folder, and `from_step` the number of optimiser steps that earlier attempts finished.
-    `started` is `time.perf_counter()` at the start of the process.
+    `work` is the run's work folder, and `from_step` the number of optimiser steps before the checkpoint from which this
+    attempt resumes. `started` is `time.perf_counter()` at the start of the run's first process.
     """
 
     def __init__(self, work: Path, from_step: int, started: float, layout: Layout):
@@ -92,7 +93,7 @@ def ended_attempts(work: Path, steps: int) -> list[dict[str, Any]]:
 
 
 def _read_attempts(work: Path) -> list[dict[str, Any]]:
-    """Records of earlier attempts, in order. An attempt that did not record its end was killed."""
+    """Records of earlier attempts, in order. One that did not record its end, as after an error, counts as killed."""
     attempts = read_json(work / ATTEMPTS)
     if attempts is None and (work / ATTEMPTS).exists():
         print(f"train: {work / ATTEMPTS} is not what was written there: earlier attempts are not on record", flush=True)

@@ -35,8 +35,8 @@ def claim(work: Path, owner: dict[str, Any], modules: dict[str, str]) -> None:
 
     `work` has `checkpoint-N` folders and the parts of the run's tables. `owner` is everything that decides the result:
     the run's `spec` with its seed, the digest of the training `code`, and the digests of `inputs`. `modules` are
-    digests of the code's modules, for the record. Raises StudyError if there are checkpoints, and the file that says
-    which run they belong to cannot be read.
+    digests of the code's modules. Of these, the modules that checkpoints depend on must be equal, too. Raises
+    StudyError if there are checkpoints, and the file that says which run they belong to cannot be read.
     """
     record = read_json(work / OWNER)
     if record is None and checkpoints(work):

@@ -52,7 +52,7 @@ from reward_ablation.training.core.rollouts import EXTRA, rollout_schema
 FINAL = "final"
 STATE = "trainer_state.json"
 
-#: Tables of arrays, with their columns.
+#: Tables of Gram matrices and of their rows, with their columns. They are joined with little in memory.
 ARRAYS = {
     "sample_grams": store.GRAM_SCHEMA,
     "sample_gram_rows": store.ROW_SCHEMA,

@@ -25,7 +25,10 @@ SPARE = 30.0
 
 
 class Stopped(Exception):
-    """The run has saved a checkpoint and stopped. The same command resumes from the checkpoint."""
+    """The run stopped, and the same command resumes from its last checkpoint.
+
+    It has just saved this checkpoint, except if a GPU ran out of memory.
+    """
 
     def __init__(self, reason: str, step: int, steps: int):
         super().__init__(f"stopped at step {step} of {steps}: {reason}; the same command goes on from there")
@@ -33,7 +36,7 @@ class Stopped(Exception):
 
 
 class Interruption(TrainerCallback):
-    """Saves a checkpoint and stops at the end of the step in which a reason to stop came up.
+    """Saves a checkpoint and stops at the end of the step in which a reason to stop came up, except the last step.
 
     All processes of a run stop at the same step, although a signal may reach them at different times, or only one.
     """

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from reward_ablation.study.run_folder import KEPT_MODEL, step_of_kept_model
 from reward_ablation.system.files import atomic_path, write_parquet
 
-#: Steps whose rows are written together, in a part and in a row group of the joined file.
+#: Steps whose rows are written together, in a part (fewer before a checkpoint) and in a row group of a large table.
 STEPS_PER_PART = 16
 #: Start of the names of files with whole gradients, which are not tables.
 WHOLE_GRADIENTS = "gradients_step_"
@@ -79,7 +79,7 @@ def _save(path: Path, arrays: dict[str, np.ndarray]) -> None:
 
 
 def step_of_part(path: Path) -> int:
-    """The last step whose rows a part contains."""
+    """The last step whose rows a part would contain; a table may have none of this step."""
     if path.name.startswith(WHOLE_GRADIENTS):
         return int(path.stem.removeprefix(WHOLE_GRADIENTS))
     return int(path.stem.split("-")[1])
@@ -93,7 +93,7 @@ def parts_until(folder: Path, step: int) -> list[Path]:
 
 
 def drop_parts_after(folder: Path, step: int) -> None:
-    """Remove all parts of later steps, and files that were being written when the process ended."""
+    """Remove all parts and kept models of later steps, and files that were being written when the process ended."""
     for model in kept_models(folder):
         if step_of_kept_model(model.name) > step:
             shutil.rmtree(model)
@@ -133,9 +133,9 @@ def join_parts(folder: Path, name: str, schema: pa.Schema, output: Path, in_some
 
 
 def join_large_parts(folder: Path, name: str, schema: pa.Schema, output: Path) -> None:
-    """Join a table's parts with only two parts in memory at a time.
+    """Join a table's parts with about two parts in memory at a time.
 
-    Each row group has `STEPS_PER_PART` steps, whichever steps the parts contain.
+    Each row group but the last has `STEPS_PER_PART` steps, whichever steps the parts contain.
     """
     with atomic_path(output) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
         waiting: list[pa.Table] = []

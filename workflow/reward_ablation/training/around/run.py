@@ -68,8 +68,8 @@ class Start:
 def train_run(job: TrainingJob, callbacks: Sequence[TrainerCallback] = ()) -> None:
     """Train one run, or resume it where an attempt of the same spec and code was interrupted.
 
-    `run_dir` gets rollouts.parquet, gradients.parquet, metrics.parquet, model/, models that are kept during training as
-    model-stepN/ and, written last, run.json.
+    `run_dir` gets tables such as rollouts.parquet and gradients.parquet, whole gradients, model/, models that are kept
+    during training as model-stepN/ and, written last, run.json.
 
     Raises Stopped if a signal or the end of the Slurm job stopped the run after it saved a checkpoint, or if a GPU ran
     out of memory. Raises PassingError if the run needs a GPU and this machine shows none, and StudyError if the run

@@ -34,7 +34,7 @@ torch.serialization.register_package(
 
 
 class SavingTrainer(AblationTrainer):
-    """Saves checkpoints, including the parts that `sink` writes. A resumed run ends in the same result."""
+    """Saves checkpoints, including the parts of tables that `sink` writes. A resumed run ends in the same result."""
 
     sink: PartWriter
 

@@ -21,8 +21,8 @@ def slurm_job(environment: Mapping[str, str], began: float) -> dict[str, Any] | 
 
     `id`, `name`, `cluster` and `partition` are as Slurm writes them. `nodes`, `gpus` and `cpus` are numbers of the
     whole job. `start` is that of the job, in seconds since 1970, and `seconds_before` runs from there until the process
-    began. Where Slurm did not give a value, `restarts` is 0, and any other value is None. Only a job that does more
-    than this training has `parts`.
+    began. Where Slurm did not give a value, `restarts` and `gpus` are 0, and any other is None. Only a job that does
+    more than this training has `parts`.
     """
     if "SLURM_JOB_ID" not in environment:
         return None

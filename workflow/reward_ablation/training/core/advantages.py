@@ -1,10 +1,10 @@
 """Advantages of single components, from the raw scores of a generation batch.
 
-`trainer` calls it for each generation, and `track`, which logs runs of TRL's own trainer, for theirs. TRL's
-`GRPOTrainer` turns weighted scores into one advantage per completion. This module does the same arithmetic and keeps
-the components apart: for the log, for the gradients by component, and for `placement`, which puts an advantage on some
-tokens only. TRL does not train with one rollout per prompt. Here the weighted score is then the advantage: PPO without
-a critic.
+`trainer` calls it for each generation, and `reward_ablation.trl`, which logs runs of TRL's own trainer, for theirs.
+TRL's `GRPOTrainer` turns weighted scores into one advantage per completion. This module does the same arithmetic and
+keeps the components apart: for the log, for the gradients by component, and for `placement`, which puts an advantage on
+some tokens only. TRL does not train with one rollout per prompt. Here the weighted score is then the advantage: PPO
+without a critic.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ EPSILON = 1e-4
 
 
 def beyond_range(scores: Tensor, size: int) -> tuple[int, int] | None:
-    """Row and column of the first scores, (N, K), whose mean or squared deviations over `size` rows overflow.
+    """Row and column of the first scores whose mean or squared deviations over a group of `size` rows overflow.
 
-    The row is the first one of the group. None if there are no such scores. NaN is no score.
+    `scores`, (N, K), are those of N completions by K components. The row is the first one of the group. None if there
+    are no such scores. NaN is no score.
     """
     groups = scores.view(-1, size, scores.shape[1])
     squares = (groups - torch.nanmean(groups, dim=1, keepdim=True)).square().masked_fill(groups.isnan(), 0.0)
@@ -37,7 +38,7 @@ def component_advantages(
     (K,), are those of the components. With groups of one (`num_generations` 1) nothing is centred or scaled.
     `scale_rewards` ("group", "batch" or "none") says which standard deviation the advantages are divided by, as TRL's
     setting of this name. `aggregation` is TRL's `multi_objective_aggregation`: "sum_then_normalize" is GRPO (arXiv
-    2402.03300), and "normalize_then_sum" is GDPO (arXiv 2601.05242).
+    2402.03300), and "normalize_then_sum" is GDPO (arXiv 2601.05242), for which `scale_rewards` has no effect.
 
     Each row sums to TRL's advantage or, in groups of one, to the weighted score. A component of weight 0 has part 0
     and changes no other part, bit for bit. A completion without a score of any weighted component has parts 0.
@@ -51,7 +52,7 @@ def component_advantages(
 
 
 def _of_weighted(scores: Tensor, weights: Tensor, num_generations: int, scale_rewards: str, aggregation: str) -> Tensor:
-    """The parts of the components with a weight. One deviation, that of their sum, divides all of them."""
+    """The parts of the components with a weight. At the end, their sum's deviation divides all of them, if any does."""
     if num_generations == 1:
         return torch.nan_to_num(scores * weights, nan=0.0)
     unscorable = torch.isnan(scores).all(dim=1)

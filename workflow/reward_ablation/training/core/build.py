@@ -93,7 +93,7 @@ def build_trainer(
     The spec has its components in alphabetical order, as in canonical JSON, and `components` has their functions in the
     same order. `problems` is the prepared training set: Parquet with the problem schema. `sink` receives the run's
     measurements. `combination` is a method that combines the components. Without one, TRL combines them. Raises
-    StudyError if the tokenizer is missing or cannot render the prompts, or if prompts are too long for the model.
+    StudyError if the tokenizer is missing or cannot render the prompts, or if `training_problems` refuses their length.
     """
     tokenizer = load_tokenizer(model)
     rows, _ = training_problems(spec, model, tokenizer, problems, config.max_completion_length or 0)

@@ -67,7 +67,8 @@ class Combination(Protocol):
     def see(self, gradients: pa.Table) -> None:
         """Take note of a measured step's gradients, as rows of `gradients.parquet`.
 
-        Called after each measured step; before `component_advantages` if the method looks ahead.
+        Called after each measured step. If the method looks ahead, it is also called before `component_advantages`,
+        with the gradients of the completions that are about to be combined.
         """
 
     def table(self, step: int) -> pa.Table:

@@ -1,6 +1,6 @@
 """What changes a model's numbers beside its weights: dropout, and positions after padding.
 
-`build` has each model count positions from its first real token, and switches dropout off if the run's settings say so.
+`build` has models of some types count positions from the first real token, and switches dropout off if so set.
 The checks before training, and generation by transformers, ask whether a model has dropout.
 """
 

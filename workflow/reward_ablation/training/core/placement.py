@@ -46,8 +46,8 @@ def answer_span(text: str) -> tuple[int, int] | None:
 def answer_tokens(ids: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> list[int]:
     """Indices, ascending, of the tokens that write any part of the answer and its marker.
 
-    Without an answer, the last token alone. Special tokens write nothing. A character that is split over several tokens
-    belongs to all of them. The search takes O(log T) decodings of the T > 0 tokens.
+    Without an answer that has a marker, the last token alone. Special tokens write nothing. A character that is split
+    over several tokens belongs to all of them. The search takes O(log T) decodings of the T > 0 tokens.
     """
 
     @cache  # the searches below decode the same lengths again

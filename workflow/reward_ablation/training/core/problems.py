@@ -26,7 +26,7 @@ def training_problems(
     """Rows of prepared problems for TRL: `prompt`, `problem_id` and other columns; and the longest prompt's length.
 
     Lengths are in tokens, and `completion` is that of a completion of full length. Raises StudyError if the tokenizer
-    cannot render the prompts, a prompt is empty or too long for the model, or none is left.
+    cannot render the prompts, a prompt is empty, all are too long for the model, or one is and the spec refuses that.
     """
     rows = pq.read_table(problems).to_pylist()
     prompts = [render_prompt(row["question"], spec.prompt) for row in rows]

@@ -1,7 +1,7 @@
 """Rows of `rollouts.parquet`: every sampled completion with its scores, advantages and length.
 
-`trainer` makes them for each generation, and `track` for runs of TRL's own trainer. `training.around.finish` joins the
-file by the columns that are defined here.
+`trainer` makes them for each generation, and `reward_ablation.trl` for runs of TRL's own trainer. They are written in
+small files, which `training.around.finish` joins by the columns that are defined here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def rollout_schema(components: list[str]) -> pa.Schema:
     """Columns of the rollout log, with one raw score and one part of the advantage per component.
 
     An advantage that acts on some tokens only is logged as its mean over all tokens of the completion. The columns of
-    `sampling_gap` are null where transformers generates.
+    `sampling_gap` are null where transformers generates, and where TRL masks all tokens of the completion.
     """
     return pa.schema(
         [
@@ -88,9 +88,9 @@ def sampling_gap(
     efficient RL framework secretly brings you off-policy RL training"). If new weights did not reach vLLM, the gap is
     far larger.
 
-    `trainer` and `sampler`, (B, T), are log-probabilities by the trainer, and by vLLM, with NaN where vLLM gave none.
-    `mask`, (B, T), says which tokens count. `ratio`, (B, T) or (B, 1), has the importance ratios that the loss is
-    multiplied by. With `by_sequence`, each ratio belongs to a completion, not to a token.
+    `trainer` and `sampler`, (B, T), are log-probabilities by the trainer, and by vLLM, with NaN where vLLM gave none,
+    of B completions of T tokens with padding. `mask`, (B, T), says which tokens count. `ratio`, (B, T) or (B, 1), has
+    the importance ratios that the loss is multiplied by. With `by_sequence`, each ratio belongs to a completion.
 
     The result has two columns of the rollout log. `sampling_gap` is the mean absolute difference in nats, and
     `sampling_corrected` the share in [0, 1] of tokens whose ratio was cut off or set to zero. NaN where TRL masks all

@@ -109,9 +109,10 @@ def trl_config(
 
 
 def completions_at_once(training: dict[str, Any]) -> int:
-    """Number of completions that all processes generate at once.
+    """Number of completions that all processes together generate at once.
 
-    TRL accepts this number as `num_generations`. Raises StudyError if only one completion would be generated at a time.
+    TRL's config accepts this number as `num_generations`, where it refuses 1. Raises StudyError if only one completion
+    would be generated at a time.
     """
     micro_batches = training.get("steps_per_generation") or training.get("gradient_accumulation_steps", 1)
     of_process = training.get("per_device_train_batch_size", 8) * micro_batches

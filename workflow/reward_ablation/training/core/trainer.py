@@ -12,8 +12,9 @@ One optimiser step, in order. "TRL" marks methods that are TRL's or transformers
    (`_place`).
 3. `_compute_loss` has TRL compute the loss, of which `_get_per_token_logps_and_entropies` makes the forward pass. At a
    measured step, `_measure` makes the backward passes that only measure.
-4. TRL calls `backward`. The watched layers (`gradients/layers.py`, `gradients/lm_head.py`) form the gradients of single
-   completions, multiply these by the advantages and add them up.
+4. TRL calls `backward`. In the simple case of `_compute_loss`, the watched layers (`gradients/layers.py`,
+   `gradients/lm_head.py`) form the gradients of single completions, multiply these by the advantages and add them up.
+   In the other cases this backward pass is TRL's own.
 5. `keep_block` collects what the micro-batch has measured. After the last micro-batch of a step, `_keep_gradients`
    writes the components' gradients.
 6. TRL clips the gradient and the optimiser takes the step.
@@ -27,7 +28,8 @@ A component's weight enters the loss through `output["advantages"]` alone, in on
 - The trainer adds up the parts itself where TRL cannot: with one rollout per prompt, where TRL's advantages are all 0,
   and where a component's advantage acts on some tokens only (`_place`).
 
-Components of weight 0 never reach the training: it is the same, bit for bit, with and without them.
+Components of weight 0 that no method of combination names never reach the training: it is the same, bit for bit, with
+and without them.
 
 This module overrides and reads private parts of TRL, as do `gradients/lm_head.py` in the core, and `saving_trainer.py`
 and `launch/key.py` around the core. `tests/training/test_trl.py` pins these parts.
@@ -81,7 +83,8 @@ from reward_ablation.training.core.rollouts import extra_column, rollout_table, 
 
 #: Arguments of TRL's trainer by which completions would be made in several turns: a measured batch has one turn.
 SEVERAL_TURNS = ("tools", "environment_factory", "rollout_func")
-#: Settings under which the backward pass is not watched: TRL trains by its own pass, and nothing can be measured.
+#: Settings under which the backward pass is not watched: TRL trains by its own pass, and nothing is measured. The
+#: study's config is refused if it has one of them and measures gradients.
 UNWATCHED = ("fp16", "torch_compile", "torch_compile_backend", "torch_compile_mode", "use_liger_kernel")
 
 
@@ -95,9 +98,9 @@ class AblationTrainer(GRPOTrainer):
     `problem_id`.
 
     `sink` receives the rollout log, the tables of gradients and the whole gradients. The components' gradients are
-    measured at every n-th step (`measure_every`, 0 for never), and at the steps `whole_at` they are also written whole.
-    Without `by_completion`, TRL's own backward pass is used, no layer is watched and nothing is measured. The other
-    arguments are those of `GRPOTrainer`.
+    measured at step 1 and every n-th step after it (n is `measure_every`, 0 for none). At the steps `whole_at` they are
+    measured, too, and also written whole. Without `by_completion`, TRL's own backward pass is used, no layer is watched
+    and nothing is measured. The other arguments are those of `GRPOTrainer`.
 
     Raises StudyError if the run measures gradients and a layer of the model cannot be watched, or if completions would
     have several turns.
@@ -143,7 +146,7 @@ class AblationTrainer(GRPOTrainer):
             )
         self._rollout_seeds: list[int] = []  # of the rollouts that are being generated
         self._logged: dict[str, dict[str, list]] = {}  # by component: columns that it logged for the batch
-        self._batch: dict[str, Any] = {}
+        self._batch: dict[str, Any] = {}  # scores of all processes; texts, tokens and their ends of this one
         self._completions: dict[int, Completion] = {}  # of the generation, by row number
         self._ahead: tuple[dict[str, Any], Tensor, Callable] | None = None  # completions that still lack advantages
         self.batches = 0  # number of batches that this process has generated; numbers the rows
@@ -158,6 +161,7 @@ class AblationTrainer(GRPOTrainer):
         head = self.model.get_output_embeddings()
         self._head = tuple(trained_names.get(id(getattr(head, part, None))) for part in ("weight", "bias"))
         self._trained_columns = [k for k, name in enumerate(self.components) if name in self.trained]
+        # The gradients that are compared: each component alone, and the parts of the gradient that the run trains on.
         self._vectors = [("alone", name) for name in self.components]
         self._vectors += [("share", name) for name in self.trained]
         self._vectors += [("share", KL)] if self.beta else []
@@ -224,8 +228,9 @@ class AblationTrainer(GRPOTrainer):
     def _generate_and_score_completions(self, inputs):
         """Generate and score as TRL does; log the rollouts and add the components' advantages to the batch.
 
-        The batch gets the columns `alone` and `shares`, (B, K): advantages of each component alone, and the components'
-        parts of the common advantage. `row`, (B,), numbers the completions. Checkpoints have these names.
+        The batch of B completions gets the columns `alone` and `shares`, (B, K), of all K components: advantages of
+        each component alone, and the components' parts of the common advantage. `row`, (B,), numbers the completions.
+        Checkpoints have these names. If the combination looks ahead, `_prepare_inputs` replaces the parts, and logs.
         """
         step = self.state.global_step + 1
         first_row = self.accelerator.process_index * len(inputs)
@@ -363,8 +368,9 @@ class AblationTrainer(GRPOTrainer):
     def _place(self, output: dict[str, Any], parts: Tensor) -> None:
         """Put advantages on tokens, (B,) -> (B, T), if a trained component has a placement other than all tokens.
 
-        Otherwise TRL's own advantages stay. The placement of a tracked component changes nothing. The batch gets a
-        column `placement_<name>`, (B, T), with the factors of the tokens.
+        Otherwise the advantages stay (B,). The placement of a tracked component does not change them. For each
+        placement of a component other than all tokens, the batch gets a column `placement_<name>`, (B, T): the tokens'
+        factors.
         """
         width = output["completion_ids"].size(1)
         weights = {
@@ -491,6 +497,7 @@ class AblationTrainer(GRPOTrainer):
             other = self._policy_derivatives(model, inputs, -signs)
             if not self.accelerator.gather(differ(own, other).any()[None]).any():
                 other = None
+        # All tokens come last: if `fused`, the step's own pass has this placement, and it is the last family.
         names = sorted(set(self.placements.values()), key=lambda name: (name == ALL_TOKENS, name))
         families = policy_families(own, other, signs, {name: inputs.get(f"placement_{name}") for name in names})
         placements = [self.placements[component] for _, component in self._vectors if component != KL]

@@ -74,7 +74,10 @@ class WholeGroups:
         return call
 
     def _exchanged(self, completions: list, given: dict[str, Any]) -> dict[str, list]:
-        """The columns of all processes, in the order of the rows. Exchanged once for all functions of a batch."""
+        """The columns of all processes, in the order of the rows. Exchanged once for all functions of a batch.
+
+        TRL gives all functions of a batch the same list of completions, so another list is another batch.
+        """
         if completions is not self._completions:
             own = {"completions": completions} | {name: given[name] for name in given if name not in _OF_PROCESS}
             parts = gather_object([own])

@@ -71,7 +71,7 @@ def adopt() -> None:
 def end_all() -> None:
     """Kill all descendants; return when none is left.
 
-    When a child dies, its own children become children of this process and are killed in turn.
+    When a child dies, its own children become children of this process (after `adopt`) and are killed in turn.
     """
     while True:
         for pid in _children():

@@ -37,7 +37,7 @@ def header(key: str) -> dict[str, str]:
 
 
 class RequireKey:
-    """ASGI middleware that answers requests without the key with status 401.
+    """ASGI middleware that answers requests without the key with status 401, except requests to `OPEN`.
 
     Raises KeyError if the process was started without a key, because the server must not start without one.
     """

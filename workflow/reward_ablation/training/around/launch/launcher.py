@@ -54,8 +54,9 @@ def accelerate_options(
 def status_of(statuses: Mapping[int, int], first: int) -> int:
     """Exit status of a run whose processes failed. The first failure decides.
 
-    Later failures follow from the first: these processes lost their peer, or the launcher ended them. If a signal ended
-    a process, a line on stderr says so.
+    It is 1 if the first error is permanent, and `GOES_ON` otherwise. Later failures follow from the first: these
+    processes lost their peer, or the launcher ended them. If the error may pass, lines on stderr name the processes
+    that a signal ended: SIGTERM or SIGINT only if it was the first failure and no process has the status `GOES_ON`.
 
     `statuses` are the exit statuses of the processes that failed, by rank, and `first` is the rank of the process that
     was the first to fail.

@@ -1,7 +1,7 @@
 """A run's own vLLM server: start it, train beside it, and end both together.
 
 `processes` calls it in a run's first process, which then trains nothing: it supervises the server and the training.
-Neither outlives the other, and neither outlives this process.
+When one of them ends, the other is ended, too (the training may first save). Neither outlives this process.
 """
 
 from __future__ import annotations
@@ -247,8 +247,8 @@ def _get(url: str, key: str) -> bytes | None:
 def longest_text(job: TrainingJob) -> int:
     """Number of tokens that vLLM reserves memory for.
 
-    It is the number of the settings, or the longest prompt's and a completion's of full length. Without a number, vLLM
-    reserves memory for the longest text that the model can read.
+    It is the setting `vllm_max_model_length`, or the longest prompt's and a completion's of full length. Without a
+    number, vLLM reserves memory for the longest text that the model can read.
 
     Raises StudyError if the settings or the model have no room for the longest prompt and a completion of full length:
     vLLM would cut completions of long prompts short. Also raises it if the settings name more than the model reads.

@@ -18,7 +18,7 @@ from accelerate.utils import gather_object
 from peft.tuners.lora import LoraLayer
 from torch import Tensor
 
-#: Number of requests that a server is sent at once. The server batches them as they come.
+#: Number of requests that a server is sent at once, a free choice. The server batches them as they come.
 REQUESTS_AT_ONCE = 512
 
 #: What peft adds to the names of a model's parameters.
@@ -89,7 +89,7 @@ def seeded_client(generate: Callable, seeds: Sequence[int]) -> Callable:
 
 @torch.no_grad()
 def merged_weights(model: Any, gather: Callable[[list], AbstractContextManager]) -> Iterator[tuple[str, Tensor]]:
-    """Names and weights of a base model with its LoRA adapters added, one weight at a time, in copies.
+    """Names and weights of a base model with its LoRA adapters added, one at a time; what has an adapter is a copy.
 
     TRL merges the adapters into the base, sends the base, and subtracts the adapters again. In floating point,
     w + d - d is not w, so that the frozen base would drift with each synchronisation. `gather` is a context in which

@@ -1,8 +1,8 @@
 """Backward passes of layers that form each completion's gradient separately.
 
-`trainer` calls `watch` once, when it is made; the layers then report to its recorder in each step. A weight gradient is
-a sum of one term per completion. To form the terms first and to add them up afterwards takes no more multiplications,
-and the terms give the inner products between completions.
+`trainer` calls `watch` once, when it is made; the layers then report to its recorder in training steps. A weight
+gradient is a sum of one term per completion. To form the terms first and to add them up afterwards takes hardly more
+multiplications, and the terms give the inner products between completions.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ def watch(model: PreTrainedModel, recorder: Recorder) -> None:
     """Replace the forward pass of every layer with trained parameters by one that reports to the recorder.
 
     The head is excepted: `lm_head` watches it. Raises StudyError if the layer of a trained parameter is of a kind whose
-    gradient cannot be separated by completion, or if several layers share the parameter. The model is then unchanged.
+    gradient cannot be separated by completion, or if several layers share the parameter, other than the embedding and
+    the head. The model is then unchanged.
     """
     names = {id(parameter): name for name, parameter in model.named_parameters() if parameter.requires_grad}
 
@@ -153,7 +154,7 @@ def _copied(module: Any, plain: Forward, names: dict[str, str], recorder: Record
 
 
 def _copies(module: nn.Module, inputs: Tensor, names: dict[str, str], recorder: Recorder) -> dict[str, Tensor]:
-    """A module's parameters, one copy for each completion, which broadcast against its inputs (B, ..., *S)."""
+    """A module's parameters, of shape S, one copy for each completion; they broadcast against (B, ..., *S) inputs."""
     parameters = dict(module.named_parameters(recurse=False))
     for name, parameter in parameters.items():
         own, room = parameter.shape, inputs.shape[1:][-parameter.dim() :] if parameter.dim() else ()
@@ -208,7 +209,7 @@ class _Linear(torch.autograd.Function):
 
 
 def _matrix(recorder: Recorder, name: str, passes: list[Tensor], inputs: Tensor, units_first: bool) -> Tensor | None:
-    """Form a matrix's gradients by completion, in blocks. Return the training gradient, or None if none is needed."""
+    """Form a matrix's gradients by completion, some rows at a time; return the training gradient, if needed."""
     inputs = inputs.flatten(1, -2)
     passes = [part.flatten(1, -2) for part in passes]
     lefts, rights = (passes, [inputs] * len(passes)) if units_first else ([inputs] * len(passes), passes)
@@ -233,7 +234,7 @@ def _like(tensor: Tensor, value: Tensor | None) -> Tensor | None:
 
 
 class _OneEach(torch.autograd.Function):
-    """Copies of a parameter, one for each completion, which broadcast against (B, ..., *S) inputs."""
+    """Copies of a parameter of shape S, one for each completion, which broadcast against (B, ..., *S) inputs."""
 
     @staticmethod
     def forward(ctx, parameter, dimensions, recorder, name):
@@ -278,7 +279,8 @@ def _measure_embedding(
 ) -> None:
     """Measure the embedding's rows of the tokens that occur.
 
-    Where the head shares the embedding's weight, the head's part of these rows is added.
+    `ids`, (B, L), are the tokens. `passes` has the gradients of their embeddings, (B, L, H), by pass. Where the head
+    shares the embedding's weight, the head's part of these rows is added.
     """
     occurring, places = torch.unique(ids, return_inverse=True)
     head = recorder.head if recorder.head is not None and recorder.head.name == name else None

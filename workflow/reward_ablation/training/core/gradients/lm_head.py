@@ -40,6 +40,7 @@ def watched_head(recorder: Recorder, name: str | None, bias_name: str | None) ->
                 return ChunkedLogProbFunction.backward(ctx, to_log_probs, to_entropy, *others)
             _, weight, bias, *_ = ctx.saved_tensors
             with utils.maybe_gather_lm_head_ctx(weight, bias):
+                # Targets and five settings, the function's other inputs, have no gradients.
                 return (*_by_completion(ctx, to_log_probs, to_entropy, recorder, name, bias_name), *[None] * 6)
 
     original = utils._ChunkedLogProbFunction
@@ -74,7 +75,7 @@ def _scaled(logits: Tensor, settings: dict[str, Any]) -> tuple[Tensor, Tensor | 
 def _unit_gradient(logits: Tensor, targets: Tensor, log_z: Tensor, first: int, settings: dict[str, Any]) -> Tensor:
     """Gradient of N tokens' log-probabilities by a tile of the projection's logits, (N, V').
 
-    The tile starts at word `first` of the vocabulary.
+    The tile has V' words of the vocabulary, from word `first`. `log_z` is the softmax's log-sum-exp for each token.
     """
     scaled, slope = _scaled(wide(logits), settings)
     gradient = (scaled - log_z[:, None].to(scaled.dtype)).exp_().neg_()
@@ -120,6 +121,7 @@ def _by_completion(
             logits += bias[start : start + len(part)].to(logits.dtype)
         logits = logits.flatten(0, 1)
         unit = _unit_gradient(logits, targets, log_z, start, ctx.kernel_args).unflatten(0, inputs.shape[:2])
+        # Without a recorded pass (`passes` is empty) there is one tile, for the derivatives of this pass.
         tiles = [(unit * of_pass[:, :, None]).to(part.dtype) for of_pass in (*passes[:-1], derivatives)]
         if entropies is not None:
             entropy, to_each = entropies
@@ -144,7 +146,7 @@ def _by_completion(
 
 
 def _multiple_of_tiles(vocabulary: int) -> int:
-    """A tile has a multiple of so many words, as in earlier versions: others would round sums over tiles otherwise."""
+    """A tile has a multiple of so many words: with other sizes, sums over tiles would be rounded otherwise."""
     return min(vocabulary, max(8, min(32, vocabulary // 8), min(256, vocabulary // 64)))
 
 

@@ -1,9 +1,9 @@
 """Derivatives of TRL's policy loss by the tokens' log-probabilities, from which backward passes start.
 
 `trainer` takes the derivatives and has this module make of them the backward passes of a measured step (families), and
-the coefficients that add up their gradients. Every loss of TRL is linear in a completion's advantage as long as the
-advantage keeps its sign. The derivatives at advantages +1 and -1 therefore give the derivatives for any component and
-any weight, with TRL's own clipping, masks and normalisation.
+the coefficients that add up their gradients. Every policy loss of TRL is linear in a completion's advantage as long as
+the advantage keeps its sign. The derivatives at advantages +1 and -1 therefore give the derivatives for any component
+and any weight, with TRL's own clipping, masks and normalisation.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Family:
     """One backward pass over all completions."""
 
     name: str  # name of a placement, whose tokens the pass starts from, or `kl`
-    loss_derivatives: Tensor  # (B, T), by log-probabilities, for advantages of 1
+    loss_derivatives: Tensor  # (B, T), of B completions by T tokens' log-probabilities, for advantages of 1
     serves: Tensor  # (B, 3) of bool; `serves[b, c]`: use this pass for completion b under clipping c
 
     @classmethod
@@ -48,8 +48,9 @@ class Family:
         """Label of each completion's row in a Gram matrix.
 
         The label is the family's name. Where the ways to clip differ, an ending tells how the row clips. The ending
-        "/uneven" says that the tokens of a completion count differently: some are masked by entropy, or by their
-        ratios to an older model. The row is then not a multiple of the gradient of the completion's log-probability.
+        "/uneven" says that the tokens of a completion count differently: by a placement on some tokens, a mask by
+        entropy, or their ratios to an older model. The row is then not a multiple of the gradient of the completion's
+        log-probability.
         `mask`, (B, T) of bool, marks the tokens of the completions.
         """
         endings = {(True, True, True): "", (False, True, False): "/+", (True, False, False): "/-"}

@@ -25,7 +25,8 @@ COUNTERS = ("applied_pre_backward_ref_cnt", "ds_grads_remaining")
 def scratch_copy(thing: Thing) -> Thing:
     """A copy of an object whose use leaves the object unchanged.
 
-    Dicts, lists, sets and deques are copied at every depth. Tensors are copied where they are attributes of the object.
+    Dicts and lists are copied at every depth, and sets and deques in them. Tensors are copied where they are attributes
+    of the object.
     Everything else, such as a model, is shared.
     """
     copy = type(thing).__new__(type(thing))
@@ -62,8 +63,8 @@ def watch_log_probs(model: nn.Module, recorder: Recorder) -> None:
 def measuring_pass(model: nn.Module, log_probs: Tensor, derivatives: Tensor) -> None:
     """A backward pass that leaves no gradients and can be repeated.
 
-    It starts from `log_probs`, (B, L - 1), the log-probabilities that `watch_log_probs` kept. `derivatives`, (B, T),
-    are those of a loss by the last T log-probabilities of each row.
+    It starts from `log_probs`, (B, L - 1), the log-probabilities of texts of L tokens that `watch_log_probs` kept.
+    `derivatives`, (B, T), are those of a loss by the last T log-probabilities of each row.
     """
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     completions = log_probs[:, -derivatives.size(1) :]

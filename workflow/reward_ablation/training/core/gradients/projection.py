@@ -2,9 +2,9 @@
 
 `recorder` folds by it where a step has several micro-batches or processes, whose gradients are never in memory
 together. Each number of the gradient gets a random sign and is added to one of a few sums. Inner products of sums
-estimate inner products of gradients without bias, with a standard error of |a||b| / sqrt(sums) (Charikar, Chen and
-Farach-Colton, "Finding frequent items in data streams", 2004; Weinberger et al., arXiv 0902.2206). The sums of
-micro-batches and of processes add up.
+estimate inner products of gradients a and b without bias, with a standard error of about |a||b| / sqrt(sums), at most
+1.4 times this (Charikar, Chen and Farach-Colton, "Finding frequent items in data streams", 2004; Weinberger et al.,
+arXiv 0902.2206). The sums of micro-batches and of processes add up.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ SIGNS = 1_048_573
 
 @cache
 def _signs(device: torch.device) -> Tensor:
-    """Random signs, the same in every study. The table stands twice in a row so that a slice can run past its end."""
+    """Random signs, the same in every study. The table stands twice in a row so that a slice can run past its end.
+
+    The seed is a free choice.
+    """
     generator = torch.Generator().manual_seed(20041026)
     signs = torch.randint(0, 2, (SIGNS,), generator=generator, dtype=torch.int8) * 2 - 1
     return torch.cat([signs, signs]).to(device)

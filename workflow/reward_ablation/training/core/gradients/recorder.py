@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from reward_ablation.system.errors import StudyError
 from reward_ablation.training.core.gradients.projection import add_projected_rows, add_projection, offset_of
 
-#: Bytes of one block of rows: large enough for fast matrix products, small enough for a CPU's cache.
+#: Bytes of the rows that are formed at once: large enough for fast matrix products, small enough for a CPU's cache.
 BLOCK_BYTES = 16 * 2**20
 #: The same on a GPU, which waits for the start of each kernel: fewer and larger ones.
 GPU_BLOCK_BYTES = 256 * 2**20
@@ -29,7 +29,7 @@ _BLOCK = re.compile(r"\.(layers|h|blocks)\.(\d+)\.")
 
 
 def layer_of(parameter: str) -> str:
-    """Layer of a parameter by its name: `layers.3` for a block, else the module, such as `embed_tokens`."""
+    """Layer of a parameter by its name: `layers.3` if it is numbered, else the module, such as `embed_tokens`."""
     block = _BLOCK.search(f".{parameter}")
     if block:
         return f"layers.{block[2]}"
@@ -144,8 +144,8 @@ class Recorder:
     """Tells the layers' backward passes what to compute, and receives their results.
 
     A layer's backward pass does one of three things. It does what autograd would do (`plain`). It keeps the gradients
-    of the layer's outputs for a later pass (`keeping`). Or it forms the gradients of single completions in blocks.
-    These, weighted by `scales`, add up to the training gradient; and `measurement` receives them.
+    of the layer's outputs for a later pass (`keeping`). Or it forms the gradients of single completions. If there are
+    `scales`, these weight them and add them up to the training gradient; `measurement`, if any, receives them.
     """
 
     def __init__(self) -> None:
@@ -194,21 +194,25 @@ class Recorder:
         )
 
     def factors(self, name: str, gradient: Tensor) -> list[Tensor]:
-        """Gradients of a module's outputs in all passes, the present pass last; empty while passes are being kept."""
+        """Gradients of a module's outputs in kept passes and, last, this one; empty while passes are being kept.
+
+        Without a measurement it is the present pass alone.
+        """
         if self.keeping:
             self.kept.setdefault(name, []).append(gradient)
             return []
         return [*(self.kept.pop(name, []) if self.measurement is not None else []), gradient]
 
     def units_at_once(self, like: Tensor, width: int, passes: int) -> int:
-        """How many output units of `width` numbers form one block on the device of `like`."""
+        """How many output units, rows of `width` numbers, are formed at once on the device of `like`."""
         block = GPU_BLOCK_BYTES if like.is_cuda else BLOCK_BYTES
         return max(1, block // (4 * width * self.batch * passes))  # 4 bytes of a float32
 
     def collect(self, parameter: str, size: int, rows: Tensor, place: int | Tensor) -> Tensor | None:
         """Measure rows (R, ...) of a parameter; return this part of the training gradient, or None if none is needed.
 
-        The training gradient is the sum over completions, weighted by `scales`. Parameters as in `Measurement.add`.
+        The training gradient is the sum over completions, weighted by `scales`. If `plain`, the gradients have their
+        weights already. Parameters as in `Measurement.add`.
         """
         if self.plain:
             return rows.sum(0)

@@ -1,7 +1,8 @@
 """The measurements of one optimiser step, which the trainer adds up, and the tables that are written of them.
 
-`trainer` adds each measured micro-batch, and asks for the tables after the step's last one. `recorder` knows a single
-micro-batch (a block); here their products with each other come in.
+`trainer` adds each measured micro-batch, and asks for the tables after the step's last one. A method of combination
+that looks ahead has them measured before the step, too. `recorder` knows a single micro-batch (a block); here their
+products with each other come in.
 """
 
 from __future__ import annotations
@@ -50,9 +51,9 @@ class StepMeasurement:
     def clear(self) -> None:
         """Start the next step."""
         self.blocks: list[tuple[Block, list[tuple]]] = []  # each with the description of its rows
-        self.sums: dict[str, Tensor] = {}  # by parameter
+        self.sums: dict[str, Tensor] = {}  # by parameter, (V, M) folded gradients, added up over blocks
         self.inside: dict[str, Tensor] = {}  # by layer, (V, V) products of each block's sums with themselves, added up
-        self.whole: dict[str, Tensor] = {}  # by parameter
+        self.whole: dict[str, Tensor] = {}  # by parameter, whole gradients of the components alone, a row each
 
     def add(
         self,
@@ -149,7 +150,7 @@ def folding_variance(sums: dict[str, Tensor]) -> dict[str, Tensor]:
 def gradient_arrays(
     whole: dict[str, Tensor], shapes: dict[str, tuple[int, ...]], components: list[str]
 ) -> dict[str, np.ndarray]:
-    """Whole gradients in the layout of rldynamics: float32 arrays by `component/parameter`.
+    """Whole gradients in the layout of the package rldynamics: float32 arrays by `component/parameter`.
 
     `whole` has a row for each component, by parameter, and `shapes` are the parameters' own.
     """

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from reward_ablation.training.core.gradients.recorder import shape_of
 
-#: Completions and tokens of a trial, and the width of its embedding.
+#: Completions and tokens of a trial, and the width of its embedding: a free choice.
 ROWS, TOKENS, WIDTH = 2, 3, 4
 #: Largest parameter, in numbers, that is copied for each completion. Copies take memory; a norm's are smaller.
 LARGEST = 2**20
