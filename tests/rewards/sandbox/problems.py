@@ -30,9 +30,18 @@ PROBLEMS = [
         [
             "x = [3, 1, 2]\nsort_it(x)\nassert x == [1, 2, 3]",
             "x = {}\nsort_it(x.setdefault('a', [2, 1]))\nassert x == {'a': [1, 2]}",
+            "x = [3, 1, 2]\nsort_it(x=x)\nassert x == [1, 2, 3]",
         ],
         ["def sort_it(x):\n    x.sort()", "def sort_it(x):\n    x[:] = sorted(x)\n    return x"],
         ["def sort_it(x):\n    return sorted(x)", "def sort_it(x):\n    x = sorted(x)"],
+    ),
+    Problem(
+        "count in place: a dictionary with a default that changes",
+        [
+            "from collections import defaultdict\nx = defaultdict(int, a=1)\ncount(x, 'b')\nassert x == {'a': 1, 'b': 1} and x['c'] == 0"
+        ],
+        ["def count(x, key):\n    x[key] = x.get(key, 0) + 1"],
+        ["def count(x, key):\n    x = {**x, key: 1}"],
     ),
     Problem(
         "stack: a class with state",

@@ -133,7 +133,8 @@ def is_mutable(value: Any) -> bool:
 
 def assign(target: Any, value: Any) -> None:
     """Give a mutable value the contents of another value of its type; other values stay as they are."""
-    if type(target) is not type(value) or not is_mutable(target):
+    kinds = type(target), type(value)
+    if (kinds[0] is not kinds[1] and kinds != (defaultdict, dict)) or not is_mutable(target):
         return
     if isinstance(target, list | bytearray):
         target[:] = value
@@ -230,8 +231,9 @@ class Link:
             if kind == "ask":
                 self._answer(*content)
             elif kind == "value":
+                given = {**dict(enumerate(arguments)), **named}
                 for place, changed in content[1]:
-                    assign(arguments[place], self._decode(changed))
+                    assign(given[place], self._decode(changed))
                 return self._decode(content[0])
             elif kind == "raised":
                 raise self._error(content[0])(content[1])
@@ -247,14 +249,16 @@ class Link:
             self._answer(*content)
 
     def _answer(self, operation: str, arguments: list, named: dict[str, Any]) -> None:
-        """Do an operation for the other side; reply with its result and the positional arguments changed in place."""
+        """Do an operation for the other side; reply with its result and the arguments changed in place."""
         try:
             values = [self._decode(value) for value in arguments]
             if self._may_serve and not self._may_serve(operation, self._own(arguments[0]), tuple(values[1:])):
                 raise PermissionError("not served")
-            before = {place: value for place, value in enumerate(arguments) if is_mutable(values[place])}
-            result = OPERATIONS[operation](*values, **{key: self._decode(value) for key, value in named.items()})
-            after = {place: self._encode(values[place]) for place in before}
+            by_name = {key: self._decode(value) for key, value in named.items()}
+            given, written = {**dict(enumerate(values)), **by_name}, {**dict(enumerate(arguments)), **named}
+            before = {place: value for place, value in written.items() if is_mutable(given[place])}
+            result = OPERATIONS[operation](*values, **by_name)
+            after = {place: self._encode(given[place]) for place in before}
             changed = [[place, after[place]] for place in before if after[place] != before[place]]
             reply = ["value", self._encode(result), changed]
         except Ended:
