@@ -5,6 +5,7 @@ The rule `tables_reward_hacking` calls `write`. It is a rule of its own because 
 
 Each sign compares two points of the same runs, paired by seed, with an interval over seeds. The points are fixed before
 anybody looks: the base model and the end of training; and, where runs kept models, the middle of training and its end.
+A reward at the base model is that of the first tenth of the steps.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ def points(held_out: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]
     share = rows["step"] / last.reindex(rows.index)
     end = rows[share == 1]
     yield rows[rows["step"] == 0], end
-    # Models that were kept before or after this are no middle: then there is no second comparison.
+    # Models kept before or after this (free choices) are no middle: then there is no second comparison.
     middle = rows[(share > 0.3) & (share < 0.7)]
     if len(middle):
         nearest = (middle["step"] / last.reindex(middle.index) - 0.5).abs()

@@ -116,11 +116,13 @@ class StudyFile(Section):
     #: Whether answers are judged as mathematics.
     mathematics: bool = True
     own_metrics: list[OwnMetric] = Field([], alias="metrics")
+    #: Files of problems by data set.
     questions: dict[str, str]
     #: Each run keeps its model after each n-th step; 0: the final model only.
     keep_models: int = 0
     #: Identifiers of the problems that the table problem_curves has.
     shown_problems: list[str] = []
+    #: Files that runs are made of, by name: the record of the base model, and the training set.
     inputs: dict[str, str]
     #: Seeds that any arm has; `runs` has those of each arm.
     seeds: list[int]
@@ -148,6 +150,7 @@ class StudyFile(Section):
     has_base: bool = True
     #: Metrics of all tasks, tokens and truncated, that the answers lack.
     unmeasured: list[str] = []
+    #: Resamples behind each interval.
     bootstrap: int
     confidence: float
     seed_variance: Literal["moderated", "per_arm"] = "moderated"

@@ -75,7 +75,7 @@ NO_EFFECTS = {
     "simplex": "a regression needs more arms whose components TRL combines than components",
 }
 
-#: The summary warns of arms with fewer seeds than this, and gives their single values. More have a range.
+#: The summary warns of fewer seeds than this. From this number on it gives the range of the seeds' values.
 FEW_SEEDS = 5
 
 #: Why there is no primary comparison.
@@ -455,6 +455,7 @@ def effects(study: StudyFile, table: pd.DataFrame) -> list[str]:
     parts = [f"## Effects of the components on {name_of(study.main_metric)}"]
     of_kinds = datasets_and_modes(study, of_metric(table, study.main_metric))
     for dataset, mode, rows in of_kinds:
+        # All effects of a study have one method and the same seeds, so the first row stands for all.
         method, known = rows["method"].iloc[0], rows[rows["estimate"].notna()]
         over = over_seeds(study, int(rows["seeds"].iloc[0]))
         lead = f"{dataset}, {mode}, {METHODS.get(method, method)}{over} (table `component_effects`):"
@@ -546,7 +547,7 @@ def estimate(row: pd.Series, limits: Limits, signed: bool = False) -> list[str]:
 
 
 def plain(words: str) -> str:
-    """Escape what Markdown would take for marks within a line, all but underscores, and put the text in one line."""
+    """Escape backslashes and the characters * $ | < [ ] and ` for Markdown; the text becomes one line."""
     return re.sub(r"([\\`*$|<\[\]])", r"\\\1", " ".join(words.split()))
 
 

@@ -1,7 +1,8 @@
 """Table component_effects: what a component does, as linear contrasts of arms.
 
 `tables`, which the rule `tables_evaluation` runs, calls `effects_of` once for the study and `effect_rows` for each data
-set. The summary and the figures ask `lack_a_common_seed` why there are no effects.
+set. The summary and the figures ask `lack_a_common_seed` why there are no effects. It stands alone because an effect
+follows from the weights of the arms, before any answer is read.
 
 Each effect is a sum of arms' results times coefficients. So questions, and the seeds that all arms of the effects have,
 are paired in it, and one bootstrap serves every effect. The study's design defines what an effect is (`METHODS`). The

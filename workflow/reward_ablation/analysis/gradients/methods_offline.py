@@ -8,9 +8,10 @@ The rule `tables_combination` calls it for the runs of the baseline, and users c
 
 Runs of any arm will do, with or without a method of their own. Without stored Gram matrices, inner products of single
 completions' gradients (key `gradients.every`), the answer is empty. A method sees what it would have seen in training:
-the scores of all generations in their order, its own state, and the Gram matrices of the steps that were
-measured before, or of the step itself with `gram: same_step`. The completions are those of the run's policy: a run
-that is trained with another method has others after its first step.
+the scores of all generations in their order, its own state, and the Gram matrices of the steps that were measured
+before, or of the step itself with `gram: same_step`. The completions are those of the run's policy: a run that is
+trained with another method has others after its first step. It stands alone because it needs no study: folders of runs
+will do.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class History:
     scores: dict[int, np.ndarray]  # (N, K), raw, group by group; NaN where a component gave none
     groups: dict[int, np.ndarray]  # (N,) numbers of the completions' groups
     tokens: dict[int, np.ndarray]  # (N,) lengths of the completions
-    gradients: dict[int, pa.Table]  # rows of `gradients.parquet` by measured step: components alone, over all layers
+    gradients: dict[int, pa.Table]  # `gradients.parquet` by measured step: products of components alone, all layers
     rates: dict[int, float]  # learning rates, where they are known
 
     @property

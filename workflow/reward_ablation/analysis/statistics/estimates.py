@@ -25,8 +25,8 @@ from statsmodels.stats.proportion import proportion_confint
 from reward_ablation.analysis.statistics.intervals import PICKS_AT_ONCE, generator, resampling_shares
 from reward_ablation.analysis.statistics.seed_variance import SeedVariance
 
-#: An interval is at least this share of the length that it would have if seeds did not differ: few
-#: seeds can have nearly equal means by chance.
+#: An interval is at least this share of the length that it would have if seeds did not differ: few seeds can have
+#: nearly equal means by chance.
 SHORTEST = 0.5
 
 #: Degrees of freedom at which Student's t has the tail of an exponential distribution: its quantiles at .0005 and 1e-5
