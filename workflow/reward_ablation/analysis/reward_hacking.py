@@ -70,7 +70,7 @@ def dataset_of_signs(study: StudyFile) -> str:
 
 
 def held_out(study: StudyFile, root: Path, last_steps: dict[str, int]) -> pd.DataFrame:
-    """Rows (arm, seed, mode, step) of the primary data set: `metric` and `tokens`, means over questions.
+    """Rows (arm, seed, mode, step) of `dataset_of_signs`: `metric` and `tokens`, means over questions.
 
     Sampled answers count where there are some, since training is on samples.
     Step 0 is the base model, in each run. `last_steps` has the last step of each run, by folder.
