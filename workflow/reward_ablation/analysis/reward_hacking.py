@@ -29,7 +29,7 @@ from reward_ablation.analysis.tables import COUNT, FLAG, NUMBER, TEXT, columns, 
 from reward_ablation.analysis.training_rewards import around, changes
 
 SCHEMAS = {
-    # kind: fall, gap or length; component: whose reward rose; since: step of the first point; rise: of its score;
+    # kind: fall, gap or length; component: whose reward it is; since: step of the first point; rise: of its score;
     # before, after and change: of the held-out metric (its negative if less is better), of the gap, or of the
     # logarithm of the tokens.
     "reward_hacking": columns(

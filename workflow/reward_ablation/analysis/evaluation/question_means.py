@@ -1,7 +1,7 @@
 """Means of questions over their samples (accuracy, pass@k, length), of runs over questions, and of arms by seed.
 
 `stored_answers` calls it for each model's file of answers, and `power` and `budget` for those of a pilot. Estimates,
-differences, claims and the signs of reward hacking start from these means. It reads no file, as `stored_answers` does.
+differences, claims and the signs of reward hacking start from these means. It reads no file; `stored_answers` does.
 """
 
 from __future__ import annotations

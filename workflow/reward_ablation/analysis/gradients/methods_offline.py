@@ -260,8 +260,8 @@ def methods_offline(
     arm. A method's state goes from generation to generation as in training.
 
     `confidence` is that of the intervals. `most` limits the measured steps of a run to so many, evenly spread. Paths of
-    a user's methods start from `root`. A StudyError is raised where a run or a method cannot be read or replayed, and
-    where the runs have different components.
+    a user's methods start from `root`. A StudyError is raised where a run's record is missing or its Gram matrices are
+    damaged, where a method cannot be loaded or replayed, and where the runs have different components.
     """
     histories = [read_history(folder) for folder in ([folders] if isinstance(folders, str | Path) else folders)]
     if not histories:

@@ -1,7 +1,8 @@
 """Random numbers by label, shares of resampled seeds, questions and blocks of steps, and percentile intervals.
 
 Estimates of evaluated models, correlations of scores and intervals of gradients share these parts, and so do the
-simulations of `power` and `budget`. `level_of` is the level of all tests, also where the report and figures name it.
+simulations of `power` and `budget`. `level_of` is the level of the tests of differences, effects and claims, also where
+the report and figures name it.
 """
 
 from __future__ import annotations
