@@ -106,8 +106,8 @@ def claim_row(
 def with_last_look(row: pd.DataFrame, claim: Claim, study: StudyFile) -> pd.DataFrame:
     """A claim's row; of a contrast with looks, with its repeated interval and a p-value that holds for all looks.
 
-    A look tests whether there is a difference. At any other end the p-value of the test is corrected by Bonferroni for
-    the planned looks, which holds for every rule of stopping.
+    A look tests whether there is a difference: its p-value is also corrected for the contrasts. At any other end the
+    p-value of the test is corrected by Bonferroni for the planned looks, which holds for every rule of stopping.
     """
     last_look = study.last_look(claim)
     if last_look is None or study.sequential is None:

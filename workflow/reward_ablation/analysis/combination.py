@@ -42,7 +42,7 @@ SCHEMAS = {
         (COUNT, "seeds"),
         (TEXT, "interval"),
     ),
-    # ratio: of the estimate to that of the study's baseline.
+    # ratio: of the arm's size to that of the study's baseline, over the seeds that both have.
     "advantage_size": columns(
         (TEXT, "arm"),
         (NUMBER, "estimate low high ratio ratio_low ratio_high"),
@@ -70,12 +70,12 @@ MOST_ARMS, MOST_MEASURED = 100, 40
 
 
 def write(study: StudyFile, options: Namespace) -> None:
-    """Write the tables of methods of combination, from the weights, rollouts and gradients of all runs."""
+    """Write the tables of methods of combination: from weights and rollouts of runs, and the baseline's gradients."""
     write_tables(combination_tables(study, options.study.parent), SCHEMAS, options.output)
 
 
 def combination_tables(study: StudyFile, root: Path) -> Parts:
-    """Parts of the tables of `SCHEMAS`. The runs' records and the files that are read are checked first."""
+    """Parts of the tables of `SCHEMAS`. Records, rollouts and gradients are checked first, weights when read."""
     records = read_runs(study, root, ["rollouts.parquet", "gradients.parquet"])
     squares: dict[str, dict[int, pd.Series]] = {}
     for arm in study.arm_names:
@@ -210,7 +210,8 @@ def by_weights(estimates: pd.DataFrame, study: StudyFile) -> list[float]:
 def offline(study: StudyFile, root: Path) -> OfflineComparison | None:
     """What the arms' combinations would have done at the baseline's completions; None where that is not known.
 
-    An arm is left out if one of its components does not score the baseline's runs; the log names such arms.
+    An arm is left out if one of its components does not score the baseline's runs, if it trains on no component, or if
+    it has no runs; the log names such arms.
     """
     methods = {}
     runs = study.runs_of(study.baseline)

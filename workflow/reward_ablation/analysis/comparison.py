@@ -54,8 +54,8 @@ def compare(one: Results, other: Results, arms: Mapping[str, str] | None = None)
     DataFrame
         `estimate`, `low` and `high` are in units of the metric; the interval has the confidence of `one`. `p_holm` is
         corrected over the arms of one data set, mode and metric. `evaluation` says whether both studies have the `same`
-        settings of evaluation, prompt and own metrics, or whether they `differ`. The other columns are as in
-        `paired_differences`.
+        settings of evaluation, prompt and own metrics, or whether they `differ`; of imported studies it says nothing.
+        `flagged_arms` has `one` or `other` before an arm's name. The other columns are as in `paired_differences`.
 
     Raises
     ------
@@ -87,6 +87,7 @@ def of_dataset(
     by_run = [runs_of_dataset(each.study, dataset, read) for each, read in zip(both, readers, strict=True)]
     means = both_means(*(seed_means(rows, each.study) for each, rows in zip(both, by_run, strict=True)))
     resamples = min(each.study.bootstrap for each in both)
+    # The second folder of such a path is named by the key of the settings; in imported studies by the run.
     made_of = [
         [files[dataset].split("/")[1] for files in (each.study.answers, each.study.scores) if files] for each in both
     ]

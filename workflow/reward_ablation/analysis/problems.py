@@ -35,6 +35,7 @@ def write(study: StudyFile, options: Namespace) -> None:
     root = options.study.parent
     records = read_runs(study, root, ["rollouts.parquet"])
     steps = {folder: record.steps for folder, record in records.items()}
+    # Where the training set's file is there, `read_runs` refuses runs of another, so the first run stands for all.
     training_set = next(iter(records.values())).inputs.get("problems")
     parts = problem_curves(study, root, steps, training_set)
     write_tables([("problem_curves", part) for part in parts], SCHEMAS, options.output)
@@ -46,13 +47,14 @@ def problem_curves(
     """Parts of table problem_curves: share of right answers to the named problems, by arm and step.
 
     Training: right completions among those sampled at a step, by the component that scores the answer alone.
-    Evaluation: answers that are strictly right, or that pass by the study's first own metric; sampled answers where
-    there are some. The models are the base model (step 0), the kept models and the final one.
+    Evaluation: answers that are strictly right, or have the best score of the study's first own metric; sampled answers
+    where there are some. The models are the base model (step 0), the kept models and the final one.
 
     Low and high are Wilson's interval over the answers of all seeds: it says how well the share of these models is
     known, and nothing about other seeds. Prints which problems neither the runs nor the evaluations met.
 
-    Questions are null where the file of `training_set`, the digest of the runs' training set, is gone.
+    Questions of training are null where the file of the training set is gone, or has another digest than
+    `training_set`, that of the set which the runs were trained on.
     """
     parts = [_of_training(study, root, training_set)]
     parts += [_of_evaluation(study, dataset, root, last_steps) for dataset in study.datasets]

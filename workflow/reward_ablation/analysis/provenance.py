@@ -94,7 +94,7 @@ def check_not_mixed(table: pd.DataFrame) -> None:
 def difference_in_provenance(arm: list[StudyRun], baseline: list[StudyRun], values: dict[str, Quantities]) -> str:
     """`same`, or `differs in ...`: quantities in which an arm's and the baseline's runs of one seed differ.
 
-    `not known` where one of the two arms was trained elsewhere.
+    `baseline` are the runs of the other arm, whichever it is. `not known` where one of the two was trained elsewhere.
 
     Where the arms have different seeds, each run of one arm is compared with each run of the other.
     """
@@ -119,7 +119,7 @@ def write_digests(folders: Iterable[str], root: Path, path: Path) -> None:
 
 
 def sentence(table: pd.DataFrame) -> str:
-    """The quantities that all runs share; where runs differ, the differences come first."""
+    """The quantities of `ALWAYS_NAMED` that all runs share; where runs differ, all the differences come first."""
     texts = []
     for quantity, rows in table[table["mixed"]].groupby("quantity", sort=False):
         parts = [

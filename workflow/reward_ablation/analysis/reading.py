@@ -73,7 +73,7 @@ def _opened(path: Path, coded: Collection[str]) -> pq.ParquetFile:
 
 @contextmanager
 def _damage_reported(path: Path) -> Iterator[None]:
-    """Turn errors in reading a Parquet file into a StudyError that says what to do."""
+    """Turn errors in reading a Parquet file, but for PermissionError, into a StudyError that says what to do."""
     try:
         yield
     except FileNotFoundError:

@@ -1,7 +1,7 @@
 """Names of the tables of a study, each with the rule that makes it.
 
-The Snakefile asks it for the outputs of the rules, the command of the tables for the module to run, and figures and
-`results` for the files to read.
+The Snakefile asks it for the outputs of the rules, the command of the tables for the module to run, figures and
+`results` for the files to read, and the page of commands for the modules.
 
 The rule of Snakemake is `tables_NAME` in `workflow/rules/tables.smk`. The rule runs `python -m reward_ablation.analysis
 NAME`. `SCHEMAS` in the rule's module has the columns of its tables, and `write` there writes them.
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 
 class TableRule(NamedTuple):
-    """A rule that makes tables: the module that writes them, below the library, and the names of the tables."""
+    """A rule that makes tables: the module in `reward_ablation` that writes them, and the names of the tables."""
 
     module: str
     tables: tuple[str, ...]

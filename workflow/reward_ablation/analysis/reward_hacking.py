@@ -5,6 +5,7 @@ The rule `tables_reward_hacking` calls `write`. It is a rule of its own because 
 
 Each sign compares two points of the same runs, paired by seed, with an interval over seeds. The points are fixed before
 anybody looks: the base model and the end of training; and, where runs kept models, the middle of training and its end.
+A reward at the base model is that of the first tenth of the steps.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from reward_ablation.analysis.tables import COUNT, FLAG, NUMBER, TEXT, columns, 
 from reward_ablation.analysis.training_rewards import around, changes
 
 SCHEMAS = {
-    # kind: fall, gap or length; component: whose reward rose; since: step of the first point; rise: of its score;
+    # kind: fall, gap or length; component: whose reward it is; since: step of the first point; rise: of its score;
     # before, after and change: of the held-out metric (its negative if less is better), of the gap, or of the
     # logarithm of the tokens.
     "reward_hacking": columns(
@@ -69,7 +70,7 @@ def dataset_of_signs(study: StudyFile) -> str:
 
 
 def held_out(study: StudyFile, root: Path, last_steps: dict[str, int]) -> pd.DataFrame:
-    """Rows (arm, seed, mode, step) of the primary data set: `metric` and `tokens`, means over questions.
+    """Rows (arm, seed, mode, step) of `dataset_of_signs`: `metric` and `tokens`, means over questions.
 
     Sampled answers count where there are some, since training is on samples.
     Step 0 is the base model, in each run. `last_steps` has the last step of each run, by folder.
@@ -98,7 +99,7 @@ def points(held_out: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]
     share = rows["step"] / last.reindex(rows.index)
     end = rows[share == 1]
     yield rows[rows["step"] == 0], end
-    # Models that were kept before or after this are no middle: then there is no second comparison.
+    # Models kept before or after this (free choices) are no middle: then there is no second comparison.
     middle = rows[(share > 0.3) & (share < 0.7)]
     if len(middle):
         nearest = (middle["step"] / last.reindex(middle.index) - 0.5).abs()

@@ -43,13 +43,13 @@ class SlurmJob(Section):
     cluster: str | None
     gpus: float  # whole ones, or a share of one
     cpus: int | None
-    start: float | None
-    seconds_before: float | None
+    start: float | None  # of the job, in seconds since 1970
+    seconds_before: float | None  # from there until the process of the attempt began
     parts: int = 1  # more than 1 where the job went on with the run's evaluation
 
 
 class Attempt(Section):
-    """One start of a run. `wall_seconds` last until its process ends, and `start_seconds` until its first step."""
+    """One start of a run. `wall_seconds` last until its last record, and `start_seconds` until its first step."""
 
     from_step: int
     to_step: int
@@ -62,7 +62,7 @@ class Attempt(Section):
 
 
 class Requests(Section):
-    """Use that a run made of a judge: requests sent, completions without an answer, and tokens."""
+    """Use of a judge by a run, or by a metric of the study's own: requests, texts without an answer, and tokens."""
 
     requests: int
     unanswered: int

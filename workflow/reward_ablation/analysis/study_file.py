@@ -28,7 +28,8 @@ from reward_ablation.system.strict_text import load_json
 #: Names of the base model and of all arms together in tables; no arm has such a name.
 BASE, ALL_ARMS = "base", "all arms"
 
-#: Score of a right answer, by function that scores the answer alone; `three_way_verifier` has it as a parameter.
+#: Score of a right answer, by function that scores the answer alone; for `three_way_verifier` the parameter `correct`
+#: replaces it.
 RIGHT_ANSWER = {
     **{"correctness": 1.0, "boxed_answer": 1.0, "signed_answer": 1.0, "three_way_verifier": 1.0},
     **{"unit_tests": 1.0, "instructions": 1.0},
@@ -42,7 +43,7 @@ BETTER_LOW = {"tokens", "truncated", "graders_differ"}
 
 
 class Section(BaseModel):
-    """A part of the file; keys that only other stages need are ignored."""
+    """A part of this file, or of a record of a run; keys that only other stages need are ignored."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -61,7 +62,7 @@ class StudyArm(Section):
 
 
 class StudyRun(Section):
-    """A run that the study needs; arms with equal specs share one folder."""
+    """A run that the study needs; arms with equal specs share one folder, unless their runs were trained elsewhere."""
 
     arm: str
     key: str
@@ -106,6 +107,7 @@ class StudyFile(Section):
     arms: list[StudyArm]
     runs: list[StudyRun]
     datasets: list[str]
+    #: Files of answers by data set, below the study's folder, with `{run}` in place of a run's name.
     answers: dict[str, str]
     #: Files of scores by the study's own metrics, keyed as `answers`; empty without such metrics.
     scores: dict[str, str] = {}
@@ -114,10 +116,13 @@ class StudyFile(Section):
     #: Whether answers are judged as mathematics.
     mathematics: bool = True
     own_metrics: list[OwnMetric] = Field([], alias="metrics")
+    #: Files of problems by data set.
     questions: dict[str, str]
+    #: Each run keeps its model after each n-th step; 0: the final model only.
     keep_models: int = 0
     #: Identifiers of the problems that the table problem_curves has.
     shown_problems: list[str] = []
+    #: Files that runs are made of, by name: the record of the base model, and the training set.
     inputs: dict[str, str]
     #: Seeds that any arm has; `runs` has those of each arm.
     seeds: list[int]
@@ -133,7 +138,7 @@ class StudyFile(Section):
     withdrawn_claims: list[DeclaredClaim] = []
     #: Number of claims that stood when runs began, and that this file does not know.
     lost_claims: int = 0
-    #: The looks of a sequential study.
+    #: The looks of a sequential study, which test the primary differences after more and more seeds.
     sequential: Sequential | None = None
     #: None for the whole study.
     preview: Preview | None = None
@@ -145,6 +150,7 @@ class StudyFile(Section):
     has_base: bool = True
     #: Metrics of all tasks, tokens and truncated, that the answers lack.
     unmeasured: list[str] = []
+    #: Resamples behind each interval.
     bootstrap: int
     confidence: float
     seed_variance: Literal["moderated", "per_arm"] = "moderated"
@@ -313,7 +319,7 @@ class StudyFile(Section):
 
     @property
     def same_runs(self) -> dict[str, str]:
-        """By arm: the first arm with runs of the same spec, which all arms of this spec share."""
+        """By arm: the first arm that has the same folder of runs; the arm itself where it shares none."""
         folders = {run.arm: run.folder.rpartition("/")[0] for run in self.runs}
         first: dict[str, str] = {}
         return {arm: first.setdefault(folders.get(arm, arm), arm) for arm in self.arm_names}
@@ -384,7 +390,7 @@ def correctness_component(study: StudyFile) -> tuple[str, float] | None:
 def wrong_answer(study: StudyFile, name: str) -> float | None:
     """Score of each answer that is not right, by a component of `RIGHT_ANSWER`.
 
-    None where these scores differ, so that the share of right answers does not follow from their mean.
+    None where these scores can differ, so that the share of right answers does not follow from their mean.
     """
     component = [known for run in study.runs if (known := run.spec.components.get(name))][-1]
     return None if component.parameters.get("partial") else WRONG_ANSWER.get(component.function, 0.0)

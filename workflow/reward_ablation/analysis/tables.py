@@ -27,7 +27,7 @@ TEXT, COUNT, NUMBER, FLAG = pa.string(), pa.int64(), pa.float64(), pa.bool_()
 #: Pairs of a table's name and some of its rows, in the order of the rows. A table may come in many parts.
 Parts = Iterable[tuple[str, pd.DataFrame]]
 
-#: Rows of a Parquet file that are compressed together, at least: pyarrow's default.
+#: Rows that wait before they are written, and most that a Parquet file compresses together: pyarrow's default.
 ROWS_OF_GROUP = 1 << 20
 
 #: Columns of an estimate with its interval.
@@ -89,7 +89,7 @@ class TableFiles:
 
 
 def write_tables(parts: Parts, schemas: Mapping[str, pa.Schema], folder: Path, csv_only: Collection[str] = ()) -> None:
-    """Write each table of `schemas`, also one without rows, as `NAME.csv` and, without `csv_only`, `NAME.parquet`."""
+    """Write each table, also one without rows, as `NAME.csv` and, without the columns `csv_only`, `NAME.parquet`."""
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         files = {name: TableFiles(name, folder, schema, csv_only, stack) for name, schema in schemas.items()}

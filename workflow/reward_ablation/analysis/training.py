@@ -47,7 +47,7 @@ OF_RUN = ["total", "tokens", "truncated"]
 #: keeps every step, because the report averages its last tenth.
 MOST_STEPS = 500
 
-#: Scores of a group are alike where they differ by at most this, relative to their size.
+#: Scores of a group are alike where they differ by at most this, times their size or 1, whichever is larger.
 ALIKE = 1e-9
 
 #: A method's advantages count as 0, but for rounding, up to this share of the largest advantage of the run. Methods
@@ -93,10 +93,10 @@ def training_tables(study: StudyFile, root: Path) -> Parts:
 
 
 def rewards_by_step(rollouts: pd.DataFrame, components: list[str]) -> pd.DataFrame:
-    """Mean and standard deviation of the scores, the total and lengths over the rollouts of each step.
+    """Mean and standard deviation of the scores, the total, lengths and truncation over the rollouts of each step.
 
-    `rollouts` counts those with a value, `unscored` those whose score is None. `mean` is null without any value, and
-    `std` with fewer than two.
+    `rollouts` counts those with a value, `unscored` those without. `mean` is null without any value, and `std` with
+    fewer than two.
     """
     sources = {component: f"score_{component}" for component in components}
     sources |= {quantity: quantity for quantity in OF_RUN}
@@ -177,7 +177,7 @@ class Groups:
 
 
 def means_by(values: np.ndarray, unit: np.ndarray, units: int) -> np.ndarray:
-    """Mean of the values of each unit that are not NaN; NaN where there is none."""
+    """Mean by unit (a step or a group) of the values that are not NaN; NaN where a unit has none."""
     known = ~np.isnan(values)
     if not known.all():
         values, unit = values[known], unit[known]
@@ -323,9 +323,9 @@ def component_correlations(sums: dict[int, pd.DataFrame], arm: str, resamples: i
     """Pooled within-group correlation of each pair of components in one arm, with bootstrap intervals.
 
     The correlation is that of deviations from the group's mean, over all groups, steps and seeds together. So it says
-    how scores differ among completions of one problem, and easy problems do not raise it. Resamples draw seeds, and
-    blocks of neighbouring steps once for all seeds. `sums` has the `pair_sums` of each seed's run. The estimate is null
-    where one of the two never differs within a group.
+    how scores differ among completions of one problem, and easy problems do not raise it. With one rollout a problem, a
+    group is a step, and they may. Resamples draw seeds, and blocks of neighbouring steps once for all seeds. `sums` has
+    the `pair_sums` of each seed's run. The estimate is null where one of the two never differs within a group.
     """
     steps = sorted(set().union(*(table.index for table in sums.values())))
     pairs = list(dict.fromkeys(label[:2] for label in next(iter(sums.values())).columns))

@@ -3,7 +3,7 @@
 The table `reward_hacking`, the title of the figure of rewards and the report of a study without evaluation call it, so
 that all mean the same steps by the end of training.
 
-A study in which nothing was evaluated compares those at the end of training.
+A study in which nothing was evaluated compares the arms by their scores at the end of training.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from scipy.special import stdtrit
 
 from reward_ablation.analysis.study_file import StudyFile
 
-#: Share of the steps around a point whose mean rewards stand for it.
+#: Share of the steps around a point of training (0 to 1) whose mean rewards stand for it.
 AROUND = 0.1
 
 
@@ -73,7 +73,8 @@ class EndOfTraining(NamedTuple):
     """Mean score of a component over the last tenth of an arm's steps and over seeds.
 
     The difference to the baseline is of runs with the same seed, with its interval over seeds. These are NaN for the
-    baseline, and where the two arms share no seed. An arm with the baseline's runs differs by 0, without an interval.
+    baseline, and where the two arms share no seed. An arm with the baseline's runs differs by 0, without an interval;
+    ends are also NaN where `changes` finds none.
     """
 
     arm: str

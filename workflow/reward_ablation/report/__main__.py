@@ -1,7 +1,7 @@
 """Command that writes the summary, the main table and the first page of the report: `python -m reward_ablation.report`.
 
-The rule `summary` runs it after its tables and the figure of the primary comparison. One command writes all these
-files, since they are made of the same tables.
+The rule `summary` runs it after its tables and a figure: of the primary comparison, or of the training rewards in a
+study without evaluation. One command writes all these files, since they are made of the same tables.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def pages(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFrame, picture: bytes) -> dict[str, str]:
     """Content of each file, by its name.
 
-    `tables` are those that `summary` takes, by name, and `picture` is the figure of the primary comparison as PNG.
+    `tables` are those that `summary` takes, by name, and `picture` is the figure of the first page as PNG.
     """
     words = summary(study, tables, cost)
     main = (

@@ -2,7 +2,8 @@
 
 The command of the report (rule `summary`) writes it as `main.md`, `main.tex` and a page.
 
-All numbers are from the tables `evaluation_by_arm` and `paired_differences`, for the primary data set and mode.
+Results are from the tables `evaluation_by_arm` and `paired_differences`, for the primary data set and mode; in a study
+without evaluation from `rewards_by_step`. It stands alone because it is also written as LaTeX.
 """
 
 from __future__ import annotations
@@ -165,7 +166,7 @@ def as_markdown(table: MainTable) -> str:
 
 
 def as_latex(table: MainTable) -> str:
-    """The table as LaTeX, for a document with the package booktabs."""
+    """The table as LaTeX, for a document with the packages booktabs and fontenc (T1)."""
     head, *rows = ([latex(cell) for cell in line] for line in (table.columns, *table.rows))
     tabular = pd.DataFrame(rows, columns=head).to_latex(index=False, column_format="l" + "r" * (len(head) - 1))
     return (

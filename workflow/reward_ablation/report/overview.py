@@ -27,7 +27,7 @@ from reward_ablation.study.primary import named_contrasts
 from reward_ablation.system.html_page import POLICY, TEMPLATES
 from reward_ablation.system.plain_values import printable
 
-#: Most contrasts, and most lines of a list, that are written out.
+#: Most contrasts, and most lines of a list, that are written out: a free choice.
 MOST_LINES = 8
 
 #: Most sentences on imported runs that are written out: one for each arm, and some on what the files lack.
@@ -234,7 +234,7 @@ def run_facts(study: StudyFile, cost: pd.DataFrame) -> dict[str, str]:
 
 
 def missing(study: StudyFile, tables: dict[str, pd.DataFrame]) -> list[str]:
-    """Caveats of the result: unfinished runs, arms with one seed, flagged arms, mixed provenance."""
+    """Caveats: unfinished and diverged runs, open looks, arms with one seed, flagged arms, mixed provenance."""
     preview, looks = study.preview, study.sequential
     single = [arm for arm in study.arm_names if len(study.runs_of(arm)) == 1]
     mixed = tables["provenance"].loc[tables["provenance"]["mixed"].astype(bool), "quantity"].unique()

@@ -100,7 +100,7 @@ def _shown(values: Any, root: Path) -> Any:
 
 
 def as_yaml(values: Any, root: Path) -> str:
-    """Values as YAML, in their order, as `_shown`. Invisible characters are escaped."""
+    """Values as YAML, in their order, as `_shown`. Characters outside ASCII are escaped."""
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # in C, a tenth of the time
     return yaml.dump(_shown(values, root), Dumper=dumper, sort_keys=False, allow_unicode=False)
 
@@ -161,7 +161,7 @@ def installed() -> dict[str, str]:
 
 
 def lock_of(packages: Mapping[str, str]) -> str:
-    """The lock that the packages were installed from. Only the lock for GPUs has vLLM."""
+    """The lock that the packages are taken to be installed from. Only the lock for GPUs has vLLM."""
     return f"envs/{'gpu' if 'vllm' in packages else 'cpu'}.txt"
 
 
@@ -187,7 +187,7 @@ def environment_page(packages: Mapping[str, str], lock: str, pins: Mapping[str, 
 
 
 def training_codes(study: Study) -> list[list[str]]:
-    """Rows with the digests of the training code. Arms that are scored by other components have another digest."""
+    """Rows with the digests of the training code. Arms that are scored by other components may have another."""
     arms: dict[str, dict[str, None]] = {}
     for run in study.runs.values():
         arms.setdefault(run.code, {})[run.arm] = None

@@ -3,8 +3,8 @@
 The command of the report (rule `summary`) writes it as `summary.md`. The first page and the main table take sentences
 from here.
 
-The last cell of each row of numbers is the row of the CSV file that the numbers are from, not counting the line of
-column names. The table is named above the rows.
+A row that shows one row of a CSV file ends with that row's number, not counting the line of column names. The table is
+named above the rows.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from reward_ablation.study.primary import Primary
 from reward_ablation.study.standing import when_sentence
 from reward_ablation.system.plain_values import printable
 
-#: Tables that every summary is made from, beside cost.csv.
+#: Tables that are read for every summary, beside cost.csv.
 TABLES = [
     "evaluation_by_arm",
     "evaluation_by_run",
@@ -75,15 +75,15 @@ NO_EFFECTS = {
     "simplex": "a regression needs more arms whose components TRL combines than components",
 }
 
-#: The summary warns of arms with fewer seeds than this.
+#: The summary warns of fewer seeds than this. From this number on it gives the range of the seeds' values.
 FEW_SEEDS = 5
 
 #: Why there is no primary comparison.
 NONE_DECLARED = "None: the study declares no comparison of two arms."
 NONE_SHOWN = "None can be shown: runs of the declared comparisons are missing, as said above."
 
-#: An interval that covers at least this share of the range says nothing; differences have twice the range. Of a
-#: count, one that reaches 0 does.
+#: An interval that covers at least this share of the range says nothing (a free choice); differences have twice the
+#: range. The interval of an arm's count says nothing if it reaches 0 and the mean does not.
 NOTHING_KNOWN = 0.95
 
 
@@ -216,7 +216,7 @@ def of_equivalence(study: StudyFile) -> str:
 
 
 def nothing_measured(study: StudyFile, by_run: pd.DataFrame) -> list[str]:
-    """Warning if the primary metric has one value for all models, or if no answer was found in the format."""
+    """Warning if all of several models have one value of the primary metric, or 0 as no answer has its format."""
     primary = study.primary
     rows = by_run[(by_run["dataset"] == primary.dataset) & (by_run["mode"] == primary.mode)]
     values = rows.loc[rows["metric"] == primary.metric, "value"]
@@ -284,7 +284,7 @@ def primary_question(study: StudyFile, table: pd.DataFrame) -> list[str]:
 
 
 def pooled(study: StudyFile, rows: pd.DataFrame) -> list[str]:
-    """The primary differences if the seeds of all arms differ alike, as a sentence; nothing where that is not known."""
+    """The primary intervals if the seeds of all arms differ alike; nothing where unknown, or with sequential seeds."""
     limits = metrics_of_study(study).limits(study.primary.metric)
     known = rows[rows["pooled_low"].notna()]
     ends = [[number(float(end), limits) for end in known[f"pooled_{name}"]] for name in ("low", "high")]
@@ -455,6 +455,7 @@ def effects(study: StudyFile, table: pd.DataFrame) -> list[str]:
     parts = [f"## Effects of the components on {name_of(study.main_metric)}"]
     of_kinds = datasets_and_modes(study, of_metric(table, study.main_metric))
     for dataset, mode, rows in of_kinds:
+        # All effects of a study have one method and the same seeds, so the first row stands for all.
         method, known = rows["method"].iloc[0], rows[rows["estimate"].notna()]
         over = over_seeds(study, int(rows["seeds"].iloc[0]))
         lead = f"{dataset}, {mode}, {METHODS.get(method, method)}{over} (table `component_effects`):"
@@ -546,7 +547,7 @@ def estimate(row: pd.Series, limits: Limits, signed: bool = False) -> list[str]:
 
 
 def plain(words: str) -> str:
-    """Escape a text, so that Markdown shows it as it is, in one line."""
+    """Escape backslashes and the characters * $ | < [ ] and ` for Markdown; the text becomes one line."""
     return re.sub(r"([\\`*$|<\[\]])", r"\\\1", " ".join(words.split()))
 
 

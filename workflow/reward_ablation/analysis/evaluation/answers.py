@@ -1,7 +1,8 @@
 """Estimates of arms and of their differences, from the means of their questions.
 
-The tables of evaluated models, the claims, the looks of a sequential study and `compare` call it, so that all of them
-pair seeds and borrow variances alike. The formulas are in `analysis.statistics`, which knows no arms.
+The tables of evaluated models, the claims, the looks of a sequential study (tests after more and more seeds) and
+`compare` call it, so that all of them pair seeds and borrow variances alike. `power` takes `limits_of` from it. The
+formulas are in `analysis.statistics`, which knows no arms.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Answered(NamedTuple):
     seeds: list[int | None]  # None for the base model
     values: np.ndarray  # (metrics, seeds, questions), means over samples
     by_seed: np.ndarray  # (resamples, metrics, seeds), means over resampled questions, the same resamples for every arm
-    limits: list[Limits]  # of each metric
+    limits: list[Limits]  # of each metric, in an arm
     scale: np.ndarray | float = 0.0  # of differences: the size of the means that were subtracted, by metric
 
 
@@ -220,8 +221,8 @@ def distribution_of_difference(
 ) -> tuple[Distribution, np.ndarray]:
     """Distribution of each metric's mean of one arm minus another, and the flagged arms by metric.
 
-    Arms with the same seeds are paired by seed. Otherwise, for each metric the shorter interval counts, of the seeds
-    that both arms have, paired, and of all seeds of each arm.
+    Arms are paired by seed where `paired_by_seed` says so. Otherwise, for each metric the shorter interval counts, of
+    the seeds that both arms have, paired, and of all seeds of each arm; with fewer than two such seeds the latter.
     """
     shared = [seed for seed in own.seeds if seed in other.seeds]
     by_pairs: Distribution | None = None
@@ -243,7 +244,7 @@ def distribution_of_difference(
 def moderated_seed_variance(
     means: SeedMeans | None, coefficients: Mapping[str, float], answers: Answered
 ) -> tuple[SeedVariance | None, np.ndarray]:
-    """Variance between seeds of a contrast of arms, None with one seed, and its flagged arms, by metric."""
+    """Variance between seeds of a contrast and its flagged arms, by metric; None with one seed or without `means`."""
     if means is None or len(answers.seeds) < 2:
         return None, np.full(len(answers.metrics), None)
     seeds = [seed for seed in answers.seeds if seed is not None]

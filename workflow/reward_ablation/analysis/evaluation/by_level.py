@@ -32,7 +32,7 @@ from reward_ablation.study.primary import Contrast
 #: Columns of the problems by which questions are grouped.
 GROUPED_BY = ("level", "subject")
 
-#: Fewest questions of a group, and most primary contrasts that have rows.
+#: Fewest questions of a group, and most primary contrasts that have rows: free choices.
 FEWEST, MOST_CONTRASTS = 10, 40
 
 
@@ -116,8 +116,8 @@ def of_group(
 def minus_rest(seeds: Values, inside: np.ndarray) -> Values:
     """Values whose mean over questions is a group's mean minus that of all other questions, in each seed.
 
-    Each question deviates from the mean of its own part, over all seeds, by its share in this difference. So their
-    variance is that of the difference: parts with other means do not add to it.
+    Each question's deviation from the mean of its own side (the group, or the rest) over all seeds counts by its weight
+    in this difference. So their variance is that of the difference: that the two means differ does not add to it.
     """
     share = np.where(inside, 1 / inside.mean(), -1 / (~inside).mean())
     values = np.stack([*seeds.values()])

@@ -1,11 +1,13 @@
 """Table component_effects: what a component does, as linear contrasts of arms.
 
 `tables`, which the rule `tables_evaluation` runs, calls `effects_of` once for the study and `effect_rows` for each data
-set.
+set. The summary and the figures ask `lack_a_common_seed` why there are no effects. It stands alone because an effect
+follows from the weights of the arms, before any answer is read.
 
-Each effect is a sum of arms' results times coefficients, so that seeds and questions, which all arms share, are
-paired in it, and one bootstrap serves every effect. The study's design defines what an effect is (`METHODS`). The base
-model is in no effect: it was not trained, so whatever training does to any arm would count as the component's effect.
+Each effect is a sum of arms' results times coefficients. So questions, and the seeds that all arms of the effects have,
+are paired in it, and one bootstrap serves every effect. The study's design defines what an effect is (`METHODS`). The
+base model is in no effect: it was not trained, so whatever training does to any arm would count as the component's
+effect.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ DOUBTFUL_FIT = 0.2
 #: Prefix of the names of contrasts that are 0 where a regression's model holds; no component's name has a blank.
 LACK_OF_FIT = "lack of fit "
 
-#: Most contrasts of lack of fit of a model. Further ones are not tested.
+#: Most contrasts of lack of fit of a model, a free choice. Further ones are not tested.
 MOST_CONTRASTS = 100
 
 #: The definition of an effect by design, with the method's name in the table; there a regression with products of
@@ -143,7 +145,7 @@ def _unambiguous(found: list[Effect]) -> list[Effect]:
 
 
 def regression(arms: Weights, used: list[str]) -> list[Effect]:
-    """Effects from least squares on the shares of the weights; none where arms are too few, or a weight is negative.
+    """Effects by least squares on shares of weights; none where arms are too few or alike, or a weight is negative.
 
     A weight counts by its share of the arm's weights: a common factor drops out of scaled advantages, and nearly out of
     Adam's steps. Shares are a mixture, and the models are Scheffé's: quadratic where there are arms enough, else linear
@@ -269,7 +271,7 @@ def seeds_of(study: StudyFile, allowed: list[Effect]) -> list[int]:
 def effect_rows(
     study: StudyFile, allowed: list[Effect], dataset: str, answers: AnswersReader, means: Mapping[str, SeedMeans]
 ) -> list[pd.DataFrame]:
-    """Rows of component_effects of one data set. Holm's p-values hold for all components of one method together.
+    """Rows of component_effects of one data set. Holm's p-values hold for all components in one mode and metric.
 
     A mode is `greedy` or `sampled`. `means` has the seed means of all arms by mode, from which effects borrow variance.
     `flagged_arms` names arms of the effect whose seeds differ more than chance allows.

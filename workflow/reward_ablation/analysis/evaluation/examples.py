@@ -1,7 +1,8 @@
 """Answers before and after training, side by side, to problems that are chosen by a rule: the table and its page.
 
 The rule `tables_evaluation` makes both. A model's output is hostile: characters that act instead of showing are
-escaped, by `visible`, which figures use, too.
+escaped, by `visible`, which figures use, too. It stands alone because the other tables of evaluated models show no
+texts.
 """
 
 from __future__ import annotations
@@ -79,7 +80,10 @@ def examples(study: StudyFile, root: Path) -> list[pd.DataFrame]:
 
 
 def judgement(study: StudyFile, answers: pd.DataFrame) -> pd.Series:
-    """How good the answer to each problem is: 1 if strictly right, or its score by the main metric; more is better."""
+    """How good the answer to each problem is; more is better.
+
+    Its score by the main metric if this is the study's own, negative where less is better; else 1 if strictly right.
+    """
     metric = study.metrics.get(study.main_metric)
     if metric is None:
         return answers["correct_strict"].astype(float)
@@ -92,7 +96,7 @@ def scores_text(study: StudyFile, answer: dict[str, Any]) -> str | None:
 
 
 def choose(problem_ids: list[str], base: pd.Series, baseline: pd.Series) -> dict[str, str]:
-    """Problems that are shown, in the data set's order, and why. First goes before gained and gained before lost."""
+    """Problems that are shown, in the data set's order, and why; `first` is the reason even where another holds."""
     first = problem_ids[:FIRST]
     gained = [name for name in problem_ids if baseline[name] > base[name]]
     lost = [name for name in problem_ids if base[name] > baseline[name]]
@@ -157,9 +161,10 @@ def kinds_missing(table: pd.DataFrame) -> str:
 
 
 def visible(text: str) -> str:
-    """The text with control, format and unassigned characters as escapes, since these act instead of showing.
+    """The text with characters of `UNSEEN` as escapes, since these act instead of showing.
 
-    Line breaks stay. Format characters include those that turn the direction of text, or have no width.
+    Line breaks stay, and a tab becomes four blanks. Format characters include those that turn the direction of text, or
+    have no width.
 
     >>> visible("a" + chr(0x202E) + "b" + chr(27) + "[0m")
     'a\\\\u202eb\\\\x1b[0m'

@@ -15,7 +15,7 @@ from typing import Any
 from reward_ablation.analysis.statistics.limits import COUNT, SHARE, UNLIMITED, Limits
 from reward_ablation.analysis.study_file import StudyFile
 
-#: Metrics of mathematics, each with the column that it is the mean of.
+#: Metrics of mathematics, each with the column that it is the mean of: of the answers, or made by `question_means`.
 MATHEMATICS = {
     "accuracy_strict": "correct_strict",
     "accuracy_lenient": "correct_lenient",
@@ -66,7 +66,7 @@ class Metrics:
 
     @property
     def passed(self) -> tuple[str, Callable[[Any], Any]] | None:
-        """For pass@k: a column, and which of its values pass, those as good as the best; None without pass@k."""
+        """For pass@k: a column, and a test of its values, which pass if as good as the best; None without pass@k."""
         if self.mathematics:
             return "correct_strict", partial(le, 1.0)
         first = next(iter(self.own))

@@ -1,7 +1,7 @@
 """Means of questions over their samples (accuracy, pass@k, length), of runs over questions, and of arms by seed.
 
-`stored_answers` calls it for each model's file of answers, and `power` for those of a pilot. Estimates, differences,
-claims and the signs of reward hacking start from these means.
+`stored_answers` calls it for each model's file of answers, and `power` and `budget` for those of a pilot. Estimates,
+differences, claims and the signs of reward hacking start from these means. It reads no file; `stored_answers` does.
 """
 
 from __future__ import annotations
@@ -101,9 +101,9 @@ def same_questions(one: QuestionMeans, other: QuestionMeans) -> bool:
 
 
 def of_samples(right: np.ndarray, written: np.ndarray | None, question: np.ndarray) -> dict[str, np.ndarray]:
-    """pass@k and maj@n of each question; in mathematics by the strict grader, whose extracted answers the files have.
+    """pass@k of each question; in mathematics by the strict grader, with maj@n by the answers that it extracted.
 
-    Questions with different numbers of samples are refused by `read_question_means`; here n is the smallest.
+    `stored_answers.means_reader` refuses different numbers of samples; here n is the smallest.
     """
     samples = int(np.bincount(question).min())
     rights = np.minimum(np.bincount(question, weights=right).astype(int), samples)

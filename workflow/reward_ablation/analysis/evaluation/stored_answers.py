@@ -24,7 +24,7 @@ from reward_ablation.system.errors import StudyError
 #: Columns that identify an answer.
 LABELS = ["problem_id", "mode", "sample"]
 
-#: Runs whose question means are kept for a second reading: some 250 MB for each data set.
+#: Most pairs of data set and run whose question means are kept for a second reading: some 250 MB together.
 RUNS_KEPT = 1000
 
 #: Question means of an arm by seed, from the data set and the arm; the base model's seed is None.
@@ -98,7 +98,7 @@ def _without_score(dataset: str, files: tuple[Path, ...], metrics: tuple[str, ..
 
 
 def means_reader(study: StudyFile, root: Path) -> Reader:
-    """The reader of a study's answers. All models must have answered the questions of the first one, the base model."""
+    """The reader of a study's answers. All models must have answered the questions of the base model, or first run."""
     first = BASE if study.has_base else study.runs[0].name
     metrics = metrics_of_study(study)
 
@@ -138,7 +138,7 @@ def check_questions(means: QuestionMeans, first: QuestionMeans, path: Path) -> N
 def means_by_step(
     study: StudyFile, root: Path, read: Reader, run: StudyRun, dataset: str, last_step: int
 ) -> dict[int, QuestionMeans]:
-    """Question means of a run by step: the base model at step 0, the kept models, and the final one."""
+    """Question means of a run by step: the base model, which must be there, at 0; the kept models; the final one."""
     base = read(dataset, BASE)[None]
     found = {0: base}
     if study.keep_models:

@@ -143,7 +143,7 @@ def runs_of_dataset(study: StudyFile, dataset: str, read: Reader) -> pd.DataFram
 def pairs_of(study: StudyFile) -> list[tuple[str, str]]:
     """Pairs of arms that are compared: each arm with the baseline and the control arm, and the declared contrasts.
 
-    They are sorted by the arm that is compared with, in the order in which the study names it, and then by the other.
+    They are sorted by the arm that is compared with (the baseline, the control arm, others), and then by the other arm.
     """
     pairs = [(arm, study.baseline) for arm in study.arm_names if arm != study.baseline]
     if study.control is not None:
@@ -179,7 +179,7 @@ def paired_differences(
 
 
 def with_decisions(table: pd.DataFrame, study: StudyFile) -> pd.DataFrame:
-    """Differences of one data set; the primary ones get repeated intervals and p-values that are corrected for looks.
+    """Differences of one data set; with sequential seeds, the primary ones have intervals and p-values for all looks.
 
     The test of equivalence does not hold for several looks: a sequential study has its decision instead.
     """

@@ -76,7 +76,7 @@ class MeasuredStep:
 
     @cached_property
     def alone(self) -> list[Block]:
-        """Gram matrices by layer; the vectors are the `alone` gradients of the K components."""
+        """Gram matrices by layer; the vectors are the gradients of each component alone, with weight 1 and no other."""
         each_alone = enumerate(self.shares(np.eye(len(self.components))))
         return self.blocks_with(np.stack([shares[:, column] for column, shares in each_alone], axis=1).T)
 
@@ -102,7 +102,7 @@ class MeasuredStep:
         return [(self.completions.scores[rows], size) for rows, size in self._batches]
 
     def shares(self, weights: np.ndarray) -> list[np.ndarray]:
-        """(N, K) shares of the advantages of all `rollouts` under each of (P, K) weight vectors."""
+        """Components' shares of all completions' advantages: an (N, K) array for each of (P, K) weight vectors."""
         batches = [(scores, np.repeat(np.arange(len(scores) // size), size)) for scores, size in self.scores]
         return [
             np.concatenate([shares(*batch, vector, EPSILON, self.aggregation, self.scale_rewards) for batch in batches])
@@ -184,7 +184,7 @@ class MeasuredRun:
         return np.array([row_of.get(completion, -1) for completion in rows], dtype=int)
 
     def step(self, step: int) -> MeasuredStep:
-        """One of the steps; errors are those of `read_measured_step`."""
+        """One of the steps; errors are those of `what_if.read_measured_step`."""
         blocks, families = zip(*map(_without_kl, self._grams[step]), strict=True)
         others = sorted(set().union(*families) - {ALL_TOKENS})
         if others:
@@ -225,7 +225,7 @@ def _without_kl(block: StoredBlock) -> tuple[StoredBlock, set[str]]:
 
 
 def read_rollouts(path: Path, components: list[str], more: Sequence[str]) -> pd.DataFrame:
-    """All completions, group by group; refused unless all groups of a step have the same size.
+    """All completions, group by group; refused where groups of a step differ in size, or a group has a rollout twice.
 
     `more` has the names of further columns.
     """
@@ -303,8 +303,8 @@ def effects_on_other_prompts(measured: MeasuredStep, shares: list[np.ndarray]) -
     """What steps under some weights do to the components' expected scores on prompts that the steps did not see.
 
     Per unit of the step's length: <grad J_k, step> / |step|, with the inner product over pairs of completions of
-    different prompts only, divided by their share of all pairs. It estimates the effect of the expected step without
-    bias; `per_length` of `what_if` also contains completions' effect on themselves and on their own prompt.
+    different prompts only, divided by their share of all pairs. It estimates that of the expected step without bias;
+    `per_length` of `what_if` also contains completions' effect on themselves and on their own prompt.
 
     `shares` has the (N, K) `measured.shares` under each of P weight vectors. The result is (P, K), with NaN where the
     weights make no step, or where no two prompts' completions are compared.
@@ -325,7 +325,7 @@ def effects_on_other_prompts(measured: MeasuredStep, shares: list[np.ndarray]) -
 
 
 def spread_steps(steps: list[int], most: int) -> list[int]:
-    """At most `most` of the steps, evenly spread, with the first and the last."""
+    """At most `most` of the steps, evenly spread, with the first and, from two on, the last."""
     if len(steps) <= most:
         return steps
     return [steps[number] for number in np.unique(np.linspace(0, len(steps) - 1, most).round().astype(int))]

@@ -6,11 +6,12 @@ The rule `tables_combination` calls it for the runs of the baseline, and users c
     answers = methods_offline([runs / "mixed-1a2b3c4d/seed0", runs / "mixed-1a2b3c4d/seed1"], methods)
     answers.estimates  # weights, cosine to the run's own step, its length, and effects on each component
 
-Runs of any arm that stored Gram matrices (`gradients: every`) will do, with or without a method of their own; without
-them the answer is empty. A method sees what it would have seen in
-training: the scores of all generations in their order, its own state, and the Gram matrices of the steps that were
-measured before, or of the step itself with `gram: same_step`. The completions are those of the run's policy: a run
-that is trained with another method has others after its first step.
+Runs of any arm will do, with or without a method of their own. Without stored Gram matrices, inner products of single
+completions' gradients (key `gradients.every`), the answer is empty. A method sees what it would have seen in training:
+the scores of all generations in their order, its own state, and the Gram matrices of the steps that were measured
+before, or of the step itself with `gram: same_step`. The completions are those of the run's policy: a run that is
+trained with another method has others after its first step. It stands alone because it needs no study: folders of runs
+will do.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class History:
     scores: dict[int, np.ndarray]  # (N, K), raw, group by group; NaN where a component gave none
     groups: dict[int, np.ndarray]  # (N,) numbers of the completions' groups
     tokens: dict[int, np.ndarray]  # (N,) lengths of the completions
-    gradients: dict[int, pa.Table]  # rows of `gradients.parquet` of measured steps: inner products over all layers
+    gradients: dict[int, pa.Table]  # `gradients.parquet` by measured step: products of components alone, all layers
     rates: dict[int, float]  # learning rates, where they are known
 
     @property
@@ -201,7 +202,7 @@ class OfflineComparison:
 
     methods: list[str]  # labels
     components: list[str]
-    steps: list[int]  # measured steps that any run has
+    steps: list[int]  # measured steps that were read in any run
     products: np.ndarray  # (S, T, M + 1, M + 1) inner products of steps
     effects: np.ndarray  # (S, T, M + 1, K); also NaN where a method makes no step
     weights: np.ndarray  # (S, T, M, K); also NaN where a method has none
@@ -214,7 +215,7 @@ class OfflineComparison:
 
         - cosine: between the method's step and the run's own, as in `similarity_by_arm`; component is null.
         - length: root mean square length of the method's steps over that of the run's own; component is null.
-        - weight: the method's weight, mean over steps.
+        - weight: the method's weight, mean over steps; no row where it has none.
         - effect: of the method's step per unit of its length, mean over steps.
         - gain: this effect less that of the run's own step.
         """
@@ -259,8 +260,8 @@ def methods_offline(
     arm. A method's state goes from generation to generation as in training.
 
     `confidence` is that of the intervals. `most` limits the measured steps of a run to so many, evenly spread. Paths of
-    a user's methods start from `root`. A StudyError is raised where a run or a method cannot be read or replayed, and
-    where the runs have different components.
+    a user's methods start from `root`. A StudyError is raised where a run's record is missing or its Gram matrices are
+    damaged, where a method cannot be loaded or replayed, and where the runs have different components.
     """
     histories = [read_history(folder) for folder in ([folders] if isinstance(folders, str | Path) else folders)]
     if not histories:
@@ -284,7 +285,7 @@ AtStep = tuple[np.ndarray, np.ndarray, np.ndarray]
 def answers_of_run(
     history: History, asked: Mapping[str, MethodSettings], most: int | None, root: Path
 ) -> tuple[dict[int, AtStep], Counter[str]]:
-    """Answers of all methods by measured step, and the steps that were left out by reason."""
+    """Answers of all methods by measured step, and how many steps were left out, by reason."""
     replayed: list[Replayed] = []
     steps, refused = sorted(history.gradients), Counter[str]()
     steps = steps if most is None else spread_steps(steps, most)

@@ -2,7 +2,7 @@
 
 The tables of gradients and of methods of combination call it.
 
-Seeds are the independent units of a study: the steps of a run share its policy, so that they do not count as more
+Seeds are what is independent in a study: the steps of a run share its policy, so that they do not count as more
 seeds. A bootstrap of two or three seeds is too narrow (docs/gradients.md has the numbers).
 """
 
@@ -60,7 +60,8 @@ def margin_over_steps(values: np.ndarray, confidence: float) -> float:
     The standard error is that of the circular block bootstrap (Politis and Romano, "A circular block-resampling
     procedure for stationary data", 1992), which for a mean needs no resampling: the variance of the means of all blocks
     over the number of blocks less one. This is also the number of degrees of freedom of Student's t. The number of
-    blocks is steps over block length and need not be whole. NaN with fewer than two blocks. `values` are (T,).
+    blocks is steps over block length and need not be whole. NaN with fewer than two blocks, that is, fewer than four
+    steps. `values` are (T,).
     """
     steps = len(values)
     length = block_length(steps) if steps else 1

@@ -20,9 +20,10 @@ from reward_ablation.analysis.gradients.measured_steps import MeasuredStep
 from reward_ablation.analysis.gradients.seed_intervals import STEPS, Estimates, over_seeds
 from reward_ablation.gram.similarity import ALL_LAYERS, inverse_norms, jackknife_margin, with_all_layers
 
-#: A cosine and the parts that add up to it.
+#: A cosine and the parts that add up to it: products of a completion with itself, with others of its prompt, with those
+#: of other prompts, and, whatever the prompts, with those of other micro-batches or processes (`across_blocks`).
 PARTS = ["cosine", "self", "same_prompt", "cross_prompt", "across_blocks"]
-#: Parts that are not exact where large parameters are folded.
+#: Parts that are not exact where the gradients of large parameters were reduced to fewer numbers (folded).
 FOLDED = {"cosine", "across_blocks"}
 #: The cosine of the expected gradients, which is no sum of the others.
 CORRECTED = "split_halves"
@@ -67,7 +68,7 @@ def similarity_by_arm(similarities: pd.DataFrame, arm: str, confidence: float) -
 
 
 def units_of(similarities: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
-    """Pairs of components in each layer, by pair and then by layer in the model's order, and the unit of each row."""
+    """Units: pairs of components in a layer, by pair and then in the model's order of layers; and each row's unit."""
     codes = {name: pd.factorize(similarities[name]) for name in ("definition", "component_a", "component_b", "layer")}
     whole = np.zeros(len(similarities), dtype=np.int64)
     for name in ("definition", "component_a", "component_b"):
@@ -132,7 +133,7 @@ def corrected_by_arm(halves: pd.DataFrame, steps: int, arm: str, confidence: flo
 
 
 def halves_of_step(measured: MeasuredStep) -> np.ndarray:
-    """Products of the `alone` gradients over pairs of different prompts: (L + 1, K, K), `all` layers first."""
+    """Products of the gradients of each component alone over pairs of different prompts: (L + 1, K, K), `all` first."""
     by_block = [
         cross_prompt_products(block.grams, block.coefficients, block.coefficients, block.prompts)
         for block in measured.alone

@@ -1,6 +1,7 @@
 """Tables of gradients, from the measurements of all runs of a study.
 
-The rule `tables_gradients` calls `write`. `alignment` and the part `split_halves` of `similarity_by_arm` share one
+The rule `tables_gradients` calls `write`. This module reads and has the columns; the formulas are in those beside it.
+`alignment` and the part `split_halves` of `similarity_by_arm` (cosines without the noise of completions) share one
 reading of each run's Gram matrices.
 """
 
@@ -65,7 +66,7 @@ CODED = ["layer", "component_a", "component_b", "definition"]
 LATER_COLUMNS = ["folding_error"]
 
 
-#: Most measured steps that are read of one run, and of all runs; they are spread evenly over the run.
+#: Most measured steps that are read of one run, and of all runs but for two a run; spread evenly over the run.
 MOST_OF_RUN, MOST_OF_ALL = 40, 2000
 
 #: (K,) effects on the components of a run, by step.
@@ -115,9 +116,9 @@ def measured_tables(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Rows of an arm: of `similarity_by_arm`, the part `split_halves`, and of `alignment`.
 
-    `runs` are the arm's; `measured` has the measured steps of all runs, by the run's folder. At most `MOST_OF_RUN`
-    steps of a run and `MOST_OF_ALL` of a study are read. A step is left out if its Gram matrices are absent or do not
-    say what single completions contribute; the log says how many steps and why.
+    `runs` are the arm's; `measured` has the measured steps of its runs, by the run's folder. At most `MOST_OF_RUN`
+    steps of a run and `MOST_OF_ALL` of a study are read, but two of each run in any case. A step is left out if its
+    Gram matrices are absent or do not say what single completions contribute; the log says how many steps and why.
     """
     most = min(MOST_OF_RUN, max(2, MOST_OF_ALL // max(1, len(study.runs))))
     halves, effects, refused = [], [], Counter[str]()

@@ -155,8 +155,8 @@ def doubt_of_equal_values(
     Its 95 % margin is Clopper and Pearson's for none of n questions: the largest share of questions on which the value
     might differ, times the distance to the furthest value that the metric can have. Without a range that is the one to
     0, or the `scale` of a difference if that is more: arms that are equal here may differ by as much elsewhere. The
-    share is nearly -log(level) / n, and its margins at other levels are those of Student's t with `EXPONENTIAL`
-    degrees.
+    share is nearly -log(level) / n, with the level of one side, .025. Margins at other levels are those of Student's t
+    with `EXPONENTIAL` degrees.
     """
     nothing = (own.of_questions == 0) & (own.least == 0)
     share = proportion_confint(0, questions, 0.05, method="beta")[1]
@@ -171,7 +171,7 @@ def doubt_of_equal_values(
 
 @lru_cache(maxsize=16)
 def _shares(resamples: int, size: int, *labels: str) -> np.ndarray:
-    """Shares of resampled units, cached since all arms that answered the same questions have the same resamples."""
+    """Shares of resampled seeds or questions, cached since arms that answered the same questions have the same ones."""
     rng = generator(*labels)
     shares = np.empty((resamples, size), dtype=np.float32)
     at_once = max(1, PICKS_AT_ONCE // size)
@@ -210,7 +210,7 @@ def distribution(
     """How the means of metrics over seeds and questions are distributed.
 
     `by_seed` has the `resampled_seeds` of the (metrics, seeds, questions) values, with the same label. `limits` are
-    the lowest and the highest value that each metric can have. Without `seed_variance` it is that of the values alone.
+    the lowest and the highest value that each metric can have. Without `seed_variance` seeds vary as the values say.
     `scale` has the size of the values whose difference this is, which counts where all differences are equal.
     """
     _, seeds, questions = values.shape
@@ -258,7 +258,7 @@ def distribution_of_unpaired_difference(
 
 
 def shorter(one: Distribution, other: Distribution) -> Distribution:
-    """For each metric the distribution with the shorter 95 % interval, of a paired and of an unpaired difference."""
+    """For each metric the distribution with the smaller 95 % margin, of a paired (`one`) and an unpaired difference."""
     margins = [mean.margin(lambda degrees: stdtrit(degrees, 0.975)) for mean in (one, other)]
     first = margins[0] <= margins[1]
     nothing = np.zeros_like(one.spread.of_seeds)

@@ -1,7 +1,8 @@
-"""Random numbers by label, shares of resampled units and of blocks of neighbouring steps, and percentile intervals.
+"""Random numbers by label, shares of resampled seeds, questions and blocks of steps, and percentile intervals.
 
 Estimates of evaluated models, correlations of scores and intervals of gradients share these parts, and so do the
-simulations of `power` and `budget`. `level_of` is the level of all tests, also where the report and figures name it.
+simulations of `power` and `budget`. `level_of` is the level of the tests of differences, effects and claims, also where
+the report and figures name it.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def percentile_interval(means: np.ndarray, confidence: float) -> tuple[np.ndarra
 
 
 def block_length(steps: int, at_least: int = 1) -> int:
-    """Steps of a block: the cube root of the number of steps, the rate of the best length (Künsch 1989)."""
+    """Steps of a block: the cube root of all, rounded up, the rate of the best length (Künsch 1989); or `at_least`."""
     return min(steps, max(at_least, ceil(steps ** (1 / 3))))
 
 

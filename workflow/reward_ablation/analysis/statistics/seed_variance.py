@@ -8,9 +8,10 @@ Two or three seeds say little about how much seeds differ: Student's t with one 
 12.7. The arms of a study are trained alike, so their seeds differ by similar amounts, and a contrast can borrow from
 other arms. Empirical Bayes methods do so in genomics (Smyth, "Linear models and empirical Bayes methods", Statistical
 Applications in Genetics and Molecular Biology 2004): own and borrowed variance are averaged by their degrees of
-freedom. Here at most two degrees of freedom are borrowed, and no more than the contrast has itself, so that an arm
-whose seeds do differ more is not made to look like the others. `benchmarks/coverage_of_studies.py` measured how
-often intervals hold the truth with this limit; docs/statistics.md has the result.
+freedom. Here (but for a check, `pooled`) at most two degrees of freedom are borrowed, and no more than the contrast has
+itself, so that an arm whose seeds do differ more is not made to look like the others.
+`benchmarks/coverage_of_studies.py` measured how often intervals hold the truth with this limit; docs/statistics.md has
+the result.
 
 Variances are compared on a scale on which they do not depend on the mean: the arcsine of a share's square root, the
 logarithm of a length. A seed may have the same effect on every arm, because it decides the order of the data. So a
@@ -40,7 +41,7 @@ DOUBTFUL = 0.05
 #: assumed where seeds are equal, and by `budget` where nothing says how much seeds differ.
 USUAL_SEED_SD = 0.02
 
-#: Probability that any arm is flagged in a metric in which the seeds of all arms differ alike.
+#: Highest probability that any arm is flagged in a metric in which the seeds of all arms differ alike.
 FALSE_FLAGS = 0.05
 
 
@@ -60,8 +61,8 @@ class SeedVariance(NamedTuple):
 class SeedMeans:
     """Means over questions of each arm and seed, of one data set and mode (`greedy` or `sampled`).
 
-    `limits` decide the scale of comparison: a metric with two limits is compared as the share of its range, one whose
-    only limit is 0, a count, by its logarithm, and any other metric as it is.
+    `limits` decide the scale of comparison: a metric with two limits is compared by the arcsine of the root of its
+    share of the range, one whose only limit is 0, a count, by its logarithm, and any other metric as it is.
     """
 
     arms: list[str]  # in the study's order
@@ -190,9 +191,9 @@ class SeedMeans:
         """(metrics,) array: least variance of a contrast whose value is equal in all seeds; 0 for other contrasts.
 
         Two or three equal seeds do not show that other seeds are equal, too. Each arm of such a contrast has the mean
-        variance of all arms of the study, in units of the metric, and at least the usual one. Arms whose seeds seem to
-        differ more than those of the others count here: where seeds of some arms are equal by chance, the others must
-        seem to.
+        variance of all arms that have the seeds, in units of the metric (0 where `lends` is False), and at least the
+        usual one. Arms whose seeds seem to differ more than those of the others count here: where seeds of some arms
+        are equal by chance, the others must seem to.
         """
         chosen = self.values[:, :, places]
         widths = np.array([of.high - of.low if of.finite else np.nan for of in self.limits])

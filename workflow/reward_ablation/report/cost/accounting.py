@@ -56,7 +56,7 @@ Accounting = dict[tuple[str | None, str, str], list[Allocation]]
 
 
 def allocations(jobs: Iterable[str], cluster: str | None = None, timeout: float = 30.0) -> list[Allocation]:
-    """Query Slurm's accounting for all allocations of jobs, given by their ids; `timeout` is that of `AT_ONCE` jobs.
+    """Query Slurm's accounting for all allocations of jobs, given by ids; `timeout` is that of each query, in seconds.
 
     `cluster` is needed if it may differ from this machine's. Raises SlurmError if `sacct` is missing, accounting is
     disabled, or its database does not answer.
@@ -100,7 +100,7 @@ def own_jobs(run: StudyRun, record: RunRecord) -> list[SlurmJob]:
 
 
 def hours_accounted(jobs: list[SlurmJob], attempts: list[Attempt], accounting: Accounting) -> Hours:
-    """Hours of a run's jobs, of which each attempt has one, by Slurm's accounting; unknown if it lacks a job.
+    """Hours of a run's jobs, one of each attempt, by Slurm's accounting; unknown without jobs, or if it lacks one.
 
     If a job went on with the evaluation of the run, only the time until the end of the training counts.
     """

@@ -51,7 +51,7 @@ def read_cost(path: Path) -> pd.DataFrame:
 
 
 def check_complete(table: pd.DataFrame, path: Path) -> pd.DataFrame:
-    """Return the table if it has all columns and ends with the row of all arms. Otherwise raise StudyError."""
+    """Return the table if it has just these columns and ends with the row of all arms. Otherwise raise StudyError."""
     if list(table.columns) != SCHEMAS["cost"].names or ALL_ARMS not in table["arm"].tail(1).tolist():
         raise damaged_file(path, "columns or rows are missing")
     return table

@@ -3,9 +3,9 @@
 The rule `tables_cost` calls `write`. It is here and not among the tables of `analysis`, because those must not know the
 cluster.
 
-A run's own clock begins with the training process and ends with the last step, or with the last record of an attempt
-that was killed. The clock of a job begins when Slurm starts the job, and ends where the run's clock ends. Slurm's
-accounting has clocks of its own (`accounting`). Unknown hours are NaN.
+A run's own clock begins with the training process and ends when the final model is saved, when an attempt stops, or
+with the last record of an attempt that was killed. The clock of a job begins when Slurm starts the job, and ends where
+the run's clock ends. Slurm's accounting has clocks of its own (`accounting`). Unknown hours are NaN.
 """
 
 from __future__ import annotations
@@ -153,8 +153,8 @@ def hours_of_jobs(jobs: list[SlurmJob], attempts: list[Attempt]) -> Hours:
 def evaluation_hours(study: StudyFile, run: StudyRun, root: Path) -> dict[str, float]:
     """Hours of all evaluations of a run's models, from the records beside the answers.
 
-    Hours are NaN if a record is lost or has an old format. Nothing else reads the records, so a lost record is no
-    reason to evaluate again.
+    Hours are NaN if a record is lost or has an old format, and in a study without evaluation. Nothing else reads the
+    records, so a lost record is no reason to evaluate again.
     """
     files = [study.answers_file(dataset, run.name) for dataset in study.datasets]
     if study.keep_models:
