@@ -231,7 +231,7 @@ class Link:
             if kind == "ask":
                 self._answer(*content)
             elif kind == "value":
-                given = {**dict(enumerate(arguments)), **named}
+                given: dict[Any, Any] = {**dict(enumerate(arguments)), **named}
                 for place, changed in content[1]:
                     assign(given[place], self._decode(changed))
                 return self._decode(content[0])
@@ -255,7 +255,8 @@ class Link:
             if self._may_serve and not self._may_serve(operation, self._own(arguments[0]), tuple(values[1:])):
                 raise PermissionError("not served")
             by_name = {key: self._decode(value) for key, value in named.items()}
-            given, written = {**dict(enumerate(values)), **by_name}, {**dict(enumerate(arguments)), **named}
+            given: dict[Any, Any] = {**dict(enumerate(values)), **by_name}
+            written: dict[Any, Any] = {**dict(enumerate(arguments)), **named}
             before = {place: value for place, value in written.items() if is_mutable(given[place])}
             result = OPERATIONS[operation](*values, **by_name)
             after = {place: self._encode(given[place]) for place in before}
