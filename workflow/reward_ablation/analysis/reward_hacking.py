@@ -29,8 +29,8 @@ from reward_ablation.analysis.tables import COUNT, FLAG, NUMBER, TEXT, columns, 
 from reward_ablation.analysis.training_rewards import around, changes
 
 SCHEMAS = {
-    # kind: fall, gap or length; component: whose reward it is; since: step of the first point; rise: of its score;
-    # before, after and change: of the held-out metric (its negative if less is better), of the gap, or of the
+    # kind: fall, gap or length; component: whose reward it is; since: step of the first point; rise: change of that
+    # component's score; before, after and change: of the held-out metric (its negative if less is better), of the gap, or of the
     # logarithm of the tokens.
     "reward_hacking": columns(
         (TEXT, "arm kind component"),
@@ -50,7 +50,7 @@ def write(study: StudyFile, options: Namespace) -> None:
     """Write the table `reward_hacking`, from rewards by step and the answers of evaluated models."""
     root = options.study.parent
     records = read_runs(study, root, ["rollouts.parquet"])
-    if not (study.datasets and study.has_base):  # imported runs: nothing was measured before training
+    if not (study.datasets and study.has_base):  # nothing was evaluated, or (imported runs) not before training
         write_tables([], SCHEMAS, options.output)
         return
     answers = held_out(study, root, {folder: record.steps for folder, record in records.items()})

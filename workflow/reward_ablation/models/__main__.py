@@ -40,7 +40,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def check_for_study(prompt: Prompt, variables: dict[str, Any], folder: Path, where: str) -> tuple[int, str]:
-    """What `check_model` returns for a base model, after a check of the study's prompts."""
+    """Number of parameters and architecture of a base model, by `check_model`, before its prompts are checked."""
     checked = check_model(folder, where)
     rendered = partial(check_prompt, folder, where, prompt, variables)
     within_limits(rendered, SECONDS, MEMORY, f"{where}: the chat template")

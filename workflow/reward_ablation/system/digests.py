@@ -52,9 +52,10 @@ def check_files(folder: Path, recorded: Mapping[str, str], names: Iterable[str],
 
 
 def read_object(path: Path, remedy: str) -> dict[str, Any]:
-    """The JSON object in a record's file.
+    """The JSON object in a record (run.json, model.json), whose digests `check_files` then compares.
 
-    Raises StudyError if the file is missing, truncated or changed. The message ends with the remedy.
+    Raises StudyError if the file is missing or holds no JSON object. A change that leaves a JSON object is not seen.
+    The message ends with the remedy.
     """
     try:
         record = load_json(path.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Errors that a user can fix, reported in one line.
+"""Errors as one line for the user: those that a user can fix, and others before their traceback.
 
 All packages raise `StudyError`. The Snakefile and the commands run within `one_line_errors`, which prints it, hides
 secrets, and ends with an exit status that says whether to try again (`exit_status`).
@@ -37,7 +37,7 @@ REMEDIES = {
 #: Errors that programs often meet and handle. They are reported only if no other error followed them.
 _COMMON = {errno.EACCES, errno.EPERM}
 
-#: Texts by which torch.save and NumPy report an incomplete write, without an error number.
+#: Texts by which torch.save and NumPy report an incomplete write, without an error number; they count as a full disk.
 _SHORT_WRITES = ("iostream error", "unexpected pos", "requested and")
 
 
@@ -52,7 +52,7 @@ class NotFinite(StudyError):
     """A number of a model or of its training is NaN or infinite: the model means nothing any more.
 
     `what` says what is not finite, such as "the gradient norm is nan". `step` is the step in which that was found; None
-    means the step that is being made.
+    means the step that is being made, or, in evaluation, the evaluated model.
     """
 
     def __init__(self, what: str, step: int | None = None):

@@ -106,7 +106,7 @@ def write(study: StudyFile, options: Namespace) -> None:
 
 
 def evaluation_tables(study: StudyFile, root: Path) -> Parts:
-    """Parts of all tables of evaluated models; the runs' records and rollouts are checked first."""
+    """Parts of all tables of evaluated models; the answers, the runs' records and the rollouts are checked first."""
     check_answers(study, root)
     records = read_runs(study, root, ["rollouts.parquet"])
     values = {folder: quantities(record.model_dump()) for folder, record in records.items()}
@@ -164,8 +164,8 @@ def paired_differences(
 ) -> pd.DataFrame:
     """Differences of one data set, each with Holm's p-value within its family.
 
-    The primary family is what the study declared. All other rows are exploratory: Holm's p-values hold for all arms of
-    one mode and metric that are compared with the same arm, and not for everything that is looked at.
+    The primary family is what the study declared. All other rows are exploratory: Holm's p-values hold for the
+    exploratory rows of one data set, mode, metric and baseline, and not for everything that is looked at.
     """
     parts = []
     for arm, against in pairs:
@@ -181,7 +181,8 @@ def paired_differences(
 def with_decisions(table: pd.DataFrame, study: StudyFile) -> pd.DataFrame:
     """Differences of one data set; with sequential seeds, the primary ones have intervals and p-values for all looks.
 
-    The test of equivalence does not hold for several looks: a sequential study has its decision instead.
+    The test of equivalence does not hold for several looks: a sequential study has its decision instead. `pooled_low`
+    and `pooled_high` stay those of a single test.
     """
     table = table.assign(decision=pd.Series(None, index=table.index, dtype=object))
     record = study.sequential

@@ -36,9 +36,10 @@ class Estimates(NamedTuple):
 def over_seeds(by_seed: np.ndarray, by_step: np.ndarray, confidence: float) -> Estimates:
     """Means over seeds with intervals by Student's t of n - 1 degrees of freedom, n being the seeds with a value.
 
-    With one seed, the interval is over its steps (`margin_over_steps`): it says nothing about other seeds. `by_seed`,
-    (M, S), has the value of each of M quantities in each seed, NaN where it is not known. `by_step`, (M, S, T), has
-    numbers whose mean over steps varies as the value of the seed does, NaN where a step is not known.
+    Where one seed alone has a value, the interval is over its steps (`margin_over_steps`): it says nothing about other
+    seeds. `by_seed`, (M, S), has the value of each of M quantities in each seed, NaN where it is not known. `by_step`,
+    (M, S, T), has the steps' own values if the seed's value is their mean, else their influence on it (delta method,
+    as `ratios` gives it); NaN where a step is not known, and all NaN for no interval over steps.
     """
     known = ~np.isnan(by_seed)
     seeds = known.sum(axis=1)

@@ -1,6 +1,6 @@
 """CAGrad: the direction near the weighted gradient in which the worst component gains most.
 
-Arms with `combine: {method: cagrad}` use it: `combination.call` calls it for each generation of completions.
+Arms with `combine: {method: cagrad}` use it: `call_method` calls it for each generation of completions.
 It keeps no `state`.
 """
 
@@ -38,9 +38,9 @@ def cagrad(
     g_k``. ``g_0 = g_p`` is the weighted gradient, where p is the weights over their sum. The multipliers are ``l = p +
     c |g_0| / |g_v| v``, where v minimises ``<g_0, g_v> + c |g_0| |g_v|`` over v that are at least 0 and sum to 1.
 
-    Source: Liu et al. 2021, arXiv 2110.14048, with p = 1 / K. The paper's code then divides by ``1 + c^2``; here the
-    parameter `rescale` of every method (`combination.call`) sets the sum of the multipliers. Without `gram`, as in the
-    first step, the multipliers are the weights. `epsilon` is added to standard deviations, as in TRL.
+    Source: Liu et al. 2021, arXiv 2110.14048, with p = 1 / K. The paper's code then divides by ``1 + c^2``; here l is
+    multiplied by the sum of the weights and, unless `rescale: false`, scaled to that sum. Without `gram`, as in the
+    first step unless `gram: same_step`, the multipliers are the weights. `epsilon` is added to standard deviations, as in TRL.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def cagrad(
 
 
 def _rule(gram: np.ndarray, preferences: np.ndarray, c: float) -> np.ndarray:
-    """The multipliers l, from a Gram matrix of mean diagonal about 1 and p; p itself where the ball is a point."""
+    """The multipliers l, from a Gram matrix of mean diagonal about 1 and p; p itself where c |g_0| is about 0."""
     radius = c * np.sqrt(max(preferences @ gram @ preferences, 0.0))
     if radius < _SHORTEST * _SHORTEST:
         return preferences

@@ -28,9 +28,9 @@ def drw(
     mu: float = 1e-4,
     most: float = 1.0,
 ) -> Combined:
-    """``log w_k <- log w_k + learning_rate I_k / mu`` with ``I_k = sum_l <g_k, g_l>``, then a softmax; ``A = sum w z``.
+    """``log w_k <- log w_k + learning_rate I_k / mu`` with ``I_k = sum_l <g_k, g_l>``, then a softmax.
 
-    ``g_k`` is the gradient of component k at its z-scores z, and l runs over the components with a weight.
+    The advantages are ``A_i = sum_k w_k z_ik``. ``g_k`` is the gradient of component k at its z-scores z, and l runs over the components with a weight.
 
     Source: the gradient-based variant of dynamic reward weighting, Lu et al. 2025, arXiv 2509.11452. In the paper the
     weights start equal and sum to 1; here they start from the arm's weights and keep their sum. The paper's gradients
@@ -38,8 +38,9 @@ def drw(
     completions. In the end the longest, best aligned gradient has nearly all the weight, and the others come back
     only if later gradients favour them for as long.
 
-    The right `mu` depends on the lengths of the gradients, and so on the model. To choose it, look at `largest_step` in
-    the state, which checkpoints of unfinished runs alone have: the largest ``|learning_rate I_k / mu|`` before the cap.
+    With `gram: same_step` or `previous` the right `mu` depends on the lengths of the gradients, and so on the model.
+    Averages, the default, are in units of the mean squared length, so the paper's values do not carry over. To choose
+    it, look at `largest_step` in the state, which checkpoints of unfinished runs alone have: the largest ``|learning_rate I_k / mu|`` before the cap.
 
     Parameters
     ----------

@@ -1,6 +1,7 @@
 """Advantages of single components, from the raw scores of a generation batch.
 
-`trainer` calls it for each generation, and `reward_ablation.trl`, which logs runs of TRL's own trainer, for theirs.
+`trainer` calls it for each generation of training, and `reward_ablation.trl` for runs of TRL's own trainer. Arms with a
+method of combination get their parts from that method, and from here only `alone_advantages`.
 TRL's `GRPOTrainer` turns weighted scores into one advantage per completion. This module does the same arithmetic and
 keeps the components apart: for the log, for the gradients by component, and for `placement`, which puts an advantage on
 some tokens only. TRL does not train with one rollout per prompt. Here the weighted score is then the advantage: PPO
@@ -41,7 +42,8 @@ def component_advantages(
     2402.03300), and "normalize_then_sum" is GDPO (arXiv 2601.05242), for which `scale_rewards` has no effect.
 
     Each row sums to TRL's advantage or, in groups of one, to the weighted score. A component of weight 0 has part 0
-    and changes no other part, bit for bit. A completion without a score of any weighted component has parts 0.
+    and changes no other part, bit for bit. An infinite part becomes the largest float32, as in TRL. A
+    completion without a score of any weighted component has parts 0.
     """
     weighted = weights != 0
     parts = torch.zeros_like(scores)
