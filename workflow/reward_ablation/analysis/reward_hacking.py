@@ -30,8 +30,8 @@ from reward_ablation.analysis.training_rewards import around, changes
 
 SCHEMAS = {
     # kind: fall, gap or length; component: whose reward it is; since: step of the first point; rise: change of that
-    # component's score; before, after and change: of the held-out metric (its negative if less is better), of the gap, or of the
-    # logarithm of the tokens.
+    # component's score; before, after and change: of the held-out metric (its negative if less is better), of
+    # the gap, or of the logarithm of the tokens.
     "reward_hacking": columns(
         (TEXT, "arm kind component"),
         (FLAG, "sign"),

@@ -40,7 +40,8 @@ def cagrad(
 
     Source: Liu et al. 2021, arXiv 2110.14048, with p = 1 / K. The paper's code then divides by ``1 + c^2``; here l is
     multiplied by the sum of the weights and, unless `rescale: false`, scaled to that sum. Without `gram`, as in the
-    first step unless `gram: same_step`, the multipliers are the weights. `epsilon` is added to standard deviations, as in TRL.
+    first step unless `gram: same_step`, the multipliers are the weights. `epsilon` is added to
+    standard deviations, as in TRL.
 
     Parameters
     ----------

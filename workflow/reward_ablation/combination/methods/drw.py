@@ -30,7 +30,8 @@ def drw(
 ) -> Combined:
     """``log w_k <- log w_k + learning_rate I_k / mu`` with ``I_k = sum_l <g_k, g_l>``, then a softmax.
 
-    The advantages are ``A_i = sum_k w_k z_ik``. ``g_k`` is the gradient of component k at its z-scores z, and l runs over the components with a weight.
+    The advantages are ``A_i = sum_k w_k z_ik``. ``g_k`` is the gradient of component k at its z-scores z,
+    and l runs over the components with a weight.
 
     Source: the gradient-based variant of dynamic reward weighting, Lu et al. 2025, arXiv 2509.11452. In the paper the
     weights start equal and sum to 1; here they start from the arm's weights and keep their sum. The paper's gradients
@@ -40,7 +41,8 @@ def drw(
 
     With `gram: same_step` or `previous` the right `mu` depends on the lengths of the gradients, and so on the model.
     Averages, the default, are in units of the mean squared length, so the paper's values do not carry over. To choose
-    it, look at `largest_step` in the state, which checkpoints of unfinished runs alone have: the largest ``|learning_rate I_k / mu|`` before the cap.
+    it, look at `largest_step` in the state, which checkpoints of unfinished runs alone have: the largest
+    ``|learning_rate I_k / mu|`` before the cap.
 
     Parameters
     ----------
