@@ -77,6 +77,15 @@ def test_an_arm_whose_components_do_not_score_the_baseline_is_named_in_the_log(t
     assert tables["methods_offline"].empty  # no Gram matrices of single completions are stored
 
 
+def test_an_arm_that_trains_on_no_component_is_named_in_the_log_with_this_reason(tmp_path, capsys):
+    arms = {"static": {"a": 1.0, "b": 1.0}, "none": {"a": 0.0, "b": 0.0}, "more": {"a": 1.0, "b": 1.0}}
+    MadeUpStudy(arms=arms, methods={"more": METHODS["gradients"]}, problems=2, steps=2).write(tmp_path)
+    made_tables(tmp_path, "combination")
+    log = capsys.readouterr().out
+    assert "methods_offline: none left out: it trains on no component, as all of its weights are 0\n" in log
+    assert "do not score" not in log
+
+
 def test_a_changed_log_of_weights_is_refused(tmp_path):
     study = MadeUpStudy(arms=ARMS, methods=METHODS, steps=2, problems=2)
     study.write(tmp_path)

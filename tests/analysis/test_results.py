@@ -112,6 +112,15 @@ def test_questions_that_either_study_leaves_out_are_left_out_of_both(tmp_path):
     assert set(compare(one, one)["evaluation"]) == {"same"}
 
 
+def test_settings_of_imported_studies_are_unknown(tmp_path):
+    one, other = (scored(tmp_path / name, []) for name in ("one", "other"))
+    content = json.loads((tmp_path / "other" / "study.json").read_text())
+    (tmp_path / "other" / "study.json").write_text(json.dumps(content | {"imported": ["one: 2 runs from trl files."]}))
+    imported = load(tmp_path / "other")
+    for both, said in (((one, other), "same"), ((one, imported), "unknown"), ((imported, imported), "unknown")):
+        assert set(compare(*both)["evaluation"]) == {said}
+
+
 @pytest.mark.parametrize(
     ("unscored", "limits", "message"),
     [

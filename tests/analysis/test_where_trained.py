@@ -105,3 +105,23 @@ def test_correctness_that_only_some_arms_score_stops_nothing(tmp_path):
     signals = tables["signals_by_step"]
     assert set(signals.loc[signals["quantity"] == "tokens_correct", "arm"]) == {"right"}
     assert np.isfinite(tables["rewards_by_step"]["mean"].to_numpy(dtype=float)).all()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "found"),
+    [
+        ({}, ("verdict", 1.0)),
+        ({"correct": 0.0}, ("verdict", 0.0)),
+        ({"correct": -1.0}, ("exact", 1.0)),
+        ({"correct": 0.0, "wrong": 1.0}, ("exact", 1.0)),
+        ({"missing": 1.0}, ("exact", 1.0)),
+    ],
+)
+def test_a_component_that_scores_another_answer_as_high_as_a_right_one_does_not_tell_which_are_right(parameters, found):
+    made = StudyFile.model_validate(MadeUpStudy(arms={"one": {"verdict": 1.0, "exact": 1.0}}).plan())
+    functions = {"verdict": ("three_way_verifier", parameters), "exact": ("unit_tests", {})}
+    for run in made.runs:
+        for name, (function, given) in functions.items():
+            known = run.spec.components[name]
+            run.spec.components[name] = known.model_copy(update={"function": function, "parameters": given})
+    assert correctness_component(made) == found

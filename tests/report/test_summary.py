@@ -326,6 +326,9 @@ def test_one_arm_is_one_weighting(study, tables, cost):
 def test_markdown_is_escaped():
     assert plain("a*b|c<d`[e]") == r"a\*b\|c\<d\`\[e\]"
     assert plain("costs $1,\nor $2") == r"costs \$1, or \$2"
+    assert plain("~~old~~ a&lt;b") == r"\~\~old\~\~ a\&lt;b"
+    assert plain("_model_ __b__ (_c_)") == r"\_model\_ \_\_b\_\_ (\_c\_)"
+    assert plain("my_arm_2, models--Org--my__model, étude_é") == "my_arm_2, models--Org--my__model, étude_é"
 
 
 def test_files_are_the_same_each_time_and_the_page_is_escaped(study, tables, cost, tmp_path):

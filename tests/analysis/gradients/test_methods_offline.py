@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from collections import Counter
 
 import numpy as np
@@ -101,6 +102,27 @@ def test_the_step_of_a_runs_own_method_is_its_own(root):
         assert own["cosine"] == pytest.approx(1.0, abs=1e-6)
         assert own["length"] == pytest.approx(1.0, abs=1e-6)
         assert own["gain"].to_numpy() == pytest.approx(np.zeros(3), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("run.json", None, "there is no such file; name the folder of a finished run"),
+        ("run.json", b"{", "truncated or changed: it is not JSON; delete "),
+        ("run.json", b"{}", "spec: "),
+        ("rollouts.parquet", None, "there is no such file; run the workflow again, it makes what is missing"),
+        *((f"{name}.parquet", b"x", "truncated or changed") for name in ("rollouts", "gradients", "metrics")),
+    ],
+)
+def test_missing_and_damaged_files_of_a_run_are_refused_in_one_line(root, tmp_path, name, content, told):
+    run = shutil.copytree(folders(root, "static")[0], tmp_path / "run")
+    (run / name).unlink(missing_ok=True)
+    if content is not None:
+        (run / name).write_bytes(content)
+    with pytest.raises(StudyError) as error:
+        read_history(run)
+    assert str(error.value).startswith(f"{run / name}: {told}")
+    assert "\n" not in str(error.value)
 
 
 def test_a_replay_gives_the_weights_and_advantages_that_the_run_logged(root):

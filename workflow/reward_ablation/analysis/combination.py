@@ -219,7 +219,11 @@ def offline(study: StudyFile, root: Path) -> OfflineComparison | None:
     for arm in study.arm_names:
         of_arm = study.runs_of(arm)
         method = method_of_arm(of_arm[0].trained_spec) if of_arm else None
-        if method is None or not method.weights or not scored.issuperset(method.weights):
+        if method is None:
+            print(f"methods_offline: {arm} left out: it has no runs")
+        elif not method.weights:
+            print(f"methods_offline: {arm} left out: it trains on no component, as all of its weights are 0")
+        elif not scored.issuperset(method.weights):
             print(f"methods_offline: {arm} left out: it has components that do not score the runs of {study.baseline}")
         else:
             methods[arm] = method

@@ -54,7 +54,8 @@ def compare(one: Results, other: Results, arms: Mapping[str, str] | None = None)
     DataFrame
         `estimate`, `low` and `high` are in units of the metric; the interval has the confidence of `one`. `p_holm` is
         corrected over the arms of one data set, mode and metric. `evaluation` says whether both studies have the `same`
-        settings of evaluation, prompt and own metrics, or whether they `differ`; of imported studies it says nothing.
+        settings of evaluation, prompt and own metrics, or whether they `differ`. It is `unknown` where a study is
+        imported, as no file has its settings.
         `flagged_arms` has `one` or `other` before an arm's name. The other columns are as in `paired_differences`.
 
     Raises
@@ -87,10 +88,12 @@ def of_dataset(
     by_run = [runs_of_dataset(each.study, dataset, read) for each, read in zip(both, readers, strict=True)]
     means = both_means(*(seed_means(rows, each.study) for each, rows in zip(both, by_run, strict=True)))
     resamples = min(each.study.bootstrap for each in both)
-    # The second folder of such a path is named by the key of the settings; in imported studies by the run.
+    # The second folder of such a path is named by the key of the settings.
     made_of = [
         [files[dataset].split("/")[1] for files in (each.study.answers, each.study.scores) if files] for each in both
     ]
+    known = not (one.study.imported or other.study.imported)
+    evaluation = ("same" if made_of[0] == made_of[1] else "differ") if known else "unknown"
     parts = []
     for arm, against in arms.items():
         own, theirs = (
@@ -103,7 +106,7 @@ def of_dataset(
         names = f"one {arm}", f"other {against}"
         rows = difference_rows(*names, {names[0]: own, names[1]: theirs}, dataset, one.study, means)
         parts.append(rows.assign(arm=arm, other_arm=against))
-    table = pd.concat(parts, ignore_index=True).assign(evaluation="same" if made_of[0] == made_of[1] else "differ")
+    table = pd.concat(parts, ignore_index=True).assign(evaluation=evaluation)
     return table.assign(p_holm=table.groupby(["mode", "metric"])["p"].transform(lambda p: holm(p.to_numpy())))
 
 

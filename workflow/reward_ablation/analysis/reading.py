@@ -44,7 +44,7 @@ def read_columns(
     path: Path, columns: list[str] | None, later: Collection[str] = (), coded: Collection[str] = ()
 ) -> pa.Table:
     """As `read_parquet`, but as a table of Arrow, where the columns in `coded` are dictionaries."""
-    with _damage_reported(path), _opened(path, coded) as file:
+    with damage_reported(path), _opened(path, coded) as file:
         names = set(file.schema_arrow.names)
         missing = [name for name in columns or [] if name not in names and name not in later]
         if missing:
@@ -56,7 +56,7 @@ def read_columns(
 
 def read_rows(path: Path, columns: list[str], where: pc.Expression, coded: Collection[str] = ()) -> pd.DataFrame:
     """Rows for which `where` holds, of which one row group is in memory at a time; else as `read_parquet`."""
-    with _damage_reported(path), _opened(path, coded) as file:
+    with damage_reported(path), _opened(path, coded) as file:
         groups = range(file.num_row_groups)
         parts = [file.read_row_group(group, columns, use_threads=False).filter(where) for group in groups]
         return pa.concat_tables(parts).unify_dictionaries().to_pandas()[columns]
@@ -72,7 +72,7 @@ def _opened(path: Path, coded: Collection[str]) -> pq.ParquetFile:
 
 
 @contextmanager
-def _damage_reported(path: Path) -> Iterator[None]:
+def damage_reported(path: Path) -> Iterator[None]:
     """Turn errors in reading a Parquet file, but for PermissionError, into a StudyError that says what to do."""
     try:
         yield
@@ -100,7 +100,7 @@ def column_names(path: Path) -> list[str]:
     """Names of the columns of a table of the study, without its rows; errors as in `read_table`."""
     if path.suffix == ".csv":
         return list(read_table(path).columns)
-    with _damage_reported(path), _opened(path, ()) as file:
+    with damage_reported(path), _opened(path, ()) as file:
         return list(file.schema_arrow.names)
 
 

@@ -38,6 +38,9 @@ RIGHT_ANSWER = {
 #: Score of any other answer, where it is not 0; None where there is more than one.
 WRONG_ANSWER = {"signed_answer": -1.0, "three_way_verifier": None}
 
+#: Parameters that replace the scores of answers that are not right, and their defaults, by function.
+OTHER_ANSWERS = {"three_way_verifier": (("wrong", -1.0), ("missing", -0.5))}
+
 #: Built-in metrics of which less is better; the study declares this of its own metrics.
 BETTER_LOW = {"tokens", "truncated", "graders_differ"}
 
@@ -377,13 +380,17 @@ def first_mistake(error: ValidationError) -> str:
 def correctness_component(study: StudyFile) -> tuple[str, float] | None:
     """Name of the first component that scores the answer alone, by `RIGHT_ANSWER`, and the score of a right answer.
 
-    A component that mixes correctness with something else, such as `cosine_length`, does not count.
+    A component that mixes correctness with something else, such as `cosine_length`, does not count. Nor does one whose
+    parameters give a right answer no more than another, since its scores do not tell which answers are right.
     """
     components = {name: component for run in study.runs for name, component in run.spec.components.items()}
     for function, right in RIGHT_ANSWER.items():
         for name, component in components.items():
             if component and component.function == function and name in study.components:
-                return name, float(component.parameters.get("correct", right))
+                score = float(component.parameters.get("correct", right))
+                others = (component.parameters.get(key, default) for key, default in OTHER_ANSWERS.get(function, ()))
+                if all(score > other for other in others):
+                    return name, score
     return None
 
 

@@ -547,8 +547,9 @@ def estimate(row: pd.Series, limits: Limits, signed: bool = False) -> list[str]:
 
 
 def plain(words: str) -> str:
-    """Escape backslashes and the characters * $ | < [ ] and ` for Markdown; the text becomes one line."""
-    return re.sub(r"([\\`*$|<\[\]])", r"\\\1", " ".join(words.split()))
+    """Escape for Markdown what it would not show as it is, so not the underscores in a_b; the text becomes one line."""
+    special = r"[\\`*$|<\[\]~&]|(?<!\w)_+|_+(?!\w)"
+    return re.sub(special, lambda found: "".join(f"\\{character}" for character in found[0]), " ".join(words.split()))
 
 
 def markdown(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 
+from reward_ablation.analysis.reading import damage_reported
 from reward_ablation.analysis.runs import rerun_of
 from reward_ablation.combination.normalisation import SUM_THEN_NORMALIZE, nan_mean, shares
 from reward_ablation.config.sections.training import AGGREGATION
@@ -229,7 +230,8 @@ def read_rollouts(path: Path, components: list[str], more: Sequence[str]) -> pd.
 
     `more` has the names of further columns.
     """
-    rollouts, torn = _sorted_rollouts(path, None, components, more)
+    with damage_reported(path):
+        rollouts, torn = _sorted_rollouts(path, None, components, more)
     if torn:
         raise _torn_groups(path)
     return rollouts

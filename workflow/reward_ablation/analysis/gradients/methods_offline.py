@@ -38,6 +38,8 @@ from reward_ablation.analysis.gradients.measured_steps import (
 )
 from reward_ablation.analysis.gradients.seed_intervals import Estimates, means_over_steps_and_seeds, over_seeds
 from reward_ablation.analysis.gradients.similarity_by_arm import ratios
+from reward_ablation.analysis.reading import column_names, damage_reported, read_parquet
+from reward_ablation.analysis.runs import rerun_of
 from reward_ablation.combination.load import load_method
 from reward_ablation.combination.normalisation import NORMALIZE_THEN_SUM
 from reward_ablation.combination.of_run import CombinationOfRun, Source
@@ -45,8 +47,8 @@ from reward_ablation.config.sections.training import AGGREGATION
 from reward_ablation.config.trl_settings import BatchSizes
 from reward_ablation.gram.similarity import ALL_LAYERS
 from reward_ablation.spec.run import ArmSpec
+from reward_ablation.system.digests import read_object
 from reward_ablation.system.errors import StudyError
-from reward_ablation.system.strict_text import load_json
 
 #: TRL's default learning rate, for runs whose config and metrics have none.
 LEARNING_RATE = 1e-6
@@ -103,14 +105,15 @@ class History:
 def read_history(folder: str | Path) -> History:
     """Read a finished run.
 
-    A StudyError is raised where the record is missing, or a step has several generations, which the log of rollouts
-    does not tell apart. It is also raised where the groups of a step cannot be told apart.
+    A StudyError is raised where the record or the rollouts are missing, where a file is damaged, or where a step has
+    several generations, which the log of rollouts does not tell apart. It is also raised where the groups of a step
+    cannot be told apart.
     """
     folder = Path(folder)
     record = folder / "run.json"
     if not record.is_file():
         raise StudyError(f"{record}: there is no such file; name the folder of a finished run")
-    spec = ArmSpec.read(load_json(record.read_text())["spec"], f"{record}: spec")
+    spec = ArmSpec.read(read_object(record, rerun_of(folder)).get("spec"), f"{record}: spec")
     rollouts = read_rollouts(folder / "rollouts.parquet", list(spec.weights), ["tokens"])
     steps = rollouts["generation_step"].to_numpy()
     generations = {int(step): rollouts[steps == step] for step in np.unique(steps)}
@@ -136,15 +139,16 @@ def _check_generations(spec: ArmSpec, generations: Mapping[int, pd.DataFrame], f
 def _gradients(path: Path) -> dict[int, pa.Table]:
     if not path.is_file():
         return {}
-    table = pq.read_table(path, filters=[("layer", "=", ALL_LAYERS), ("definition", "=", "alone")])
+    with damage_reported(path):
+        table = pq.read_table(path, filters=[("layer", "=", ALL_LAYERS), ("definition", "=", "alone")])
     steps = np.asarray(table["step"])
     return {int(step): table.filter(pa.array(steps == step)) for step in np.unique(steps)}
 
 
 def _rates(path: Path) -> dict[int, float]:
-    if not path.is_file() or not {"step", "learning_rate"} <= {*pq.read_schema(path).names}:
+    if not path.is_file() or not {"step", "learning_rate"} <= {*column_names(path)}:
         return {}
-    logged = pq.read_table(path, columns=["step", "learning_rate"]).to_pandas().dropna()
+    logged = read_parquet(path, ["step", "learning_rate"]).dropna()
     return {int(step): float(rate) for step, rate in zip(logged["step"], logged["learning_rate"], strict=True)}
 
 
