@@ -58,6 +58,7 @@ from reward_ablation.study.reward_import import defaults_of, planned_arguments, 
 from reward_ablation.study.reward_models import UsedModel, used_models
 from reward_ablation.study.run_folder import (
     DESCRIPTION,
+    ANSWERS_OF_JUDGES,
     FOLDERS,
     EarlierPaths,
     base_file,
@@ -88,7 +89,7 @@ from reward_ablation.system.user_functions import in_a_file, names_a_module, use
 
 #: Names that the workflow uses itself: folders of the default study, the base model's rows, and quantities in tables.
 TAKEN = {
-    "name": FOLDERS,
+    "name": (*FOLDERS, ANSWERS_OF_JUDGES),
     "arms": ("base",),
     "components": ("total", "tokens", "truncated", "kl"),
 }
