@@ -57,8 +57,8 @@ from reward_ablation.study.reward_files import codes_on_record, imports_of_file
 from reward_ablation.study.reward_import import defaults_of, planned_arguments, replaced_defaults
 from reward_ablation.study.reward_models import UsedModel, used_models
 from reward_ablation.study.run_folder import (
-    DESCRIPTION,
     ANSWERS_OF_JUDGES,
+    DESCRIPTION,
     FOLDERS,
     EarlierPaths,
     base_file,
