@@ -87,6 +87,7 @@ def test_what_a_method_does_to_its_arguments_stays_there(tmp_path):
         ("return scores[:4], {}", r"returned advantages of shape \(4, 3\); return shape \(48, 3\)$"),
         ("return scores / 0, {}", "returned advantages that are not finite"),
         ("return None", "returned advantages that are not|not finite"),
+        ("return scores * 0 + 1.7e308", r"returned advantages that are not finite or beyond 1e\+150; return 0 where"),
         ("return 'much', {}", "returned advantages that are not numbers"),
         ("return scores, {}, 1, 2, 3", "returned 5 values; return "),
         ("return scores, {'x': float('nan')}", "state is not JSON"),
@@ -145,6 +146,8 @@ def test_rescaling_needs_weights(user_method):
     user_method("return scores, {}", ", *, gram")  # nothing to rescale by
     with pytest.raises(StudyError, match=r"^rescale: mine.py:mine reports no weights to rescale by; remove"):
         user_method("return scores, {}", parameters={"rescale": True})
+    with pytest.raises(StudyError, match=r"returned advantages that are not finite or beyond 1e\+150"):
+        user_method("return scores, {}, [1e-320] * 3", parameters={"rescale": True})
 
 
 def test_scores_and_weights_that_are_not_numbers_are_refused():

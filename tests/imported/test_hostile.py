@@ -13,7 +13,7 @@ from pyarrow import csv
 from reward_ablation.config.config_errors import validate_spec
 from reward_ablation.imported.config import ImportConfig
 from reward_ablation.imported.files import LONGEST_LINE
-from reward_ablation.imported.readers import common
+from reward_ablation.imported.readers import common, table
 from reward_ablation.imported.results import is_current
 from reward_ablation.system.errors import StudyError
 
@@ -102,6 +102,31 @@ def test_a_missing_gold_is_no_right_answer(tmp_path, missing, ending):
     again = {"components": {"b": {"function": "correctness", "parameters": {"answer_format": "boxed"}}}}
     with pytest.raises(StudyError, match="asks for answer, but 1 of 2 completions have no gold"):
         imported(tmp_path, study("run.jsonl", golds=golds, **again))
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+@pytest.mark.parametrize(("value", "label"), [(3, "3"), (3.0, "3"), (2.5, "2.5"), (None, None), (True, "is a bool")])
+def test_labels_and_golds_may_be_numbers(tmp_path, ending, value, label):
+    file = tmp_path / f"table.{ending}"
+    row = {**ROW, "correct": 1, "label": value}
+    if ending == "parquet":
+        pq.write_table(pa.table({name: [each] for name, each in row.items()}), file)
+    else:
+        write_rows(file, [row])
+    labels = dict.fromkeys(("gold", "level", "subject"), "label")
+
+    def read() -> list:
+        answers = table.read_answers(
+            file, {"mode": "greedy", "columns": {"problem": "problem", "correct": "correct", **labels}}
+        )
+        rollouts = table.read_rollouts(file, {"columns": {**COLUMNS, "gold": "label"}})
+        return [*(answers.table[name][0].as_py() for name in labels), rollouts.table["gold"][0].as_py()]
+
+    if value is True:
+        with pytest.raises(StudyError, match=f": label {label}; it must be text or a number"):
+            read()
+    else:
+        assert read() == [label] * 4
 
 
 def test_a_gold_that_is_no_text_and_no_number_is_refused(tmp_path):

@@ -134,6 +134,18 @@ def test_what_an_interrupted_training_left_is_replaced(left, other):  # noqa: F8
     assert (run / "notes.txt").exists()
 
 
+def test_a_run_that_any_code_keeps_is_not_replaced(left, other):  # noqa: F811
+    """Of its records only the hidden one is there, as after a start that Snakemake broke off."""
+    here, *_ = sorted(left.study.runs)
+    run = left.root / "runs" / here
+    shutil.copytree(other / "runs" / here, run)
+    change(run / RECORD, code="old")
+    (run / RECORD).rename(run / HIDDEN_RECORD)
+    before = {name: path.read_bytes() for name, path in files_of(run).items()}
+    assert adopt(other, Decisions(left.study, code_counts=False)).startswith("took over 3 finished runs")
+    assert {name: path.read_bytes() for name, path in files_of(run).items()} == before
+
+
 @pytest.mark.parametrize("by_runs", [True, False])
 def test_inputs_that_changed_since_are_not_taken_over(left, other, by_runs):  # noqa: F811
     changed = other / left.study.problems_file

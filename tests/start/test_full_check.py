@@ -236,6 +236,19 @@ def test_the_module_imports_neither_torch_nor_snakemake():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
 
 
+def test_prompts_are_measured_for_the_longest_completions_also_where_no_length_is_set(config, tmp_path, monkeypatch):
+    """TRL's own length is 512."""
+    asked = []
+    monkeypatch.setattr(module, "_in_a_fork", lambda *arguments: asked.append(arguments))
+    config["arms"]["arms"]["a"]["training"] = {"max_completion_length": 64}
+    config["training"].pop("max_completion_length", None)
+    study = resolve(config, "study.yaml", tmp_path)
+    (study.results / study.fetched_file).parent.mkdir(parents=True)
+    made = frozenset([study.problems_file])
+    module._check_prompts(study, works(study, makes=made), [*study.runs.values()], {"data.train": tmp_path}, print)
+    assert "max_completion_length" not in json.loads(asked[0][3])["training"]
+
+
 HARDWARE = {"machine": "x86_64", "cpus": 2, "gpus": [], "processes": 1}
 
 
@@ -252,7 +265,7 @@ def start(config, tmp_path):
             attempt = {"from_step": 0, "to_step": 3, "packages": packages, "hardware": hardware}
             folder = tmp_path / study.config.root / "runs" / name
             folder.mkdir(parents=True, exist_ok=True)
-            record = {"code": changes.get("code", run.code), "attempts": [attempt]}
+            record = {"code": changes.get("code", run.code), "attempts": [attempt], **changes.get("record", {})}
             (folder / "run.json").write_text(json.dumps(record))
         check_before_training(study, **options)
 
@@ -302,6 +315,15 @@ def test_a_package_that_has_changed_since_is_refused_while_runs_are_missing(star
     assert "numpy is 1.0 in runs/a-" in str(error.value)
     assert f"and {version('numpy')} in the runs to be trained now; delete the runs" in str(error.value)
     start(*[OLD_NUMPY] * 4)  # all are there, and alike
+
+
+def test_a_package_that_is_not_here_any_more_is_refused_in_one_line(start):
+    with pytest.raises(StudyError, match=r"no-such-package is 1\.0 in .* and none in the runs to be trained now"):
+        start({"packages": {"no-such-package": "1.0"}})
+
+
+def test_runs_that_were_scored_afterwards_may_stand_beside_others(start):
+    start({"record": {"rescored": {"components": ["format"]}}}, {"record": {"rescored": {"components": []}}})
 
 
 def test_runs_of_older_code_are_trained_again_and_do_not_count(start):

@@ -6,7 +6,7 @@ import pytest
 from analysis.made_up import MadeUpStudy
 from configs import changed
 from reward_ablation.analysis.statistics.limits import COUNT, SHARE
-from reward_ablation.start.power import effects_of, positive, power, questions_of
+from reward_ablation.start.power import effects_of, number, positive, power, questions_of
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.errors import StudyError
 
@@ -17,6 +17,23 @@ FEW = 60
 @pytest.fixture
 def study(config, tmp_path):
     return resolve(config, "study.yaml", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0.000"),
+        (0.0001, "0.0001"),
+        (0.02, "0.020"),
+        (9.96, "10"),
+        (99.4, "99"),
+        (99.6, "100"),
+        (1234, "1234"),
+        (-99.6, "-100"),
+    ],
+)
+def test_numbers_are_short_and_no_power_of_ten(value, text):
+    assert number(value) == text
 
 
 def test_before_any_run_stated_values_count(study, tmp_path):

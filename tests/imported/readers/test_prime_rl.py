@@ -77,6 +77,8 @@ def test_components_by_option():
             {"problem_id": "h", "total": 2.0, "truncated": True},
         ),
         (trace(rewards={"r": None}), {"total": None}),
+        (trace(task={"data": {"answer": 2.5}}), {"gold": "2.5"}),
+        (trace(task={"data": {"answer": [1]}}), {"gold": None}),
         # an episode of several agents, one of which is trained
         (
             {"traces": [trace(agent={"name": "judge", "trainable": False}), trace(rewards={"r": 3})]},
@@ -107,6 +109,7 @@ def test_layouts_of_all_versions(line, row, tmp_path):
         (trace(nodes=7), {}, "nodes is a int, not a list"),
         (trace(nodes=[{}]), {}, "nodes 1: no message"),
         (trace(nodes=[{"message": {}, "mask": [[True]]}]), {}, "mask is .*not a finite number"),
+        (trace(task={"data": {"answer": True}}), {}, "answer is a bool; it must be text or a number"),
         (trace(rewards={"r": [1]}), {}, "rewards: r is a list, not an object"),
         (trace(rewards={"r": {"score": "1"}}), {}, "score is '1', not a finite number"),
         ({"other": 1}, {}, "no traces; here: other"),

@@ -16,7 +16,7 @@ from reward_ablation.analysis.runs import read_runs
 from reward_ablation.analysis.study_file import ALL_ARMS, StudyFile, StudyRun
 from reward_ablation.analysis.tables import COUNT, FLAG, TEXT, columns, write_table_page, write_tables
 from reward_ablation.analysis.words import counted
-from reward_ablation.study.provenance import IMPORTED, SCORED_AFTERWARDS, SURROUNDING, Quantities, quantities
+from reward_ablation.study.provenance import IMPORTED, MAY_DIFFER, Quantities, quantities
 from reward_ablation.study.run_folder import RECORD
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import atomic_path, sha256
@@ -84,7 +84,7 @@ def _arms(study: StudyFile, folders: list[str]) -> str:
 
 def check_not_mixed(table: pd.DataFrame) -> None:
     """Refuse a study whose runs differ in the code that decides numbers, in packages or in hardware."""
-    if (table["mixed"] & ~table["quantity"].isin([SURROUNDING, SCORED_AFTERWARDS])).any():
+    if (table["mixed"] & ~table["quantity"].isin(MAY_DIFFER)).any():
         raise StudyError(
             f"runs of different provenance ({sentence(table)}); delete the runs that are to be trained again, or set "
             "mixed_provenance: tell"

@@ -26,6 +26,9 @@ RESCALE = "rescale"
 #: single precision numbers, which are smaller.
 LARGEST = 1e50
 
+#: Largest size of a number that a method returns: beyond products of scores and weights; squares and sums are finite.
+LARGEST_RESULT = 1e150
+
 
 def call_method(
     method: Method,
@@ -160,9 +163,10 @@ def _numbers(label: str, what: str, value: Any) -> np.ndarray:
         numbers = np.asarray(value, dtype=float)
     except (TypeError, ValueError):
         raise StudyError(f"{label}: the method returned {what} that are not numbers; return an array") from None
-    if not np.isfinite(numbers).all():
+    if not (np.abs(numbers) <= LARGEST_RESULT).all():  # also NaN
         raise StudyError(
-            f"{label}: the method returned {what} that are not finite; return 0 where there is no advantage"
+            f"{label}: the method returned {what} that are not finite or beyond {LARGEST_RESULT:g}; return 0 where "
+            "there is no advantage"
         )
     return numbers
 
@@ -193,8 +197,11 @@ def _rescaled(label: str, found: Combined, weights: np.ndarray, wanted: Any, by_
     if found.weights is None or not (by_gram if wanted is None else wanted):
         return found
     size = np.abs(found.weights).sum()
-    factor = np.abs(weights).sum() / size if size > 0 else 1.0
-    return found._replace(advantages=found.advantages * factor, weights=found.weights * factor)
+    with np.errstate(over="ignore", invalid="ignore"):  # weights near 0 are refused below
+        factor = np.abs(weights).sum() / size if size > 0 else 1.0
+        advantages, rescaled = found.advantages * factor, found.weights * factor
+    advantages, rescaled = _numbers(label, "advantages", advantages), _numbers(label, "weights", rescaled)
+    return found._replace(advantages=advantages, weights=rescaled)
 
 
 def _unfolded(found: Combined, involved: np.ndarray, signs: np.ndarray) -> Combined:

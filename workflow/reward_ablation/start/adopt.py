@@ -105,7 +105,7 @@ def adopt(results: Path, decisions: Decisions, calls_files: bool = True) -> str:
         for file in sorted(decisions.inputs_to_make):
             if _is_as_recorded(results, file, decisions.study, records):
                 _take_input(results, decisions.root, file)
-        decisions = Decisions(decisions.study)  # with these inputs
+        decisions = Decisions(decisions.study, decisions.code_counts)  # with these inputs
         found = finished_in(results, decisions)
         to_make, left = _made_from(results, decisions, found, calls_files)
     # First, so that runs that are made before a component fails keep their declarations.

@@ -124,7 +124,7 @@ def _check(decisions: Decisions, slurm: bool, offline: bool) -> None:
     trained = frozenset(name for name, each in decisions.runs.items() if each.trains)
     work = Work(
         runs=trained,
-        trains=bool(trained),
+        trains=bool(trained) or (decisions.study.config.sft is not None and decisions.study.model_file in made),
         evaluates=bool(decisions.evaluations),
         scores=bool(decisions.scorings),
         makes=frozenset(made),

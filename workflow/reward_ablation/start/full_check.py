@@ -19,7 +19,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,7 +27,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from reward_ablation.config.sections.data import further_columns
-from reward_ablation.config.trl_settings import BatchSizes, check_version, tracking_in
+from reward_ablation.config.trl_settings import COMPLETION_LENGTH, BatchSizes, check_version, tracking_in
 from reward_ablation.report.pages import installed
 from reward_ablation.rewards.trial import is_wanted
 from reward_ablation.spec.canonical import canonical
@@ -38,7 +38,7 @@ from reward_ablation.study.core_digest import training_digest
 from reward_ablation.study.job_options import resources_of, threads_of
 from reward_ablation.study.provenance import (
     HARDWARE,
-    SURROUNDING,
+    MAY_DIFFER,
     Quantities,
     Trained,
     comparable_codes,
@@ -222,7 +222,9 @@ def _check_prompts(study: Study, work: Work, runs: list[Run], files: dict[str, P
         tell("prompts: their lengths are not checked, because the model is not there yet")
         return
     tell("reading the lengths of prompts ...")
-    longest = max(runs, key=lambda run: run.arm_spec.training.get("max_completion_length", 0), default=None)
+    longest = max(
+        runs, key=lambda run: run.arm_spec.training.get("max_completion_length", COMPLETION_LENGTH), default=None
+    )
     _in_a_fork("", "check_prompts", model, longest and longest.spec, study.evaluation_spec, files)
 
 
@@ -364,14 +366,22 @@ def check_before_training(study: Study, code_counts: bool = True, to_make: Colle
     if to_train and seen:
         packages = [name for name in seen if name not in {"code", "python", *HARDWARE}]
         coming = {"code": [training_digest(functions_of_study)], "python": [platform.python_version()]}
-        coming |= {name: [version(name)] for name in packages}
+        coming |= {name: [_version_here(name)] for name in packages}
         _compare(seen, coming, "the runs to be trained now", study)
+
+
+def _version_here(package: str) -> str:
+    """Version of an installed package; `none`, as the table of provenance has it, where there is no such package."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "none"
 
 
 def _compare(seen: _Seen, values: Quantities, where: str, study: Study) -> None:
     """Refuse values that differ from those seen first, and add new quantities to `seen`."""
     for quantity, of_run in values.items():
-        for value in of_run if quantity != SURROUNDING else []:
+        for value in of_run if quantity not in MAY_DIFFER else []:
             first, first_where = seen.setdefault(quantity, (value, where))
             if value != first:
                 raise StudyError(

@@ -304,8 +304,14 @@ def span(values: np.ndarray) -> str:
 
 
 def number(value: float) -> str:
-    """Three decimals below 1, else two significant digits, and from 100 on all digits before the point."""
-    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3f}" if abs(value) < 1 else f"{value:.2g}"
+    """Three decimals below 1, else two significant digits, and from 100 on all digits before the point.
+
+    A number that three decimals would make 0 has two significant digits, too.
+    """
+    size = abs(value)
+    if size >= 99.5:  # with two significant digits it would read 1e+02
+        return f"{value:.0f}"
+    return f"{value:.3f}" if size == 0 or 0.0005 <= size < 1 else f"{value:.2g}"
 
 
 def count(seeds: int | None) -> str:

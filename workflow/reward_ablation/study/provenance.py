@@ -19,6 +19,8 @@ HARDWARE = ("machine", "CPUs", "GPUs", "processes")
 SURROUNDING = "surrounding code"
 #: Key of the record of a run whose rollouts come from another run (`start.rescore`), and the quantity that says so.
 RESCORED, SCORED_AFTERWARDS = "rescored", "scored afterwards"
+#: Quantities in which runs may differ under `mixed_provenance: refuse`.
+MAY_DIFFER = (SURROUNDING, SCORED_AFTERWARDS)
 
 #: Format of the files that an imported run was read from. Other quantities of such a run are not known.
 IMPORTED = "imported from"

@@ -57,6 +57,7 @@ from reward_ablation.study.reward_files import codes_on_record, imports_of_file
 from reward_ablation.study.reward_import import defaults_of, planned_arguments, replaced_defaults
 from reward_ablation.study.reward_models import UsedModel, used_models
 from reward_ablation.study.run_folder import (
+    ANSWERS_OF_JUDGES,
     DESCRIPTION,
     FOLDERS,
     EarlierPaths,
@@ -88,7 +89,7 @@ from reward_ablation.system.user_functions import in_a_file, names_a_module, use
 
 #: Names that the workflow uses itself: folders of the default study, the base model's rows, and quantities in tables.
 TAKEN = {
-    "name": FOLDERS,
+    "name": (*FOLDERS, ANSWERS_OF_JUDGES),
     "arms": ("base",),
     "components": ("total", "tokens", "truncated", "kl"),
 }

@@ -19,6 +19,7 @@ from pydantic import Field
 
 from reward_ablation.config.base import Line, Name, Section
 from reward_ablation.config.sections.evaluation import COLUMNS
+from reward_ablation.data.problems import as_text
 from reward_ablation.imported.files import found, json_lines, number, text
 from reward_ablation.imported.rows import ANSWERS, ROLLOUTS, SCORE, Answers, Rollouts, numbered
 from reward_ablation.system.errors import StudyError, first_line
@@ -54,6 +55,14 @@ class Record:
 
     def text(self, name: str) -> str:
         return text(self[name], f"{self.where}: {name}")
+
+    def digits(self, name: str) -> str | None:
+        """A text, or a number as its digits, as in a set of problems, which refuses truth values, too."""
+        return as_text(self[name], f"{self.where}: {name}")
+
+    def gold(self, name: str) -> str | None:
+        """A right answer; None where it is absent, or a list or an object, which no text can be compared with."""
+        return None if isinstance(self.value.get(name), list | dict | None) else self.digits(name)
 
     def whole(self, name: str) -> int:
         value = self[name]

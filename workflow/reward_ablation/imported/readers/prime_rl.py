@@ -114,7 +114,7 @@ def _output(line: Record) -> Row:
         "problem_id": f"{environment}/{line.label('example_id')}" if environment else line.label("example_id"),
         "prompt": common.plain_text(line["prompt"]),
         "completion": common.plain_text(line["completion"]),
-        "gold": line.label("answer"),
+        "gold": line.gold("answer"),
         "tokens": line.inner("token_usage").value.get("output_tokens"),
         "truncated": bool(line.score("is_truncated")),
         "total": line.score("reward"),
@@ -153,7 +153,7 @@ def _trace(trace: Record, line: Record, missing: list[str]) -> Row:
         "problem_id": f"{environment}/{problem}" if environment else problem,
         "prompt": prompt,
         "completion": common.plain_text([node["message"] for node in nodes[first:]]),
-        "gold": task.inner("data").label("answer"),
+        "gold": task.inner("data").gold("answer"),
         "tokens": trained_on or None,
         "truncated": trace.label("stop_condition") in LIMITS
         or any(call.value.get("finish_reason") == "length" for call in calls[-1:]),

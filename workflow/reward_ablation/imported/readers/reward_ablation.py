@@ -1,6 +1,6 @@
 """Finished runs and answers of this project. A run keeps what only it has, such as its gradients.
 
-`results` links such runs by `read_record` and `tables_of`, and reads no rollouts of theirs by `read_rollouts`.
+`results` links such runs by `read_record` and `tables_of`, so that no rollouts are read.
 `imported.answers` reads answers in the format `reward_ablation` by it.
 """
 
@@ -18,8 +18,7 @@ from reward_ablation.analysis.study_file import first_mistake
 from reward_ablation.config.base import Line, Name, Section
 from reward_ablation.config.config_errors import validate_spec
 from reward_ablation.imported.files import json_object, parquet_batches
-from reward_ablation.imported.rows import ANSWERS, ROLLOUTS, SCORE, Answers, Rollouts
-from reward_ablation.spec.run import ArmSpec
+from reward_ablation.imported.rows import ANSWERS, Answers
 from reward_ablation.study.run_folder import RECORD
 from reward_ablation.system.digests import check_files
 from reward_ablation.system.errors import StudyError
@@ -49,21 +48,6 @@ def read_record(folder: Path) -> dict[str, Any]:
 def tables_of(files: Iterable[str]) -> list[str]:
     """The Parquet files directly in a run's folder, of which tables are made. Its models are not among them."""
     return [name for name in files if name.endswith(".parquet") and "/" not in name]
-
-
-def spec_of(folder: Path) -> ArmSpec:
-    """The spec of a run, without its seed."""
-    return ArmSpec.read(read_record(folder).get("spec"), f"{folder / RECORD}: spec")
-
-
-def read_rollouts(path: Path, options: dict[str, Any]) -> Rollouts:
-    """The completions of a run's folder."""
-    validate_spec(Section, options, "rollouts")
-    names = [f"{SCORE}{name}" for name in spec_of(path).components]
-    file = path / "rollouts.parquet"
-    columns = [name for name in ROLLOUTS if name not in ("prompt", "gold")]
-    tables = list(parquet_batches(file, [*columns, *names]))
-    return Rollouts(pa.concat_tables(tables))
 
 
 def read_answers(path: Path, options: dict[str, Any]) -> Answers:

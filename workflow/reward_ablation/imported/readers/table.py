@@ -97,7 +97,8 @@ def _rollout(line: Record, names: RolloutColumns) -> Row:
         "step": line.whole(names.step),
         "problem_id": line.key(names.problem),
         "completion": line.text(names.completion),
-        **{name: _optional(line, line.text, getattr(names, name)) for name in ("prompt", "gold")},
+        "prompt": _optional(line, line.text, names.prompt),
+        "gold": _optional(line, line.digits, names.gold),
         **{name: value for name, value in given.items() if value is not None},
         "tokens": _optional(line, line.whole, names.tokens),
         "truncated": _optional(line, line.flag, names.truncated),
@@ -113,8 +114,8 @@ def read_answers(path: Path, options: dict[str, Any]) -> Answers:
     rows = []
     for where, cells in rows_of(path, {names.correct, *names.metrics.values()}):
         line = Record(cells, where)
-        texts = ("question", "gold", "level", "subject", "completion")
-        row: Row = {name: _optional(line, line.text, getattr(names, name)) for name in texts}
+        row: Row = {name: _optional(line, line.text, getattr(names, name)) for name in ("question", "completion")}
+        row |= {name: _optional(line, line.digits, getattr(names, name)) for name in ("gold", "level", "subject")}
         problem = line.key(names.problem)
         row |= {"problem_id": problem, "question": row["question"] or problem, "mode": read.mode}
         metrics = {name: line.score(column) for name, column in names.metrics.items()}
