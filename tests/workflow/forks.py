@@ -37,6 +37,8 @@ LARGE = (
 WITH_TORCH = ("training", "evaluation", "models", "sft", "torch.distributed.run")
 #: A variable with which figures are drawn and not rendered.
 BLANK = "REWARD_ABLATION_TESTS_BLANK_FIGURES"
+#: Options with which Snakemake only looks.
+LOOKS = {"--dry-run", "-n", "--report", "--summary", "--dag", "--rulegraph"}
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 ELSEWHERE = b"other"
 
@@ -82,8 +84,7 @@ def serve(address: str) -> str:
     os.rename(f"{address}.new", address)  # who sees it can connect
     for name in LARGE if is_large else SMALL:
         importlib.import_module(name)
-    if not is_large:
-        import_snakemake()
+    import_snakemake()
     gc.freeze()
     running: dict[socket.socket, tuple[int, int]] = {}  # by client: its process, and the descriptor of the process
     while True:
@@ -102,6 +103,8 @@ def serve(address: str) -> str:
         with client.makefile() as lines:
             words, folder, environment = json.loads(lines.readline())
         needs_torch = words[0].endswith(".py") or words[0].removeprefix("reward_ablation.").startswith(WITH_TORCH)
+        # A start asks TRL for its rules in a fork of its own.
+        needs_torch |= words[0] == "snakemake" and not LOOKS.intersection(words)
         if needs_torch and not is_large:
             start_large(address)
             with client:
