@@ -281,9 +281,13 @@ def test_a_metric_that_reads_answers_in_any_form_or_their_form_means_something(s
 @pytest.mark.parametrize(
     ("seeds", "has_base", "words"),
     [
-        ((0, 1), True, "Brackets: 95 % intervals over seeds and questions; base model: over questions only, not"),
-        ((0, 1), False, "Brackets: 95 % intervals over seeds and questions, not corrected"),
-        ((0,), False, "Brackets: 95 % intervals over questions only: nothing is known of other seeds, not corrected"),
+        ((0, 1), True, "Brackets: 95 % intervals over seeds and questions; base model: over questions only. They are not"),
+        ((0, 1), False, "Brackets: 95 % intervals over seeds and questions. They are not corrected"),
+        (
+            (0,),
+            False,
+            "Brackets: 95 % intervals over questions only: nothing is known of other seeds. They are not corrected",
+        ),
     ],
 )
 def test_the_brackets_are_over_what_the_study_has(study, tables, cost, seeds, has_base, words):

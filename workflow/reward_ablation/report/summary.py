@@ -105,8 +105,8 @@ def summary(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFram
         *primary_question(study, tables["paired_differences"]),
         *claims(study, tables.get(CLAIMS)),
         "The last column is the row in the CSV file of the named table, not counting the line of column names. "
-        f"Brackets: {100 * study.confidence:g} % intervals over {over_words(study)}, not corrected for their number. "
-        f"Holm p: corrected within one table. {of_equivalence(study)}{meanings(study)}"
+        f"Brackets: {100 * study.confidence:g} % intervals over {over_words(study)}. They are not corrected for their "
+        f"number. Holm p: corrected within one table. {of_equivalence(study)}{meanings(study)}"
         + "`base` is the model before training."
         * study.has_base,
         about_seeds(study),
