@@ -281,7 +281,11 @@ def test_a_metric_that_reads_answers_in_any_form_or_their_form_means_something(s
 @pytest.mark.parametrize(
     ("seeds", "has_base", "words"),
     [
-        ((0, 1), True, "Brackets: 95 % intervals over seeds and questions; base model: over questions only. They are not"),
+        (
+            (0, 1),
+            True,
+            "Brackets: 95 % intervals over seeds and questions; base model: over questions only. They",
+        ),
         ((0, 1), False, "Brackets: 95 % intervals over seeds and questions. They are not corrected"),
         (
             (0,),
