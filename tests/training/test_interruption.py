@@ -187,7 +187,7 @@ def test_half_a_micro_batch_that_would_be_another_training_is_refused(train, set
 
 
 def test_the_auxiliary_loss_of_a_router_is_taken_over_micro_batches():
-    trainer = SimpleNamespace(loss_type="dapo", top_entropy_quantile=1.0, _entropy_bonus_enabled=False)
+    trainer = SimpleNamespace(loss_type="dapo", top_entropy_quantile=1.0, entropy_coef=0.0, use_adaptive_entropy=False)
     trainer.aux_loss_enabled = True
     assert taken_over_micro_batches(trainer) == "the loss of router_aux_loss_coef is taken"
 

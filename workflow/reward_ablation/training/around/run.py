@@ -174,7 +174,7 @@ def taken_over_micro_batches(trainer: SavingTrainer) -> str | None:
     """What halves of a micro batch would change: a term of the loss, or the dropout that is drawn; None if nothing."""
     if trainer.loss_type == "bnpo" or trainer.top_entropy_quantile < 1:
         return "loss_type bnpo and top_entropy_quantile are taken"
-    if trainer._entropy_bonus_enabled:
+    if trainer.entropy_coef or trainer.use_adaptive_entropy:
         return "the mean of entropy_coef and use_adaptive_entropy is taken"
     if trainer.aux_loss_enabled:
         return "the loss of router_aux_loss_coef is taken"
@@ -247,9 +247,8 @@ def build_trainer(job: TrainingJob) -> SavingTrainer:
     RewardModels(job.reward_models, str(PartialState().device)).load(spec.components, job.parameters)
     written = (job.model, "the model", spec.prompt, spec.training.get("chat_template_kwargs") or {})
     check_prompt(*written)
-    check_adapters(
-        job.model, spec.lora, "lora"
-    )  # before TRL's config, with which DeepSpeed would shard this model, too
+    # Before TRL's config, with which DeepSpeed would shard this model, too.
+    check_adapters(job.model, spec.lora, "lora")
     if PartialState().is_main_process:
         tell_prompt_end(*written)
     surroundings: dict[str, Any] = {"save_total_limit": KEPT_CHECKPOINTS, **tracker_settings(job.tracking)}
