@@ -76,7 +76,7 @@ def _seconds(text: str) -> float | None:
 def live_jobs(of_study: str, jobs: Iterable[SlurmJob]) -> dict[str, SlurmJob]:
     """Jobs of a study that wait or run, by the job's name. `of_study` is the study's prefix.
 
-    Of two jobs of one name, the one that is ending gives way to the one that has yet to do the work.
+    Of two jobs of one name, the one that is not ending is given: its work is still to come.
     """
     live = [job for job in jobs if job.live and job.name.startswith(f"{of_study}.")]
     return {job.name: job for job in sorted(live, key=lambda job: not job.ending)}

@@ -61,7 +61,8 @@ def of_another_training(record: Mapping[str, Any], trained: str, run_record: Pat
     named = record.get("inputs", {}).get("run")
     if named is None:
         return bool(read_record(run_record).get(FORM, 1) >= NAMING)
-    return named not in (trained, digest_where_present(run_record.with_name(f".{run_record.name}")))
+    # The copy is read only where it may matter.
+    return bool(named != trained) and named != digest_where_present(run_record.with_name(f".{run_record.name}"))
 
 
 def made_otherwise(record: Mapping[str, Any], inputs: Mapping[str, str]) -> bool:
