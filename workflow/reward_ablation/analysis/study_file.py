@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from reward_ablation.analysis.words import from_to
 from reward_ablation.config.sections.training import TRL_AGGREGATIONS
 from reward_ablation.spec.run import ArmSpec, ImportedSpec
 from reward_ablation.study.claims import DeclaredClaim
@@ -216,10 +217,7 @@ class StudyFile(Section):
     @property
     def counted_seeds(self) -> str:
         """Number of seeds of each arm in words: `1 seed`, `3 seeds`, `2 to 5 seeds`."""
-        fewest, most = self.seed_counts
-        if fewest < most:
-            return f"{fewest} to {most} seeds"
-        return "1 seed" if most == 1 else f"{most} seeds"
+        return from_to(*self.seed_counts, "seed")
 
     @property
     def seed_sets(self) -> set[frozenset[int]]:

@@ -36,3 +36,8 @@ def p_value(p: float, level: float) -> str:
 def counted(count: int, noun: str) -> str:
     """A count with its noun, such as `1 seed` and `3 seeds`."""
     return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
+def from_to(fewest: int, most: int, noun: str) -> str:
+    """Two counts with a noun: `1 seed`, `3 seeds`, `2 to 5 seeds`."""
+    return counted(most, noun) if fewest == most else f"{fewest} to {most} {noun}s"

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 
 from reward_ablation.analysis.reading import read_rows
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.analysis.words import counted
+from reward_ablation.analysis.words import counted, from_to
 from reward_ablation.config.sections.training import BY_TRL
 from reward_ablation.figures.curves import Row, add_arm_legend, curve_panels, draw_steps, seeds_note, thinned
 from reward_ablation.figures.estimates import Row as ForestRow
@@ -219,7 +219,7 @@ def similarity_parts(similarity_by_arm: pd.DataFrame, evaluation_by_arm: pd.Data
             similarity_axis(panel, limit, of_pair, arms)
             part_axis(panel, parts)
     fewest, most = (int(end) for end in estimates["seeds"].agg(["min", "max"]))
-    seeds = "the one seed" if most == 1 else f"{most} seeds" if fewest == most else f"{fewest} to {most} seeds"
+    seeds = "the one seed" if most == 1 else from_to(fewest, most, "seed")
     between = ", between batches (micro-batches or processes)" if "across_blocks" in parts else ""
     halves = "Split halves: cosine of the expected gradients, if their norms are resolved. " * ("split_halves" in parts)
     note = (

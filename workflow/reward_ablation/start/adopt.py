@@ -123,7 +123,7 @@ def adopt(results: Path, decisions: Decisions, calls_files: bool = True) -> str:
         if name in to_make:
             made = make_rescored(to_make[name], decisions.runs[name].run, decisions.study, target)
             write_json(made, target / _UNNAMED)
-        # Answers come before the record: a run with a record is never taken over again, even if its answers are missing.
+        # Answers come before the record: a run with one is never taken over again, even if its answers are missing.
         _take_answers(results, folder.relative_to(results / "runs"), decisions, name)
         if name in to_make:
             _name_run(decisions.root / decisions.study.answers_folder / name, folder / RECORD, target / _UNNAMED)

@@ -27,6 +27,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from reward_ablation.config.sections.data import further_columns
+from reward_ablation.config.sections.training import ALL_LINEAR
 from reward_ablation.config.trl_settings import COMPLETION_LENGTH, BatchSizes, check_version, tracking_in
 from reward_ablation.report.pages import installed
 from reward_ablation.rewards.trial import is_wanted
@@ -231,7 +232,7 @@ def _check_prompts(study: Study, work: Work, runs: list[Run], files: dict[str, P
 def _check_layers(study: Study, work: Work) -> None:
     """Refuse adapters of layers that the model does not have, if the model is there."""
     sections = {"lora": study.config.lora, "sft.lora": study.config.sft and study.config.sft.lora}
-    loras = {key: each.model_dump() for key, each in sections.items() if each and each.target_modules != "all-linear"}
+    loras = {key: each.model_dump() for key, each in sections.items() if each and each.target_modules != ALL_LINEAR}
     model = _base_model(study, work)
     if work.trains and loras and model.is_dir():
         _in_a_fork("", "check_layers", model, loras)

@@ -15,6 +15,9 @@ from reward_ablation.config.base import Line, NonNegativeInt, Parameters, Positi
 from reward_ablation.config.sections.data import ProblemSource, refuse_too_long
 from reward_ablation.config.trl_settings import SftSettings
 
+#: The name of `target_modules` with which peft takes all linear layers but the head.
+ALL_LINEAR = "all-linear"
+
 
 class Component(Section):
     """A reward function without a weight."""
@@ -39,7 +42,7 @@ class Lora(Section):
     r: PositiveInt = 16
     lora_alpha: PositiveFloat = 32
     lora_dropout: float = Field(0.0, ge=0, lt=1)
-    target_modules: Line | list[Line] = "all-linear"
+    target_modules: Line | list[Line] = ALL_LINEAR
 
     @field_validator("target_modules")
     @classmethod

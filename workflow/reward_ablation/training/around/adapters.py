@@ -15,6 +15,7 @@ from peft import get_peft_model
 from peft.tuners.lora import LoraLayer
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from reward_ablation.config.sections.training import ALL_LINEAR
 from reward_ablation.system.errors import StudyError, first_line
 from reward_ablation.training.core.settings import lora_config
 
@@ -31,11 +32,11 @@ def check_adapters(folder: Path, lora: Any, section: str) -> None:
     study's config, "lora" or "sft.lora". The model is built without its weights.
     """
     adapters = lora_config(lora)
-    if adapters is None or adapters.target_modules == ALL:
+    if adapters is None or adapters.target_modules == ALL_LINEAR:
         return
     key = f"{section}.target_modules"
     model = _empty(folder)
-    advice = f"write a list of its layers, such as {_layers_of(model)}, or {ALL}"
+    advice = f"write a list of its layers, such as {_layers_of(model)}, or {ALL_LINEAR}"
     modules = [name for name, _ in model.named_modules()]
     names = adapters.target_modules
     for entry in [] if isinstance(names, str) else sorted(names or ()):
