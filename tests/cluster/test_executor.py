@@ -3,8 +3,10 @@
 import ast
 import inspect
 import logging
+import os
 import textwrap
 import threading
+import time
 from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
@@ -66,7 +68,7 @@ def test_what_the_parents_code_reads_is_there():
         if (inspect.isfunction(function) and name not in {*vars(plugin.Executor), *UNUSED}) or name == "__post_init__"
     ]
     read = {name for function in (*inherited, parent._select_logdir) for name in settings_read_by(function)}
-    assert {"array_jobs", "delete_logfiles_older_than"} <= read, "else this test finds nothing"
+    assert {"array_jobs", "array_limit"} <= read, "else this test finds nothing"
     assert {name for name in read if not hasattr(plugin.ExecutorSettings, name)} <= READ_BESIDE
 
 
@@ -185,3 +187,55 @@ def test_a_message_comes_once_and_again_after_a_while_and_at_once_where_the_cond
     assert [reminder.due() for _ in range(5)] == [True, False, True, False, False]
     reminder.forget()
     assert reminder.due()
+
+
+#: Files in a folder of Slurm's logs, and whether they are deleted where the folder is the study's own, and where it is
+#: named by `logdir` and others may use it, too.
+OLD_LOGS = [
+    ("train/mixed-1a2b3c4d_seed0/12.log", True, True),
+    ("evaluate/mixed-1a2b3c4d_seed0_test/13.log", True, True),
+    ("train/gone-1a2b3c4d_seed0/14.log", True, False),
+    ("sft/15.log", True, False),
+    ("wandb/debug/wandb.log", False, False),
+    ("train/mixed-1a2b3c4d_seed0/new/16.txt", False, False),
+]
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("changes", [{}, {"checked": False}, {"days": 0}, {"days": 12}])
+def test_old_logs_of_the_study_alone_are_deleted_and_no_folder(tmp_path, shared, changes):
+    for name, *_ in OLD_LOGS:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (time.time() - 11 * 86400,) * 2)
+    (tmp_path / "train/mixed-1a2b3c4d_seed0/17.log").touch()
+    (tmp_path / "train/mixed-1a2b3c4d_seed1").mkdir()  # of a job that waits
+    folders = [path for path in tmp_path.rglob("*") if path.is_dir()]
+    executor = Queue()
+    executor.study = SimpleNamespace(runs=["mixed-1a2b3c4d/seed0", "mixed-1a2b3c4d/seed1"])
+    executor.checked, executor.slurm_logdir = changes.get("checked", True), tmp_path
+    settings = {"logdir": tmp_path if shared else None, "delete_logfiles_older_than": changes.get("days", 10)}
+    executor.workflow = SimpleNamespace(executor_settings=plugin.ExecutorSettings(**settings))
+    executor.executor_settings = executor.workflow.executor_settings
+    executor.logger = logging.getLogger("queue")
+    executor.clean_old_logs()
+    gone = {name for name, own, named in OLD_LOGS if not changes and (named if shared else own)}
+    assert {name for name, *_ in OLD_LOGS if not (tmp_path / name).exists()} == gone
+    assert (tmp_path / "train/mixed-1a2b3c4d_seed0/17.log").exists()
+    assert all(folder.is_dir() for folder in folders)
+
+
+def test_a_cluster_without_arrays_is_no_obstacle(tmp_path, monkeypatch):
+    program = tmp_path / "scontrol"
+    program.write_text('#!/bin/sh\necho "MaxArraySize = 1"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(parent, "get_max_array_size", parent.get_max_array_size)
+    monkeypatch.setattr(parent.atexit, "register", lambda function: None)
+    checked = []
+    executor = Queue()
+    executor.workflow = SimpleNamespace(executor_settings=plugin.ExecutorSettings())
+    executor.executor_settings = executor.workflow.executor_settings
+    executor.logger, executor._check = logging.getLogger("queue"), lambda: checked.append(True)
+    executor.__post_init__()
+    assert checked

@@ -107,6 +107,8 @@ class Executor(slurm_plugin.Executor):
             unread.append(PARTITIONS_OF_PARENT)
         if unread:
             self.logger.warning(f"warning: {', '.join(unread)}: has no effect; the site file says what jobs ask for")
+        # The parent refuses a cluster with a small MaxArraySize, also where no job is an array.
+        slurm_plugin.get_max_array_size = lambda: self.executor_settings.array_limit
         super().__post_init__(test_mode)
         with one_line_errors():
             self._check()
@@ -472,6 +474,23 @@ class Executor(slurm_plugin.Executor):
     def _tell_unreachable(self, error: SlurmError) -> None:
         if self.unreachable.due():
             self.logger.warning(f"warning: {error}; jobs run on, and Snakemake asks Slurm again until it answers")
+
+    def clean_old_logs(self) -> None:
+        """Delete old logs of this study's failed jobs. The parent's code calls it when Snakemake ends.
+
+        The parent deletes each old `*.log`, also other people's, and each empty folder, also the one of a job that waits:
+        Slurm then fails the job because there is no folder for its log.
+        """
+        days = self.executor_settings.delete_logfiles_older_than
+        if not self.checked or days <= 0 or self.executor_settings.keep_successful_logs:
+            return
+        runs = tuple(run.replace("/", "_") for run in self.study.runs)
+        shared = self.executor_settings.logdir is not None
+        for log in self.slurm_logdir.glob("*/*/*.log" if shared else "**/*.log"):
+            own = log.stem.isdecimal() and (not shared or log.parent.name.startswith(runs))
+            with contextlib.suppress(OSError):
+                if own and time.time() - log.stat().st_mtime > days * 86400:
+                    log.unlink()
 
     def _name(self, job: JobExecutorInterface) -> str:
         return job_name(self.of_study, job.rule.name, "_".join(job.wildcards))
