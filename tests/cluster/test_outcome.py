@@ -34,7 +34,7 @@ def outcomes(clock):
     [
         *((state, "None") for state in ("RUNNING", "COMPLETING", "SUSPENDED", "REQUEUE_HOLD", "CONFIGURING")),
         *(("PENDING", each) for each in ("None", "Priority", "Resources", "QOSMaxGRESPerUser", "JobHeldUser")),
-        *(("PENDING", each) for each in ("BeginTime", "Dependency")),
+        *(("PENDING", each) for each in ("BeginTime", "Dependency", "PartitionConfig")),
     ],
 )
 def test_a_live_job_is_waited_for_however_long(outcomes, clock, state, reason):
@@ -78,10 +78,13 @@ def test_a_job_that_slurm_may_start_again_is_given_time_to(outcomes, clock, stat
     [
         (None, "", "has left Slurm's list", True),
         *(
-            (job("PENDING", reason), "PENDING", f"will never start: {reason}; ask for less", False)
-            for reason in (
-                *("QOSMaxWallDurationPerJobLimit", "AssocMaxCpuPerJobLimit", "PartitionTimeLimit", "BadConstraints"),
+            (job("PENDING", reason), "PENDING", f"will never start: {reason}; ask for {change}", False)
+            for change, reasons in (
+                ("less", "QOSMaxWallDurationPerJobLimit AssocMaxCpuPerJobLimit PartitionTimeLimit BadConstraints"),
+                ("less, or for what there is", "ReservationDeleted"),
+                ("more", "QOSMinGRES QOSMinCpuNotSatisfied QOSMinMemory"),
             )
+            for reason in reasons.split()
         ),
         *(
             (job("PENDING", reason), "PENDING", "could not be started", True)

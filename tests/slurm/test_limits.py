@@ -48,14 +48,24 @@ def twelve(undisturbed: ClusterStudy, limited: Cluster, tmp_path: Path) -> Itera
     study.end()
 
 
-def test_a_job_that_is_larger_than_its_qos_allows_is_refused_and_not_waited_for(limited: Cluster, twelve: ClusterStudy):
-    """Slurm says of this limit what it says of the number of jobs, before the limit's name."""
-    limited.run("sacctmgr", "--immediate", "add", "qos", "small", "MaxTRESPerJob=cpu=1", "Flags=DenyOnLimit")
-    limited.run("sacctmgr", "--immediate", "modify", "account", "lab", "set", "qos+=small")
-    twelve.site |= {"qos": "small", "train": {"hours": 0.5, "mem_gb": 1, "cpus": 2}}
+@pytest.mark.parametrize(
+    ("bound", "reason", "advice"),
+    [
+        ("MaxTRESPerJob=cpu=1", "QOSMaxCpuPerJobLimit", "gives a job at most"),
+        ("MinTRESPerJob=cpu=4", "QOSMin", "ask for more, or name another qos"),
+    ],
+)
+def test_a_job_that_is_no_size_for_its_qos_is_refused_and_not_waited_for(
+    limited: Cluster, twelve: ClusterStudy, bound: str, reason: str, advice: str
+):
+    """Slurm says of these limits what it says of the number of jobs, before the limit's name."""
+    limited.run("sacctmgr", "--immediate", "add", "qos", reason, bound, "Flags=DenyOnLimit")
+    limited.run("sacctmgr", "--immediate", "modify", "account", "lab", "set", f"qos+={reason}")
+    twelve.site |= {"qos": reason, "train": {"hours": 0.5, "mem_gb": 1, "cpus": 2}}
     status, told = twelve.train()
     assert status == 1
-    assert "error: site.yaml: train: Slurm refuses such a job: sbatch: QOSMaxCpuPerJobLimit" in told
+    assert f"error: site.yaml: train: Slurm refuses such a job: sbatch: {reason}" in told
+    assert advice in told
     assert not limited.jobs()
 
 

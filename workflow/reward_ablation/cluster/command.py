@@ -17,9 +17,11 @@ _NOT_HANDED_ON = ("SQUEUE_", "SINFO_", "SCANCEL_", "SACCT_", "SCONTROL_", "SBATC
 _LATER = re.compile("timed out|unable to contact|temporarily|try again|no answer within|connection", re.IGNORECASE)
 
 #: Words of the controller in errors on any limit, also on the size of a job. They stand for the limit's name where none
-#: follows, such as `AssocMaxSubmitJobLimit` or `QOSMaxCpuPerJobLimit`.
+#: follows, such as `AssocMaxSubmitJobLimit`, `QOSMaxCpuPerJobLimit` or `QOSMinGRES`.
 UNNAMED_LIMIT = "job submit limit"
-_LIMIT = re.compile(r"\b[A-Z]\w+(?:Limit|PerAccount|PerUser)\b")
+_LIMIT = re.compile(r"\b(?:(?:QOS|Assoc)\w+|[A-Z]\w+(?:Limit|PerAccount|PerUser))\b")
+#: Limits that a job must reach, such as `QOSMinCpuNotSatisfied`.
+LEAST = re.compile(r"\bQOSMin\w+")
 
 
 class SlurmError(Exception):
@@ -29,7 +31,7 @@ class SlurmError(Exception):
     def job_limit(self) -> str | None:
         """The limit on the number of jobs that made a submission fail; None where Slurm gives another reason.
 
-        For a job that is larger or longer than its quality of service allows, Slurm uses the same words with the name
+        For a job that is larger, longer or smaller than its quality of service allows, Slurm uses the same words with the name
         of another limit, and never accepts the job. Where Slurm names no limit, we assume the limit on the number of
         jobs.
         """

@@ -12,15 +12,17 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from reward_ablation.cluster.command import LEAST
 from reward_ablation.cluster.slurm import WAITING, SlurmJob
 
 #: Ends that Slurm may take back by starting the job again, under the same number.
 MAY_RESTART = frozenset({"NODE_FAIL", "PREEMPTED", "BOOT_FAIL"})
 
-#: Reasons for which a job waits for ever, because the job asks for more than a single job may have.
+#: Reasons for which a job waits for ever, because the job asks for more than a single job may have, for less, or for
+#: what does not exist.
 _NEVER = re.compile(
-    r"\w+PerJob(Limit)?$|QOSMaxWall\w+|AssocMaxWall\w+|Partition(Time|Node)Limit|BadConstraints|DependencyNeverSatisfied"
-    r"|InvalidAccount|InvalidQOS|AccountNotAllowed|QOSNotAllowed",
+    r"\w+PerJob(Limit)?$|QOS(MaxWall|Min)\w+|AssocMaxWall\w+|Partition(Time|Node)Limit|BadConstraints|DependencyNeverSatisfied"
+    r"|InvalidAccount|InvalidQOS|AccountNotAllowed|QOSNotAllowed|ReservationDeleted",
 )
 #: The reason of a job that a node failed to start. Slurm does not start this job again by itself.
 _HELD = "launch failed requeued held"
@@ -81,7 +83,8 @@ class Outcomes:
             return Ended(job.state, f"{_WORDS[job.state]} and Slurm did not start it again", may_restart=True)
         if _held(job):
             return Ended(job.state, f"could not be started ({job.reason})", may_restart=True)
-        never = f"will never start: {job.reason}; ask for less, in the site file or the arm's resources"
+        change = "more" if LEAST.match(job.reason) else "less, or for what there is"
+        never = f"will never start: {job.reason}; ask for {change}, in the site file or the arm's resources"
         return Ended(job.state, never, again=False, may_restart=True)
 
 

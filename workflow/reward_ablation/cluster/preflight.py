@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from reward_ablation.cluster.command import SlurmError, run_slurm_command
+from reward_ablation.cluster.command import LEAST, SlurmError, run_slurm_command
 from reward_ablation.cluster.request import BUNDLED, Request, arguments, request_of
 from reward_ablation.cluster.site import Site
 from reward_ablation.cluster.slurm import Node, Partition
@@ -89,7 +89,8 @@ def refusal(request: Request, gpus_by: str, cluster: Mapping[str, Partition]) ->
             raise
         if "node configuration is not available" in str(error) and _waits_for_nodes(request, partition):
             return None
-        return f"{request.kind}: Slurm refuses such a job: {error}; {offer(request, cluster)} ({' '.join(options)})"
+        advice = "ask for more, or name another qos" if LEAST.search(str(error)) else offer(request, cluster)
+        return f"{request.kind}: Slurm refuses such a job: {error}; {advice} ({' '.join(options)})"
     return None
 
 
