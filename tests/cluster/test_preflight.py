@@ -28,6 +28,8 @@ CLUSTER = {
     "gpu": Partition("gpu", default=True, up=True, max_minutes=1440, nodes=NODES),
     "old": Partition("old", default=False, up=False, max_minutes=None, nodes=NODES),
     "cpu": Partition("cpu", default=False, up=True, max_minutes=None, nodes=[Node("c1", 8, 16_000, {})]),
+    "shut": Partition("shut", default=False, up=False, max_minutes=60, nodes=NODES),
+    "short": Partition("short", default=False, up=True, max_minutes=60, nodes=NODES[:1]),
     "few": Partition("few", default=False, up=True, max_minutes=None, nodes=NODES, max_nodes=1),
 }
 REQUEST = Request("train", None, "gpu", None, None, 1, 8, 64_000, 1440, 1, None)
@@ -46,8 +48,10 @@ SITE = Site.model_validate({"train": {"hours": 1, "mem_gb": 1}, "evaluate": {"ho
         ("cpu", "at most any time"),
         ("cpu", "on 1 nodes; a node has at most 8 CPUs, 16000 MB of memory, no GPU"),
         ("few", "on 1 nodes"),  # gives fewer nodes than it has
-        ("gpuu", "partitions here: cpu, few, gpu, old"),
-        ("cpu,gpu", "partitions here: cpu, few, gpu, old"),
+        ("gpuu", "partitions here: cpu, few, gpu, old, short, shut"),
+        ("cpu,gpuu", "partitions here: cpu, few, gpu, old, short, shut"),
+        ("gpu,old,cpu", "partition gpu,old,cpu gives a job at most any time"),
+        ("few,gpu", "on 2 nodes; a node has at most 64 CPUs, 256000 MB of memory, 8 GPUs of type a100, 4 GPUs"),
     ],
 )
 def test_what_a_refusal_says_that_a_job_can_have(partition, offered):
@@ -62,6 +66,8 @@ def test_what_a_refusal_says_that_a_job_can_have(partition, offered):
             "train: partition old is down; name another, or wait: `sinfo` shows their states",
             "states",
         ),
+        ({"partition": "old,shut"}, "train: partition old,shut is down", "states"),
+        ({"minutes": 2880, "partition": "short,gpu"}, "train: asks for 48 hours; partition short,gpu gives", "h200"),
         ({"minutes": 2880}, "train: asks for 48 hours; partition gpu gives a job at most 24 hours", "of type h200"),
         (
             {"minutes": 1470, "kind": "train + evaluate (bundle: run)"},
@@ -77,10 +83,22 @@ def test_what_slurm_would_accept_and_never_run_is_refused_without_asking_slurm(m
     assert message.endswith(ends)
 
 
-def test_a_later_attempt_asks_for_no_more_than_there_is():
-    request = within_limits(replace(REQUEST, minutes=4320, mem_mb=512_000), CLUSTER)
-    assert (request.minutes, request.mem_mb) == (1440, 256_000)
-    assert within_limits(REQUEST, CLUSTER) == REQUEST
+@pytest.mark.parametrize(
+    ("changes", "minutes", "mem_mb"),
+    [
+        ({}, 1440, 256_000),
+        ({"gpu_type": "h200"}, 1440, 128_000),  # the larger node has none of these
+        ({"cpus": 64}, 1440, 256_000),
+        ({"gpus": 2, "nodes": 2}, 1440, 128_000),
+        ({"partition": "short,gpu"}, 1440, 256_000),
+        ({"partition": "gpu,old"}, 4320, 256_000),
+    ],
+)
+def test_a_later_attempt_asks_for_no_more_than_there_is(changes, minutes, mem_mb):
+    asked = replace(REQUEST, **changes)
+    request = within_limits(replace(asked, minutes=4320, mem_mb=512_000), CLUSTER)
+    assert (request.minutes, request.mem_mb) == (minutes, mem_mb)
+    assert within_limits(asked, CLUSTER) == asked
 
 
 def test_a_resource_of_another_type_is_refused(tmp_path):

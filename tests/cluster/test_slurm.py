@@ -80,6 +80,7 @@ def test_limits_in_minutes(text, minutes):
         ("shard:h100:16,gpu:h100:1", {"h100": 1}),
         ("gpu:nvidia_a100-sxm4-80gb:8", {"nvidia_a100-sxm4-80gb": 8}),
         ("gpu:1g.10gb:7", {"1g.10gb": 7}),
+        ("gpu:nvidia_h100_1g.10gb+me:1(S:0),gpu:h100:2", {"nvidia_h100_1g.10gb+me": 1, "h100": 2}),
         ("craynetwork:4,gpu:2", {"": 2}),
         ("mygpu:3", {}),
     ],

@@ -54,7 +54,7 @@ def check_jobs(
 
 
 def within_limits(request: Request, cluster: Mapping[str, Partition]) -> Request:
-    """The request with its time and memory cut to the most that its partition gives.
+    """The request with its time and memory cut to the most that its partition gives a job with its CPUs and GPUs.
 
     A later attempt asks for more than the first attempt, which was checked, and must not be refused for that.
     """
@@ -62,8 +62,9 @@ def within_limits(request: Request, cluster: Mapping[str, Partition]) -> Request
     if partition is None:
         return request
     minutes = min(request.minutes, partition.max_minutes or request.minutes)
-    most = max((node.mem_mb for node in partition.nodes), default=request.mem_mb)
-    return replace(request, minutes=minutes, mem_mb=min(request.mem_mb, most))
+    others = replace(request, mem_mb=0)
+    fitting = sorted((node.mem_mb for node in partition.nodes if _can_run(node, others)), reverse=True)
+    return replace(request, minutes=minutes, mem_mb=min([request.mem_mb, *fitting[: request.nodes]]))
 
 
 def refusal(request: Request, gpus_by: str, cluster: Mapping[str, Partition]) -> str | None:
@@ -128,10 +129,27 @@ def _can_run(node: Node, request: Request) -> bool:
 
 
 def _partition(request: Request, cluster: Mapping[str, Partition]) -> Partition | None:
-    """The request's partition, or the default partition; None if there is none, or if the request names several."""
-    if request.partition:
-        return cluster.get(request.partition)
-    return next((partition for partition in cluster.values() if partition.default), None)
+    """The request's partition, or the default partition; None if there is none.
+
+    Of several, of which Slurm takes any that fits, the limits are the largest, and the nodes are those of all.
+    """
+    if not request.partition:
+        return next((partition for partition in cluster.values() if partition.default), None)
+    named = [cluster.get(name) for name in request.partition.split(",")]
+    several = [partition for partition in named if partition is not None]
+    if len(several) < len(named):
+        return None
+    if len(several) == 1:
+        return several[0]
+    minutes, nodes = ([getattr(each, limit) for each in several] for limit in ("max_minutes", "max_nodes"))
+    return Partition(
+        request.partition,
+        default=False,
+        up=any(each.up for each in several),
+        max_minutes=None if None in minutes else max(minutes),
+        nodes=list({node.name: node for each in several for node in each.nodes}.values()),
+        max_nodes=None if None in nodes else max(nodes),
+    )
 
 
 def bytes_to_come(parameters: int, specs: Sequence[ArmSpec], at_once: int) -> int:

@@ -145,7 +145,7 @@ def minutes_of(text: str) -> int | None:
 def gpus_of(gres: str) -> dict[str, int]:
     """Number of GPUs by type in a node's generic resources, such as `gpu:h200:2(S:0-1),shard:4`."""
     found: dict[str, int] = {}
-    for kind, number in re.findall(r"(?:^|,)gpu(?::(\w[\w.-]*))?:(\d+)", gres):
+    for kind, number in re.findall(r"(?:^|,)gpu(?::(\w[\w.+-]*))?:(\d+)", gres):
         found[kind] = found.get(kind, 0) + int(number)
     return found
 
