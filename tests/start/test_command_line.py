@@ -146,6 +146,13 @@ def test_an_error_is_one_line_with_status_1(folder):
             ],
         ),
         (
+            ["run", "a.yaml", "--slurm", "--cores", "3"],
+            [
+                *("--configfile", "a.yaml", "--profile", "{home}/profiles/slurm"),
+                *("--slurm-study-site", "{home}/profiles/slurm/site.yaml", "--local-cores", "3"),
+            ],
+        ),
+        (
             ["run", "a.yaml", "--any-code", "--snakemake", "-n 'my file'"],
             [
                 "--configfile",

@@ -145,7 +145,10 @@ def run(
     config: Changes = None,
     any_code: AnyCode = False,
     slurm: Annotated[bool, typer.Option("--slurm", help="Submit the jobs to Slurm, by profiles/slurm.")] = False,
-    cores: Annotated[str, typer.Option(metavar="NUMBER", help="Cores of this machine to use.")] = "all",
+    cores: Annotated[
+        str | None,
+        typer.Option(metavar="NUMBER", help="Cores of this machine to use.", show_default="all; with --slurm as in the profile"),
+    ] = None,
     snakemake: Annotated[str, typer.Option(metavar="OPTIONS", help="Further options of Snakemake, in quotes.")] = "",
 ) -> None:
     """Make everything that is missing, from models to figures.
@@ -156,9 +159,10 @@ def run(
 
     read_config(files or [DEFAULT], partial(print, file=sys.stderr))  # its errors in other words than Snakemake's
     profile = HOME / "profiles" / "slurm"
-    place = (
-        ["--profile", str(profile), "--slurm-study-site", str(profile / "site.yaml")] if slurm else ["--cores", cores]
-    )
+    place = ["--cores", cores or "all"]
+    if slurm:
+        here = ["--local-cores", cores] if cores else []  # else as in the profile
+        place = ["--profile", str(profile), "--slurm-study-site", str(profile / "site.yaml"), *here]
     kept = ["--rerun-triggers", "mtime", "input"] if any_code else []
     _snakemake(files, config, [*kept, *place, *_words(snakemake)])
 
