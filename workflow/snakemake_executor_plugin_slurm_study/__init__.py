@@ -478,8 +478,8 @@ class Executor(slurm_plugin.Executor):
     def clean_old_logs(self) -> None:
         """Delete old logs of this study's failed jobs. The parent's code calls it when Snakemake ends.
 
-        The parent deletes each old `*.log`, also other people's, and each empty folder, also the one of a job that waits:
-        Slurm then fails the job because there is no folder for its log.
+        The parent deletes each old `*.log`, also other people's, and each empty folder, also the one of a job that
+        waits. Slurm then fails that job, whose log has no folder.
         """
         days = self.executor_settings.delete_logfiles_older_than
         if not self.checked or days <= 0 or self.executor_settings.keep_successful_logs:

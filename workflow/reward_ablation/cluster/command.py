@@ -31,9 +31,9 @@ class SlurmError(Exception):
     def job_limit(self) -> str | None:
         """The limit on the number of jobs that made a submission fail; None where Slurm gives another reason.
 
-        For a job that is larger, longer or smaller than its quality of service allows, Slurm uses the same words with the name
-        of another limit, and never accepts the job. Where Slurm names no limit, we assume the limit on the number of
-        jobs.
+        For a job that is larger, longer or smaller than its quality of service allows, Slurm uses the same words with
+        the name of another limit, and never accepts the job. Where Slurm names no limit, we assume the limit on the
+        number of jobs.
         """
         if UNNAMED_LIMIT not in str(self):
             return None

@@ -147,7 +147,9 @@ def run(
     slurm: Annotated[bool, typer.Option("--slurm", help="Submit the jobs to Slurm, by profiles/slurm.")] = False,
     cores: Annotated[
         str | None,
-        typer.Option(metavar="NUMBER", help="Cores of this machine to use.", show_default="all; with --slurm as in the profile"),
+        typer.Option(
+            metavar="NUMBER", help="Cores of this machine to use.", show_default="all; with --slurm as in the profile"
+        ),
     ] = None,
     snakemake: Annotated[str, typer.Option(metavar="OPTIONS", help="Further options of Snakemake, in quotes.")] = "",
 ) -> None:
