@@ -58,6 +58,11 @@ def test_trackers_are_no_part_of_a_key(config):
 
 
 def test_the_project_is_the_study_and_a_name_may_be_given(config):
+    keys = resolve(config, "s", Path()).keys
     config["training"] |= {"report_to": ["wandb", "tensorboard"], "run_name": "it's {mine}"}
-    told = options(resolve(config, "s", Path()))["b"]
-    assert told == {"report_to": ["wandb", "tensorboard"], "run_name": "it's {mine}", "project": "study", "group": "b"}
+    study = resolve(config, "s", Path())
+    assert study.keys == keys
+    names = {"run_name": "it's {mine}-b-seed0", "project": "study", "group": "b"}  # each run has its own
+    assert options(study)["b"] == {"report_to": ["wandb", "tensorboard"], **names}
+    config["training"]["run_name"] = None
+    assert options(resolve(config, "s", Path()))["b"]["run_name"] == "demo-K8-10steps-b-seed0"

@@ -203,6 +203,8 @@ def test_what_the_user_says_wins(monkeypatch, tmp_path):
     }
     monkeypatch.setenv("WANDB_NAME", "my name")
     assert tracker_settings(TRACKING) == {"report_to": "wandb", "run_name": "my name", "project": "study"}
+    for trackers in ("trackio", "tensorboard", ["wandb", "trackio"]):
+        assert tracker_settings(TRACKING | {"report_to": trackers})["run_name"] == TRACKING["run_name"]
     assert tracker_settings({}) == {}
     prepare_wandb({}, tmp_path, unset := {})
     assert unset == {}

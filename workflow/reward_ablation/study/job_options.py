@@ -69,8 +69,9 @@ def tracking_options(config: StudyConfig, training: dict[str, Any], arm: str, se
     chosen = tracking_in(training)
     if not chosen:
         return ""
-    title = run_title(config.model, training, arm, seed)
-    settings = {"project": config.name, "run_name": title, **chosen, "group": arm}
+    own = chosen.get("run_name")  # the config's, the same for all arms and seeds; Trackio would make them one run
+    title = f"{own}-{arm}-seed{seed}" if own else run_title(config.model, training, arm, seed)
+    settings = {"project": config.name, **chosen, "run_name": title, "group": arm}
     return f" --tracking {shlex.quote(dump(settings))}"
 
 
