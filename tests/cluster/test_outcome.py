@@ -32,7 +32,10 @@ def outcomes(clock):
 @pytest.mark.parametrize(
     ("state", "reason"),
     [
-        *((state, "None") for state in ("RUNNING", "COMPLETING", "SUSPENDED", "REQUEUE_HOLD", "CONFIGURING")),
+        *(
+            (state, "None")
+            for state in ("RUNNING", "COMPLETING", "SUSPENDED", "REQUEUE_HOLD", "CONFIGURING", "REVOKED")
+        ),
         *(("PENDING", each) for each in ("None", "Priority", "Resources", "QOSMaxGRESPerUser", "JobHeldUser")),
         *(("PENDING", each) for each in ("BeginTime", "Dependency", "PartitionConfig")),
     ],

@@ -37,7 +37,7 @@ def short(completions, **columns):
 
 PIPES = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
 NAMES = ["digits", "short"]
-WEIGHTS = {"digits": 1.0, "short": -2.0}
+WEIGHTS = {"digits": 1.0, "short": -2.1}
 
 
 def make_trainer(model, problems, output, kind=GRPOTrainer, rewards=(digits, short), rows=None, **settings):
@@ -45,7 +45,7 @@ def make_trainer(model, problems, output, kind=GRPOTrainer, rewards=(digits, sho
     given = pq.read_table(problems).to_pylist()
     rows = rows or [{"prompt": f"{row['question']}\n", "id": row["id"]} for row in given]
     own = {"learning_rate": 1e-3, "max_steps": 4, "per_device_train_batch_size": 8, "num_generations": 4}
-    own |= {"max_completion_length": 16, "logging_steps": 1, "save_steps": 2, "reward_weights": [1.0, -2.0]}
+    own |= {"max_completion_length": 16, "logging_steps": 1, "save_steps": 2, "reward_weights": [*WEIGHTS.values()]}
     own |= {"bf16": False, "use_cpu": True, "report_to": "none", "disable_tqdm": True, **settings}
     return kind(
         model=str(model),
@@ -94,7 +94,7 @@ def test_tracking_changes_no_byte_of_the_training_and_writes_a_run(make, tmp_pat
         assert row["prompt"] == given[row["problem_id"]]
         scores = [reward([row["completion"]])[0] for reward in (digits, short)]
         assert [row["score_digits"], row["score_short"]] == pytest.approx(scores)
-        assert row["total"] == pytest.approx(scores[0] - 2 * (scores[1] or 0))
+        assert row["total"] == pytest.approx(scores[0] - 2.1 * (scores[1] or 0))
         assert 1 <= row["tokens"] <= 16
         assert (row["stop_reason"] == "length") == row["truncated"]
         assert row["advantage"] == pytest.approx(row["advantage_digits"] + row["advantage_short"], abs=1e-4)

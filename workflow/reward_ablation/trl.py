@@ -78,7 +78,9 @@ class Tracker(TrainerCallback):
     def __init__(self, trainer: Any, folder: Path):
         self.trainer = trainer
         self.folder = folder
-        self.weights = dict(zip(trainer.reward_func_names, trainer.reward_weights.tolist(), strict=True))
+        # As the user wrote them: 0.1, and not 0.10000000149, which is the same number in TRL's 32 bits.
+        weights = [float(str(weight)) for weight in trainer.reward_weights.cpu().numpy()]
+        self.weights = dict(zip(trainer.reward_func_names, weights, strict=True))
         self._rows: list[dict[str, Any]] = []  # completions of this process that were scored last
         self._counts: Counter = Counter()  # completions in this step by problem, which number them
         trainer._calculate_rewards = partial(self._scored, trainer._calculate_rewards)

@@ -19,8 +19,9 @@ _FIELDS = "\x1f".join(["%A", "%T", "%r", "%N", "%S", "%e", "%j", "%k"])
 #: States of jobs that may still use the cluster.
 PAUSED = ("SUSPENDED", "STOPPED")
 WAITING = ("PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT")
+ELSEWHERE = ("REVOKED",)  # another cluster of a federation has started the job, under the same number
 ENDING = ("COMPLETING", "STAGE_OUT")
-LIVE = frozenset([*WAITING, "RUNNING", "CONFIGURING", "RESIZING", "SIGNALING", *ENDING, *PAUSED])
+LIVE = frozenset([*WAITING, "RUNNING", "CONFIGURING", "RESIZING", "SIGNALING", *ENDING, *PAUSED, *ELSEWHERE])
 
 
 @dataclass(frozen=True)
