@@ -1,6 +1,7 @@
 """For all tests: one thread per process (machines are shared), no network, no GPU, and a valid config."""
 
 import copy
+import gc
 import os
 from pathlib import Path
 
@@ -59,6 +60,12 @@ def pytest_collection_modifyitems(items):
         return 2 + item.nodeid.startswith("tests/workflow/") + (item.path.name in SPREAD)
 
     items.sort(key=turn)
+
+
+def pytest_collection_finish():
+    """Leave what the imports made out of garbage collection, which otherwise reads all of it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

@@ -1,5 +1,7 @@
 """The place of an answer in characters and in tokens, and the weights of advantages there."""
 
+from functools import cache
+
 import pytest
 import torch
 from hypothesis import example, given, settings
@@ -91,7 +93,8 @@ def byte_level_tokenizer() -> PreTrainedTokenizerFast:
 
 
 BYTES = byte_level_tokenizer()
-DEMO = build_tokenizer()
+#: Made at its first use, because it takes a second.
+demo = cache(build_tokenizer)
 
 
 def bytes_of(token: int, tokenizer) -> bytes:
@@ -156,9 +159,6 @@ def test_byte_fallback_tokens():
     assert answer_tokens(ids, fast) == list(range(5, 12))
 
 
-COMPLETION = DEMO.encode("9 * 8 = 72\n#### 72")
-
-
 @pytest.mark.parametrize(
     ("placement", "weights"),
     [
@@ -168,9 +168,9 @@ COMPLETION = DEMO.encode("9 * 8 = 72\n#### 72")
     ],
 )
 def test_weights_of_a_completion_have_mean_one(placement, weights):
-    ids = [*COMPLETION, DEMO.eos_token_id]
-    assert [DEMO.decode([token]) for token in ids[6:]] == ["####", " 72", "<|end|>"]
-    rows = token_weights(placement, [ids, ids[:3]], 11, DEMO)  # the second is cut off before its answer
+    ids = [*demo().encode("9 * 8 = 72\n#### 72"), demo().eos_token_id]
+    assert [demo().decode([token]) for token in ids[6:]] == ["####", " 72", "<|end|>"]
+    rows = token_weights(placement, [ids, ids[:3]], 11, demo())  # the second is cut off before its answer
     assert rows[0].tolist() == [*weights, 0.0, 0.0]  # padding follows, and gets nothing
     assert rows.sum(dim=1).tolist() == [9.0, 3.0]
     if placement != "all_tokens":

@@ -11,6 +11,7 @@ this repository's executor in the fork. Python itself runs all other commands, a
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
 import importlib
@@ -20,11 +21,15 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from functools import cache
 
 FORKED = ("reward_ablation.", "snakemake", "torch.distributed.run")
 #: What takes longest of what Snakemake and most commands import.
-SMALL = ("pandas", "pyarrow.parquet", "scipy.stats", "pydantic", "jinja2", "matplotlib.pyplot", "sqlmodel", "requests")
+SMALL = (
+    *("pandas", "pyarrow.parquet", "scipy.stats", "pydantic", "jinja2", "matplotlib.pyplot", "sqlmodel", "requests"),
+    *("jsonschema", "smart_open", "rich.console", "typer"),
+)
 #: Of what the other commands import. They have a server of their own: to fork a process with torch takes longer.
 LARGE = (
     "trl.trainer.grpo_trainer",
@@ -191,13 +196,30 @@ def become(words: list[str], folder: str, environment: dict[str, str], outputs: 
     return words[0]
 
 
+def run(given: str) -> int:
+    """Run a script or a module as Python does; the exit status."""
+    import runpy
+
+    try:
+        if given.endswith(".py"):
+            runpy.run_path(given, run_name="__main__")
+        else:
+            runpy.run_module(given, run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        if end.code is None or isinstance(end.code, int):
+            return end.code or 0
+        print(end.code, file=sys.stderr)
+        return 1
+    return 0
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "ask":
         ask(sys.argv[2], sys.argv[3:])
-    import runpy
-
-    given = serve(sys.argv[2])
-    if given.endswith(".py"):
-        runpy.run_path(given, run_name="__main__")
-    else:
-        runpy.run_module(given, run_name="__main__", alter_sys=True)
+    status = run(serve(sys.argv[2]))
+    # As Python ends, but without taking all modules apart: with torch that takes longer than most commands.
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
