@@ -161,10 +161,7 @@ class Executor(slurm_plugin.Executor):
         self.checked = True
 
     def run_jobs(self, jobs: list[JobExecutorInterface]) -> None:
-        """Take over jobs that a Slurm job already does, and queue the others for submission.
-
-        A job whose Slurm job of an earlier start is still ending is queued after that end.
-        """
+        """Take over jobs that a Slurm job already does, and queue the others for submission."""
         others = [job for job in jobs if self._name(job) not in self.slots]
         taken_over = [job for job in jobs if self._name(job) in self.slots]
         for job in others:
@@ -178,10 +175,7 @@ class Executor(slurm_plugin.Executor):
             self.run_job(job)
 
     def _enqueue(self, jobs: list[JobExecutorInterface]) -> None:
-        """Queue jobs by priority, because Snakemake hands them over in no order, and Slurm may start them as they come.
-
-        Among jobs of the same priority, the first that was queued goes first.
-        """
+        """Queue jobs by priority: Snakemake hands them over in no order, and Slurm may start them as they come."""
         with self.queue:
             self.waiting = sorted([*self.waiting, *jobs], key=lambda job: -job.priority)
         with contextlib.suppress(RuntimeError):  # the threads that submit jobs take no more when Snakemake ends
@@ -254,9 +248,7 @@ class Executor(slurm_plugin.Executor):
         """Submit a job. Return its Slurm job, and words for the log on how that Slurm job came about.
 
         If the controller does not answer, we try again. The controller may have accepted a submission that it did not
-        confirm, so we look for the job by its name before we submit the job again. Raises NoRoom if Slurm takes no more
-        jobs now, SlurmError if Slurm refuses the job and no Slurm job has its name, and StudyError if Snakemake is
-        ending, or if the number of the submitted job is not known.
+        confirm, so we look for the job by its name before we submit the job again.
         """
         name = self._name(job)
         may_exist = job.attempt > 1 or name in self.unconfirmed

@@ -22,8 +22,7 @@ class ExecutorSettings(ExecutorSettingsBase):
     """Settings of the executor: its own, and the parent plugin's settings that have an effect here.
 
     This is not a subclass of the parent's settings, because they have fields that this executor does not read, and
-    `array_jobs`, with which each task of an array would run the first task's command. Snakemake refuses an option that
-    is not a field here.
+    `array_jobs`, with which each task of an array would run the first task's command.
     """
 
     site: Path = field(

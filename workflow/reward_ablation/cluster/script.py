@@ -48,9 +48,7 @@ class Part:
 def batch_script(parts: Sequence[Part], folder: str, patience: int) -> str:
     """The script of a Slurm job. The job ends with the first command that fails.
 
-    `folder` is the working folder of all commands. `patience` is the number of seconds to wait until a network file
-    system shows the inputs. Each command's exit status is written to a file as soon as the command has ended: see
-    `verdict`.
+    `patience` is the number of seconds to wait until a network file system shows the inputs.
     """
     return _template().render(
         parts=parts, folder=folder, patience=patience, goes_on=GOES_ON, libraries=THREADS, parts_variable=PARTS

@@ -26,7 +26,7 @@ def read_prepared(path: Path) -> pd.DataFrame:
 
     The columns are `id`, `question`, `answer`, `solution`, `source`, `split`, `level`, `subject` and the further
     columns. Texts are str, numbers int or float, lists and objects Python lists and dicts. A missing value is None in
-    each column. Raises StudyError if the file is missing or is not a prepared set.
+    each column.
     """
     import pandas as pd
 

@@ -50,8 +50,7 @@ def load(source: ProblemSource, golds: bool = True) -> Rows:
     """Rows of a source with the columns of a problem. The source's `limit` keeps the first rows.
 
     A row may lack columns that its source never has, and a missing value may be a word such as NA: `problems` makes
-    both None. With `golds`, a file must have a column of answers. Raises StudyError if the source cannot be read, is
-    not complete, or lacks a column.
+    both None. With `golds`, a file must have a column of answers.
     """
     match source:
         case HubData():

@@ -100,10 +100,7 @@ def make(answers: Answers, base: Path | None, sets: Mapping[str, pd.DataFrame], 
 
 @contextmanager
 def refused_if_not_finite(part: Part, run: Path | None) -> Iterator[None]:
-    """Refuse a model whose weights or logits are not finite. If it is a run's, record that the run diverged.
-
-    An earlier version trained such runs to their end.
-    """
+    """Refuse a model whose weights or logits are not finite. If it is a run's, record that the run diverged."""
     try:
         yield
     except NotFinite as error:

@@ -94,10 +94,7 @@ def read_run(config: ImportConfig, home: Path, source: Source, arm: str) -> Impo
 
 
 def fitted_weights(table: pa.Table, names: list[str], where: str) -> tuple[dict[str, float], str]:
-    """Weights by least squares of the total on the scores, and the fit in words.
-
-    Refused if the scores do not determine the weights, or if the total is no weighted sum of them.
-    """
+    """Weights by least squares of the total on the scores, and the fit in words."""
     scores = np.column_stack([table[f"{SCORE}{name}"].to_numpy(zero_copy_only=False) for name in names])
     total = table["total"].to_numpy(zero_copy_only=False).astype(float)
     known = ~np.isnan(total) & ~np.isnan(scores).any(axis=1)

@@ -38,10 +38,6 @@ class RewardModels:
 
         They are loaded first, so that an unusable model ends the run before anything is sampled. If a model were loaded
         after the trainer's config is made, DeepSpeed would divide it among the processes.
-
-        `components` are the components or metrics of the spec by name. `others` has, by the same names, parameters that
-        are not part of the spec. Raises StudyError (`SECTION.NAME: parameter: what is wrong; what to do`) if a model
-        cannot be used.
         """
         models = {
             name: {**part.parameters, **others.get(name, {})}

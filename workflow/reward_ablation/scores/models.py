@@ -20,12 +20,7 @@ from reward_ablation.system.gpus import claim_gpus
 
 
 def load_models(spec: ScoresSpec, others: Mapping[str, Mapping[str, Any]], folders: Mapping[str, Path]) -> None:
-    """Load each metric that is a reward model once, after its files are verified; without such a metric, do nothing.
-
-    `others` are the parameters that decide no score, by metric. `folders` has the folders of the fetched models, by the
-    name that the metrics use for the model. Raises StudyError if a model is damaged or cannot be used, or if the study
-    has GPUs and this machine shows none.
-    """
+    """Load each metric that is a reward model once, after its files are verified; without such a metric, do nothing."""
     if not any(metric.function == FUNCTION for metric in spec.metrics.values()):
         return
     for folder in folders.values():

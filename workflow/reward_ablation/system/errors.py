@@ -51,8 +51,8 @@ class StudyError(ValueError):
 class NotFinite(StudyError):
     """A number of a model or of its training is NaN or infinite: the model means nothing any more.
 
-    `what` says what is not finite, such as "the gradient norm is nan". `step` is the step in which that was found; None
-    means the step that is being made, or, in evaluation, the evaluated model.
+    `step` is the step in which that was found; None means the step that is being made, or, in evaluation, the evaluated
+    model.
     """
 
     def __init__(self, what: str, step: int | None = None):

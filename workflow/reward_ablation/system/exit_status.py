@@ -87,10 +87,7 @@ def is_permanent(status: int) -> bool:
 
 
 def ended(what: str, status: int) -> str:
-    """How a process, named by `what`, ended, in words. After SIGKILL also what to do.
-
-    The status is as for `is_permanent`.
-    """
+    """How a process, named by `what`, ended, in words. After SIGKILL also what to do."""
     number = _signal(status)
     if number is None or number not in list(signal.Signals):
         return f"{what} ended with exit status {status}"

@@ -22,8 +22,8 @@ from reward_ablation.system.errors import StudyError
 def memory_limit(extra: int, what: str, remedy: str = "") -> Iterator[None]:
     """Refuse more than `extra` bytes of memory beyond those in use.
 
-    `what` begins the message of the StudyError, and `remedy` ends it. Linux counts memory that a process may write. On
-    macOS there is no such limit: only a MemoryError becomes the StudyError.
+    Linux counts memory that a process may write. On macOS there is no such limit: only a MemoryError becomes the
+    StudyError.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     statm = Path("/proc/self/statm")
@@ -53,9 +53,6 @@ def within_limits(work: Callable[[], None], seconds: int, memory: int, what: str
 
     What the fork prints is lost, such as the lines of a Rust library that panics. On macOS, whose libraries do not work
     in forks, this process does the work without limits.
-
-    `work` returns nothing, or raises a StudyError, which is passed on. `what` is what takes time and memory, for the
-    messages. Also raises StudyError if the work exceeds a limit or crashes.
     """
     if sys.platform != "linux":
         return work()

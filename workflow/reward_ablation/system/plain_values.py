@@ -39,11 +39,7 @@ def check_values(written: Any) -> None:
 
 
 def check_length(argument: str, of_what: str, written: Any) -> None:
-    """Refuse a value that is too long for a command's argument, by a ValueError.
-
-    `of_what` is what the argument holds, such as a spec, for the message. `written` is the config. The message names
-    its longest text.
-    """
+    """Refuse a value that is too long for a command's argument, by a ValueError."""
     length = len(argument.encode())
     if length <= LONGEST_ARGUMENT:
         return
