@@ -173,7 +173,7 @@ def measure(tree: Path, runs: int, sets: int, folder: Path) -> dict[str, Any]:
     if "bundle" in (tree / "workflow" / "reward_ablation" / "cluster" / "site.py").read_text():
         ways["bundled"] = "run"
     results = {}
-    with Cluster(folder / "cluster", nodes=2, gpus=1) as cluster:
+    with Cluster(folder / "cluster", gpus=1) as cluster:
         for way, bundle in ways.items():
             results[way] = measured(cluster, code, folder / way.replace(" ", "_"), runs, sets, bundle)
             print(f"{way}: {results[way]}", file=sys.stderr, flush=True)
