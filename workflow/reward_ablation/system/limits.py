@@ -17,6 +17,9 @@ from pathlib import Path
 
 from reward_ablation.system.errors import StudyError
 
+#: How many times its seconds of processor time a fork may take by the clock. The number is a free choice.
+WAITS = 10
+
 
 @contextmanager
 def memory_limit(extra: int, what: str, remedy: str = "") -> Iterator[None]:
@@ -62,8 +65,8 @@ def within_limits(work: Callable[[], None], seconds: int, memory: int, what: str
         _work_in_fork(work, seconds, memory, what, writer)
     os.close(writer)
     with open(reader, "rb") as pipe:
-        # A fork that waits for something takes no processor time, so the clock ends it; ten times is a free choice.
-        if not select.select([pipe], [], [], 10 * seconds)[0]:
+        # A fork that waits for something takes no processor time, so the clock ends it.
+        if not select.select([pipe], [], [], WAITS * seconds)[0]:
             os.kill(child, signal.SIGKILL)
         text = pipe.read().decode(errors="replace")
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
