@@ -221,10 +221,7 @@ class Executor(slurm_plugin.Executor):
                     return
 
     def run_job(self, job: JobExecutorInterface) -> None:
-        """Submit a job, or take over the Slurm job that does its work.
-
-        Raises NoRoom if Slurm takes no more jobs. Every other error is reported to Snakemake instead.
-        """
+        """Submit a job, or take over the Slurm job that does it. Raises NoRoom; Snakemake is told every other error."""
         try:
             slot, how = self.slots.pop(self._name(job), None), TAKEN_OVER
             if slot is None:
@@ -347,10 +344,7 @@ class Executor(slurm_plugin.Executor):
             return True  # not known: assume that the job lives
 
     def cancel(self) -> None:
-        """Cancel the Slurm jobs of this start, also those that are being submitted.
-
-        A Slurm job of an earlier start runs on if Snakemake has handed over none of its jobs yet.
-        """
+        """Cancel the Slurm jobs of this start, also those that are being submitted."""
         self.ending.set()
         self.freed.set()
         self._job_submission_executor.shutdown(wait=True, cancel_futures=True)

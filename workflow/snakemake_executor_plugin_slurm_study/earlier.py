@@ -74,10 +74,7 @@ def check_inputs(
     followers: Callable[[Any], list[Any]],
     name: Callable[[Any], str],
 ) -> None:
-    """Refuse a Slurm job of an earlier start that works with files which this start replaces, by a StudyError.
-
-    A run may be about to be trained again while the evaluation of its earlier training still waits or runs.
-    """
+    """Refuse a Slurm job of an earlier start that evaluates a run which this start trains again."""
     for own, job in jobs.items() if slots else ():
         for after in followers(job):
             slot = slots.get(name(after))

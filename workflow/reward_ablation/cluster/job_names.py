@@ -28,10 +28,7 @@ def digest_of(params: Iterable[object]) -> str:
 
 
 def comment(what: str, params: str, then: Mapping[str, str]) -> str:
-    """Comment of a Slurm job that does one job of Snakemake, and then perhaps others.
-
-    `then` has the digest of the params of each other job, by the name that the job would have on its own.
-    """
+    """Comment of a Slurm job: its first job in words, its digest, and the digests of its other jobs by their names."""
     others = ",".join(f"{_digest(name, 8)}:{digest}" for name, digest in then.items())
     return f"{what} params={params}" + (f" then={others}" if others else "")
 

@@ -77,10 +77,7 @@ def check_plugin_option(name: str) -> None:
 
 
 def sbatch_options(text: str | None, of_plugins: Sequence[str] = ()) -> dict[str, str | None]:
-    """Values of options by their long names; None for an option without a value.
-
-    Raises ValueError if an option may not be set, or if the text cannot be split into words.
-    """
+    """Values of options by long names, None for one without a value. A ValueError names one that may not be set."""
     try:
         words = shlex.split(text or "")
     except ValueError as error:

@@ -36,10 +36,7 @@ _ADAPTER = 0.05
 def check_jobs(
     bundles: Iterable[Sequence[Any]], site: Site, site_file: Path, cluster: Mapping[str, Partition]
 ) -> str | None:
-    """Refuse Slurm jobs that Slurm would never run, by a StudyError.
-
-    Returns why Slurm cannot judge some of the jobs now, such as a limit on the number of jobs; None if it can.
-    """
+    """Refuse Slurm jobs that would never run. Returns why Slurm cannot judge some of them now, or None if it can."""
     unknown = None
     requests = {request_of(parts, site) for parts in bundles}
     for request in sorted(requests, key=lambda request: request.kind):
@@ -53,10 +50,7 @@ def check_jobs(
 
 
 def within_limits(request: Request, cluster: Mapping[str, Partition]) -> Request:
-    """The request with its time and memory cut to the most that its partition gives.
-
-    A later attempt asks for more than the first attempt, which was checked, and must not be refused for that.
-    """
+    """The request within the limits of its partition: a later attempt asks for more than the one that was checked."""
     partition = _partition(request, cluster)
     if partition is None:
         return request
@@ -156,10 +150,7 @@ def models_kept(spec: ArmSpec) -> int:
 
 
 def no_room(model: Path, results: Path, specs: Mapping[str, ArmSpec], at_once: int) -> str | None:
-    """A message if runs need more room than the disk has; None if there is enough, or if nothing is known.
-
-    What the runs have already written counts as room, because runs that go on write over it.
-    """
+    """A message if runs need more room than the disk has and they have filled; None if not, or if nothing is known."""
     try:
         free = shutil.disk_usage(next(each for each in (results, *results.absolute().parents) if each.exists())).free
         needed = bytes_to_come(_parameters_of(model), list(specs.values()), at_once)

@@ -48,10 +48,7 @@ class Request:
 
 
 def bundles(jobs: Iterable[Any], site: Site, followers: Callable[[Any], list[Any]]) -> list[list[Any]]:
-    """Group jobs of Snakemake into Slurm jobs.
-
-    An evaluation that needs more GPUs than the training before has a Slurm job of its own.
-    """
+    """Jobs of Snakemake by Slurm job, in order. An evaluation that needs more GPUs than its training has its own."""
     jobs = list(jobs)
     if site.bundle is None:
         return [[job] for job in jobs]

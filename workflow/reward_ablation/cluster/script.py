@@ -65,10 +65,7 @@ def _template() -> Template:
 
 
 def verdict(verdicts: Path, number: str) -> int | None:
-    """Exit status of a part's command in Slurm's job `number`; None while it has not ended, or if it left no status.
-
-    It is `GOES_ON` if inputs stayed missing, or if a folder of an output could not be made.
-    """
+    """Exit status of a part's command in Slurm's job `number`, GOES_ON if inputs stayed missing; None without one."""
     try:
         return int((verdicts / f"{number}.status").read_text())
     except (OSError, ValueError):

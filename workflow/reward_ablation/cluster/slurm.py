@@ -71,10 +71,7 @@ def _seconds(text: str) -> float | None:
 
 
 def live_jobs(of_study: str, jobs: Iterable[SlurmJob]) -> dict[str, SlurmJob]:
-    """Jobs of a study that wait or run, by the job's name.
-
-    Of two jobs of one name, the one that is not ending is given: its work is still to come.
-    """
+    """A study's jobs that wait or run, by name. Of two of one name, the one that is not ending: its work is to come."""
     live = [job for job in jobs if job.live and job.name.startswith(f"{of_study}.")]
     return {job.name: job for job in sorted(live, key=lambda job: not job.ending)}
 

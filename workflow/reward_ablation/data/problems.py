@@ -155,10 +155,7 @@ def normalised(rows: Rows, name: str, further: Sequence[str] = ()) -> Rows:
 
 
 def as_text(value: Any, where: str) -> str | None:
-    """Text as it is, a number as its shortest digits (72.0 is "72"), None or NaN as None; else a StudyError.
-
-    A decimal keeps all its digits but for zeros at the end of a fraction.
-    """
+    """Text as it is, a number as its shortest digits (72.0 is "72", a decimal keeps all), None or NaN as None."""
     if value is None or value != value:
         return None
     if isinstance(value, str):

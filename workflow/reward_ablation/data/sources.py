@@ -184,10 +184,7 @@ def humaneval(raw: Rows, split: str) -> Rows:
 
 
 def ifeval(raw: Rows, split: str) -> Rows:
-    """IFEval: `instructions` is a list of `{"id": ..., "kwargs": {...}}`, without the keywords that are null.
-
-    On the hub, each instruction has the keywords of all instructions.
-    """
+    """IFEval: `instructions` is a list of {"id", "kwargs"}; on the hub, each has the keywords of all, mostly null."""
     rows = []
     for index, row in enumerate(raw):
         where = f"ifeval row {index}"

@@ -91,10 +91,7 @@ class Evaluator:
 
 
 def generator(spec: EvaluateSpec, base: Path | None, longest: int) -> Generator:
-    """The backend that the evaluation asks for, in bfloat16 on NVIDIA's GPUs and in float32 elsewhere.
-
-    The device `cuda` of a spec means any GPU of this machine, also Apple's.
-    """
+    """The evaluation's backend, in bfloat16 on NVIDIA's GPUs, else in float32. `cuda` also means Apple's GPU."""
     kind = gpu_kind() if spec.device == "cuda" else "cpu"
     if kind is None:
         raise StudyError("launch.gpus: this machine shows no GPU; set launch.gpus: 0 to evaluate on the CPU")

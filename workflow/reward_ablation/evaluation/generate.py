@@ -48,10 +48,7 @@ def choose_backend(wanted: Literal["auto", "transformers", "vllm"], device: str)
 
 
 def find_end_tokens(folder: str | Path, tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    """Token ids that end a completion: the model's own and the tokenizer's, as in TRL.
-
-    The folder's generation_config.json, or else its config.json, is read.
-    """
+    """Token ids that end a completion, as in TRL: the tokenizer's, and those of the folder's configs."""
     named = read_generation_config(folder).eos_token_id
     own = named if isinstance(named, list) else [named]
     end_tokens = sorted({token for token in [*own, tokenizer.eos_token_id] if token is not None})

@@ -108,10 +108,7 @@ def told_apart(table: pa.Table, question: str, where: str, own_ids: bool) -> lis
 
 
 def group_size(rollouts: pa.Table) -> int:
-    """The commonest number of completions of one problem at one step; of several, the largest.
-
-    A prompt that occurs twice in a step makes one group of twice the size where the files do not tell the two apart.
-    """
+    """The commonest number of completions of a problem at a step; of several, the largest."""
     often = _sizes(rollouts)
     return max(often, key=lambda size: (often[size], size))
 

@@ -131,10 +131,7 @@ def reads_padding(model_type: str) -> bool:
 
 
 def _check_architecture(config: dict[str, Any], causal: str, where: str) -> None:
-    """Refuse a model of images or sounds, and one that TRL would build as another class than evaluation does.
-
-    TRL takes the class in `architectures`, evaluation takes `causal`, the class by `model_type`.
-    """
+    """Refuse a model of images or sounds, and one that TRL, by `architectures`, would build as another class."""
     import transformers
     from transformers.models.auto.modeling_auto import MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES as MULTIMODAL
 
@@ -150,10 +147,7 @@ def _check_architecture(config: dict[str, Any], causal: str, where: str) -> None
 
 
 def check_sequence_classifier(folder: Path, where: str) -> tuple[int, str]:
-    """Open every part of a reward model, as `check_model` does for a base model.
-
-    A causal language model is refused: transformers would give it a head with random weights.
-    """
+    """Open every part of a reward model, and refuse a causal language model, whose head would be random."""
     _check_files(folder, where)
     config, shapes = _read_json(folder, "config.json", where), _shapes(folder, where)
 
@@ -257,10 +251,7 @@ def _check_config(config: dict[str, Any], tensors: int, where: str) -> None:
 
 
 def _check_weights(folder: Path, where: str, loader: Any, shapes: Shapes) -> None:
-    """Have transformers match the stored tensors with the model's, without memory for either.
-
-    transformers renames, splits and joins some tensors when it loads them, and ties others. So its report counts.
-    """
+    """Have transformers match stored and built tensors: it renames, splits, joins and ties some of them."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 

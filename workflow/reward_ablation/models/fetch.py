@@ -89,10 +89,7 @@ def _fill(model: HubModel | LocalModel | DemoModel, folder: Path, check: Check) 
 def record_model(
     folder: Path, files: dict[str, dict[str, Any]], origin: dict[str, Any], check: Check = check_model
 ) -> None:
-    """Check a model's files, then write its record and give all files their usual mode.
-
-    `origin` says where the model comes from, with `source`, `id` and `revision` at least.
-    """
+    """Check a model, write its record, with `files` of `file_table`, and give all files their usual mode."""
     parameters, architecture = check(folder, str(origin["id"]))
     record = {**origin, "files": files, "parameters": parameters, "architecture": architecture}
     write_json(record, folder / FETCHED)

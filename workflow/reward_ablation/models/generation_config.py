@@ -62,10 +62,7 @@ def check_generation_config(folder: Path, where: str) -> None:
 
 
 def make_saveable(model: Any) -> None:
-    """Keep only the tokens of a generation config that transformers would refuse to save, at the end of a training.
-
-    transformers loads, and does not save, a temperature without do_sample, for example. Nothing here uses either.
-    """
+    """Keep only the tokens of a config that transformers loads and does not save; nothing here uses more of it."""
     from transformers import GenerationConfig
 
     base = generating_model(model)

@@ -38,10 +38,7 @@ def host_reward_models(device: str = "cpu", folders: Mapping[str, str | Path] | 
 
 
 def open_reward_model(parameters: Mapping[str, Any]) -> None:
-    """Load the model of a component with these parameters now, not when it first scores; errors as in `open_model`.
-
-    Call `host_reward_models` before.
-    """
+    """Load the model of these parameters now, after `host_reward_models`; errors as in `open_model`."""
     opened(RewardModelSettings(**parameters))
 
 

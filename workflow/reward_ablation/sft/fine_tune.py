@@ -95,10 +95,7 @@ def build_trainer(spec: SftSpec, model: Path, demonstrations: Demonstrations, wo
 
 
 def check_lengths(rows: list[dict[str, list[int]]], config: SFTConfig, context: int | None = None) -> None:
-    """Warn about demonstrations that TRL cuts or leaves out: most of them no longer show the model how to end.
-
-    Lengths are in tokens.
-    """
+    """Warn of demonstrations that TRL cuts or leaves out, which do not show how to end. Lengths are in tokens."""
     max_length, lengths = config.max_length, [len(row["input_ids"]) for row in rows]
     wrapped = config.packing and config.packing_strategy == "wrapped"
     longest = min(sum(lengths) if wrapped else max(lengths), max_length or sys.maxsize)

@@ -66,10 +66,7 @@ class PassingError(StudyError):
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Print a StudyError as one line to stderr and exit. Print one line before the traceback of any other error.
-
-    The exit status is `GOES_ON` for an error that may pass by itself, else 1.
-    """
+    """Print an error as one line, with a traceback if it is no StudyError. Exit with GOES_ON if it may pass, or 1."""
     try:
         with storage_errors():
             yield
@@ -85,10 +82,7 @@ def one_line_errors() -> Iterator[None]:
 
 @contextmanager
 def storage_errors(writing: str | Path | None = None) -> Iterator[None]:
-    """Turn an error of the file system that `REMEDIES` has into a StudyError, even if a library wraps the error.
-
-    `writing` is the file or folder that is being written, for errors that name no file, as most errors of a full disk.
-    """
+    """Turn a file system's error, also a wrapped one, into a StudyError. It names `writing` if it knows no file."""
     try:
         yield
     except StudyError:

@@ -62,10 +62,7 @@ class Lock:
             self.descriptor = None
 
     def share(self) -> None:
-        """Turn the lock into a shared lock, which other processes can take, too.
-
-        The lock is free for an instant. If another process takes it then, this waits.
-        """
+        """Turn the lock into a shared one. It is free for an instant; if another process takes it then, this waits."""
         if self.descriptor is not None:
             fcntl.flock(self.descriptor, fcntl.LOCK_SH)
 
@@ -166,10 +163,7 @@ def take(path: Path, shared: bool = False) -> Lock:
 
 
 def last_change(path: Path) -> int | None:
-    """Time at which a lock was last taken, or released in order, in nanoseconds since 1970; None if it never was.
-
-    Of another file, it is the time at which it was last written.
-    """
+    """When a lock was last taken or released in order, or a file written, in nanoseconds since 1970; or None."""
     try:
         return path.stat().st_mtime_ns
     except OSError:

@@ -24,10 +24,7 @@ LONGEST_ARGUMENT = 100_000
 
 
 def check_values(written: Any) -> None:
-    """Refuse values from YAML that JSON, a command line or a terminal would not take unchanged.
-
-    The error is a ValueError: `key: what is wrong; what to do`.
-    """
+    """Refuse, by a ValueError, values that JSON, a command line or a terminal would not take unchanged."""
     for number, (place, value) in enumerate(_entries(written, ())):
         if number >= MOST_ENTRIES or len(place) > DEEPEST:
             raise ValueError(

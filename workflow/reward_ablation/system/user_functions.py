@@ -30,10 +30,7 @@ class Module(NamedTuple):
 
 
 def in_a_file(function: str) -> bool:
-    """Whether a function is the user's own, in a file or a module that the config names.
-
-    A file without `:function` counts too, so that `user_file` can say what is missing.
-    """
+    """Whether a function is the user's own. A file without `:function` counts: `user_file` says what is missing."""
     return ":" in function or function.endswith(".py")
 
 

@@ -204,10 +204,7 @@ def _content(message: Row) -> str:
 def rollouts(
     path: Path, rows: list[Row], options: RolloutOptions, missing: list[str], metrics: pa.Table | None = None
 ) -> Rollouts:
-    """Rollouts of rows in the order of the files, each with its numbers in `scores`.
-
-    Numbers in `further` become components only if the option `scores` names them.
-    """
+    """Rollouts of rows, whose components are in `scores`; or in `further`, if the option `scores` names them."""
     here = _names(rows, "scores")
     fields = dict(zip(here, here, strict=True)) if options.scores is None else options.scores
     all_here = [*here, *_names(rows, "further")]
@@ -227,10 +224,7 @@ def rollouts(
 
 
 def answers(path: Path, rows: list[Row], metric: str | None, missing: list[str]) -> Answers:
-    """Answers of rows in the order of the files, each with its numbers in `scores`.
-
-    An answer is correct where `metric`, or else the only number, is 1. Answers without that number are left out.
-    """
+    """Answers of rows. One is correct where `metric`, or the only number, is 1. Without that number it is left out."""
     names = _names(rows, "scores")
     metric = the_one(path, "metric", names, metric) if rows else ""
     sample_of: Counter[str] = Counter()
