@@ -112,8 +112,7 @@ def test_metrics_before_training_are_left_out(tmp_path):
     assert read_rollouts(tmp_path, {"metrics": "log"}).metrics.to_pydict() == {"step": [1], "entropy": [0.5]}
 
 
-def test_components_by_option():
-    assert read_rollouts(FILES / "rollouts", {"scores": {"correctness": "acc"}}).components == ["correctness"]
+def test_a_score_that_is_not_there():
     with pytest.raises(StudyError, match="no score 'pred'; scores here: acc, format"):
         read_rollouts(FILES / "rollouts", {"scores": {"correctness": "pred"}})
 
@@ -150,9 +149,5 @@ def test_a_line_whose_uid_names_no_session_is_an_answer(tmp_path, keys):
 def test_the_sum_as_the_only_component(tmp_path):
     """verl's trainer of version 1 writes nothing else."""
     write_generations(["q"], ["a"], ["5"], [0.25], {"uid": ["p_0_0"]}, tmp_path, 1)
+    assert "no scores of components" in " ".join(read_rollouts(tmp_path, {}).missing)
     assert read_rollouts(tmp_path, {"scores": {"reward": "score"}}).table["score_reward"].to_pylist() == [0.25]
-
-
-def test_a_step_that_is_not_there():
-    with pytest.raises(StudyError, match="no step '7'; write the option step with one of: 0, 2"):
-        read_answers(FILES / "validation", {"step": 7})
