@@ -21,14 +21,16 @@ import sys
 import threading
 import time
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any, ClassVar
 
 import snakemake_executor_plugin_slurm as slurm_plugin
 from snakemake_interface_common.exceptions import WorkflowError
 from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 from snakemake_interface_executor_plugins.jobs import JobExecutorInterface
+from snakemake_interface_executor_plugins.settings import ExecutorSettingsBase
 
 from reward_ablation.cluster.command import UNNAMED_LIMIT, SlurmError, run_slurm_command
 from reward_ablation.cluster.job_names import comment, digest_of, job_name, prefix
@@ -46,7 +48,6 @@ from reward_ablation.system.errors import StudyError, one_line_errors
 from reward_ablation.system.exit_status import is_permanent
 
 from .earlier import Followers, Slot, check_inputs, slot_of, taken_over, words_of
-from .settings import ExecutorSettings as ExecutorSettings
 
 # Checked here because Snakemake imports its plugins before it reads config files. The workflow's code comes later.
 with one_line_errors():
@@ -67,9 +68,57 @@ PARTITIONS_OF_PARENT = "SNAKEMAKE_SLURM_PARTITIONS"
 #: Words of the log for a job that an existing Slurm job does.
 TAKEN_OVER = "is the work of"
 
-
 #: Seconds between two messages on the same condition.
 REMIND_EVERY = 300.0
+
+
+def _option(help: str, **more: Any) -> dict[str, Any]:
+    """Metadata of a setting that is an option `--slurm-study-...`, but not an environment variable."""
+    return {"help": help, "env_var": False, **more}
+
+
+@dataclass
+class ExecutorSettings(ExecutorSettingsBase):
+    """Settings of the executor: its own, and the parent plugin's settings that have an effect here.
+
+    This is not a subclass of the parent's settings, because they have fields that this executor does not read, and
+    `array_jobs`, with which each task of an array would run the first task's command.
+    """
+
+    site: Path = field(
+        default=Path("profiles/slurm/site.yaml"),
+        metadata=_option("Site file: account, partitions, memory and time on this cluster."),
+    )
+    poll: int = field(default=20, metadata=_option("Seconds between two checks of the states of all jobs."))
+    patience: int = field(
+        default=60,
+        metadata=_option("Seconds to wait for Slurm to start a job again that was preempted or lost its node."),
+    )
+    requeue: bool = field(
+        default=False, metadata=_option("Let Slurm start preempted jobs again, and jobs whose node died.")
+    )
+    logdir: Path | None = field(
+        default=None,
+        metadata=_option("Folder of Slurm's logs; default: logs/slurm in the study's results.", type=Path),
+    )
+    keep_successful_logs: bool = field(default=False, metadata=_option("Keep Slurm's logs of jobs that ended well."))
+    delete_logfiles_older_than: int = field(
+        default=10, metadata=_option("Days after which Slurm's logs of failed jobs are deleted; 0: never.")
+    )
+
+    # Further settings that the parent's code reads.
+    array_jobs: ClassVar[None] = None
+    array_limit: ClassVar[int] = 1000
+    efficiency_report: ClassVar[bool] = False
+    exclude_failed_nodes: ClassVar[None] = None
+    jobname_prefix: ClassVar[str] = ""
+    partition_config: ClassVar[None] = None
+
+    def __post_init__(self) -> None:
+        with one_line_errors():
+            for name, least in (("poll", 1), ("patience", 0)):
+                if getattr(self, name) < least:
+                    raise StudyError(f"--slurm-study-{name}: must be at least {least}, in seconds")
 
 
 @dataclass
@@ -85,10 +134,6 @@ class Reminder:
             return False
         self.last = now
         return True
-
-    def forget(self) -> None:
-        """To be called when the condition is over: the next message is due at once."""
-        self.last = None
 
 
 class NoRoom(Exception):
@@ -374,7 +419,7 @@ class Executor(slurm_plugin.Executor):
             for info in active_jobs:
                 yield info
             return
-        self.unreachable.forget()
+        self.unreachable = Reminder()
         for info in active_jobs:
             slot = info.aux["slot"]
             if self._name(info.job) != slot.names[-1] and self._verdict(info) == 0:
@@ -453,7 +498,7 @@ class Executor(slurm_plugin.Executor):
             )
         elif not self.waiting and self.at_limit.last is not None:
             self.logger.info("Slurm has taken all jobs that waited")
-            self.at_limit.forget()
+            self.at_limit = Reminder()
 
     def _tell_unreachable(self, error: SlurmError) -> None:
         if self.unreachable.due():

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from reward_ablation.models.reward_model_host import RewardModels
+from reward_ablation.models.reward_model_host import load_reward_models
 from reward_ablation.models.verify import verify_model
 from reward_ablation.rewards.scoring import RewardFunction, Scores
 from reward_ablation.spec.run import Device, ScoresSpec
@@ -25,7 +25,7 @@ def load_models(spec: ScoresSpec, others: Mapping[str, Mapping[str, Any]], folde
         return
     for folder in folders.values():
         verify_model(folder)
-    RewardModels(folders, _torch_device(spec.device), "evaluation.metrics").load(spec.metrics, others)
+    load_reward_models(spec.metrics, others, folders, _torch_device(spec.device), "evaluation.metrics")
 
 
 def _torch_device(device: Device) -> str:
