@@ -42,7 +42,9 @@ def test_a_live_job_is_waited_for_however_long(outcomes, clock, state, reason):
     [
         ("COMPLETED", "", True),
         ("FAILED", "failed", True),
+        ("TIMEOUT", "time limit", True),
         ("OUT_OF_MEMORY", "more main memory", True),
+        ("DEADLINE", "deadline", True),
         ("LAUNCH_FAILED", "ended as LAUNCH_FAILED", True),
         ("CANCELLED", "was cancelled", False),  # somebody did not want it
     ],
