@@ -91,7 +91,7 @@ def refused(machine, count=1, status=1, **environment):
 
 
 def test_side_by_side_no_gpu_has_two_runs(machine, tmp_path):
-    """Three runs want two of three GPUs each: each may get one first."""
+    """Three runs want two of three GPUs each."""
     here = machine(3)
     started = [start(here, USE.format(folder=tmp_path), 2) for _ in range(3)]
     ended = [(*process.communicate(timeout=120), process.returncode) for process in started]
@@ -111,6 +111,17 @@ def test_each_is_given_a_gpu_of_its_own_and_the_next_waits_for_one_of_them(machi
             killed, names = held[1]
             killed.kill()
             assert third.communicate(timeout=60)[0] == f"{names}\n"
+
+
+def test_one_that_waits_for_two_gpus_keeps_none_of_them(machine):
+    """Else two that wait could have one each, for ever."""
+    here = machine(2)
+    with claimant(here) as (_, first), start(here, SAY_AND_SLEEP, 2) as waiting:
+        try:
+            assert waiting.stderr.readline().startswith("train: waiting for 2 GPUs; ")
+            assert {first, claim_once(here).split()[0]} == {"0", "1"}
+        finally:
+            os.killpg(waiting.pid, signal.SIGKILL)
 
 
 def test_a_launcher_and_its_processes_keep_the_gpus_of_their_run(machine):
