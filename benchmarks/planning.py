@@ -4,8 +4,7 @@
 
 Measures CPU time (user and system), wall time and peak memory of `snakemake -n --quiet` for both, and for a
 Snakefile without a job (start-up alone). The three take turns, so that a busy machine slows all three alike. Ratios are
-taken within a turn. Medians and ranges over turns are reported, and the machine's load. A sampling profile of the
-workflow and of the bare Snakefile (`workers/planning_parts.py`) says where the CPU time goes.
+taken within a turn. Medians and ranges over turns are reported, and the machine's load.
 """
 
 from __future__ import annotations
@@ -132,14 +131,6 @@ def measure(command: list[str]) -> dict[str, float]:
     return {"cpu_seconds": usage.ru_utime + usage.ru_stime, "wall_seconds": wall, "peak_mb": usage.ru_maxrss / 1024}
 
 
-def parts_of(command: list[str], file: Path) -> dict[str, float]:
-    """Share of each part in the CPU time of a dry run."""
-    python, _, _, *arguments = command
-    measure([python, str(ROOT / "benchmarks" / "workers" / "planning_parts.py"), str(file), *arguments])
-    shares: dict[str, float] = json.loads(file.read_text())
-    return shares
-
-
 def prepare_commands(folder: Path, arms: int, seeds: int) -> tuple[dict[str, list[str]], int]:
     """Dry runs by name, and the number of jobs that both the workflow and the bare Snakefile plan."""
     for name in ("workflow", "bare", "startup"):
@@ -178,7 +169,6 @@ def benchmark(arms: int, seeds: int, repeats: int) -> dict[str, Any]:
             loads.append(os.getloadavg()[0])
             seconds = ", ".join(f"{name} {turns[-1][name]['cpu_seconds']:.2f}" for name in names)
             print(f"turn {turn + 1}/{repeats}: CPU seconds: {seconds}", flush=True)
-        parts = {name: parts_of(commands[name], Path(folder) / f"{name}.json") for name in ("workflow", "bare")}
     medians = {
         name: {key: statistics.median(turn[name][key] for turn in turns) for key in turns[0][name]} for name in names
     }
@@ -191,10 +181,6 @@ def benchmark(arms: int, seeds: int, repeats: int) -> dict[str, Any]:
         "ratio": ratio_of("cpu_seconds", turns),
         "wall_ratio": ratio_of("wall_seconds", turns),
         "load": {"lowest": min(loads), "highest": max(loads), "cores": os.cpu_count()},
-        "parts": {
-            name: {part: share * medians[name]["cpu_seconds"] for part, share in shares.items()}
-            for name, shares in parts.items()
-        },
         "goal": GOAL,
         "turns": turns,
     }
@@ -222,10 +208,7 @@ def table(result: dict[str, Any]) -> str:
         f"Goal: {result['goal']} in CPU time. Load average during the turns: {load['lowest']:.1f} to "
         f"{load['highest']:.1f}, on {load['cores']} cores."
     )
-    parts = ["| CPU seconds by part | bare Snakefile | this workflow |", "| --- | --- | --- |"]
-    bare, workflow = result["parts"]["bare"], result["parts"]["workflow"]
-    parts += [f"| {part} | {bare[part]:.1f} | {seconds:.1f} |" for part, seconds in workflow.items()]
-    return "\n".join([*rows, "", summary, "", *parts])
+    return "\n".join([*rows, "", summary])
 
 
 def main() -> None:

@@ -31,7 +31,7 @@ def replace(document: Path, name: str, table: str) -> None:
 
 def main() -> None:
     for script in sorted(FOLDER.glob("*.py")):
-        if script == Path(__file__):
+        if script in (Path(__file__), FOLDER / "same_bytes.py"):  # the latter compares two checkouts
             continue
         print(f"== {script.stem}", flush=True)
         with tempfile.TemporaryDirectory() as folder:

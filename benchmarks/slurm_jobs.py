@@ -129,7 +129,7 @@ def floor(code: str) -> float:
 def measure(runs: int, folder: Path) -> dict[str, Any]:
     """Costs of both executors in turns, and CPU seconds of imports and of `snakemake --version`."""
     turns: dict[str, list[dict[str, float]]] = {"ours": [], "theirs": []}
-    with Cluster(folder / "cluster", nodes=2, gpus=1) as cluster:
+    with Cluster(folder / "cluster", gpus=1) as cluster:
         (folder / "bin").mkdir()
         srun = cluster.run("sh", "-c", "command -v srun").strip()
         (folder / "bin" / "srun").write_text(SRUN.format(conf=cluster.environment["SLURM_CONF"], srun=srun))

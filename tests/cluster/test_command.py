@@ -24,10 +24,6 @@ def test_what_a_user_has_set_for_other_submissions_and_listings_is_not_handed_on
             f"sbatch: AssocMaxSubmitJobLimit: {FAILED}: {POLICY}",
         ),
         (
-            ["sbatch: error: QOSMaxCpuPerJobLimit", f"allocation failure: {POLICY}"],
-            f"sbatch: QOSMaxCpuPerJobLimit: allocation failure: {POLICY}",
-        ),
-        (
             ["sbatch: unrecognized option '--nonsense'", 'Try "sbatch --help" for more information'],
             "sbatch: unrecognized option '--nonsense'",
         ),
@@ -55,15 +51,11 @@ def test_why_a_command_failed_is_one_line(tmp_path, monkeypatch, lines, message)
     [
         (f"{FAILED}: Socket timed out on send/recv operation", True, None),
         (f"{FAILED}: Unable to contact slurm controller (connect failure)", True, None),
-        ("Slurm temporarily unable to accept job, sleeping and retrying", True, None),
         ("no answer within 60 s", True, None),
-        (f"AssocMaxSubmitJobLimit: {FAILED}: {POLICY}", True, "AssocMaxSubmitJobLimit"),
         (f"AssocGrpSubmitJobsLimit: {FAILED}: {POLICY}", True, "AssocGrpSubmitJobsLimit"),
-        (f"QOSMaxSubmitJobPerUserLimit: {FAILED}: {POLICY}", True, "QOSMaxSubmitJobPerUserLimit"),
         (f"MaxSubmitJobsPerAccount: {FAILED}: {POLICY}", True, "MaxSubmitJobsPerAccount"),
         (f"{FAILED}: {POLICY}", True, "job submit limit"),  # of a Slurm that names no limit
         # Of the job's size, in the same words: it is never taken.
-        (f"QOSMaxCpuPerJobLimit: {FAILED}: {POLICY}", False, None),
         (f"QOSMaxWallDurationPerJobLimit: allocation failure: {POLICY}", False, None),
         (f"MaxTRESPerAccount: {FAILED}: {POLICY}", False, None),
         (f"QOSMinGRES: {FAILED}: {POLICY}", False, None),

@@ -9,17 +9,14 @@ from reward_ablation.cluster.options import sbatch_options, unread_variables, wo
     ("text", "words"),
     [
         (None, []),
-        ("", []),
         ("--mail-type=FAIL --mail-user me@x.org", ["--mail-type=FAIL", "--mail-user=me@x.org"]),
         ("--mail-type=FAIL\n--nice", ["--mail-type=FAIL", "--nice"]),  # a text of several lines in YAML
         ("--reservation=course -x n1,n2 -wn3", ["--reservation=course", "--exclude=n1,n2", "--nodelist=n3"]),
         ("-C 'a100&ib' -L matlab:2", ["--constraint=a100&ib", "--licenses=matlab:2"]),
-        ("--nice=-5 --exclusive=user", ["--nice=-5", "--exclusive=user"]),
         ("-sx n1", ["--oversubscribe", "--exclude=n1"]),  # two short options in one word
         ("--mail-type=ALL --mail-type=FAIL", ["--mail-type=FAIL"]),  # the last one counts, as in sbatch
         ("--gres=lscratch:100,gpu_mps:1", ["--gres=lscratch:100,gpu_mps:1"]),  # local disks
         ("--wckey='a b'", ["--wckey=a b"]),  # stays one word
-        ("--gpu-bind=closest --mem-bind=local", ["--gpu-bind=closest", "--mem-bind=local"]),
         ("-m block:cyclic -k", ["--distribution=block:cyclic", "--no-kill"]),
     ],
 )
@@ -31,45 +28,26 @@ def test_what_leaves_a_submission_one_job_is_taken_by_its_full_name(text, words)
     ("text", "told"),
     [
         ("--array=1-2", "sbatch option --array may not be set; docs/slurm.md lists the options that may be set"),
-        ("--array 1-2", "--array may not be set"),
-        ("--arra=1-2", "--arra may not be set"),  # sbatch takes any beginning of a name
-        ("--a=1-2", "--a may not be set"),
+        ("--arra 1-2", "--arra may not be set"),  # sbatch takes any beginning of a name
         ("-a1-2", "sbatch option -a (--array) may not be set"),
         ("-Qa1-2", "-Qa1-2 may not be set"),  # --quiet and --array in one word
         ("-sa1-2", "a1-2"),  # an option that is taken, and --array
-        ("--job=x", "--job may not be set"),
-        ("--job-name=x", "sbatch option --job-name is set by the workflow"),
-        ("--expor=NONE", "--expor may not be set"),
-        ("--comm=x", "--comm may not be set"),
-        ("--test", "--test may not be set"),
-        ("--wra=id", "--wra may not be set"),
         ("-W", "-W may not be set"),
-        ("-d afterok:1", "-d (--dependency) may not be set"),
-        ("-M other", "-M (--clusters) may not be set"),
+        ("--job-name=x", "sbatch option --job-name is set by the workflow"),
         ("-t 60", "sbatch option -t (--time) is `hours` in the site file"),
         ("-pgpu", "sbatch option -p (--partition) is a key of the site file"),
-        ("-A lab", "-A (--account) is a key of the site file"),
-        ("-q long", "-q (--qos) is a key of the site file"),
-        ("-G 2", "-G (--gpus) is `launch.gpus` of the study"),
         ("-c4", "-c (--cpus-per-task) is `cpus` in the site file"),
         ("-N 2", "-N (--nodes) is `launch.nodes` of the study"),
-        ("-n 2", "-n (--ntasks) is `launch.nodes` of the study"),
-        ("-o log", "-o (--output) is set by the workflow"),
-        ("-e log", "-e (--error) is set by the workflow"),
-        ("-D /tmp", "-D (--chdir) is set by the workflow"),
         ("--extra=x", "--extra may not be set"),  # in Slurm 22.05 the beginning of --extra-node-info
         ("--container-image=x", "--container-image may not be set"),  # of a plugin, which no site file names
         ("--mail-typ=FAIL", "did you mean --mail-type?"),  # nor is the beginning of a name that is taken
         ("other.sh", "other.sh: not an option"),  # sbatch would run this script
         ("--nice -- other.sh", "-- may not be set"),
         ("--mail-user", "expected one argument"),
-        ("--time=60", "sbatch option --time is `hours` in the site file"),
-        ("--partition=gpu", "--partition is a key of the site file"),
         ("--gpus=2", "`launch.gpus` of the study"),
         ("--gres=gpu:2", "GPUs are `launch.gpus` of the study"),  # would take the place of ours
         ("--gres=lscratch:1,gres/gpu:h100:2", "GPUs are `launch.gpus` of the study"),
         ("--no-requeue", "`slurm-study-requeue` in the profile"),  # would be overridden without a word
-        ("--uid=0", "--uid may not be set"),
         ("--mail-user='me", "No closing quotation"),
         ("--mail-user=a\0b", "NUL character"),
     ],
@@ -83,8 +61,7 @@ def test_what_changes_a_submission_is_refused_however_it_is_written(text, told):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("--container-image=a.sqsh --nice", ["--container-image=a.sqsh", "--nice"]),
-        ("--container-image a.sqsh", ["--container-image=a.sqsh"]),
+        ("--container-image a.sqsh --nice", ["--container-image=a.sqsh", "--nice"]),
         ("--auks", ["--auks"]),  # without a value
         ("--my_option=1", ["--my_option=1"]),
     ],
@@ -99,29 +76,6 @@ def test_the_beginning_of_a_plugins_option_is_refused():
 
 
 def test_variables_that_change_a_submission_are_not_read():
-    environment = {
-        "SBATCH_ARRAY_INX": "1-2",
-        "SBATCH_TEST_ONLY": "1",
-        "SBATCH_EXPORT": "NONE",  # jobs would not find their Python
-        "SBATCH_JOB_NAME": "x",
-        "SBATCH_GRES": "gpu:2",  # of evaluations on the CPU too
-        "SBATCH_MEM_PER_CPU": "1G",
-        "SBATCH_OF_A_LATER_VERSION": "1",
-        "SLURM_CLUSTERS": "other",
-        # These may stay.
-        "SBATCH_ACCOUNT": "lab",
-        "SBATCH_PARTITION": "gpu",
-        "SBATCH_QOS": "long",
-        "SLURM_CONF": "/etc/slurm/slurm.conf",
-        "PATH": "/bin",
-    }
-    assert unread_variables(environment) == [
-        "SBATCH_ARRAY_INX",
-        "SBATCH_EXPORT",
-        "SBATCH_GRES",
-        "SBATCH_JOB_NAME",
-        "SBATCH_MEM_PER_CPU",
-        "SBATCH_OF_A_LATER_VERSION",
-        "SBATCH_TEST_ONLY",
-        "SLURM_CLUSTERS",
-    ]
+    unread = ["SBATCH_ARRAY_INX", "SBATCH_OF_A_LATER_VERSION", "SLURM_CLUSTERS"]
+    others = ("SBATCH_ACCOUNT", "SBATCH_PARTITION", "SBATCH_QOS", "SLURM_CONF", "PATH")
+    assert unread_variables(dict.fromkeys([*others, *unread], "x")) == unread

@@ -1,5 +1,7 @@
 """When a job has ended, by what Slurm lists of it from time to time."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from reward_ablation.cluster.outcome import Outcomes
@@ -12,21 +14,14 @@ def job(state: str, reason: str = "None") -> SlurmJob:
     return SlurmJob("7", "study.train.a", state, reason, "n1", None, None)
 
 
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def clock():
-    return Clock()
+    return SimpleNamespace(now=100.0)
 
 
 @pytest.fixture
 def outcomes(clock):
-    return Outcomes(PATIENCE, clock)
+    return Outcomes(PATIENCE, lambda: clock.now)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +49,7 @@ def test_a_live_job_is_waited_for_however_long(outcomes, clock, state, reason):
         ("TIMEOUT", "time limit", True),
         ("OUT_OF_MEMORY", "more main memory", True),
         ("DEADLINE", "deadline", True),
-        ("LAUNCH_FAILED", "LAUNCH_FAILED", True),
+        ("LAUNCH_FAILED", "ended as LAUNCH_FAILED", True),
         ("CANCELLED", "was cancelled", False),  # somebody did not want it
     ],
 )

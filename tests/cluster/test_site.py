@@ -22,33 +22,22 @@ def test_the_shipped_file_is_read():
         ({"train": "partitions: gpu"}, "train: unknown key 'partitions'; did you mean partition?"),
         ({"train": "hours: -1"}, "train.hours"),
         ({"gpus_by": "gpus_by: slots"}, "gpus_by"),
-        ({"train": "hours: .inf"}, "train.hours"),
         ({"train": "hours: 1.0e+308"}, "train.hours"),
         ({"train": "hours: 1\n  cpus: true"}, "train: cpus: True is a truth value"),
         ({"account": "sbatch: --array=1-3"}, "sbatch option --array may not be set"),
-        ({"account": "sbatch: -J mine"}, "sbatch option -J (--job-name) is set by the workflow"),
-        ({"account": 'sbatch: "--mail-user=\'me"'}, "No closing quotation"),
         ({"account": "site_options: [arra]"}, "site_options: arra: sbatch takes this for its own option --array"),
-        ({"account": "site_options: [job]"}, "its own option --job-name"),
-        ({"account": "site_options: [nice]"}, "its own option --nice"),  # has a list of its own
         ({"account": "site_options: [container-i]"}, "its own option --container-id"),  # of Slurm 23.02 and later
         ({"account": "site_options: [--auks]"}, "write it without --"),
         ({"account": "site_options: ['']"}, "is not a long name of an option"),
         ({"account": "site_options: [auks]\nsbatch: --auks --array=1-3"}, "--array may not be set"),
-        ({"account": "sbatch: --auks"}, "--auks may not be set"),
         ({"account": "acount: mine"}, "unknown key 'acount'; did you mean account?"),
     ],
 )
 def test_a_mistake_is_told_with_the_file_and_the_key(tmp_path, change, told):
-    lines = {
-        "account": "account:",
-        "gpus_by": "gpus_by: gpus",
-        "train": "hours: 1",
-    } | change
+    lines = {"account": "account:", "gpus_by": "gpus_by: gpus", "train": "hours: 1"} | change
     path = tmp_path / "site.yaml"
     path.write_text(
-        f"{lines['account']}\n{lines['gpus_by']}\n"
-        f"train:\n  {lines['train']}\n  mem_gb: 1\n"
+        f"{lines['account']}\n{lines['gpus_by']}\ntrain:\n  {lines['train']}\n  mem_gb: 1\n"
         "evaluate:\n  hours: 1\n  mem_gb: 1\n"
     )
     with pytest.raises(StudyError) as error:
@@ -58,22 +47,7 @@ def test_a_mistake_is_told_with_the_file_and_the_key(tmp_path, change, told):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        b"",
-        b"- a\n",
-        b"a: [\n",
-        b"account: M\xfcller\n",
-        b"account: 2024-02-30\n",
-        b"account: !!int abc\n",
-        b"account: !!bool x\n",
-        b"account: !!timestamp x\n",
-        b"account: " + 5000 * b"9" + b"\n",
-        b"account: " + 5000 * b"[",
-        None,
-    ],
-)
+@pytest.mark.parametrize("text", [b"", b"- a\n", b"a: [\n", b"account: M\xfcller\n", None])
 def test_what_is_no_site_file_is_told_in_a_line(tmp_path, text):
     path = tmp_path / "site.yaml"
     if text is not None:
@@ -86,8 +60,10 @@ def test_what_is_no_site_file_is_told_in_a_line(tmp_path, text):
 @pytest.mark.parametrize(
     ("variables", "site"),
     [
-        ({"SBATCH_PARTITION": "gpu", "SBATCH_ACCOUNT": "lab"}, ("lab", "gpu", None)),  # as `sbatch` does by itself
-        ({"SBATCH_QOS": "long"}, (None, None, "long")),
+        (  # as `sbatch` does by itself
+            {"SBATCH_PARTITION": "gpu", "SBATCH_ACCOUNT": "lab", "SBATCH_QOS": "long"},
+            ("lab", "gpu", "long"),
+        ),
         ({"SBATCH_PARTITION": ""}, (None, None, None)),  # set to nothing
     ],
 )

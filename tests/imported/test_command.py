@@ -80,18 +80,6 @@ def test_two_imported_arms_and_one_of_this_project(tmp_path):
     assert described["claims"][0]["declared"] == claim["declared"]
 
 
-def test_an_import_is_current_until_its_yaml_or_a_file_changes(tmp_path):
-    study = trl_study(tmp_path)
-    config = validate_spec(ImportConfig, study, "study.yaml")
-    folder = tmp_path / config.root
-    assert not is_current(folder, state_of(config, study, tmp_path))
-    write_results(config, tmp_path, folder, state_of(config, study, tmp_path))
-    assert is_current(folder, state_of(config, study, tmp_path))
-    assert not is_current(folder, state_of(config, {**study, "bootstrap": 100}, tmp_path))
-    next((tmp_path / "trl").rglob("*_00006.parquet")).touch()
-    assert not is_current(folder, state_of(config, study, tmp_path))
-
-
 @pytest.mark.parametrize("imports", [0, 1], ids=["the first", "a later one"])
 def test_an_import_that_is_killed_between_its_moves_is_made_again(tmp_path, monkeypatch, imports):
     study = trl_study(tmp_path)
@@ -136,12 +124,16 @@ def reward(completions, *, words: FilePath, **columns):
 
 
 @pytest.mark.parametrize(
-    "edited", ["rewards/reward.py", "rewards/helper.py", "words.txt", "module.py", "logs/state", "trainer_state.json"]
+    "edited",
+    [
+        *("rewards/reward.py", "rewards/helper.py", "words.txt", "module.py", "logs/state", "trainer_state.json"),
+        "v/1.jsonl",
+    ],
 )
 def test_an_import_is_current_until_anything_that_it_reads_changes(tmp_path, edited):
     files = {"rewards/reward.py": REWARD, "rewards/helper.py": "score = 1.0", "words.txt": "one"}
     files |= {"module.py": "def reward(completions, **columns):\n    return [1.0 for _ in completions]"}
-    files |= {"logs/state": "", "trainer_state.json": "{}"}
+    files |= {"logs/state": "", "trainer_state.json": "{}", "v/1.jsonl": ""}
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
@@ -151,10 +143,10 @@ def test_an_import_is_current_until_anything_that_it_reads_changes(tmp_path, edi
     components = {"file": of_file, "module": {"function": "module:reward"}, "own": {"function": "boxed_answer"}}
     study = {"name": "mine", "arms": {"design": "imported", "runs": runs}, "components": components}
     config = validate_spec(ImportConfig, study, "study.yaml")
-    write_rows(tmp_path / "v" / "1.jsonl", [])
     write_rows(tmp_path / "completions" / "completions_00001.parquet", [])
     before = state_of(config, study, tmp_path)
     assert before == state_of(config, study, tmp_path)
+    assert before != state_of(config, {**study, "bootstrap": 100}, tmp_path)
     (tmp_path / edited).write_text(files[edited].replace("1.0", "2.0").replace("[score", "[-score") + " ")
     for of_process in (code_digest.content, code_digest.source, code_digest.text_of_function):
         of_process.cache_clear()

@@ -45,7 +45,6 @@ def refusal(root: Path, written: dict) -> str:
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        ([ROW | {"score": float("nan")}], "line 1: score is nan, not a finite number"),
         ([ROW | {"score": float("inf")}], "line 1: score is inf, not a finite number"),
         ([ROW | {"score": {"a": 1}}], "line 1: score is {'a': 1}, not a finite number"),
         ([ROW, ROW | {"completion": ["text"]}], "line 2: completion is a list, not a text"),
@@ -53,7 +52,6 @@ def refusal(root: Path, written: dict) -> str:
         ([{"step": 1, "problem": "p"}], "line 1: no completion; here: step, problem"),
         ([ROW | {"step": 0}], "step 0; steps count from 1"),
         ([ROW | {"step": 1.5}], "step is '1.5', not a whole number"),
-        ([ROW | {"step": 2**80}], "not a whole number"),
         ([ROW | {"completion": "\ud800"}], "half a character (a surrogate)"),
         ([], "no rows"),
     ],
@@ -83,13 +81,15 @@ def test_an_index_within_the_batch_is_no_id_of_a_problem(tmp_path, second, words
         imported(tmp_path, written)
 
 
-@pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])
-@pytest.mark.parametrize("missing", [None, float("nan"), "", " ", "NaN", "None"])
+@pytest.mark.parametrize(
+    ("ending", "missing"),
+    [("jsonl", None), ("jsonl", " "), ("jsonl", "None"), ("csv", ""), ("parquet", float("nan")), ("parquet", "NaN")],
+)
 def test_a_missing_gold_is_no_right_answer(tmp_path, missing, ending):
     write_rows(tmp_path / "run.jsonl", [ROW | {"completion": r"\boxed{72}"}, ROW | {"problem": "q"}])
     rows = pd.DataFrame({"k": ["p", "q"], "a": pd.Series([72.0, missing], dtype=object)})
     if ending == "parquet":
-        typed = rows.astype({"a": float if missing is None or missing != missing else str})
+        typed = rows.astype({"a": float if missing != missing else str})
         typed.to_parquet(tmp_path / "golds.parquet")
     elif ending == "csv":
         rows.to_csv(tmp_path / "golds.csv", index=False)
@@ -104,8 +104,10 @@ def test_a_missing_gold_is_no_right_answer(tmp_path, missing, ending):
         imported(tmp_path, study("run.jsonl", golds=golds, **again))
 
 
-@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
-@pytest.mark.parametrize(("value", "label"), [(3, "3"), (3.0, "3"), (2.5, "2.5"), (None, None), (True, "is a bool")])
+@pytest.mark.parametrize(
+    ("ending", "value", "label"),
+    [("jsonl", 3, "3"), ("parquet", 3.0, "3"), ("jsonl", None, None), ("parquet", True, "is a bool")],
+)
 def test_labels_and_golds_may_be_numbers(tmp_path, ending, value, label):
     file = tmp_path / f"table.{ending}"
     row = {**ROW, "correct": 1, "label": value}
@@ -237,13 +239,9 @@ def test_files_that_are_not_trls(tmp_path, columns, words):
     assert words in refusal(tmp_path, study("run", rollouts={"format": "trl"}))
 
 
-def test_a_file_that_is_no_parquet(tmp_path):
-    (tmp_path / "run.parquet").write_bytes(b"PAR1" + bytes(100))
-    assert "not a readable Parquet file" in refusal(tmp_path, study("run.parquet"))
-
-
-def test_pickles_are_not_loaded(tmp_path):
-    (tmp_path / "run.parquet").write_bytes(b"\x80\x04cos\nsystem\n(S'touch owned'\ntR.")
+@pytest.mark.parametrize("content", [b"PAR1" + bytes(100), b"\x80\x04cos\nsystem\n(S'touch owned'\ntR."])
+def test_a_file_that_is_no_parquet_and_a_pickle_that_is_not_loaded(tmp_path, content):
+    (tmp_path / "run.parquet").write_bytes(content)
     assert "not a readable Parquet file" in refusal(tmp_path, study("run.parquet"))
     assert not Path("owned").exists()
 
@@ -259,12 +257,9 @@ def test_pickles_are_not_loaded(tmp_path):
             {"claims": {"c": {"says": "x", "metric": "correct", "arm": "full", "direction": "higher"}}},
             "claims.c: nothing is evaluated",
         ),
+        ({"golds": GOLDS}, "golds: golds.jsonl: no prompt of"),
         (
-            {"golds": {"path": "golds.jsonl", "by": "prompt", "key": "k", "answer": "a"}},
-            "golds: golds.jsonl: no prompt of",
-        ),
-        (
-            {"components": {"b": {"function": "token_length", "parameters": {"target": 9, "width": 9}}}},
+            {"components": {"b": LENGTH}},
             "components.b: token_length asks for completion_ids, which imported runs do not have",
         ),
         ({"components": {"b": {"function": "correctness"}}}, "asks for answer, but 1 of 1 completions have no gold"),
@@ -299,9 +294,7 @@ def test_runs_that_are_named_wrongly(tmp_path, arm, words):
     write_rows(tmp_path / "run.jsonl", [ROW])
     written = study("run.jsonl")
     written["arms"]["runs"]["full"] = {"seeds": {0: "run.jsonl"}, **arm}
-    with pytest.raises(StudyError) as error:
-        imported(tmp_path, written)
-    assert words in str(error.value)
+    assert words in refusal(tmp_path, written)
 
 
 def test_the_folder_of_a_trained_study_is_refused(tmp_path):

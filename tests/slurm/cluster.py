@@ -39,35 +39,16 @@ class Job(NamedTuple):
 class Cluster:
     """Its daemons and its folder; a context manager.
 
-    Parameters
-    ----------
-    folder
-        Empty or not there yet, with a short path (a socket's path has 107 characters at most). Holds the
-        configuration, the state and the logs.
-    nodes, gpus
-        Number of virtual nodes (n1, n2, ...), each of 8 CPUs and 16 GB, and of GPUs in each (6 at most).
-    requeue_wait
-        Seconds until a job starts again that was put back into the queue. Slurm's own default is 120.
-    accounting
-        Keep all jobs in a database, for sacct. Needs Debian's slurmdbd and mariadb-server-core.
-    most_jobs
-        Jobs that may wait and run at a time in the account `lab`. Needs accounting.
+    It has two nodes of 8 CPUs and 16 GB, with `gpus` GPUs in each. The folder's path must be short (a socket's path has
+    107 characters at most). With `most_jobs`, so many jobs may wait and run at a time in the account `lab`, and jobs
+    are kept in a database, for sacct: this needs Debian's slurmdbd and mariadb-server-core.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        nodes: int = 2,
-        gpus: int = 2,
-        requeue_wait: int = 10,
-        accounting: bool = False,
-        most_jobs: int | None = None,
-    ) -> None:
+    nodes = ("n1", "n2")
+
+    def __init__(self, folder: Path, gpus: int = 2, most_jobs: int | None = None) -> None:
         self.folder = Path(folder).absolute()
-        self.nodes = [f"n{number}" for number in range(1, nodes + 1)]
         self.gpus = gpus
-        self.requeue_wait = requeue_wait
-        self.accounting = accounting
         self.most_jobs = most_jobs
         self.daemons: dict[str, subprocess.Popen] = {}
         outside = {key: value for key, value in os.environ.items() if not key.startswith(("SLURM", "SBATCH", "SQUEUE"))}
@@ -87,10 +68,9 @@ class Cluster:
 
     def start(self) -> None:
         """Start all daemons, and wait until every node is idle."""
-        limits = self.most_jobs is not None
-        write_files(self.folder, self.nodes, self.gpus, self.requeue_wait, self.accounting, limits)
+        write_files(self.folder, self.nodes, self.gpus, accounting=self.most_jobs is not None)
         self._start_munge()
-        if self.accounting:
+        if self.most_jobs is not None:
             self._start_accounting()
         self.start_controller(wait=False)
         for node in self.nodes:
@@ -114,17 +94,14 @@ class Cluster:
         if wait:
             wait_until("the controller", lambda: self._try("scontrol", "ping").endswith("is UP"))
 
-    def kill_node(self, name: str, noticed: bool = True) -> None:
+    def kill_node(self, name: str) -> None:
         """End a node with all that runs on it at once, as at a power failure.
 
-        Noticed: the controller takes it as down, which it would do by itself after SlurmdTimeout (300 s). Else it finds
-        out when the node is back, and only about jobs that had run for some 20 s (BatchStartTimeout and
-        MessageTimeout): a younger one counts as running until its time limit.
+        The controller takes it as down, which it would do by itself after SlurmdTimeout (300 s).
         """
         self._end(name, signal.SIGKILL)
         _kill(self._processes_of_jobs(name))
-        if noticed:
-            self.run("scontrol", "update", f"NodeName={name}", "State=DOWN", "Reason=killed")
+        self.run("scontrol", "update", f"NodeName={name}", "State=DOWN", "Reason=killed")
 
     def start_node(self, name: str) -> None:
         """Start a node, for the first time or again."""
@@ -217,12 +194,10 @@ class Cluster:
         wait_until("mariadbd", (self.folder / database.SOCKET).exists)
         self._start("slurmdbd", "slurmdbd", "-D", MYSQL_UNIX_PORT=str(self.folder / database.SOCKET))
         wait_until("slurmdbd", lambda: self._try("sacctmgr", "--immediate", "add", "cluster", "test") != "")
-        if self.most_jobs is not None:
-            user = psutil.Process().username()
-            self.run("sacctmgr", "--immediate", "add", "account", "lab")
-            self.run(
-                *("sacctmgr", "--immediate", "add", "user", user, "account=lab"), f"MaxSubmitJobs={self.most_jobs}"
-            )
+        add = ("sacctmgr", "--immediate", "add")
+        self.run(*add, "account", "lab")
+        user = psutil.Process().username()
+        self.run(*add, "user", user, "account=lab", f"MaxSubmitJobs={self.most_jobs}")
 
     def _start(self, name: str, program: str, *arguments: str, **variables: str) -> None:
         # It ends with this process, even where that is killed.

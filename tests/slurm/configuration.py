@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
@@ -25,7 +26,7 @@ SlurmctldPort={port}
 SlurmUser={user}
 SlurmdUser={user}
 AuthType=auth/munge
-AuthInfo=socket={folder}/munge.socket,cred_expire={requeue_wait}
+AuthInfo=socket={folder}/munge.socket,cred_expire=10
 StateSaveLocation={folder}/state
 SlurmdSpoolDir={folder}/spool-%n
 SlurmctldPidFile={folder}/slurmctld.pid
@@ -80,15 +81,14 @@ of_this_job | xargs -r kill -KILL 2>/dev/null
 exit 0
 """
 
+#: Jobs without an association are refused, and limits hold.
 ACCOUNTING = """\
 AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost=127.0.0.1
 AccountingStoragePort={port}
 AccountingStoragePass={folder}/munge.socket
-AccountingStorageTRES=gres/gpu"""
-
-#: Jobs without an association are refused, and limits hold.
-LIMITS = "\nAccountingStorageEnforce=limits"
+AccountingStorageTRES=gres/gpu
+AccountingStorageEnforce=limits"""
 
 NO_ACCOUNTING = "AccountingStorageType=accounting_storage/none"
 
@@ -106,9 +106,7 @@ StorageUser=root
 """
 
 
-def write_files(
-    folder: Path, nodes: list[str], gpus: int, requeue_wait: int, accounting: bool, limits: bool = False
-) -> None:
+def write_files(folder: Path, nodes: Sequence[str], gpus: int, accounting: bool) -> None:
     """Write the files and make the folders that the daemons need, into a new folder."""
     for name in ("state", "scripts", "jobs", *(f"spool-{node}" for node in nodes)):
         (folder / name).mkdir(parents=True)
@@ -116,8 +114,7 @@ def write_files(
     host = socket.gethostname().split(".")[0]
     user = psutil.Process().username()
     storage = (ACCOUNTING if accounting else NO_ACCOUNTING).format(folder=folder, port=database)
-    storage += LIMITS if limits else ""
-    settings = {"host": host, "port": controller, "user": user, "requeue_wait": requeue_wait, "accounting": storage}
+    settings = {"host": host, "port": controller, "user": user, "accounting": storage}
     lines = [
         NODE.format(name=name, host=host, port=port, cpus=CPUS, memory=MEMORY, gpus=gpus)
         for name, port in zip(nodes, ports, strict=True)

@@ -19,25 +19,6 @@ from .studies import ClusterStudy
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(params=[None, pytest.param("run", marks=pytest.mark.long)], ids=["alone", "bundled"])
-def bundle(request: pytest.FixtureRequest) -> str | None:
-    """Whether the evaluation of a run follows in the same Slurm job, as the site file says it."""
-    return request.param
-
-
-@pytest.fixture
-def undisturbed(undisturbed: ClusterStudy, bundle: str | None, request: pytest.FixtureRequest) -> ClusterStudy:
-    """A study that nothing went wrong in, with evaluations where they are bundled."""
-    return request.getfixturevalue("evaluated") if bundle else undisturbed
-
-
-@pytest.fixture
-def study(study: ClusterStudy, bundle: str | None) -> ClusterStudy:
-    """The same study before its training."""
-    study.site["bundle"] = bundle
-    return study
-
-
 def attempts(study: ClusterStudy, arm: str) -> list[dict[str, Any]]:
     return study.records()[arm]["attempts"]
 
@@ -93,9 +74,8 @@ def test_a_reward_that_never_works_is_submitted_once(study: ClusterStudy, undist
 
 @pytest.mark.long
 def test_a_time_limit_hit_in_training(study: ClusterStudy, undisturbed: ClusterStudy):
-    """Three minutes, four in a bundle: enough to begin training on a busy machine, too little for 24 steps of 12 s."""
+    """Three minutes: enough to begin training on a busy machine, too little for 24 steps of 12 s."""
     study.site["train"]["hours"] = 3 / 60
-    study.site["evaluate"]["hours"] = 1 / 60
     study.slow(12)
     start = study.start(*study.targets())
     wait_until("a limit", lambda: "time limit" in study.log_of("one") + study.log_of("two"), 300)
@@ -216,7 +196,6 @@ def test_snakemake_killed_and_started_again_while_its_jobs_run(
 def test_two_studies_on_one_cluster(study: ClusterStudy, undisturbed: ClusterStudy, cluster: Cluster, tmp_path: Path):
     """The studies have the same name and arms. Only their folders distinguish their jobs."""
     other = study.beside(tmp_path / "other")
-    other.site["bundle"] = study.site["bundle"]
     study.slow()
     other.slow()
     starts = [study.start(*study.targets()), other.start(*other.targets())]

@@ -35,7 +35,7 @@ exec {sbatch} "$@"
 @pytest.fixture(scope="module")
 def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A cluster that takes three jobs at a time."""
-    with Cluster(tmp_path_factory.mktemp("limited") / "c", accounting=True, most_jobs=3) as running:
+    with Cluster(tmp_path_factory.mktemp("limited") / "c", most_jobs=3) as running:
         yield running
 
 

@@ -150,14 +150,6 @@ def test_an_error_that_stays_is_told_from_one_that_may_pass(cluster, made, tmp_p
     assert not list((tmp_path / "run").glob(".error-stays*"))
 
 
-def test_a_job_of_too_few_nodes_is_told(cluster, submit):
-    job = submit("--nodes=1")
-    assert cluster.wait_for(job, seconds=120) == "FAILED"
-    assert f"error: launch.nodes: the run needs 2 nodes, and Slurm job {job} has 1; submit the job with" in cluster.log(
-        job
-    )
-
-
 def test_an_arm_that_asks_for_two_nodes_gets_them_and_is_not_trained_again_on_one(cluster, tmp_path):
     study = ClusterStudy(tmp_path / "study", cluster, launch={"gpus": 0, "processes": 2})
     study.config["training"] |= {"per_device_train_batch_size": 8, "max_steps": 4}

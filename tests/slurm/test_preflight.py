@@ -72,24 +72,17 @@ def test_slurm_knows_the_options_that_are_taken(there, options):
     assert "unrecognized" not in (refusal(asked(slurm_extra=options), "gpus", there) or "")
 
 
-@pytest.mark.parametrize("option", ["--arra=1-2", "--job=x", "--export=NONE", "-Qa1-2"])
-def test_slurm_takes_the_beginning_of_a_name(there, cluster, option):
-    """Why a list of refused names is not enough."""
-    cluster.run("sbatch", "--test-only", option, "--wrap=true")
-
-
 @pytest.mark.parametrize(
     ("resources", "told"),
     [
-        ({"slurm_partition": "none"}, "invalid partition specified: none"),
         ({"slurm_partition": "none"}, "; partitions here: cpu, gpu, high, low_cancel, short ("),
-        ({"runtime": 2000}, "train: asks for 33.3333 hours; partition gpu gives a job at most 24 hours"),
-        ({"runtime": 2000}, "partition gpu gives a job at most 24 hours (training that is not done by then goes on"),
+        (
+            {"runtime": 2000},
+            "train: asks for 33.3333 hours; partition gpu gives a job at most 24 hours (training that ",
+        ),
         ({"gpu": 3}, "at most 8 CPUs, 16000 MB of memory, 2 GPUs of type h200"),
         ({"gpu": 1, "gpu_model": "h100"}, "Requested node configuration is not available"),
         ({"mem_mb": 17000}, "at most 8 CPUs, 16000 MB of memory"),
-        ({"cpus_per_task": 9}, "at most 8 CPUs"),
-        ({"nodes": 3}, "Node count specification invalid"),
         ({"nodes": 3}, "on 2 nodes"),
         ({"constraint": "infiniband"}, "Slurm refuses such a job: sbatch: allocation failure: Invalid feature"),
         ({"slurm_extra": "--mail-type=NONSENSE"}, "--mail-type"),
@@ -104,11 +97,7 @@ def test_what_does_not_fit_is_told(there, resources, told):
 @pytest.mark.parametrize(
     ("site", "told"),
     [
-        (
-            {"partition": "gpuu"},
-            "site.yaml: train: Slurm refuses such a job: sbatch: invalid partition",
-        ),
-        ({"train": {"hours": 48, "mem_gb": 1}}, "; partition gpu gives a job at most 24 hours"),
+        ({"partition": "gpuu"}, "site.yaml: train: Slurm refuses such a job: sbatch: invalid partition"),
         ({"trian": {}}, "unknown key 'trian'; did you mean train?"),
     ],
 )

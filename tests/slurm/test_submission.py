@@ -84,16 +84,3 @@ def test_what_ended_while_nobody_looked_is_not_made_again(study: ClusterStudy, c
     assert start.wait(120) == 0, study.told()
     assert study.told().count("submitted as") == 2
     assert [len(record["attempts"]) for record in study.records().values()] == [1, 1]
-
-
-def test_the_first_seed_of_all_arms_is_submitted_first(study: ClusterStudy, cluster: Cluster):
-    study.config["seeds"] = [5, 3, 1]
-    study.slow(2)
-    start = study.start(*study.targets())
-    wait_until("six submissions", lambda: len(training_jobs(study, cluster)) == 6, 120)
-    names = [
-        job.name for job in sorted(cluster.jobs(), key=lambda job: int(job.id)) if f"{study.prefix}.train" in job.name
-    ]
-    assert [name.rpartition("_")[2] for name in names] == ["seed5"] * 2 + ["seed3"] * 2 + ["seed1"] * 2
-    start.send_signal(signal.SIGINT)
-    assert start.wait(120) != 0

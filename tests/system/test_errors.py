@@ -31,25 +31,17 @@ def png(path):
     figure.savefig(path, format="png")
 
 
-def pdf(path):
-    figure = Figure()
-    figure.subplots().scatter(NUMBERS[:50_000], NUMBERS[50_000:])
-    figure.savefig(path, format="pdf")
-
-
 #: Words whose vocabulary fills some blocks of a disk.
 WORDS = {f"w{number}": number for number in range(20_000)}
 WRITERS = {
     "plain": lambda path: path.write_bytes(NUMBERS.tobytes()),
     "parquet": lambda path: pq.write_table(pa.table({"a": NUMBERS}), path),
     "csv": lambda path: pd.DataFrame({"a": NUMBERS}).to_csv(path),
-    "npy": lambda path: np.save(path.open("wb"), NUMBERS),
     "npz": lambda path: np.savez(path.open("wb"), a=NUMBERS),
     "torch": lambda path: torch.save({"a": torch.from_numpy(NUMBERS)}, path),
     "safetensors": lambda path: save_file({"a": torch.from_numpy(NUMBERS)}, path),
     "tokenizer": lambda path: Tokenizer(WordLevel(WORDS, unk_token="w0")).save(str(path)),
     "png": png,
-    "pdf": pdf,
 }
 
 
@@ -88,12 +80,11 @@ def test_a_limit_on_the_size_of_files_is_told(tmp_path):
     assert result.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("write", ["open(path, 'w')", "__import__('pyarrow').OSFile(path, 'w')"])
-def test_a_folder_without_permission_is_told(tmp_path, write):
+def test_a_folder_without_permission_is_told(tmp_path):
     (tmp_path / "closed").mkdir(mode=0o500)
     path = tmp_path / "closed" / "file"
     code = f"from reward_ablation.system.errors import one_line_errors\npath = {str(path)!r}\n"
-    code += f"with one_line_errors(): {write}"
+    code += "with one_line_errors(): __import__('pyarrow').OSFile(path, 'w')"
     result = subprocess.run(without_privileges([sys.executable, "-c", code]), capture_output=True, text=True)
     assert result.returncode == 1
     assert result.stderr.startswith(f"error: {path}: Permission denied; ")
@@ -113,11 +104,9 @@ def test_behind_another_error_it_is_found(number):
 @pytest.mark.parametrize(
     "error",
     [
-        ValueError("the model has no head"),
         FileNotFoundError(errno.ENOENT, "No such file or directory", "config.json"),
         PermissionError(errno.EPERM, "Operation not permitted"),  # of a signal or a socket: no file
         RuntimeError("CUDA error: out of memory"),
-        OSError("Can't load the model"),
     ],
 )
 def test_other_errors_keep_their_traceback(error):

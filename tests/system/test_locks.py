@@ -42,23 +42,11 @@ def test_a_second_holder_is_refused_and_told_who_the_first_one_is(tmp_path):
     assert re.fullmatch(rf"results: process {holder.pid} on .+ \(since 20.+\) works there", str(refusal.value))
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_the_lock_of_a_process_that_is_killed_is_free(tmp_path, how):
-    path = tmp_path / ".lock"
-    with process((HOLD + SAY_AND_SLEEP).format(path=str(path))) as holder:
-        holder.send_signal(how)
-        holder.wait()
-        with hold_lock(path, "{holder}"):
-            assert not is_free(path)
-    assert is_free(path)
-
-
 @pytest.mark.parametrize(
     "child",
     [
         "subprocess.Popen(['sleep', '60']); ",
         "os.fork() or time.sleep(60); ",  # as data loaders' workers are made
-        "import multiprocessing as m; m.get_context('fork').Process(target=time.sleep, args=[60]).start(); ",
     ],
 )
 def test_children_do_not_hold_the_lock_of_their_dead_parent(tmp_path, child):
@@ -83,10 +71,10 @@ def test_a_program_that_replaces_the_holder_has_the_lock_where_it_is_handed_over
 
 def test_waiting_tells_for_whom_once_and_then_from_time_to_time(tmp_path, capfd):
     path = tmp_path / ".lock"
-    code = HOLD + "print('held', flush=True); time.sleep(3)"
+    code = HOLD + "print('held', flush=True); time.sleep(1.5)"
     started = time.monotonic()
-    with process(code.format(path=str(path))) as holder, wait_for(path, "seed0", tell_every=1.5):
-        assert time.monotonic() - started > 2
+    with process(code.format(path=str(path))) as holder, wait_for(path, "seed0", tell_every=0.7):
+        assert time.monotonic() - started > 1
         assert holder.wait() == 0
         assert not is_free(path)
     first, *again = capfd.readouterr().err.splitlines()
@@ -113,12 +101,11 @@ def test_a_folder_that_went_while_it_was_waited_for_is_locked_anew(tmp_path):
         assert not is_free(path)
 
 
-@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
-def test_without_file_locks_it_goes_on_with_a_warning(tmp_path, monkeypatch, capfd, number):
+def test_without_file_locks_it_goes_on_with_a_warning(tmp_path, monkeypatch, capfd):
     """No file system here refuses locks: its answer is made up, the rest is real."""
 
     def refuse(descriptor, operation):
-        raise OSError(number, os.strerror(number))
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr(fcntl, "flock", refuse)
     with hold_lock(tmp_path / ".lock", "{holder}"), wait_for(tmp_path / ".lock", "run"):

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from models.reward_models import save_reward_model
-from reward_ablation.models.reward_model_host import RewardModels
+from reward_ablation.models.reward_model_host import load_reward_models
 from reward_ablation.rewards.components.reward_model import open_models_with
 from reward_ablation.spec.parts import ComponentSpec
 from reward_ablation.system.errors import StudyError
@@ -44,7 +44,7 @@ def test_a_reward_model_trains_a_run(train, component, problems):
     run = train("run", components={"taste": component}, weights=weights)
     rollouts = pd.read_parquet(run / "rollouts.parquet")
     questions = pd.read_parquet(problems).set_index("id").question
-    RewardModels({}, "cpu").load({"taste": ComponentSpec(**component, placement="all_tokens")}, {})
+    load_reward_models({"taste": ComponentSpec(**component, placement="all_tokens")}, {}, {}, "cpu")
     from reward_ablation.rewards.components.reward_model import reward_model
 
     expected = reward_model(

@@ -21,14 +21,16 @@ import sys
 import threading
 import time
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any, ClassVar
 
 import snakemake_executor_plugin_slurm as slurm_plugin
 from snakemake_interface_common.exceptions import WorkflowError
 from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 from snakemake_interface_executor_plugins.jobs import JobExecutorInterface
+from snakemake_interface_executor_plugins.settings import ExecutorSettingsBase
 
 from reward_ablation.cluster.command import UNNAMED_LIMIT, SlurmError, run_slurm_command
 from reward_ablation.cluster.job_names import comment, digest_of, job_name, prefix
@@ -46,7 +48,6 @@ from reward_ablation.system.errors import StudyError, one_line_errors
 from reward_ablation.system.exit_status import is_permanent
 
 from .earlier import Followers, Slot, check_inputs, slot_of, taken_over, words_of
-from .settings import ExecutorSettings as ExecutorSettings
 
 # Checked here because Snakemake imports its plugins before it reads config files. The workflow's code comes later.
 with one_line_errors():
@@ -67,9 +68,57 @@ PARTITIONS_OF_PARENT = "SNAKEMAKE_SLURM_PARTITIONS"
 #: Words of the log for a job that an existing Slurm job does.
 TAKEN_OVER = "is the work of"
 
-
 #: Seconds between two messages on the same condition.
 REMIND_EVERY = 300.0
+
+
+def _option(help: str, **more: Any) -> dict[str, Any]:
+    """Metadata of a setting that is an option `--slurm-study-...`, but not an environment variable."""
+    return {"help": help, "env_var": False, **more}
+
+
+@dataclass
+class ExecutorSettings(ExecutorSettingsBase):
+    """Settings of the executor: its own, and the parent plugin's settings that have an effect here.
+
+    This is not a subclass of the parent's settings, because they have fields that this executor does not read, and
+    `array_jobs`, with which each task of an array would run the first task's command.
+    """
+
+    site: Path = field(
+        default=Path("profiles/slurm/site.yaml"),
+        metadata=_option("Site file: account, partitions, memory and time on this cluster."),
+    )
+    poll: int = field(default=20, metadata=_option("Seconds between two checks of the states of all jobs."))
+    patience: int = field(
+        default=60,
+        metadata=_option("Seconds to wait for Slurm to start a job again that was preempted or lost its node."),
+    )
+    requeue: bool = field(
+        default=False, metadata=_option("Let Slurm start preempted jobs again, and jobs whose node died.")
+    )
+    logdir: Path | None = field(
+        default=None,
+        metadata=_option("Folder of Slurm's logs; default: logs/slurm in the study's results.", type=Path),
+    )
+    keep_successful_logs: bool = field(default=False, metadata=_option("Keep Slurm's logs of jobs that ended well."))
+    delete_logfiles_older_than: int = field(
+        default=10, metadata=_option("Days after which Slurm's logs of failed jobs are deleted; 0: never.")
+    )
+
+    # Further settings that the parent's code reads.
+    array_jobs: ClassVar[None] = None
+    array_limit: ClassVar[int] = 1000
+    efficiency_report: ClassVar[bool] = False
+    exclude_failed_nodes: ClassVar[None] = None
+    jobname_prefix: ClassVar[str] = ""
+    partition_config: ClassVar[None] = None
+
+    def __post_init__(self) -> None:
+        with one_line_errors():
+            for name, least in (("poll", 1), ("patience", 0)):
+                if getattr(self, name) < least:
+                    raise StudyError(f"--slurm-study-{name}: must be at least {least}, in seconds")
 
 
 @dataclass
@@ -85,10 +134,6 @@ class Reminder:
             return False
         self.last = now
         return True
-
-    def forget(self) -> None:
-        """To be called when the condition is over: the next message is due at once."""
-        self.last = None
 
 
 class NoRoom(Exception):
@@ -163,10 +208,7 @@ class Executor(slurm_plugin.Executor):
         self.checked = True
 
     def run_jobs(self, jobs: list[JobExecutorInterface]) -> None:
-        """Take over jobs that a Slurm job already does, and queue the others for submission.
-
-        A job whose Slurm job of an earlier start is still ending is queued after that end.
-        """
+        """Take over jobs that a Slurm job already does, and queue the others for submission."""
         others = [job for job in jobs if self._name(job) not in self.slots]
         taken_over = [job for job in jobs if self._name(job) in self.slots]
         for job in others:
@@ -180,10 +222,7 @@ class Executor(slurm_plugin.Executor):
             self.run_job(job)
 
     def _enqueue(self, jobs: list[JobExecutorInterface]) -> None:
-        """Queue jobs by priority, because Snakemake hands them over in no order, and Slurm may start them as they come.
-
-        Among jobs of the same priority, the first that was queued goes first.
-        """
+        """Queue jobs by priority: Snakemake hands them over in no order, and Slurm may start them as they come."""
         with self.queue:
             self.waiting = sorted([*self.waiting, *jobs], key=lambda job: -job.priority)
         with contextlib.suppress(RuntimeError):  # the threads that submit jobs take no more when Snakemake ends
@@ -229,10 +268,7 @@ class Executor(slurm_plugin.Executor):
                     return
 
     def run_job(self, job: JobExecutorInterface) -> None:
-        """Submit a job, or take over the Slurm job that does its work.
-
-        Raises NoRoom if Slurm takes no more jobs. Every other error is reported to Snakemake instead.
-        """
+        """Submit a job, or take over the Slurm job that does it. Raises NoRoom; Snakemake is told every other error."""
         try:
             slot, how = self.slots.pop(self._name(job), None), TAKEN_OVER
             if slot is None:
@@ -256,9 +292,7 @@ class Executor(slurm_plugin.Executor):
         """Submit a job. Return its Slurm job, and words for the log on how that Slurm job came about.
 
         If the controller does not answer, we try again. The controller may have accepted a submission that it did not
-        confirm, so we look for the job by its name before we submit the job again. Raises NoRoom if Slurm takes no more
-        jobs now, SlurmError if Slurm refuses the job and no Slurm job has its name, and StudyError if Snakemake is
-        ending, or if the number of the submitted job is not known.
+        confirm, so we look for the job by its name before we submit the job again.
         """
         name = self._name(job)
         may_exist = job.attempt > 1 or name in self.unconfirmed
@@ -357,10 +391,7 @@ class Executor(slurm_plugin.Executor):
             return True  # not known: assume that the job lives
 
     def cancel(self) -> None:
-        """Cancel the Slurm jobs of this start, also those that are being submitted.
-
-        A Slurm job of an earlier start runs on if Snakemake has handed over none of its jobs yet.
-        """
+        """Cancel the Slurm jobs of this start, also those that are being submitted."""
         self.ending.set()
         self.freed.set()
         self._job_submission_executor.shutdown(wait=True, cancel_futures=True)
@@ -390,7 +421,7 @@ class Executor(slurm_plugin.Executor):
             for info in active_jobs:
                 yield info
             return
-        self.unreachable.forget()
+        self.unreachable = Reminder()
         for info in active_jobs:
             slot = info.aux["slot"]
             if self._name(info.job) != slot.names[-1] and self._verdict(info) == 0:
@@ -469,7 +500,7 @@ class Executor(slurm_plugin.Executor):
             )
         elif not self.waiting and self.at_limit.last is not None:
             self.logger.info("Slurm has taken all jobs that waited")
-            self.at_limit.forget()
+            self.at_limit = Reminder()
 
     def _tell_unreachable(self, error: SlurmError) -> None:
         if self.unreachable.due():

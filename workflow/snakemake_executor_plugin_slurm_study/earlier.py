@@ -45,11 +45,7 @@ def slot_of(job: SlurmJob, names: Iterable[str]) -> Slot:
 
 
 def taken_over(live: Iterable[SlurmJob], jobs: Mapping[str, Any], logger: Logger) -> dict[str, Slot]:
-    """The Slurm jobs of an earlier start that do jobs of this start, by the names of the latter.
-
-    `live` are the study's Slurm jobs that wait or run, and `jobs` those of this start by their names for Slurm. Raises
-    StudyError if a Slurm job uses other code or settings than this start would.
-    """
+    """The Slurm jobs of an earlier start that do jobs of this start, by the names of the latter."""
     slots: dict[str, Slot] = {}
     for earlier in live:
         digests = {earlier.name: params_in(earlier.comment), **then_in(earlier.comment, jobs)}
@@ -78,12 +74,7 @@ def check_inputs(
     followers: Callable[[Any], list[Any]],
     name: Callable[[Any], str],
 ) -> None:
-    """Refuse a Slurm job of an earlier start that works with files which this start replaces, by a StudyError.
-
-    A run may be about to be trained again while the evaluation of its earlier training still waits or runs. `slots` are
-    those that are taken over, `followers` returns the jobs of this start that depend on a job, and `name` returns the
-    name of a job for Slurm.
-    """
+    """Refuse a Slurm job of an earlier start that evaluates a run which this start trains again."""
     for own, job in jobs.items() if slots else ():
         for after in followers(job):
             slot = slots.get(name(after))

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from reward_ablation.imported import files
 from reward_ablation.imported.readers import reader
 from reward_ablation.imported.rows import checked
 from reward_ablation.system.errors import StudyError
@@ -73,29 +72,15 @@ def case(request):
     return request.param, (FILES / file).read_text().splitlines(), text, number
 
 
-def test_wrong_lines(case, tmp_path, monkeypatch):
+def test_wrong_lines(case, tmp_path):
     name, lines, text, number = case
     for bad, message in [
         ([lines[0], lines[1][:-9]], "line 2: not JSON"),
-        ([lines[0], "[1]"], "line 2: a list, not an object"),
         ([lines[0], "{}"], "line 2: no "),
-        (["{}"], "line 1: no "),
-        ([lines[0], '{"a": ' + "[" * 100_000], "line 2: not JSON"),
-        ([lines[0], '{"a": 1, "a": 2}'], "line 2: not JSON: line 2: key 'a' occurs twice"),
         (changed(lines, number, float("nan")), "is nan, not a finite number"),
-        (changed(lines, number, float("-inf")), "is -inf, not a finite number"),
         (changed(lines, text, "\ud800"), r"half a character (a surrogate), '\ud800'; take it out"),
     ]:
         assert message in refusal(name, bad, tmp_path), message
-    monkeypatch.setattr(files, "LONGEST_LINE", 1 << 20)
-    assert "line 2 has more than 1 MB" in refusal(name, changed(lines, text, "x" * (1 << 20)), tmp_path)
-
-
-def test_html_is_kept_as_text(case, tmp_path):
-    name, lines, text, _ = case
-    html = "<script>alert(1)</script>"
-    table = table_of(name, changed(lines, text, html), tmp_path)
-    assert html in (table["gold"].to_pylist() + table["completion"].to_pylist())
 
 
 def test_values_of_other_types(case, tmp_path):

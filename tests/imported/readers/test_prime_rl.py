@@ -150,15 +150,8 @@ def test_a_file_needs_its_step(tmp_path):
         (TRACES, trace(rewards={"r": 1}), ["effective", "no advantage", "times their weights"]),
         (
             "rollouts/step_1/train_rollouts.jsonl",
-            {
-                "example_id": 7,
-                "prompt": "q",
-                "completion": "a",
-                "reward": 1,
-                "is_truncated": False,
-                "metrics": {"r": None},
-                "advantage": 0.5,
-            },
+            {"example_id": 7, "prompt": "q", "completion": "a", "reward": 1, "advantage": 0.5, "is_truncated": False}
+            | {"metrics": {"r": None}},
             ["do not tell rewards from metrics", "1 of 1 completions have no score r"],
         ),
     ],
@@ -195,8 +188,3 @@ def test_answers(path):
     assert [label.startswith("sums/") for label in table["problem_id"]] == [path != "verifiers"] * 4
     assert table["brief"] == BRIEF
     assert table["reward"] == [1 + 0.5 / 3, 0.25, 1.5, 0.5]
-
-
-def test_a_metric_must_be_named():
-    with pytest.raises(StudyError, match="3 metrics; write the option metric with one of: brief, correct, reward"):
-        read_answers(FILES / "verifiers", {})

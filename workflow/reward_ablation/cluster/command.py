@@ -47,11 +47,7 @@ class SlurmError(Exception):
 
 
 def run_slurm_command(*command: str, given: str = "", timeout: float = 20.0) -> str:
-    """Run a Slurm command and return its output. Times in the output are seconds since 1970.
-
-    `given` is text for the command's stdin. `timeout` is in seconds; submissions and accounting take longer, and give
-    their own. Raises SlurmError if the command is not installed, fails, or does not end in time.
-    """
+    """Run a Slurm command and return its output. Times in the output are seconds since 1970."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_HANDED_ON)}
     environment["SLURM_TIME_FORMAT"] = "%s"
     try:

@@ -17,10 +17,7 @@ def prefix(study: str, results: Path) -> str:
 
 
 def job_name(of_study: str, rule: str, wildcards: str = "") -> str:
-    """Name of the job of a rule, such as `demo-1f2e3d.train.mixed-1a2b3c4d_seed0`.
-
-    `of_study` is the study's prefix, from `prefix`. Slashes in the values of the wildcards become `_`.
-    """
+    """Name of the job of a rule, such as `demo-1f2e3d.train.mixed-1a2b3c4d_seed0`."""
     parts = [of_study, rule, wildcards.replace("/", "_")]
     return ".".join(part for part in parts if part)
 
@@ -31,11 +28,7 @@ def digest_of(params: Iterable[object]) -> str:
 
 
 def comment(what: str, params: str, then: Mapping[str, str]) -> str:
-    """Comment of a Slurm job that does one job of Snakemake, and then perhaps others.
-
-    `what` is the first job in words, and `params` is the digest of its params. `then` has the digest of the params of
-    each other job, by the name that this job would have as a Slurm job of its own.
-    """
+    """Comment of a Slurm job: its first job in words, its digest, and the digests of its other jobs by their names."""
     others = ",".join(f"{_digest(name, 8)}:{digest}" for name, digest in then.items())
     return f"{what} params={params}" + (f" then={others}" if others else "")
 

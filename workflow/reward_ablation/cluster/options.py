@@ -77,12 +77,7 @@ def check_plugin_option(name: str) -> None:
 
 
 def sbatch_options(text: str | None, of_plugins: Sequence[str] = ()) -> dict[str, str | None]:
-    """Values of options by their long names; None for an option without a value.
-
-    `text` has the options as on a command line of `sbatch`. `of_plugins` are the long names of plugins' options, which
-    may also be set, with or without a value. Raises ValueError if an option may not be set, or if the text cannot be
-    split into words.
-    """
+    """Values of options by long names, None for one without a value. A ValueError names one that may not be set."""
     try:
         words = shlex.split(text or "")
     except ValueError as error:
@@ -105,10 +100,7 @@ def words_of(options: Mapping[str, str | None]) -> list[str]:
 
 
 def unread_variables(environment: Mapping[str, str]) -> list[str]:
-    """Names of set variables that would change submissions, but do not: Slurm's commands do not get them.
-
-    Those of `DEFAULTS` are not among them, because `site.read_site` takes their values.
-    """
+    """Names of set variables that would change submissions, but do not: Slurm's commands do not get them."""
     changing = (name for name in environment if name.startswith("SBATCH_") or name == "SLURM_CLUSTERS")
     return sorted(name for name in changing if name not in DEFAULTS.values())
 

@@ -63,10 +63,7 @@ class Outcomes:
     _since: dict[str, float] = field(default_factory=dict)  # by a job's number: when it first seemed to have ended
 
     def look(self, number: str, job: SlurmJob | None) -> Ended | None:
-        """The end of job `number`; None while the job may still run or start.
-
-        `job` is Slurm's present entry for the job; None where Slurm does not list the job.
-        """
+        """The end of job `number`; None while the job may still run or start."""
         if job is not None and job.live and not _stuck(job):
             self._since.pop(number, None)
             return None

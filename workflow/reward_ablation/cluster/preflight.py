@@ -36,11 +36,7 @@ _ADAPTER = 0.05
 def check_jobs(
     bundles: Iterable[Sequence[Any]], site: Site, site_file: Path, cluster: Mapping[str, Partition]
 ) -> str | None:
-    """Refuse Slurm jobs that Slurm would never run, by a StudyError.
-
-    `bundles` has the jobs of Snakemake that each Slurm job does, and `cluster` has the partitions by name. Returns why
-    Slurm cannot judge some of the jobs now, such as a reached limit on the number of jobs, or None if it can.
-    """
+    """Refuse Slurm jobs that would never run. Returns why Slurm cannot judge some of them now, or None if it can."""
     unknown = None
     requests = {request_of(parts, site) for parts in bundles}
     for request in sorted(requests, key=lambda request: request.kind):
@@ -54,9 +50,9 @@ def check_jobs(
 
 
 def within_limits(request: Request, cluster: Mapping[str, Partition]) -> Request:
-    """The request with its time and memory cut to the most that its partition gives a job with its CPUs and GPUs.
+    """The request within what its partition gives a job with its CPUs and GPUs.
 
-    A later attempt asks for more than the first attempt, which was checked, and must not be refused for that.
+    A later attempt asks for more than the first one, which was checked, and must not be refused for that.
     """
     partition = _partition(request, cluster)
     if partition is None:
@@ -73,8 +69,7 @@ def refusal(request: Request, gpus_by: str, cluster: Mapping[str, Partition]) ->
     `sbatch --test-only` gives the reason, and the message adds the partition's offer. In three cases its answer is
     false, as tried on Slurm 22.05, and this function decides. Slurm says "to start at" for a partition that is down,
     and, unless EnforcePartLimits is set, for a time beyond the partition's limit. Slurm refuses a job for which too few
-    nodes are up now, although `sbatch` accepts the job. Raises SlurmError if Slurm cannot judge the job now: it does
-    not answer, or the limit on the number of jobs is reached.
+    nodes are up now, although `sbatch` accepts the job.
     """
     partition = _partition(request, cluster)
     if partition and not partition.up:
@@ -155,8 +150,8 @@ def _partition(request: Request, cluster: Mapping[str, Partition]) -> Partition 
 def bytes_to_come(parameters: int, specs: Sequence[ArmSpec], at_once: int) -> int:
     """Estimate of the bytes that runs will write: all their models, and the checkpoints of the runs that train at once.
 
-    `parameters` is the number of parameters of the base model, and `specs` has the spec of each run. The `at_once` runs
-    that train at once are assumed to be the largest ones. Too low where the number of kept models is not known before.
+    The `at_once` runs that train at once are assumed to be the largest ones. Too low where the number of kept models is
+    not known before.
     """
     models, work = [], []
     for spec in specs:
@@ -177,12 +172,7 @@ def models_kept(spec: ArmSpec) -> int:
 
 
 def no_room(model: Path, results: Path, specs: Mapping[str, ArmSpec], at_once: int) -> str | None:
-    """A message if runs need more room than the disk has; None if there is enough, or if nothing is known.
-
-    `model` and `results` are the folders of the base model, fetched or not, and of the study's results, which need not
-    exist. `specs` has the spec of each run by its name, and `at_once` runs train at once. What the runs have already
-    written counts as room, because runs that go on write over it.
-    """
+    """A message if runs need more room than the disk has and they have filled; None if not, or if nothing is known."""
     try:
         free = shutil.disk_usage(next(each for each in (results, *results.absolute().parents) if each.exists())).free
         needed = bytes_to_come(_parameters_of(model), list(specs.values()), at_once)

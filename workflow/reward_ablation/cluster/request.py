@@ -48,11 +48,7 @@ class Request:
 
 
 def bundles(jobs: Iterable[Any], site: Site, followers: Callable[[Any], list[Any]]) -> list[list[Any]]:
-    """Group jobs of Snakemake into Slurm jobs. Each inner list has the jobs of one Slurm job, in their order.
-
-    An evaluation that needs more GPUs than the training before has a Slurm job of its own. `followers` returns the
-    jobs that depend on a job and are about to run.
-    """
+    """Jobs of Snakemake by Slurm job, in order. An evaluation that needs more GPUs than its training has its own."""
     jobs = list(jobs)
     if site.bundle is None:
         return [[job] for job in jobs]
@@ -73,8 +69,7 @@ def request_of(parts: Sequence[Any], site: Site, least_memory: Callable[[Any], i
     """The request of a Slurm job that does these jobs of Snakemake one after the other.
 
     CPUs and memory are the largest of all jobs, and the times are summed. All else but the kind is that of the first
-    job. `least_memory` has the megabytes of a job that Slurm ended before because of its memory. Raises StudyError if a
-    resource of a job has the wrong type, or if one of its options of sbatch is not allowed.
+    job.
     """
     requests = [_request_of_one(job, site, least_memory(job)) for job in parts]
     if len(requests) == 1:
@@ -90,8 +85,6 @@ def request_of(parts: Sequence[Any], site: Site, least_memory: Callable[[Any], i
 
 def _request_of_one(job: Any, site: Site, least_memory: int) -> Request:
     """The request of a job: its resources, by Snakemake's names, win over the site file.
-
-    Memory is `least_memory` megabytes or more all the same.
 
     The n-th attempt of an evaluation gets n times the hours, because one model's answers to one set may take longer
     than the first limit. Training goes on at any step, so its hours stay: more may exceed the limit of a quality of

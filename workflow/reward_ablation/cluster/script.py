@@ -48,9 +48,7 @@ class Part:
 def batch_script(parts: Sequence[Part], folder: str, patience: int) -> str:
     """The script of a Slurm job. The job ends with the first command that fails.
 
-    `folder` is the working folder of all commands. `patience` is the number of seconds to wait until a network file
-    system shows the inputs. Each command's exit status is written to a file as soon as the command has ended: see
-    `verdict`.
+    `patience` is the number of seconds to wait until a network file system shows the inputs.
     """
     return _template().render(
         parts=parts, folder=folder, patience=patience, goes_on=GOES_ON, libraries=THREADS, parts_variable=PARTS
@@ -67,10 +65,7 @@ def _template() -> Template:
 
 
 def verdict(verdicts: Path, number: str) -> int | None:
-    """Exit status of a part's command in Slurm's job `number`; None while it has not ended, or if it left no status.
-
-    It is `GOES_ON` if inputs stayed missing, or if a folder of an output could not be made.
-    """
+    """Exit status of a part's command in Slurm's job `number`, GOES_ON if inputs stayed missing; None without one."""
     try:
         return int((verdicts / f"{number}.status").read_text())
     except (OSError, ValueError):

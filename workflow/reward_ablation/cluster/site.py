@@ -6,7 +6,6 @@ The Slurm executor reads it at its start, and `reward-ablation plan --slurm` for
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -73,11 +72,6 @@ class Site(Section):
             sbatch_options(sbatch, info.data["site_options"])
         return sbatch
 
-    def with_defaults(self, environment: Mapping[str, str]) -> Site:
-        """The site completed by variables of the environment, such as SBATCH_ACCOUNT. Values of the file win."""
-        values = {key: getattr(self, key) or environment.get(variable) or None for key, variable in DEFAULTS.items()}
-        return self.model_copy(update=values)
-
 
 def read_site(path: Path) -> Site:
     """Read and check a site file. The environment's variables for `sbatch` fill in values that the file lacks."""
@@ -91,4 +85,6 @@ def read_site(path: Path) -> Site:
         raise StudyError(f"{path}: {error}") from None
     if not isinstance(written, dict):
         raise StudyError(f"{path}: not a mapping of keys to values; start from a copy of profiles/slurm/site.yaml")
-    return validate_spec(Site, written, str(path)).with_defaults(os.environ)
+    site = validate_spec(Site, written, str(path))
+    values = {key: getattr(site, key) or os.environ.get(variable) or None for key, variable in DEFAULTS.items()}
+    return site.model_copy(update=values)

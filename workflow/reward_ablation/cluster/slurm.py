@@ -57,10 +57,7 @@ def my_jobs(timeout: float = 20.0) -> list[SlurmJob]:
 
 
 def is_live(number: str) -> bool:
-    """Whether a job waits or runs. `scontrol` may know a job that `squeue` does not list.
-
-    Raises SlurmError if Slurm does not know the job, or does not answer.
-    """
+    """Whether a job waits or runs. `scontrol` may know a job that `squeue` does not list."""
     told = re.search(r"JobState=(\w+)", run_slurm_command("scontrol", "show", "job", number))
     return told is not None and told[1] in LIVE
 
@@ -75,10 +72,7 @@ def _seconds(text: str) -> float | None:
 
 
 def live_jobs(of_study: str, jobs: Iterable[SlurmJob]) -> dict[str, SlurmJob]:
-    """Jobs of a study that wait or run, by the job's name. `of_study` is the study's prefix.
-
-    Of two jobs of one name, the one that is not ending is given: its work is still to come.
-    """
+    """A study's jobs that wait or run, by name. Of two of one name, the one that is not ending: its work is to come."""
     live = [job for job in jobs if job.live and job.name.startswith(f"{of_study}.")]
     return {job.name: job for job in sorted(live, key=lambda job: not job.ending)}
 

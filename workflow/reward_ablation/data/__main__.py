@@ -46,20 +46,10 @@ def main(arguments: list[str] | None = None) -> None:
     memory = min(MOST_MEMORY, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * 3 // 4)
     remedy = "; leave out the columns and rows that the study does not use"
     with storage_errors(args.output), memory_limit(memory, f"{args.name}: the data", remedy):
-        prepare(parse_spec(args.spec), args.name, args.output, args.apart_from)
-        record_making(args.output, args.apart_from)
-
-
-def record_making(output: Path, apart_from: list[Path]) -> None:
-    """Add to a set's record the code and the other sets, by which a start sees whether to prepare the set again."""
-    record = output.with_suffix(".json")
-    making = {"code": deciding_digest("data"), "apart_from": sorted(map(sha256, apart_from))}
-    write_json({**json.loads(record.read_bytes()), **making}, record)
-
-
-def parse_spec(text: str) -> PrepareSpec:
-    """The spec of this command; a StudyError if the text is anything else."""
-    return validate_spec(PrepareSpec, read_spec(text))
+        prepare(validate_spec(PrepareSpec, read_spec(args.spec)), args.name, args.output, args.apart_from)
+        record = args.output.with_suffix(".json")
+        making = {"code": deciding_digest("data"), "apart_from": sorted(map(sha256, args.apart_from))}
+        write_json({**json.loads(record.read_bytes()), **making}, record)
 
 
 if __name__ == "__main__":

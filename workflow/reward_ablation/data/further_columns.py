@@ -32,9 +32,6 @@ def typed_column(rows: Rows, name: str, where: str) -> pa.Field:
     hold exactly is float64. Any other column becomes JSON texts: lists, objects, true and false, larger numbers, and
     values of several kinds. A decimal counts as a whole number or as the nearest 64-bit float. None and NaN are null in
     every column.
-
-    The rows have their ids, which messages name, and `where` is the name of the set in messages. Raises StudyError if a
-    value is neither text, a number, true, false, a list nor an object, or if it is nested too deep.
     """
     import pyarrow as pa
 
@@ -108,11 +105,10 @@ def _parts(value: Any) -> Sequence[Any]:
 
 
 def from_csv(rows: Rows, names: Sequence[str], where: str) -> None:
-    """Convert columns of a CSV file, whose values are all texts, in place. `where` names the file in messages.
+    """Convert columns of a CSV file, whose values are all texts, in place.
 
     A column is read as JSON if each cell that is not empty is a list, an object or a number in JSON. Its empty cells
-    become null. Any other column stays text, such as a column with 007. A StudyError names a key that is twice in an
-    object.
+    become null. Any other column stays text, such as a column with 007.
     """
     for name in names:
         cells = [_json_or_none(row[name]) if row[name].strip() else None for row in rows]

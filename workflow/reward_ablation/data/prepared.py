@@ -15,7 +15,6 @@ from reward_ablation.system.errors import StudyError
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
 
 #: Columns that every prepared set has.
 OF_ALL = (*OF_FILES, "source", "split")
@@ -26,13 +25,20 @@ def read_prepared(path: Path) -> pd.DataFrame:
 
     The columns are `id`, `question`, `answer`, `solution`, `source`, `split`, `level`, `subject` and the further
     columns. Texts are str, numbers int or float, lists and objects Python lists and dicts. A missing value is None in
-    each column. Raises StudyError if the file is missing or is not a prepared set.
+    each column.
     """
     import pandas as pd
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
     from reward_ablation.rewards.columns import decoded, json_columns  # here: its package imports the grader
 
-    table = _read(path)
+    try:
+        table = pq.read_table(path)
+    except (OSError, pa.ArrowException) as error:
+        raise StudyError(f"{path}: not a prepared set of problems ({str(error).splitlines()[0]})") from error
+    if missing := [name for name in OF_ALL if name not in table.column_names]:
+        raise StudyError(f"{path}: not a prepared set of problems: no column {missing[0]}")
     columns = {name: table[name].to_pylist() for name in table.column_names}
     for name in json_columns(table.schema):
         columns[name] = decoded(columns[name])
@@ -45,19 +51,6 @@ def further_columns_of(path: Path) -> tuple[str, ...]:
     import pyarrow.parquet as pq
 
     return tuple(name for name in pq.read_schema(path).names if name not in OF_ALL)
-
-
-def _read(path: Path) -> pa.Table:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        table = pq.read_table(path)
-    except (OSError, pa.ArrowException) as error:
-        raise StudyError(f"{path}: not a prepared set of problems ({str(error).splitlines()[0]})") from error
-    if missing := [name for name in OF_ALL if name not in table.column_names]:
-        raise StudyError(f"{path}: not a prepared set of problems: no column {missing[0]}")
-    return table
 
 
 def verify_problems(path: Path) -> None:

@@ -70,12 +70,8 @@ def schema(golds: bool = True) -> pa.Schema:
 def prepare(spec: PrepareSpec, name: str, output: Path, apart_from: Sequence[Path] = ()) -> None:
     """Load, check and write a set of problems, and beside it a JSON file with the counts.
 
-    `name` is the name of the set in error messages. `output` is a Parquet file, and the counts go to the same name with
-    .json. A question that is also in a prepared set of `apart_from` is refused, or left out (`overlap: drop`).
-
-    Raises StudyError if the source is unusable, if it has duplicates or an overlap that the spec refuses, or if no
-    problem is left. Also raises it if the spec asks for golds, and one of the remaining golds does not grade itself as
-    correct.
+    `output` is a Parquet file, and the counts go to the same name with .json. A question that is also in a prepared set
+    of `apart_from` is refused, or left out (`overlap: drop`).
     """
     check_unchanged(spec)
     further = further_columns(spec.source)
@@ -133,7 +129,7 @@ def normalised(rows: Rows, name: str, further: Sequence[str] = ()) -> Rows:
 
     The values of `level` and of `further` columns stay as they are. Id, question and gold lose white space at both
     ends, and become None if nothing is left. A question, gold, solution or subject that is absent, NaN or a word for a
-    missing value becomes None. A StudyError names a row without an id or a question, or with the id of another row.
+    missing value becomes None.
     """
     result: dict[str, dict[str, Any]] = {}
     for index, raw in enumerate(rows):
@@ -159,10 +155,7 @@ def normalised(rows: Rows, name: str, further: Sequence[str] = ()) -> Rows:
 
 
 def as_text(value: Any, where: str) -> str | None:
-    """Text as it is, a number as its shortest digits (72.0 is "72"), None or NaN as None; else a StudyError.
-
-    A decimal keeps all its digits but for zeros at the end of a fraction.
-    """
+    """Text as it is, a number as its shortest digits (72.0 is "72", a decimal keeps all), None or NaN as None."""
     if value is None or value != value:
         return None
     if isinstance(value, str):
@@ -231,10 +224,7 @@ def provenance(spec: PrepareSpec) -> dict[str, Any]:
 
 
 def check_golds(rows: Rows, name: str) -> None:
-    """Refuse golds that do not grade themselves as correct. `name` is what the message calls the set.
-
-    The StudyError names the first failing problems with their golds and the reasons.
-    """
+    """Refuse golds that do not grade themselves as correct."""
     failing = {row["id"]: (row["answer"], why) for row in rows if (why := why_ungradable(row["answer"]))}
     if not failing:
         return

@@ -42,9 +42,6 @@ def read_file(path: str | Path) -> Rows:
     """Rows of a JSON (a list of objects), JSON Lines, CSV or Parquet file, by the ending of its name.
 
     Empty lines do not count. The first line of a CSV file names the columns, and every value is text.
-
-    Raises StudyError if the file is missing, empty, of another kind, broken or a Git LFS pointer, or if a name in it
-    occurs twice. The message names the line if the format has lines.
     """
     path = Path(path)
     if path.suffix.lower() not in _READERS:
@@ -172,11 +169,7 @@ _READERS = {
 
 
 def read_hub(repository: str, config: str, split: str, revision: str) -> Rows:
-    """Rows of one split of a data set on the hub, at one commit.
-
-    Raises StudyError if the data set, commit or split does not exist or cannot be reached, or if `datasets` offered
-    another commit.
-    """
+    """Rows of one split of a data set on the hub, at one commit."""
     from datasets import load_dataset
 
     where = f"{repository} at {revision}"

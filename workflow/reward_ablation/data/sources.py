@@ -50,8 +50,7 @@ def load(source: ProblemSource, golds: bool = True) -> Rows:
     """Rows of a source with the columns of a problem. The source's `limit` keeps the first rows.
 
     A row may lack columns that its source never has, and a missing value may be a word such as NA: `problems` makes
-    both None. With `golds`, a file must have a column of answers. Raises StudyError if the source cannot be read, is
-    not complete, or lacks a column.
+    both None. With `golds`, a file must have a column of answers.
     """
     match source:
         case HubData():
@@ -185,10 +184,7 @@ def humaneval(raw: Rows, split: str) -> Rows:
 
 
 def ifeval(raw: Rows, split: str) -> Rows:
-    """IFEval: `instructions` is a list of `{"id": ..., "kwargs": {...}}`, without the keywords that are null.
-
-    On the hub, each instruction has the keywords of all instructions.
-    """
+    """IFEval: `instructions` is a list of {"id", "kwargs"}; on the hub, each has the keywords of all, mostly null."""
     rows = []
     for index, row in enumerate(raw):
         where = f"ifeval row {index}"

@@ -92,7 +92,8 @@ def make(answers: Answers, base: Path | None, sets: Mapping[str, pd.DataFrame], 
     asked = {name: sets[name] for name in dict.fromkeys(part.dataset for part in missing)}
     evaluator = Evaluator(answers.spec, base, asked)
     for number, part in enumerate(missing, start=1):
-        print(f"{model_of(part)} on {part.dataset}: {number} of {len(missing)}", flush=True)
+        model = "final model" if part.step is None else f"model of step {part.step}"
+        print(f"{model} on {part.dataset}: {number} of {len(missing)}", flush=True)
         with refused_if_not_finite(part, run):
             table = evaluator.answers(part.model, part.dataset)
         answers.store(part, table)
@@ -100,10 +101,7 @@ def make(answers: Answers, base: Path | None, sets: Mapping[str, pd.DataFrame], 
 
 @contextmanager
 def refused_if_not_finite(part: Part, run: Path | None) -> Iterator[None]:
-    """Refuse a model whose weights or logits are not finite. If it is a run's, record that the run diverged.
-
-    An earlier version trained such runs to their end.
-    """
+    """Refuse a model whose weights or logits are not finite. If it is a run's, record that the run diverged."""
     try:
         yield
     except NotFinite as error:
@@ -115,11 +113,6 @@ def refused_if_not_finite(part: Part, run: Path | None) -> Iterator[None]:
         raise StudyError(
             f"{part.model}: diverged at step {step}: {error}; such a model is not evaluated; {GOES_ON}"
         ) from None
-
-
-def model_of(part: Part) -> str:
-    """What the log calls a model."""
-    return "final model" if part.step is None else f"model of step {part.step}"
 
 
 def read_problems(path: Path) -> pd.DataFrame:

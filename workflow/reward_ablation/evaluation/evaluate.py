@@ -41,9 +41,9 @@ class Evaluator:
 
     A model, or the engine that it runs in, stays loaded until another model is asked for.
 
-    `base` is the folder of the model under adapters. An adapter is not merged into its base, because the model that was
-    trained is judged, and merging in bfloat16 would round small updates away. `sets` has every set of problems that
-    will be asked for, by name, with the columns id, question and answer.
+    An adapter is not merged into its base, because the model that was trained is judged, and merging in bfloat16 would
+    round small updates away. `sets` has every set of problems that will be asked for, by name, with the columns id,
+    question and answer.
     """
 
     def __init__(self, spec: EvaluateSpec, base: Path | None, sets: Mapping[str, pd.DataFrame]):
@@ -54,10 +54,7 @@ class Evaluator:
         self.requests: dict[str, list[Request]] = {}
 
     def answers(self, folder: Path, name: str) -> pa.Table:
-        """Answers of one model to the set of this name: a table of `score.schema_of`, in the problems' order.
-
-        `folder` holds a whole model, or a LoRA adapter over the base.
-        """
+        """Answers of one model to the set of this name: a table of `score.schema_of`, in the problems' order."""
         self._read_prompts(whole_model(folder, self.base))
         assert self.whole is not None
         end_tokens = find_end_tokens(self.whole, self.tokenizer)
@@ -94,12 +91,7 @@ class Evaluator:
 
 
 def generator(spec: EvaluateSpec, base: Path | None, longest: int) -> Generator:
-    """The backend that the evaluation asks for, in bfloat16 on NVIDIA's GPUs and in float32 elsewhere.
-
-    The device `cuda` of a spec means any GPU of this machine, also Apple's. `longest` is the number of tokens of the
-    longest prompt. The other arguments are as of `Evaluator`. Raises StudyError if the spec asks for a GPU and this
-    machine has none, or if the backend cannot run here.
-    """
+    """The evaluation's backend, in bfloat16 on NVIDIA's GPUs, else in float32. `cuda` also means Apple's GPU."""
     kind = gpu_kind() if spec.device == "cuda" else "cpu"
     if kind is None:
         raise StudyError("launch.gpus: this machine shows no GPU; set launch.gpus: 0 to evaluate on the CPU")

@@ -40,10 +40,7 @@ Generator = Callable[[Sequence[Request], Path, Sequence[int], int], list[Complet
 
 
 def choose_backend(wanted: Literal["auto", "transformers", "vllm"], device: str) -> Literal["transformers", "vllm"]:
-    """Backend to generate with. `auto` is vLLM if it is installed and the device is a GPU, else transformers.
-
-    Raises StudyError if vLLM is asked for and cannot run here.
-    """
+    """Backend to generate with. `auto` is vLLM if it is installed and the device is a GPU, else transformers."""
     possible = find_spec("vllm") is not None and device == "cuda"
     if wanted == "vllm" and not possible:
         raise StudyError("evaluation.backend: vllm needs the package vllm and a GPU; use auto or transformers")
@@ -51,11 +48,7 @@ def choose_backend(wanted: Literal["auto", "transformers", "vllm"], device: str)
 
 
 def find_end_tokens(folder: str | Path, tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    """Token ids that end a completion: the model's own and the tokenizer's, as in TRL.
-
-    `folder` holds the whole model. Its generation_config.json, or else its config.json, is read. Raises StudyError if
-    neither the model nor the tokenizer names an end token.
-    """
+    """Token ids that end a completion, as in TRL: the tokenizer's, and those of the folder's configs."""
     named = read_generation_config(folder).eos_token_id
     own = named if isinstance(named, list) else [named]
     end_tokens = sorted({token for token in [*own, tokenizer.eos_token_id] if token is not None})
@@ -97,8 +90,8 @@ def generate_transformers(
     shape of matrix products. Another batch size therefore changes an answer only if two tokens are tied that closely
     (fp32 on a CPU: rarely; bf16: now and then). On a CPU, the same batch size on the same machine repeats exactly.
 
-    `model` is a PreTrainedModel or PeftModel on its device. Its own generation settings (sampling fields, repetition
-    penalty) are replaced, because all arms must be judged alike.
+    The model's own generation settings (sampling fields, repetition penalty) are replaced: all arms must be judged
+    alike.
     """
     completions: dict[int, Completion] = {}
     progress = Progress(len(requests))
@@ -166,10 +159,7 @@ def start_batch(
 
 
 class TransformersGenerator:
-    """A `Generator` by transformers that keeps the last model loaded.
-
-    `base` is the folder of the model under adapters. `dtype` and `device` are Torch's names.
-    """
+    """A `Generator` by transformers that keeps the last model loaded."""
 
     def __init__(self, evaluation: Evaluation, base: str | Path | None, dtype: str, device: str):
         self.evaluation, self.base, self.dtype, self.device = evaluation, base, dtype, device
@@ -210,9 +200,6 @@ class VllmGenerator:
     """A `Generator` by vLLM, with one engine for all adapters over a base, and one engine for each whole model.
 
     Each sampled request has its own seed, and an adapter is not merged. vLLM shows its own progress.
-
-    `base` is the folder of the model under adapters, `dtype` Torch's name of the weights' type, and `longest` the
-    number of tokens of the longest prompt.
     """
 
     def __init__(self, evaluation: Evaluation, base: str | Path | None, dtype: str = "bfloat16", longest: int = 0):

@@ -14,10 +14,7 @@ from reward_ablation.system.errors import StudyError
 
 
 def kept_models(run: Path) -> dict[int, Path]:
-    """Folders of the models that a run kept, by step, ascending. Its record lists them; some may be gone.
-
-    `run` is the folder of a finished run. Raises StudyError if the run has no record, or the record lists no files.
-    """
+    """Folders of the models that a run kept, by step, ascending. Its record lists them; some may be gone."""
     remedy = f"delete {run} and run the workflow again, which trains it again"
     files = read_object(run / RECORD, remedy).get("files")
     if not isinstance(files, dict):

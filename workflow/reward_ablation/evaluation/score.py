@@ -54,9 +54,9 @@ def score(
 ) -> pa.Table:
     """Table of `schema_of` the answer format, with one row per request, in the order of the requests.
 
-    `completions` are in the same order, and `golds` has the right answers by problem id. `answer_format` says where the
-    strict grade looks for the answer. The lenient grade takes any format, else what the prose states, else the last
-    formula or number. With None nothing is graded. Texts are decoded without special tokens.
+    `answer_format` says where the strict grade looks for the answer. The lenient grade takes any format, else what the
+    prose states, else the last formula or number. With None nothing is graded. Texts are decoded without special
+    tokens.
     """
     texts = tokenizer.batch_decode([completion.ids for completion in completions], skip_special_tokens=True)
     verdicts: list[dict[str, Any]] = [{} for _ in texts]

@@ -77,10 +77,7 @@ class Answers:
         return all(self._is_there(self.folder, file) for file in self.files)
 
     def to_make(self) -> list[Part]:
-        """The parts that are still to be made, one model after the other, with the final model first.
-
-        Finished files are also linked in the hidden folder, so that they survive if this job fails.
-        """
+        """The parts still to be made, the final model first. Finished files are linked, so that they survive."""
         missing = []
         for file, parts in self.files.items():
             if self._is_there(self.folder, file):
@@ -95,10 +92,7 @@ class Answers:
         self._write(part.name, part.dataset, [part.model], answers, self.last - last)
 
     def put_in_place(self) -> None:
-        """Join the answers of the models that the run kept, and give all files their names.
-
-        Scores of answers that are replaced go first, so that scores are always of the answers beside which they are.
-        """
+        """Join the kept models' answers, and give all files their names, after scores of replaced answers are gone."""
         for file, parts in self.files.items():
             if file not in self.making and not self._is_there(self.work, file):
                 self._join(file, parts)

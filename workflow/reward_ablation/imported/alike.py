@@ -69,10 +69,7 @@ class RunsSeen:
         self._texts: dict[bytes, Model] = {}
 
     def add(self, arm: str, seed: int, table: pa.Table) -> None:
-        """Add a run by its rollouts. A second run of an arm with the same completions is refused.
-
-        Runs of two arms may have the same completions, such as where the weights differ by a factor alone.
-        """
+        """Add a run. A second run of its arm with the same completions is refused; another arm may have them."""
         if "prompt" in table.column_names:  # this project's own runs keep prompts with the training set
             self.prompts.update(map(_words, table["prompt"].unique().drop_null().to_pylist()))
         digest = digest_of_texts(table)

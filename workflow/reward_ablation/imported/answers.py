@@ -31,11 +31,7 @@ CORRECT = "correct"
 
 
 class Evaluation:
-    """Answers of all models to one set of questions.
-
-    `files` has the files by arm and seed, and `names` of `write` the name of each model's run. All models have the same
-    identifiers, modes and samples, so that those of the first model stand for all.
-    """
+    """Answers of all models to one set of questions. All have the same identifiers, modes and samples as the first."""
 
     def __init__(self, dataset: str, files: dict[tuple[str, int | None], Source]):
         self.dataset = dataset

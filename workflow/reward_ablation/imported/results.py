@@ -66,10 +66,7 @@ def stamps(paths: list[Path]) -> dict[str, list[Any]]:
 
 
 def write_results(config: ImportConfig, home: Path, folder: Path, state: State) -> None:
-    """Read and check all files, then move what was made of them into the results folder.
-
-    If a file is refused, nothing moves. Folders of runs that the YAML no longer names stay.
-    """
+    """Read and check all files, then move what was made of them into the results folder, beside former runs."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with storage_errors(folder), tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as made:
         study = _Import(config, home, Path(made), folder / DESCRIPTION)

@@ -85,8 +85,8 @@ def numbered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def told_apart(table: pa.Table, question: str, where: str, own_ids: bool) -> list[str]:
     """Refuse an id with two right answers or two questions; with `own_ids`, only a sentence on the questions.
 
-    `question` is the column of questions. With `own_ids` the system that wrote the file gave the ids: it may vary the
-    prompts of one problem, as with simulated users. Without, a user's table gave them.
+    With `own_ids` the system that wrote the file gave the ids: it may vary the prompts of one problem, as with
+    simulated users. Without, a user's table gave them.
     """
     notes = []
     for column, what in (("gold", "right answers"), (question, f"{question}s")):
@@ -108,10 +108,7 @@ def told_apart(table: pa.Table, question: str, where: str, own_ids: bool) -> lis
 
 
 def group_size(rollouts: pa.Table) -> int:
-    """The commonest number of completions of one problem at one step; of several, the largest.
-
-    A prompt that occurs twice in a step makes one group of twice the size where the files do not tell the two apart.
-    """
+    """The commonest number of completions of a problem at a step; of several, the largest."""
     often = _sizes(rollouts)
     return max(often, key=lambda size: (often[size], size))
 
@@ -132,8 +129,8 @@ def _sizes(rollouts: pa.Table) -> Counter[int]:
 def checked(kind: str, table: pa.Table, where: str) -> pa.Table:
     """A reader's table of `kind`, "rollouts" or "answers", with all columns and their types, rollouts by step.
 
-    `where` is the file or folder, for errors. Absent columns that may be null become null. Rows that cannot be told
-    apart, nulls where a value is needed, and infinite numbers are refused.
+    Absent columns that may be null become null. Rows that cannot be told apart, nulls where a value is needed, and
+    infinite numbers are refused.
     """
     columns = ROLLOUTS if kind == "rollouts" else ANSWERS
     if not len(table):

@@ -37,10 +37,7 @@ ASKED = {"completions": "completion", "problem_id": "problem_id", "question": "p
 
 @dataclass
 class ImportedRun:
-    """A run as its files say, with the weights of its components, and `group`, its usual completions a prompt.
-
-    `notes` are sentences on how it was read.
-    """
+    """A run as its files say. `group` is its usual number of completions a prompt, `notes` say how it was read."""
 
     rollouts: Rollouts
     weights: dict[str, float]
@@ -94,10 +91,7 @@ def read_run(config: ImportConfig, home: Path, source: Source, arm: str) -> Impo
 
 
 def fitted_weights(table: pa.Table, names: list[str], where: str) -> tuple[dict[str, float], str]:
-    """Weights by least squares of the total on the scores, and the fit in words.
-
-    Refused if the scores do not determine the weights, or if the total is no weighted sum of them.
-    """
+    """Weights by least squares of the total on the scores, and the fit in words."""
     scores = np.column_stack([table[f"{SCORE}{name}"].to_numpy(zero_copy_only=False) for name in names])
     total = table["total"].to_numpy(zero_copy_only=False).astype(float)
     known = ~np.isnan(total) & ~np.isnan(scores).any(axis=1)
@@ -143,10 +137,7 @@ def with_total(table: pa.Table, weights: Mapping[str, float]) -> tuple[pa.Table,
 
 
 def with_golds(table: pa.Table, golds: Golds, home: Path) -> pa.Table:
-    """The table with the right answers of a file, joined by prompt or problem id.
-
-    An empty answer or a word for a missing one, such as NA, is no right answer, as in prepared sets of problems.
-    """
+    """The table with the right answers of a file. An empty answer, or a word for a missing one, is no answer."""
     answers: dict[str, str] = {}
     for where, row in rows_of(home / golds.path):
         if absent := [name for name in (golds.key, golds.answer) if name not in row]:

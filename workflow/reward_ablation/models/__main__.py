@@ -52,8 +52,7 @@ def parse_spec(text: str) -> HubModel | LocalModel | DemoModel:
     """The model of a spec.
 
     The workflow adds a digest of a local folder's content to the spec. If the folder has changed since the workflow was
-    planned, the runs' keys would name another model than the model that the runs train. Raises StudyError in that case,
-    or if the spec is not a model.
+    planned, the runs' keys would name another model than the model that the runs train.
     """
     written = read_spec(text)
     planned = written.pop("content", None) if isinstance(written, dict) else None

@@ -64,11 +64,7 @@ def wanted(names: list[str]) -> list[str]:
 
 
 def check_names(names: list[str], where: str) -> None:
-    """Refuse by file names alone, before anything is copied, what cannot be a model in safetensors.
-
-    Raises StudyError if there are only pickled weights, only an adapter, or no weights at all. Also raises it if a name
-    has a line break, another control character, or bytes that are not UTF-8.
-    """
+    """Refuse by file names alone, before anything is copied, what cannot be a model in safetensors."""
     if unprintable := [name for name in wanted(names) if not name.isprintable()]:
         raise StudyError(f"{where}: {unprintable[0]!r}: a file of a model needs a printable name; rename or remove it")
     if "adapter_config.json" in names:
@@ -98,11 +94,7 @@ def file_table(folder: Path) -> dict[str, dict[str, Any]]:
 def check_model(folder: Path, where: str) -> tuple[int, str]:
     """Open every part of a model, without building the model, and read its weights for values that are not finite.
 
-    `where` is what an error message calls the model. Returns the number of stored parameters (tied ones once), and the
-    class that transformers will use.
-
-    Raises StudyError if a file is missing or broken, if a weight is NaN or infinite, or if the architecture is not a
-    causal language model of transformers itself. Also raises it for a model that reads padding.
+    Returns the number of stored parameters (tied ones once), and the class that transformers will use.
     """
     _check_files(folder, where)
     config, shapes = _read_json(folder, "config.json", where), _shapes(folder, where)
@@ -139,10 +131,7 @@ def reads_padding(model_type: str) -> bool:
 
 
 def _check_architecture(config: dict[str, Any], causal: str, where: str) -> None:
-    """Refuse a model of images or sounds, and one that TRL would build as another class than evaluation does.
-
-    TRL takes the class in `architectures`, evaluation takes `causal`, the class by `model_type`.
-    """
+    """Refuse a model of images or sounds, and one that TRL, by `architectures`, would build as another class."""
     import transformers
     from transformers.models.auto.modeling_auto import MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES as MULTIMODAL
 
@@ -158,10 +147,7 @@ def _check_architecture(config: dict[str, Any], causal: str, where: str) -> None
 
 
 def check_sequence_classifier(folder: Path, where: str) -> tuple[int, str]:
-    """Open every part of a reward model, as `check_model` does for a base model.
-
-    A causal language model is refused: transformers would give it a head with random weights.
-    """
+    """Open every part of a reward model, and refuse a causal language model, whose head would be random."""
     _check_files(folder, where)
     config, shapes = _read_json(folder, "config.json", where), _shapes(folder, where)
 
@@ -241,14 +227,7 @@ def _read_json(folder: Path, name: str, where: str) -> dict[str, Any]:
 
 
 def try_model(folder: Path, where: str, auto_class: str, config: dict[str, Any], shapes: Shapes) -> None:
-    """Compare a config with the stored weights, and try the tokenizer and its chat template.
-
-    `where` is what an error message calls the model. `auto_class` names the class of transformers that will load it.
-    `config` is the content of config.json, and `shapes` has the shape of each stored tensor by name.
-
-    Raises StudyError if the config describes another model than the weights, if the tokenizer is broken, or if one of
-    them takes too much time or memory.
-    """
+    """Compare a config with the stored weights, and try the tokenizer and its chat template."""
     import transformers
 
     _check_config(config, len(shapes), where)
@@ -272,10 +251,7 @@ def _check_config(config: dict[str, Any], tensors: int, where: str) -> None:
 
 
 def _check_weights(folder: Path, where: str, loader: Any, shapes: Shapes) -> None:
-    """Have transformers match the stored tensors with the model's, without memory for either.
-
-    transformers renames, splits and joins some tensors when it loads them, and ties others. So its report counts.
-    """
+    """Have transformers match stored and built tensors: it renames, splits, joins and ties some of them."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 

@@ -36,11 +36,7 @@ TOKENIZER_EXAMPLES = 2000
 
 
 def build(spec: DemoModel, folder: Path) -> None:
-    """Make the tokenizer, warm-start the model, and save both; the same spec gives the same bytes on one machine.
-
-    The spec has the seed, the number of the teacher's examples and the optimiser steps. The folder gets config,
-    safetensors, generation config and tokenizer, and is made if it is missing.
-    """
+    """Make the tokenizer, warm-start the model, and save both; the same spec gives the same bytes on one machine."""
     import torch
 
     tokenizer = build_tokenizer()
@@ -57,9 +53,8 @@ def build_tokenizer() -> PreTrainedTokenizerFast:
     """Train a byte-level BPE tokenizer: each of the teacher's words, and each number up to 99, is one token.
 
     Numbers are tokens as the teacher writes them, after a blank. Printable ASCII survives the round trip. Any other
-    byte becomes the unknown token. The tokenizer is the same for every spec. It is a generic fast tokenizer and must be
-    loaded as such (`sampling.tokenizer`): AutoTokenizer would see a qwen2 config and use Qwen's pre-tokenizer, which
-    splits numbers.
+    byte becomes the unknown token. It is a generic fast tokenizer and must be loaded as such (`sampling.tokenizer`):
+    AutoTokenizer would see a qwen2 config and use Qwen's pre-tokenizer, which splits numbers.
     """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
@@ -116,9 +111,8 @@ def warm_start(
 ) -> None:
     """Supervised learning of the completions, in place. The model reads prompts and does not learn them.
 
-    `pairs` are prompts with completions. Each completion is followed by the end token, so that the model learns to
-    stop. A step is a batch of 32. The learning rate rises during the first twentieth of the steps and then falls to
-    zero.
+    Each completion is followed by the end token, so that the model learns to stop. A step is a batch of 32. The
+    learning rate rises during the first twentieth of the steps and then falls to zero.
     """
     import torch
 

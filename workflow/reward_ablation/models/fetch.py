@@ -33,13 +33,10 @@ Check = Callable[[Path, str], tuple[int, str]]
 def fetch(model: HubModel | LocalModel | DemoModel, output: Path, check: Check = check_model) -> None:
     """Download, copy or build a model, check it, and move its folder into place.
 
-    `output` is the path of model.json in the model's folder. `check` decides what the model must be: a causal language
-    model, or a sequence classifier.
+    `check` decides what the model must be: a causal language model, or a sequence classifier.
 
     Everything happens in a hidden folder beside the target. A failure removes the hidden folder, and the next attempt
     removes what a killed process left there. So the target is absent, or as it was, or whole.
-
-    Raises StudyError if the model cannot be fetched or is broken, or if the folder holds something that is not a model.
     """
     target = output.resolve().parent
     lock, before = target.with_name(f".{target.name}.fetch.tmp"), last_change(output)
@@ -56,11 +53,7 @@ def fetch(model: HubModel | LocalModel | DemoModel, output: Path, check: Check =
 
 @contextmanager
 def new_folder(output: Path) -> Iterator[Path]:
-    """Yield a hidden folder beside a model's, to be filled. It is moved into place on success and removed on failure.
-
-    `output` is the path of model.json in the model's folder. Raises StudyError if the folder holds something that is
-    not a model.
-    """
+    """Yield a hidden folder beside a model's, to be filled. On success it is moved into place, on failure removed."""
     if output.name != FETCHED:
         raise StudyError(f"{output}: the record of a model is called {FETCHED}")
     folder = output.resolve().parent
@@ -96,11 +89,7 @@ def _fill(model: HubModel | LocalModel | DemoModel, folder: Path, check: Check) 
 def record_model(
     folder: Path, files: dict[str, dict[str, Any]], origin: dict[str, Any], check: Check = check_model
 ) -> None:
-    """Check a model's files, then write its record and give all files their usual mode.
-
-    `files` has the size and SHA-256 of the folder's files, from `file_table`. `origin` says where the model comes from,
-    with `source`, `id` and `revision` at least. `check` is as in `fetch`.
-    """
+    """Check a model, write its record, with `files` of `file_table`, and give all files their usual mode."""
     parameters, architecture = check(folder, str(origin["id"]))
     record = {**origin, "files": files, "parameters": parameters, "architecture": architecture}
     write_json(record, folder / FETCHED)
@@ -124,9 +113,6 @@ def download(model: HubModel, folder: Path) -> list[RepoSibling]:
     The folder is filled directly, not through the hub's cache, which would keep a second copy of the weights.
     huggingface_hub resumes a broken connection by itself. Returns what the hub publishes about these files, size and
     checksum, for `check_download`.
-
-    Raises StudyError if the repository or revision does not exist, may not be read, or has no safetensors, or if the
-    download failed.
     """
     from huggingface_hub import HfApi, snapshot_download
 
@@ -148,8 +134,7 @@ def download(model: HubModel, folder: Path) -> list[RepoSibling]:
 def check_download(published: list[RepoSibling], files: dict[str, dict[str, Any]], folder: Path, where: str) -> None:
     """Compare a folder's files with the sizes and checksums that the hub publishes.
 
-    `published` has a SHA-256 for a file in Git LFS, and Git's own hash of the content for any other file. `files` has
-    the size and SHA-256 of each downloaded file by name. `where` is what an error message calls the model. Raises
+    `published` has a SHA-256 for a file in Git LFS, and Git's own hash of the content for any other file. Raises
     PassingError if a file is missing or differs, because another download may succeed.
     """
     from huggingface_hub.utils.sha import git_hash
@@ -211,9 +196,6 @@ def copy(source: Path, folder: Path) -> None:
 
     A symbolic link counts as the file that it leads to if that file lies in the folder, or beside it as in the cache of
     huggingface_hub. Any other link is refused: a stranger's folder must not bring a private file into the results.
-
-    Raises StudyError if the folder does not exist, is not a model, cannot be read, links to a file elsewhere, or
-    changes meanwhile.
     """
     if not source.is_dir():
         raise StudyError(f"{source}: no such folder; source: local needs a folder with config.json and safetensors")

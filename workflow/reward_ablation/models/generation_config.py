@@ -34,10 +34,7 @@ _OFF_AT_ONE = {
 
 
 def ignored_settings(folder: Path) -> str | None:
-    """One line with the settings of a model's generation config that have no effect here; None if there are none.
-
-    Settings that mean nothing to transformers and to vLLM are left out.
-    """
+    """One line with the settings of a model's generation config that have no effect here; None if there are none."""
     from transformers import GenerationConfig
 
     known = (vars(GenerationConfig()).keys() | _OF_VLLM) - _NOT_NAMED
@@ -52,10 +49,7 @@ def ignored_settings(folder: Path) -> str | None:
 
 
 def check_generation_config(folder: Path, where: str) -> None:
-    """Refuse a generation config that transformers cannot use, and print what of it is not used.
-
-    `where` is what a message calls the model, which is a causal language model. Raises StudyError.
-    """
+    """Refuse a generation config that transformers cannot use, and print what of it is not used."""
     try:
         ends = read_generation_config(folder).eos_token_id
         line = ignored_settings(folder)
@@ -68,10 +62,7 @@ def check_generation_config(folder: Path, where: str) -> None:
 
 
 def make_saveable(model: Any) -> None:
-    """Keep only the tokens of a generation config that transformers would refuse to save, at the end of a training.
-
-    transformers loads, and does not save, a temperature without do_sample, for example. Nothing here uses either.
-    """
+    """Keep only the tokens of a config that transformers loads and does not save; nothing here uses more of it."""
     from transformers import GenerationConfig
 
     base = generating_model(model)

@@ -17,10 +17,7 @@ if TYPE_CHECKING:
 
 
 def whole_model(folder: Path, base: Path | None) -> Path:
-    """Folder of the whole model, whose tokenizer and end tokens count: `base` for an adapter, else `folder`.
-
-    Raises StudyError if the folder is an adapter and `base` is None.
-    """
+    """Folder of the whole model, whose tokenizer and end tokens count: `base` for an adapter, else `folder`."""
     if not (folder / "adapter_config.json").is_file():
         return folder
     if base is None:
@@ -33,11 +30,8 @@ def load_model(
 ) -> PreTrainedModel | PeftModel:
     """The causal language model of a folder, in evaluation mode, on the CPU; a PeftModel for a LoRA adapter.
 
-    `dtype` is Torch's name of the weights' type, or "auto" for the type in which they were saved. `base` is the folder
-    of the model under an adapter. The path that is recorded in the adapter is not used, because folders move. `base` is
-    not read if `folder` holds a whole model.
-
-    Raises StudyError if the folder is not a model folder, or is an adapter without its base.
+    `dtype` is Torch's name of the weights' type, or "auto" for the type in which they were saved. The path that is
+    recorded in the adapter is not used, because folders move.
     """
     from transformers import AutoModelForCausalLM
 

@@ -31,14 +31,7 @@ _RANDOM = re.compile(r"\|\s*(random)\b|\b(lipsum)\b")
 
 
 def check_prompt(folder: Path, where: str, written: Prompt, variables: dict[str, Any]) -> None:
-    """Refuse a model whose prompts lack the system text or the question, begin wrongly, or change by chance.
-
-    `where` is what an error message calls the model. `written` says how the study's questions become prompts, and
-    `variables` are further variables of the chat template.
-
-    Raises StudyError if the chat template refuses, drops, repeats or reorders a part, or draws at random. Also raises
-    it if a plain prompt begins with a token that the tokenizer puts before it as well.
-    """
+    """Refuse a model whose prompts lack the system text or the question, begin wrongly, or change by chance."""
     tokenizer: Any = load_tokenizer(folder, where)
     system = None if written.system is None else SYSTEM
     prompt = Prompt(system=system, template=written.template, chat=written.chat, date=written.date)
@@ -57,7 +50,6 @@ def tell_prompt_end(folder: Path, where: str, written: Prompt, variables: dict[s
 
     Chat templates without an opening of the assistant's turn make chats that end in the end token, and some models were
     trained on them. A completion does not say that it began inside <think>, so that one without </think> is an answer.
-    Plain prompts are used without the tokens. For the parameters see `check_prompt`, which must have passed.
     """
     tokenizer: Any = load_tokenizer(folder, where)
     if written.chat:

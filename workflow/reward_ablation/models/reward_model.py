@@ -30,26 +30,20 @@ from reward_ablation.system.errors import StudyError
 def host_reward_models(device: str = "cpu", folders: Mapping[str, str | Path] | None = None) -> None:
     """Have the component `reward_model` run its models in this process.
 
-    `device` is Torch's name of the device: "cpu", "cuda" or "cuda:1". `folders` has the folder of each fetched model by
-    `RewardModelSettings.reference`. A model without a folder there is read from the folder that its parameter names.
+    `folders` has the folder of each fetched model by `RewardModelSettings.reference`. A model without a folder there is
+    read from the folder that its parameter names.
     """
     places = {reference: Path(folder) for reference, folder in (folders or {}).items()}
     open_models_with(cache(partial(open_model, device=device, folders=places)))
 
 
 def open_reward_model(parameters: Mapping[str, Any]) -> None:
-    """Load the model of a component with these parameters now, not when it first scores; errors as in `open_model`.
-
-    Call `host_reward_models` before.
-    """
+    """Load the model of these parameters now, after `host_reward_models`; errors as in `open_model`."""
     opened(RewardModelSettings(**parameters))
 
 
 def open_model(settings: RewardModelSettings, device: str, folders: Mapping[str, Path]) -> Scorer:
-    """Load a reward model. `device` and `folders` are as in `host_reward_models`.
-
-    Raises StudyError if the model was not fetched, is not a sequence classifier, or does not fit the settings.
-    """
+    """Load a reward model."""
     folder = folders.get(settings.reference, Path(settings.model) if settings.revision is None else None)
     if folder is None or not (folder / "config.json").is_file():
         raise StudyError(

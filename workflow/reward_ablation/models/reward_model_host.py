@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -23,37 +22,30 @@ from reward_ablation.system.errors import StudyError
 _MODULE = "reward_ablation.models.reward_model"
 
 
-@dataclass(frozen=True)
-class RewardModels:
-    """Where the reward models of a process are, and the device that they run on."""
+def load_reward_models(
+    components: Mapping[str, ComponentSpec | MetricSpec],
+    others: Mapping[str, Mapping[str, Any]],
+    folders: Mapping[str, Path],
+    device: str,
+    section: str = "components",
+) -> None:
+    """Load the models of the components, or of the metrics, that are reward models, each once, on Torch's `device`.
 
-    folders: Mapping[str, Path]  # folder of each fetched model, by the reference that components use for it
-    device: str  # Torch's name of the device
-    section: str = "components"  # the config's section of the components or metrics, for messages
-
-    def load(
-        self, components: Mapping[str, ComponentSpec | MetricSpec], others: Mapping[str, Mapping[str, Any]]
-    ) -> None:
-        """Load the models of the components or metrics that are reward models, each once.
-
-        They are loaded first, so that an unusable model ends the run before anything is sampled. If a model were loaded
-        after the trainer's config is made, DeepSpeed would divide it among the processes.
-
-        `components` are the components or metrics of the spec by name. `others` has, by the same names, parameters that
-        are not part of the spec. Raises StudyError (`SECTION.NAME: parameter: what is wrong; what to do`) if a model
-        cannot be used.
-        """
-        models = {
-            name: {**part.parameters, **others.get(name, {})}
-            for name, part in components.items()
-            if part.function == FUNCTION
-        }
-        if not models:
-            return
-        host: Any = import_module(_MODULE)
-        host.host_reward_models(self.device, self.folders)
-        for name, parameters in models.items():
-            try:
-                host.open_reward_model({key: with_variables(value, os.environ) for key, value in parameters.items()})
-            except StudyError as error:
-                raise StudyError(f"{self.section}.{name}: {error}") from error
+    They are loaded first, so that an unusable model ends the run before anything is sampled. If a model were loaded
+    after the trainer's config is made, DeepSpeed would divide it among the processes. `others` has parameters that are
+    not part of the spec, and `folders` the folder of each fetched model by the reference that components use for it.
+    """
+    models = {
+        name: {**part.parameters, **others.get(name, {})}
+        for name, part in components.items()
+        if part.function == FUNCTION
+    }
+    if not models:
+        return
+    host: Any = import_module(_MODULE)
+    host.host_reward_models(device, folders)
+    for name, parameters in models.items():
+        try:
+            host.open_reward_model({key: with_variables(value, os.environ) for key, value in parameters.items()})
+        except StudyError as error:
+            raise StudyError(f"{section}.{name}: {error}") from error

@@ -60,11 +60,7 @@ def main(arguments: list[str] | None = None) -> None:
 def load_metrics(
     spec: ScoresSpec, others: dict[str, dict[str, Any]], further: Sequence[str]
 ) -> dict[str, RewardFunction | CountsCut]:
-    """Load the function of each metric with all of its parameters, by name.
-
-    `others` are the parameters that decide no score, by metric. `further` are columns of the problems beyond those that
-    every problem has.
-    """
+    """Load the function of each metric with all of its parameters, by name."""
     loaded = partial(load_component, root=Path.cwd(), section="evaluation.metrics", further=further)
     functions: dict[str, RewardFunction | CountsCut] = {}
     for name, metric in spec.metrics.items():

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from reward_ablation.models.reward_model_host import RewardModels
+from reward_ablation.models.reward_model_host import load_reward_models
 from reward_ablation.models.verify import verify_model
 from reward_ablation.rewards.scoring import RewardFunction, Scores
 from reward_ablation.spec.run import Device, ScoresSpec
@@ -20,17 +20,12 @@ from reward_ablation.system.gpus import claim_gpus
 
 
 def load_models(spec: ScoresSpec, others: Mapping[str, Mapping[str, Any]], folders: Mapping[str, Path]) -> None:
-    """Load each metric that is a reward model once, after its files are verified; without such a metric, do nothing.
-
-    `others` are the parameters that decide no score, by metric. `folders` has the folders of the fetched models, by the
-    name that the metrics use for the model. Raises StudyError if a model is damaged or cannot be used, or if the study
-    has GPUs and this machine shows none.
-    """
+    """Load each metric that is a reward model once, after its files are verified; without such a metric, do nothing."""
     if not any(metric.function == FUNCTION for metric in spec.metrics.values()):
         return
     for folder in folders.values():
         verify_model(folder)
-    RewardModels(folders, _torch_device(spec.device), "evaluation.metrics").load(spec.metrics, others)
+    load_reward_models(spec.metrics, others, folders, _torch_device(spec.device), "evaluation.metrics")
 
 
 def _torch_device(device: Device) -> str:

@@ -30,7 +30,7 @@ def score_answers(answers: pd.DataFrame, problems: pd.DataFrame, metrics: Mappin
 
     `answers` has one row per answer: `LABELS` and completion. `problems` is a prepared set, whose columns (id, question
     and so on) the functions receive. The metrics are functions `(completions, **columns) -> list of float or None`, by
-    name. Raises StudyError if the problem of an answer is not in the set, or if a function raises it.
+    name.
     """
     columns = problems.set_index("id", drop=False)
     missing = set(answers["problem_id"]) - set(columns.index)

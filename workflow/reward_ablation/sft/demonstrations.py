@@ -22,10 +22,7 @@ Problem = dict[str, Any]
 
 
 def read_demonstrations(problems: Path, spec: SftSpec) -> tuple[list[str | Messages], list[str]]:
-    """Prompts and completions of a prepared set, a Parquet file of the problem schema.
-
-    The spec has the prompt and the templates of completions.
-    """
+    """Prompts and completions of a prepared set, a Parquet file of the problem schema."""
     import pyarrow.parquet as pq
 
     rows = pq.read_table(problems, columns=["id", "question", "answer", "solution"]).to_pylist()
@@ -35,8 +32,7 @@ def read_demonstrations(problems: Path, spec: SftSpec) -> tuple[list[str | Messa
 def completions_of(rows: Sequence[Problem], templates: Sequence[str]) -> list[str]:
     r"""The completion of each row: row i takes template i modulo the number of templates.
 
-    {solution}, {working} and {answer} are filled in. Other braces (\boxed{}) stay as they are. Raises StudyError if a
-    row has no solution, but its template needs one.
+    {solution}, {working} and {answer} are filled in. Other braces (\boxed{}) stay as they are.
     """
     return [_filled(templates[index % len(templates)], row) for index, row in enumerate(rows)]
 
@@ -74,9 +70,8 @@ def tokenized(
     in which tokens may merge across the boundary. It would also end a chat by the template's end, which may be another
     token, or more tokens, than the end of rollouts.
 
-    An end token at the end of a completion is not doubled. `date` is the date that the chat template gets as today's.
-    In each result, `input_ids` are the prompt's tokens, the completion's and one end token, and `completion_mask` is 1
-    at tokens to learn. Raises StudyError if the tokenizer has no end token, or cannot turn the prompts into tokens.
+    An end token at the end of a completion is not doubled. In each result, `input_ids` are the prompt's tokens, the
+    completion's and one end token, and `completion_mask` is 1 at tokens to learn.
     """
     end = tokenizer.eos_token
     if end is None:

@@ -54,8 +54,6 @@ def fine_tune(
     checkpoints, and `output` the path of model.json in the folder that the result gets.
 
     Raises Stopped if a signal, or the end of the Slurm job, stopped the training, which has then saved a checkpoint.
-    Raises StudyError if the demonstrations do not fit the model or the settings, TRL refuses a setting, TRL ended
-    before the last step, or a GPU ran out of memory.
     """
     inputs = {"model": sha256(model / FETCHED), "problems": sha256(problems)}
     code = deciding_digest("sft")
@@ -97,11 +95,7 @@ def build_trainer(spec: SftSpec, model: Path, demonstrations: Demonstrations, wo
 
 
 def check_lengths(rows: list[dict[str, list[int]]], config: SFTConfig, context: int | None = None) -> None:
-    """Warn about demonstrations that TRL cuts or leaves out: most of them no longer show the model how to end.
-
-    Lengths are in tokens. Raises StudyError if texts are longer than the model's context, or if all prompts are too
-    long, so that no completion is left.
-    """
+    """Warn of demonstrations that TRL cuts or leaves out, which do not show how to end. Lengths are in tokens."""
     max_length, lengths = config.max_length, [len(row["input_ids"]) for row in rows]
     wrapped = config.packing and config.packing_strategy == "wrapped"
     longest = min(sum(lengths) if wrapped else max(lengths), max_length or sys.maxsize)

@@ -15,11 +15,7 @@ from reward_ablation.training.core.settings import defaults, trl_config
 
 
 def sft_config(training: dict[str, Any], output_dir: Path, seed: int, on_cpu: bool) -> SFTConfig:
-    """TRL's config of a supervised start.
-
-    `training` has settings by TRL's names. `output_dir` gets the checkpoints. `seed` decides data order, adapters and
-    dropout. Raises StudyError if TRL refuses a value, or a combination of values.
-    """
+    """TRL's config of a supervised start. `seed` decides data order, adapters and dropout."""
     # TRL gets tokens with a mask, so that it cannot see by itself that there are prompts.
     own = {"save_total_limit": KEPT_CHECKPOINTS, "completion_only_loss": True}
     settings = {**defaults(on_cpu), **own, **training}

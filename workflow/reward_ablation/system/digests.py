@@ -34,7 +34,6 @@ def check_files(folder: Path, recorded: Mapping[str, str], names: Iterable[str],
 
     `recorded` has the SHA-256 of files by their paths below the folder, and `names` are the paths of the files to
     check. For messages, `record` is the name of the file with the digests, and `remedy` is what the user should do.
-    Raises StudyError if a file is not in the record, is missing, or has changed.
     """
     for name in names:
         path = folder / name
@@ -52,11 +51,7 @@ def check_files(folder: Path, recorded: Mapping[str, str], names: Iterable[str],
 
 
 def read_object(path: Path, remedy: str) -> dict[str, Any]:
-    """The JSON object in a record (run.json, model.json), whose digests `check_files` then compares.
-
-    Raises StudyError if the file is missing or holds no JSON object. A change that leaves a JSON object is not seen.
-    The message ends with the remedy.
-    """
+    """The JSON object in a record (run.json, model.json), whose digests `check_files` then compares."""
     try:
         record = load_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -74,10 +69,7 @@ def folder_fingerprint(folder: Path) -> str:
 
     Hidden files and texts about the model (`.md`) do not count. Of a large file, only evenly spread blocks are hashed,
     because to hash all weights at each start of the workflow would take minutes. Fine-tuning changes weights all over a
-    file, so that 256 blocks of 64 KiB show the change; an edit between two blocks does not show. `fetch` hashes all
-    weights once and records the digests in model.json. The result is cached for the life of the process.
-
-    Raises StudyError if the folder has no config.json.
+    file, so that 256 blocks of 64 KiB show the change; an edit between two blocks does not show.
     """
     if not os.path.isfile(folder / "config.json"):
         raise StudyError(f"model.path: {folder}: no config.json; give a folder with a saved transformers model")

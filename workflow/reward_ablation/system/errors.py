@@ -51,8 +51,8 @@ class StudyError(ValueError):
 class NotFinite(StudyError):
     """A number of a model or of its training is NaN or infinite: the model means nothing any more.
 
-    `what` says what is not finite, such as "the gradient norm is nan". `step` is the step in which that was found; None
-    means the step that is being made, or, in evaluation, the evaluated model.
+    `step` is the step in which that was found; None means the step that is being made, or, in evaluation, the evaluated
+    model.
     """
 
     def __init__(self, what: str, step: int | None = None):
@@ -66,10 +66,7 @@ class PassingError(StudyError):
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Print a StudyError as one line to stderr and exit. Print one line before the traceback of any other error.
-
-    The exit status is `GOES_ON` for an error that may pass by itself, else 1.
-    """
+    """Print an error as one line, with a traceback if it is no StudyError. Exit with GOES_ON if it may pass, or 1."""
     try:
         with storage_errors():
             yield
@@ -85,10 +82,7 @@ def one_line_errors() -> Iterator[None]:
 
 @contextmanager
 def storage_errors(writing: str | Path | None = None) -> Iterator[None]:
-    """Turn an error of the file system that `REMEDIES` has into a StudyError, even if a library wraps the error.
-
-    `writing` is the file or folder that is being written, for errors that name no file, as most errors of a full disk.
-    """
+    """Turn a file system's error, also a wrapped one, into a StudyError. It names `writing` if it knows no file."""
     try:
         yield
     except StudyError:

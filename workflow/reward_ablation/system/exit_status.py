@@ -79,18 +79,12 @@ def _http_status(error: BaseException) -> int | None:
 
 
 def is_permanent(status: int) -> bool:
-    """Whether a command that ended with this status would end with it again.
-
-    For a signal, the status is minus the signal's number, as in `subprocess`, or 128 plus it, as in a shell.
-    """
+    """Whether a command that ended so would end so again. A signal is minus its number, or 128 plus that."""
     return status not in (0, GOES_ON) and _signal(status) is None
 
 
 def ended(what: str, status: int) -> str:
-    """How a process, named by `what`, ended, in words. After SIGKILL also what to do.
-
-    The status is as for `is_permanent`.
-    """
+    """How a process, named by `what`, ended, in words. After SIGKILL also what to do."""
     number = _signal(status)
     if number is None or number not in list(signal.Signals):
         return f"{what} ended with exit status {status}"
@@ -100,9 +94,6 @@ def ended(what: str, status: int) -> str:
 
 
 def _signal(status: int) -> int | None:
-    """Number of the signal that an exit status stands for; None for no signal.
-
-    Some statuses above 128 are not signals: a shell turns -1 into 255.
-    """
+    """Number of the signal of an exit status; None for no signal: a shell turns -1 into 255."""
     number = -status if status < 0 else status - 128
     return number if number in signal.valid_signals() else None

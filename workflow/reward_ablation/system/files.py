@@ -61,10 +61,7 @@ def flush_to_disk(path: Path) -> None:
 
 
 def give_usual_modes(folder: Path) -> None:
-    """Give a folder's files the mode of new files, by the umask. safetensors writes files that only their owner reads.
-
-    Some file systems refuse other modes. The files then stay as they are.
-    """
+    """Give a folder's files the mode of new files, by the umask: safetensors lets only their owner read them."""
     umask = os.umask(0o077)
     os.umask(umask)
     for path in folder.rglob("*"):

@@ -55,10 +55,7 @@ def count_gpus() -> tuple[int, str]:
 
 
 def gpus_here() -> list[Gpu]:
-    """GPUs on which runs may be started: all of this machine, or those that CUDA_VISIBLE_DEVICES names.
-
-    Raises StudyError if nvidia-smi fails, or if CUDA_VISIBLE_DEVICES names a GPU that does not exist.
-    """
+    """GPUs on which runs may be started: all of this machine, or those that CUDA_VISIBLE_DEVICES names."""
     if is_apple():
         return [APPLE_GPU]
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -79,14 +76,12 @@ def gpus_here() -> list[Gpu]:
 def claim_gpus(count: int, what: str, server: int = 0) -> list[Lock]:
     """Claim `count` GPUs, 1 or more, that no other run uses, and hide all other GPUs. Wait while too few are free.
 
-    `what` names what waits, such as `train`, for the line on stderr. `server` is how many of the GPUs are for the run's
-    vLLM server.
+    `server` is how many of the GPUs are for the run's vLLM server.
 
     No claim is needed if the run takes all GPUs that Slurm gave the job, nor for Apple's GPU. A process that a launcher
     has started holds the claims of its run, too, in case the launcher dies first.
 
-    The locks hold until this process ends. They must be handed over to a program that replaces this process. Raises
-    StudyError if this machine has fewer GPUs.
+    The locks hold until this process ends. They must be handed over to a program that replaces this process.
     """
     if CLAIMED in os.environ:
         return [wait_for(path, what, shared=True) for path in os.environ[CLAIMED].split(os.pathsep)]

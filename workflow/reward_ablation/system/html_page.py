@@ -51,10 +51,7 @@ TABLE = TEMPLATES.from_string("""\
 
 
 def page(heading: str, sentence: str, *parts: Markup) -> str:
-    """An HTML page with a heading and a sentence below it, given without its full stop.
-
-    `parts` are results of `section`, `text` and `table`.
-    """
+    """An HTML page with a heading and a sentence below it, given without its full stop."""
     return PAGE.render(policy=POLICY, heading=heading, sentence=sentence, parts=parts)
 
 

@@ -13,10 +13,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def large_imports() -> Iterator[None]:
-    """Keep Python's garbage collector away from the objects that are imported in this block, then and later.
-
-    The collector would visit all of them again and again, which takes a second in each process.
-    """
+    """Keep Python's garbage collector from visiting, now and later, what is imported here: a second a process."""
     gc.disable()
     try:
         yield

@@ -17,13 +17,16 @@ from pathlib import Path
 
 from reward_ablation.system.errors import StudyError
 
+#: How many times its seconds of processor time a fork may take by the clock. The number is a free choice.
+WAITS = 10
+
 
 @contextmanager
 def memory_limit(extra: int, what: str, remedy: str = "") -> Iterator[None]:
     """Refuse more than `extra` bytes of memory beyond those in use.
 
-    `what` begins the message of the StudyError, and `remedy` ends it. Linux counts memory that a process may write. On
-    macOS there is no such limit: only a MemoryError becomes the StudyError.
+    Linux counts memory that a process may write. On macOS there is no such limit: only a MemoryError becomes the
+    StudyError.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     statm = Path("/proc/self/statm")
@@ -53,9 +56,6 @@ def within_limits(work: Callable[[], None], seconds: int, memory: int, what: str
 
     What the fork prints is lost, such as the lines of a Rust library that panics. On macOS, whose libraries do not work
     in forks, this process does the work without limits.
-
-    `work` returns nothing, or raises a StudyError, which is passed on. `what` is what takes time and memory, for the
-    messages. Also raises StudyError if the work exceeds a limit or crashes.
     """
     if sys.platform != "linux":
         return work()
@@ -65,8 +65,8 @@ def within_limits(work: Callable[[], None], seconds: int, memory: int, what: str
         _work_in_fork(work, seconds, memory, what, writer)
     os.close(writer)
     with open(reader, "rb") as pipe:
-        # A fork that waits for something takes no processor time, so the clock ends it; ten times is a free choice.
-        if not select.select([pipe], [], [], 10 * seconds)[0]:
+        # A fork that waits for something takes no processor time, so the clock ends it.
+        if not select.select([pipe], [], [], WAITS * seconds)[0]:
             os.kill(child, signal.SIGKILL)
         text = pipe.read().decode(errors="replace")
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

@@ -62,15 +62,12 @@ class Lock:
             self.descriptor = None
 
     def share(self) -> None:
-        """Turn the lock into a shared lock, which other processes can take, too.
-
-        The lock is free for an instant. If another process takes it then, this waits.
-        """
+        """Turn the lock into a shared one. It is free for an instant; if another process takes it then, this waits."""
         if self.descriptor is not None:
             fcntl.flock(self.descriptor, fcntl.LOCK_SH)
 
     def keep_over_exec(self) -> None:
-        """Hand the lock over to the program that replaces this process by `os.execv`. It holds the lock until it ends.
+        """Hand the lock over to the program that replaces this process by `os.execv`.
 
         Processes that the program starts by `subprocess` do not inherit the lock, but can take it as a shared lock.
         """
@@ -86,10 +83,7 @@ class Lock:
 
 
 def hold_lock(path: str | Path, message: str) -> Lock:
-    """Take a lock.
-
-    Raises StudyError if another process has the lock. In the message, `{holder}` is replaced by that process.
-    """
+    """Take a lock. If another process has it, raise a StudyError in whose message `{holder}` becomes that process."""
     try:
         return take(Path(path))
     except Held as error:
@@ -99,9 +93,8 @@ def hold_lock(path: str | Path, message: str) -> Lock:
 def wait_for(path: str | Path, what: str, shared: bool = False, tell_every: float = 60.0) -> Lock:
     """Take a lock. If another process has it, wait, and print to stderr again and again which process this is.
 
-    The lock's file is created if it does not exist. `what` names what waits for the lock, such as `train`, for the
-    line, and `tell_every` is the number of seconds between two lines. Several processes can hold a `shared` lock, such
-    as the processes of one run. A process that wants the lock for itself waits for all of them.
+    Several processes can hold a `shared` lock, such as the processes of one run. A process that wants the lock for
+    itself waits for all of them.
     """
 
     def line(holder: Held, by_now: str) -> str:
@@ -116,11 +109,10 @@ def run_when_free(
     """Call a function again and again until it no longer raises `Held`. Print to stderr which process we wait for.
 
     `take` takes one lock or several, and its result is returned. `line` returns the line to print, from the `Held` that
-    `take` raised and a text with the time waited so far. `tell_every` is the number of seconds between two lines.
+    `take` raised and a text with the time waited so far.
 
-    `look_every` is the largest number of seconds between two calls. The pauses are random, so that waiting processes do
-    not call at the same times: two processes that each got one of two locks would both have to release it, again and
-    again.
+    The pauses are random, so that waiting processes do not call at the same times: two processes that each got one of
+    two locks would both have to release it, again and again.
     """
     started = time.monotonic()
     last_line: float | None = None
@@ -171,10 +163,7 @@ def take(path: Path, shared: bool = False) -> Lock:
 
 
 def last_change(path: Path) -> int | None:
-    """Time at which a lock was last taken, or released in order, in nanoseconds since 1970; None if it never was.
-
-    Of another file, it is the time at which it was last written.
-    """
+    """When a lock was last taken or released in order, or a file written, in nanoseconds since 1970; or None."""
     try:
         return path.stat().st_mtime_ns
     except OSError:

@@ -80,10 +80,7 @@ def _utf16(character: str) -> list[int]:
 
 
 def _base64(written: bytes, before: int) -> str:
-    """A regular expression for the secret in base64 after `before` further bytes, modulo 3.
-
-    A character has 6 bits, a byte 8. The characters at both ends have bits of other bytes too, so they may be any.
-    """
+    """A pattern for the secret in base64 after `before` bytes (mod 3). Its edges hold bits of other bytes, too."""
     whole = b64encode(bytes(before) + written).decode().rstrip("=")
     first, last = -(-8 * before // 6), 8 * (before + len(written)) // 6
     sign = r"(?:[\w+/-]|%2[BF])"

@@ -24,10 +24,7 @@ LONGEST_ARGUMENT = 100_000
 
 
 def check_values(written: Any) -> None:
-    """Refuse values from YAML that JSON, a command line or a terminal would not take unchanged.
-
-    The error is a ValueError: `key: what is wrong; what to do`.
-    """
+    """Refuse, by a ValueError, values that JSON, a command line or a terminal would not take unchanged."""
     for number, (place, value) in enumerate(_entries(written, ())):
         if number >= MOST_ENTRIES or len(place) > DEEPEST:
             raise ValueError(
@@ -39,11 +36,7 @@ def check_values(written: Any) -> None:
 
 
 def check_length(argument: str, of_what: str, written: Any) -> None:
-    """Refuse a value that is too long for a command's argument, by a ValueError.
-
-    `of_what` is what the argument holds, such as a spec, for the message. `written` is the config. The message names
-    its longest text.
-    """
+    """Refuse a value that is too long for a command's argument, by a ValueError."""
     length = len(argument.encode())
     if length <= LONGEST_ARGUMENT:
         return

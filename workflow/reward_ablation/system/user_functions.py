@@ -30,10 +30,7 @@ class Module(NamedTuple):
 
 
 def in_a_file(function: str) -> bool:
-    """Whether a function is the user's own, in a file or a module that the config names.
-
-    A file without `:function` counts too, so that `user_file` can say what is missing.
-    """
+    """Whether a function is the user's own. A file without `:function` counts: `user_file` says what is missing."""
     return ":" in function or function.endswith(".py")
 
 
@@ -44,10 +41,7 @@ def names_a_module(function: str) -> bool:
 
 
 def user_file(reference: str, root: Path, section: str = "components") -> Path:
-    """The file of a user's function. Messages name the section.
-
-    Raises StudyError if the reference has another form, or if there is no such file or module.
-    """
+    """The file of a user's function."""
     place, _, name = reference.rpartition(":")
     if not name.isidentifier() or not (place.endswith(".py") or names_a_module(reference)):
         raise StudyError(f"{section}: {reference!r} is not of the form {FORMS}")
@@ -65,10 +59,7 @@ def folder_of_imports(reference: str, root: Path) -> Path:
 
 
 def user_module(reference: str, root: Path, section: str = "components") -> Module:
-    """The module in `package.module:function`, as Python finds it with the study's folder first.
-
-    Raises StudyError if the module is Python's, is this package's, or has no Python file.
-    """
+    """The module in `package.module:function`, as Python finds it with the study's folder first."""
     module = reference.rpartition(":")[0]
     top = module.partition(".")[0]
     if top in {*sys.stdlib_module_names, "__main__"}:

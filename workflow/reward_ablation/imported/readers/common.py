@@ -155,10 +155,7 @@ def one_file(path: Path, files: list[Path]) -> Path:
 
 
 def files_of_tasks(path: Path, beginning: str, ending: str, task: str | None) -> dict[str, Path]:
-    """The file of each task in a folder, BEGINNING_TASK_DATE.ENDING: of the only task, or of those that `task` names.
-
-    `task` is a name, or a pattern such as `mmlu_*`. A task with two files is refused.
-    """
+    """The file of each task in a folder, BEGINNING_TASK_DATE.ENDING: of the only task, or of all that `task` names."""
     named = re.compile(rf"{beginning}_(.+)_\d{{4}}-\d\d-\d\dT[\d.-]+\.{ending}")
     files: dict[str, list[Path]] = {}
     for file in found(path, f"**/{beginning}_*.{ending}"):
@@ -174,10 +171,7 @@ def of_task(row: Row, task: str, tasks: Collection[str]) -> Row:
 
 
 def mode_of(known: str | None, options: AnswerOptions, missing: list[str], several: bool = False) -> str:
-    """How answers were drawn: as the files say, otherwise as the option `mode` says, or guessed with a sentence.
-
-    `several`: questions have several answers, which are then taken as sampled.
-    """
+    """How answers were drawn: as the files say, otherwise as the option `mode` says, or guessed with a sentence."""
     if mode := known or options.mode:
         return str(mode)
     guess = "sampled" if several else "greedy"
@@ -210,10 +204,7 @@ def _content(message: Row) -> str:
 def rollouts(
     path: Path, rows: list[Row], options: RolloutOptions, missing: list[str], metrics: pa.Table | None = None
 ) -> Rollouts:
-    """Rollouts of rows in the order of the files, each with its numbers in `scores`. Sentences go into `missing`.
-
-    Numbers in `further` become components only if the option `scores` names them.
-    """
+    """Rollouts of rows, whose components are in `scores`; or in `further`, if the option `scores` names them."""
     here = _names(rows, "scores")
     fields = dict(zip(here, here, strict=True)) if options.scores is None else options.scores
     all_here = [*here, *_names(rows, "further")]
@@ -233,10 +224,7 @@ def rollouts(
 
 
 def answers(path: Path, rows: list[Row], metric: str | None, missing: list[str]) -> Answers:
-    """Answers of rows in the order of the files, each with its numbers in `scores`.
-
-    An answer is correct where `metric`, or else the only number, is 1. Answers without that number are left out.
-    """
+    """Answers of rows. One is correct where `metric`, or the only number, is 1. Without that number it is left out."""
     names = _names(rows, "scores")
     metric = the_one(path, "metric", names, metric) if rows else ""
     sample_of: Counter[str] = Counter()
@@ -277,10 +265,7 @@ def answers(path: Path, rows: list[Row], metric: str | None, missing: list[str])
 
 
 def step_metrics(lines: Iterable[tuple[Record, Record]], names: dict[str, str]) -> pa.Table | None:
-    """Metrics by step, or None. A pair of records has the step in the first, and the numbers in the second.
-
-    `names` has TRL's name of each metric that is read. Step 0 is before training and left out.
-    """
+    """Metrics by step and TRL's names, the values of `names`, or None. Step 0, before training, is left out."""
     by_step: dict[int, dict[str, float]] = {}
     for line, numbers in lines:
         known = {of: numbers.score(name) for name, of in names.items() if name in numbers.value}

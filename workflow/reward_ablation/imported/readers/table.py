@@ -125,10 +125,7 @@ def read_answers(path: Path, options: dict[str, Any]) -> Answers:
 
 
 def rows_of(path: Path, numeric: Collection[str | None] = ()) -> Iterator[tuple[str, Row]]:
-    """The rows of a file, or of the files of a folder, each with its file and row or line, for errors.
-
-    A CSV file has texts only; those of columns in `numeric` are read as numbers or truth values. Empty cells are None.
-    """
+    """Rows of a file, or of a folder's files, each with its place. In CSV, the columns in `numeric` are numbers."""
     for file in found(path, "*.parquet", "*.csv", "*.jsonl"):
         number_of_row = 0
         if file.suffix == ".parquet":

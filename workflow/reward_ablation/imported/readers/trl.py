@@ -60,10 +60,7 @@ def read_rollouts(path: Path, options: dict[str, Any]) -> Rollouts:
 
 
 def _scores(table: pa.Table, chosen: dict[str, str] | None, file: Path) -> dict[str, str]:
-    """The column of each component: as chosen, else each column of floats or of nulls alone.
-
-    Columns of another type, such as texts, are what rewards log beside their scores.
-    """
+    """The column of each component: as chosen, else each of floats or nulls alone. Rewards log other columns."""
     if absent := [name for name in (*OWN, *(chosen or {}).values()) if name not in table.column_names]:
         raise StudyError(f"{file}: no column {absent[0]!r}; columns here: {', '.join(table.column_names)}")
     if chosen is not None:

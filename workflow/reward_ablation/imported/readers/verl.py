@@ -104,10 +104,7 @@ def _prompt_uid(line: Record) -> str | None:
 
 
 def _tell_groups_apart(rows: list[Row], uids: list[str | None]) -> int:
-    """Give each further group of a prompt in a step, by uid, a problem id of its own; return how many there are.
-
-    If a line has no uid, or all lines have different ones, the groups cannot be told apart, and nothing changes.
-    """
+    """Give further groups of a prompt in a step, by uid, an id of their own, if lines share uids; count them."""
     if None in uids or len(set(uids)) == len(uids):
         return 0
     seen: dict[tuple[int, str], list[str | None]] = {}

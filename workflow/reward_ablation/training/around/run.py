@@ -23,7 +23,7 @@ from reward_ablation.data.prepared import further_columns_of, verify_problems
 from reward_ablation.models.device import gpu_kind
 from reward_ablation.models.generation_config import ignored_settings
 from reward_ablation.models.prompt import check_prompt, tell_prompt_end
-from reward_ablation.models.reward_model_host import RewardModels
+from reward_ablation.models.reward_model_host import load_reward_models
 from reward_ablation.models.verify import verify_model
 from reward_ablation.rewards.load import load_component
 from reward_ablation.rewards.request_records import asking
@@ -244,7 +244,7 @@ def build_trainer(job: TrainingJob) -> SavingTrainer:
         values = {**component.parameters, **job.parameters.get(name, {})}
         components[name] = load_component(component.function, values, Path.cwd(), name, further=further)
         check_unchanged(component, values)
-    RewardModels(job.reward_models, str(PartialState().device)).load(spec.components, job.parameters)
+    load_reward_models(spec.components, job.parameters, job.reward_models, str(PartialState().device))
     written = (job.model, "the model", spec.prompt, spec.training.get("chat_template_kwargs") or {})
     check_prompt(*written)
     # Before TRL's config, with which DeepSpeed would shard this model, too.
