@@ -87,49 +87,22 @@ def test_an_arm_at_fault_is_named(config, of_study, of_arm, message):
         ({"vllm": SERVER}, {"generation_kwargs": {"echo": True}}, "generation_kwargs.echo: not to be set here: allowe"),
         ({}, {"generation_kwargs": {"num_beams": 4}}, "generation_kwargs.num_beams: not to be set here: rollouts are"),
         ({"vllm": COLOCATE}, {"vllm_max_model_length": 256}, "vllm_max_model_length: 256 has no room for a prompt bes"),
+        ({"gpus": 2}, {"lora": {}, **REENTRANT}, "gradient_checkpointing_kwargs: use_reentrant: true fails with lora"),
+        ({"gpus": 1}, {"lora": {}, "sync_ref_model": True, "beta": 0.1}, "sync_ref_model: with lora the reference mod"),
+        ({"gpus": 2, "strategy": "zero3"}, {"lora": {}, "beta": 0.1}, "gradient_checkpointing: with lora and launch.s"),
         ({}, {"sync_ref_model": True}, "sync_ref_model: with beta: 0 there is no reference model; set beta, or"),
     ],
 )
 def test_settings_that_do_not_go_with_the_layout_are_one_line(config, launch, more, message):
     config["launch"] = launch
+    config["lora"] = more.pop("lora", None)
     config["arms"]["arms"]["b"]["training"] = more
     assert refusal(config).startswith(f"training (arm b): {message}")
-
-
-@pytest.mark.parametrize(
-    ("launch", "training", "message"),
-    [
-        ({"gpus": 2}, REENTRANT, "training (arm a): gradient_checkpointing_kwargs: use_reentrant: true fails with lor"),
-        ({"gpus": 1}, {"sync_ref_model": True, "beta": 0.1}, "training (arm a): sync_ref_model: with lora the referen"),
-        ({"gpus": 2, "strategy": "zero3"}, {"beta": 0.1}, "training (arm a): gradient_checkpointing: with lora and la"),
-    ],
-)
-def test_adapters_that_trl_cannot_train_so_are_one_line(config, launch, training, message):
-    config |= {"launch": launch, "lora": {}}
-    resolve({**config, "training": {"max_steps": 10}}, "study.yaml", Path())
-    config["training"] |= training
-    assert refusal(config).startswith(message)
 
 
 def test_an_adapter_of_the_head_is_one_line(config):
     config["lora"] = {"target_modules": ["q_proj", "lm_head"]}
     assert refusal(config) == "lora.target_modules: lm_head: TRL trains no adapter of it; take it out"
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "place"),
-    [
-        ("use_vllm", True, "set launch.vllm.mode"),
-        ("vllm_tensor_parallel_size", 2, "set launch.vllm.tensor_parallel_size"),
-        ("vllm_server_port", 8000, "each run starts a server of its own; set launch.vllm.mode: server"),
-        ("deepspeed", "ds.json", "set launch.strategy: zero2 or zero3"),
-        ("fsdp_config", {}, "layers hold parts of their weights"),
-        ("use_transformers_continuous_batching", True, "its draws do not follow the seeds; for faster rollouts set la"),
-    ],
-)
-def test_trl_s_names_for_a_layout_are_told_where_it_is_set(config, name, value, place):
-    config["training"][name] = value
-    assert refusal(config).startswith(f"training: {name}: not to be set here; {place}")
 
 
 def spec_of(config, launch):
@@ -173,42 +146,28 @@ def test_what_of_vllm_decides_a_run(config, change, is_new):
     assert (before != after) == is_new
 
 
-def resources_of(study, wildcards):
-    """What the training job of a run asks for."""
-    return {name: ask(wildcards) if callable(ask) else ask for name, ask in RuleParams(study).resources_of_run.items()}
-
-
-def test_what_a_training_job_asks_for(config):
-    config["launch"] = {"gpus": 2, "threads": 3, "resources": {"mem_mb": 1000, "runtime": 60}}
+def test_what_a_training_job_is_asked_and_told(config):
+    vllm = {**COLOCATE, "gpu_memory_utilization": 0.45, "enable_sleep_mode": True}
+    config["launch"] = {"gpus": 2, "threads": 3, "resources": {"mem_mb": 1000, "runtime": 60}, "vllm": vllm}
     own = {"mem_mb": 9000, "disk_mb": 20, "qos": "long"}
-    config["arms"]["arms"]["b"] |= {"launch": {"gpus": 8, "nodes": 2}, "resources": own}
+    config["arms"]["arms"]["b"] |= {"launch": {"gpus": 8, "nodes": 2, "vllm": None}, "resources": own}
+    server = {"vllm": {"mode": "server", "gpus": 2}, "strategy": "zero3"}
+    config["arms"]["arms"]["c"] = {"weights": {"format": 1}, "launch": server}
     study = resolve(config, "study.yaml", Path())
-    asked = {}
-    for name, run in study.runs.items():
-        wildcards = SimpleNamespace(run=name)
-        asked[run.arm] = resources_of(study, wildcards)
-        asked[run.arm]["threads"] = threads_of(run.launch)
-    assert asked == {
-        "a": {"gpu": 2, "nodes": 1, "mem_mb": 1000, "runtime": 60, "disk_mb": 0, "qos": None, "threads": 6},
-        "b": {"gpu": 8, "nodes": 2, **own, "runtime": 60, "threads": 12},  # threads on each node
-    }
-
-
-def test_what_jobs_ask_for(config):
-    config["launch"] = {"gpus": 2, "vllm": {**COLOCATE, "gpu_memory_utilization": 0.45, "enable_sleep_mode": True}}
-    config["arms"]["arms"]["b"]["launch"] = {"vllm": {"mode": "server", "gpus": 2}, "strategy": "zero3"}
-    config["arms"]["arms"]["c"] = {"weights": {"format": 1}, "launch": {"vllm": None}}
-    study = resolve(config, "s", Path())
+    asks = RuleParams(study).resources_of_run
     asked, options = {}, {}
     for name, run in study.runs.items():
         wildcards = SimpleNamespace(run=name)
-        asked[run.arm] = resources_of(study, wildcards)
+        asked[run.arm] = {key: ask(wildcards) if callable(ask) else ask for key, ask in asks.items()}
+        asked[run.arm]["threads"] = threads_of(run.launch)
         options[run.arm] = run.options
-    assert asked == {"a": {"gpu": 2, "nodes": 1}, "b": {"gpu": 4, "nodes": 1}, "c": {"gpu": 2, "nodes": 1}}
+    plain = {"gpu": 2, "nodes": 1, "mem_mb": 1000, "runtime": 60, "disk_mb": 0, "qos": None, "threads": 6}
+    of_b = {"gpu": 8, "nodes": 2, **own, "runtime": 60, "threads": 12}  # threads on each node
+    assert asked == {"a": plain, "b": of_b, "c": plain | {"gpu": 4}}
     assert options == {
         "a": " --vllm-memory-percent 45 --vllm-sleep 1",
-        "b": " --vllm-memory-percent 90 --vllm-sleep 0",
-        "c": "",
+        "b": "",
+        "c": " --vllm-memory-percent 90 --vllm-sleep 0",
     }
 
 

@@ -21,6 +21,7 @@ def study_of(config, **sft):
         ({"completion": "no placeholder"}, r"sft.completion: 'no placeholder' holds none of \{solution\}, \{working\}"),
         ({"completion": []}, r"sft.completion: no template"),
         ({"training": {"learning_rat": 1}}, r"sft.training: learning_rat: no setting of TRL's SFTConfig; did you mean"),
+        ({"training": {"learning_rate": "1e-5"}}, r"sft.training: learning_rate: '1e-5' is not allowed.*1.0e-6"),
         ({"training": {"seed": 1}}, r"sft.training: seed: not to be set here; write it under sft.seed"),
     ],
 )

@@ -22,6 +22,8 @@ BOTH = {
     "enable_jit_checkpoint": (True, "training that is told to stop saves a checkpoint by itself"),
 }
 OF_GRPO = {
+    "use_vllm": (True, "set launch.vllm.mode"),
+    "fsdp_config": ({}, "layers hold parts of their weights"),
     "max_tool_calling_iterations": (3, "completions call no tools"),
     "train_sampling_strategy": ("group_by_length", "the seed orders the prompts; shuffle_dataset: false"),
 }

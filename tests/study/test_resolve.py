@@ -35,17 +35,10 @@ def keys_of(config):
         ("data/overlap", "drop", {"a", "b"}),
         ("gradients", {"every": 2}, {"a", "b"}),
         ("lora", {"r": 8}, {"a", "b"}),
-    ],
-)
-def test_keys_follow_what_decides_a_run(config, path, value, arms_with_new_keys):
-    before = keys_of(config)
-    after = keys_of(changed(config, path, value))
-    assert {arm for arm in before if before[arm] != after[arm]} == arms_with_new_keys
-
-
-@pytest.mark.parametrize(
-    ("path", "value", "arms_with_new_keys"),
-    [
+        ("prompt", {"date": "2024-07-26"}, set()),
+        ("prompt", {"date": "2025-01-02"}, {"a", "b"}),
+        ("data/train/too_long", "refuse", set()),
+        ("data/train/too_long", "drop", {"a", "b"}),
         ("launch/resources", {"mem_mb": 9000}, set()),
         ("arms/arms/b/launch", {"nodes": 4}, set()),
         ("arms/arms/b/launch", {"processes": 4}, set()),  # as the study's
@@ -55,7 +48,7 @@ def test_keys_follow_what_decides_a_run(config, path, value, arms_with_new_keys)
         ("launch", {"gpus": 4}, {"a", "b"}),
     ],
 )
-def test_the_number_of_processes_decides_a_run_their_nodes_do_not(config, path, value, arms_with_new_keys):
+def test_keys_follow_what_decides_a_run(config, path, value, arms_with_new_keys):
     config["launch"] = {"gpus": 0, "processes": 4}
     before = keys_of(config)
     after = keys_of(changed(config, path, value))

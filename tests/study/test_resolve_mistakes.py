@@ -7,6 +7,8 @@ import pytest
 from configs import REMOVE, changed, refusal
 from reward_ablation.study.resolve import resolve
 
+TOO_LONG = {"source": "word_problems", "count": 10, "split": "train", "too_long": "drop"}
+
 
 @pytest.mark.parametrize(
     ("path", "value", "message"),
@@ -29,6 +31,10 @@ from reward_ablation.study.resolve import resolve
         ("prompt", {"template": "{question}" + "x" * 120_000}, "prompt.template: the longest text, of 120010 characte"),
         ("data/train/splitt", "x", "data.train: unknown key 'splitt'; did you mean split? allowed:"),
         ("data/evaluation/test/count", 0, "data.evaluation.test.count: 0 is not allowed; input should be greater"),
+        ("prompt", {"date": "26 Jul 2024"}, "'26 Jul 2024' is no date; write it as '2024-07-26'"),
+        ("prompt", {"date": "2024-02-31"}, "'2024-02-31' is no date"),
+        ("data/evaluation/test/too_long", "refuse", "evaluation.test.too_long: only data.train has this key"),
+        ("sft", {"data": TOO_LONG}, "sft.data: too_long: only data.train has this key"),
         ("prompt", {"template": "x"}, "prompt.template: must contain {question} exactly once"),
         ("components/format/parameters", {"fmt": 1}, "components.format: answer_format: unknown parameter 'fmt'"),
         ("components/format/function", "no.py:f", "components.format: no.py:f: there is no file no.py"),
