@@ -20,13 +20,8 @@ def arms_of(design, components=COMPONENTS):
     [
         ({"design": "list", "arms": {"a": {"weights": {"length": 1, "correctness": 2}}}}, {"a": (2, 0, 1)}),
         (
-            {"design": "leave_one_out", "weights": WEIGHTS},
-            {
-                "full": (1, 0.5, 0.25),
-                "no_correctness": (0, 0.5, 0.25),
-                "no_format": (1, 0, 0.25),
-                "no_length": (1, 0.5, 0),
-            },
+            {"design": "leave_one_out", "weights": {"correctness": 1, "format": 0.5}},
+            {"full": (1, 0.5, 0), "no_correctness": (0, 0.5, 0), "no_format": (1, 0, 0)},
         ),
         (
             {"design": "one_at_a_time", "weights": WEIGHTS},

@@ -101,16 +101,6 @@ def test_a_short_word_and_the_configs_that_come_along_are_no_secrets(config):
     assert without_secrets(config) == config
 
 
-def test_a_variable_that_is_not_set_is_told_before_any_job(config, tmp_path):
-    (tmp_path / "mine.py").write_text("def f(completions, *, key: str, **columns): ...\n")
-    config["components"]["format"] = {"function": "mine.py:f", "parameters": {"key": {"env": "JUDGE_API_KEY"}}}
-    study = resolve(config, "study.yaml", tmp_path)  # to look at results takes no secret
-    with pytest.raises(StudyError, match=r"^components\.format\.parameters: the environment variable JUDGE_API_KEY"):
-        check_variables(study.config, {}, trains=True, scores=False)
-    check_variables(study.config, {"JUDGE_API_KEY": "hunter2"}, trains=True, scores=True)
-    check_variables(study.config, {}, trains=False, scores=True)  # what is evaluated reads no component
-
-
 def test_all_variables_that_are_not_set_are_told_in_one_line(config, tmp_path):
     (tmp_path / "mine.py").write_text("def f(completions, *, p: dict | str, **columns): ...\n")
     parameters = {
@@ -119,7 +109,9 @@ def test_all_variables_that_are_not_set_are_told_in_one_line(config, tmp_path):
     }
     for name, value in parameters.items():
         config["components"][name] = {"function": "mine.py:f", "parameters": {"p": value}}
-    study = resolve(config, "study.yaml", tmp_path)
+    study = resolve(config, "study.yaml", tmp_path)  # to look at results takes no secret
+    check_variables(study.config, {}, trains=False, scores=True)  # what is evaluated reads no component
+    check_variables(study.config, dict.fromkeys(("FIRST", "SECOND", "SET"), "x"), trains=True, scores=True)
     with pytest.raises(StudyError) as caught:
         check_variables(study.config, {"SET": "x"}, trains=True, scores=False)
     assert str(caught.value) == (
@@ -144,10 +136,3 @@ def test_a_variable_of_a_metric_is_told_before_answers_are_scored(config, tmp_pa
     with pytest.raises(StudyError) as caught:
         check_variables(study.config, {}, trains=False, scores=True)
     assert str(caught.value).startswith(f"{where}.parameters: the environment variable KEY is not set")
-
-
-@pytest.mark.parametrize("value", ["staging", "NOT_A_VARIABLE_HERE", 3])
-def test_a_parameter_may_be_called_env(config, tmp_path, value):
-    (tmp_path / "mine.py").write_text("def f(completions, *, env='dev', **columns): ...\n")
-    config["components"]["format"] = {"function": "mine.py:f", "parameters": {"env": value}}
-    check_variables(resolve(config, "study.yaml", tmp_path).config, {}, trains=True, scores=True)

@@ -45,19 +45,9 @@ def test_trackers_are_no_part_of_a_key(config):
     assert before.keys == after.keys
     assert list(before.runs) == list(after.runs)
     assert options(before) == {"a": {}, "b": {}}
-    assert options(after) == {
-        "a": {
-            "report_to": "wandb",
-            "project": "mine",
-            "trackio_space_id": "a/b",
-            "run_name": "demo-K8-10steps-a-seed0",
-            "group": "a",
-        },
-        "b": {},
-    }
-
-
-def test_the_project_is_the_study_and_a_name_may_be_given(config):
-    config["training"] |= {"report_to": ["wandb", "tensorboard"], "run_name": "it's {mine}"}
+    of_a = {"report_to": "wandb", "project": "mine", "trackio_space_id": "a/b", "group": "a"}
+    assert options(after) == {"a": of_a | {"run_name": "demo-K8-10steps-a-seed0"}, "b": {}}
+    config["arms"]["arms"]["b"]["training"] = {"report_to": ["wandb"], "run_name": "it's {mine}"}
+    del config["training"]["project"], config["training"]["trackio_space_id"]
     told = options(resolve(config, "s", Path()))["b"]
-    assert told == {"report_to": ["wandb", "tensorboard"], "run_name": "it's {mine}", "project": "study", "group": "b"}
+    assert told == {"report_to": ["wandb"], "run_name": "it's {mine}", "project": "study", "group": "b"}

@@ -48,10 +48,10 @@ def test_a_component_that_is_scored_everywhere_is_in_every_arm(with_control):
     assert {run.code for run in after.runs.values()} == {run.code for run in before.runs.values() if run.arm == "noise"}
 
 
-@pytest.mark.parametrize(
-    "design",
-    [{"design": "simplex", "steps": 2}, {"design": "leave_one_out", "weights": {"correctness": 1, "format": 2}}],
-)
+LEFT_OUT = {"design": "leave_one_out", "weights": {"correctness": 1, "format": 2}}
+
+
+@pytest.mark.parametrize("design", [{"design": "simplex", "steps": 2}, LEFT_OUT])
 def test_the_arms_of_a_design_stay_beside_others(config, design):
     """A simplex is over what is scored everywhere."""
     before = resolved(config | {"arms": design})
