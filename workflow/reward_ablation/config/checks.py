@@ -70,11 +70,7 @@ def check_measurable(training: dict[str, Any], arm: str) -> None:
 def check_second_pass(
     training: dict[str, Any], placements: set[str], lora: Lora | None, launch: Launch, arm: str
 ) -> None:
-    """Refuse to measure gradients by a second backward pass if TRL uses reentrant gradient checkpointing.
-
-    TRL chooses the reentrant kind by itself if adapters are trained under ZeRO-3. It checkpoints by default; on the CPU
-    this workflow's default is not to.
-    """
+    """Refuse a second backward pass under reentrant checkpointing, which TRL chooses for adapters in ZeRO-3."""
     by_trl = lora and launch.strategy == "zero3"
     if not training.get("gradient_checkpointing", launch.gpus > 0) or not (by_trl or _is_reentrant(training)):
         return
@@ -252,10 +248,7 @@ def check_scored(study: StudyConfig, arms: dict[str, Arm]) -> None:
 
 
 def check_arms(study: StudyConfig, arms: dict[str, Arm]) -> None:
-    """Refuse settings of an arm that do not go with single rollouts, measuring, placements or `keep_models`.
-
-    Also refuse arms with prompts of their own.
-    """
+    """Refuse settings of an arm that do not go with its rollouts, placements, prompts, measuring or `keep_models`."""
     for name, arm in arms.items():
         settings, scored = study.training_of(arm), study.scored_in(arm)
         measured = study.gradients.every or study.gradients.whole
@@ -275,10 +268,7 @@ def check_arms(study: StudyConfig, arms: dict[str, Arm]) -> None:
 
 
 def unreached_warnings(study: StudyConfig, arms: dict[str, Arm]) -> list[str]:
-    """A line for each arm that ends before the last step of `gradients.whole`.
-
-    It is no error, because runs with such a step may be finished already.
-    """
+    """A line, no error, for each arm that ends before the last step of `gradients.whole`: such runs may be finished."""
     last, warnings = max(study.gradients.whole, default=0), []
     for name, arm in arms.items():
         steps = study.training_of(arm).get("max_steps", -1)

@@ -39,10 +39,7 @@ class Spec(Section):
 
     @classmethod
     def read(cls, written: Any, where: str = "--spec") -> Self:
-        """The spec of a JSON value.
-
-        Raises StudyError (`where: key: what is wrong; what is allowed`) if the value is not a spec of this class.
-        """
+        """The spec of a JSON value; a StudyError (`where: key: what is wrong; what is allowed`) if it is none."""
         spec: Self = validate_spec(cls, written, where)
         return spec
 

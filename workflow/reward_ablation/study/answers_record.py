@@ -66,10 +66,7 @@ def of_another_training(record: Mapping[str, Any], trained: str, run_record: Pat
 
 
 def made_otherwise(record: Mapping[str, Any], inputs: Mapping[str, str]) -> bool:
-    """Whether answers were made by other code, or from other inputs than these.
-
-    A value that their record does not have counts as unchanged.
-    """
+    """Whether answers were made by other code, or from other inputs. A value that their record lacks is unchanged."""
     made_of, code = record.get("inputs", {}), deciding_digest("evaluation")
     return record.get("code", code) != code or any(made_of.get(name, now) != now for name, now in inputs.items())
 

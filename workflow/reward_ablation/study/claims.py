@@ -46,10 +46,7 @@ class Claim(Recorded):
 
     @property
     def key(self) -> str:
-        """First 8 hex digits of the claim's digest, which leaves out the claim's name, words and source.
-
-        An arm counts by its spec and not by its name, as in the primary question.
-        """
+        """First 8 hex digits of the digest, without the claim's name, words and source. An arm counts by its spec."""
         content = self.model_dump(include={*Claim.model_fields} - {"name", "says", "source", "arm_keys"})
         return key_of(content | {key: self.arm_keys.get(content[key], content[key]) for key in ("arm", "against")})
 
@@ -117,10 +114,7 @@ def declared_claims(claims: Sequence[Claim], before: ClaimsOnRecord, runs: Path)
 
 
 def since_words(record: ClaimsOnRecord, before: ClaimsOnRecord) -> str:
-    """When claims were declared, in words: `a, b; declared 2026-01-31T12:00:00Z, before the first run`.
-
-    `record` is the result of `declared_claims`. Claims that are not on record in `before` are still to be declared.
-    """
+    """When claims were declared, in words. Those that are not on record in `before` are still to be declared."""
     on_record = {claim.key for claim in before.claims + before.withdrawn_claims}
     names: dict[str, list[str]] = {}
     for claim in record.claims:
@@ -135,12 +129,7 @@ def since_words(record: ClaimsOnRecord, before: ClaimsOnRecord) -> str:
 
 
 def claims_of(study: StudyConfig, keys: Mapping[str, str], question: Question) -> list[Claim]:
-    """The claims of a config, in the config's order, with defaults filled in. `keys` has the key of each arm's spec.
-
-    The default baseline is the first arm. The default data set and mode are those of the primary question. Raises
-    ValueError if a data set, an arm or a metric is unknown, a mode is switched off, an arm is compared with itself, or
-    a claim is made twice.
-    """
+    """The claims of a config with defaults filled in and checked. `keys` has the key of each arm's spec."""
     claims: list[Claim] = []
     arms = list(keys)
     for name, written in study.claims.items():

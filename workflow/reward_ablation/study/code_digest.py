@@ -75,11 +75,7 @@ def _files(modules: tuple[str, ...], root: Path, without: tuple[str, ...]) -> di
 
 
 def closure(start: set[str], file_of: Callable[[str], Path | None]) -> dict[str, Path]:
-    """Files of modules and of all modules that they import, in order of the modules' names.
-
-    `file_of` returns the file of a module. It returns None for a module that does not count, and for a name that is not
-    a module.
-    """
+    """Files of modules and of all that they import, by name. `file_of` is None for a name that does not count."""
     waiting, seen, files = list(start), set[str](), dict[str, Path]()
     while waiting:
         module = waiting.pop()
@@ -180,10 +176,7 @@ class Source(NamedTuple):
 
 @cache
 def content(path: Path) -> bytes:
-    """Bytes of a file, read only once, so that all digests of one process are of the same text.
-
-    Python itself decodes them: a user's file may begin with a byte order mark, or name another encoding.
-    """
+    """Bytes of a file, read once, so that all digests of a process agree. Python finds their encoding."""
     return path.read_bytes()
 
 
@@ -201,20 +194,14 @@ def source(path: Path, messages: bool) -> Source:
 
 @cache
 def text_of_function(path: Path, function: str) -> str:
-    """The text of the part of a file that a function of the file reaches, messages included.
-
-    It is that of the whole file where the function reaches all of it. Raises SyntaxError if the file is not Python.
-    """
+    """Text of the part of a file that a function reaches, messages included; it may be the whole file."""
     tree = ast.parse(content(path), filename=str(path))
     return _text(ast.Module(body=reached(tree, function), type_ignores=[]), True, [])
 
 
 @cache
 def imported_names(path: Path, package: str, messages: bool) -> frozenset[str]:
-    """Dotted names that a file of a package may import.
-
-    Some of these names are functions or classes, not modules. The caller drops them.
-    """
+    """Dotted names that a file of a package may import; some are functions or classes, which the caller drops."""
     names: set[str] = set()
     parents = package.split(".") if package else []
     for module, level, imported in source(path, messages).imports:
@@ -236,10 +223,7 @@ def _is_message(call: ast.Call) -> bool:
 
 
 def _text(node: Any, messages: bool, imports: list[tuple[str, int, list[str]]]) -> str:
-    """A tree as text, without docstrings, empty fields, and fields that only some versions of Python have.
-
-    Appends the tree's imports to `imports`.
-    """
+    """A tree as text, alike in all versions of Python, without docstrings. Appends its imports to `imports`."""
     if isinstance(node, list):
         return f"[{','.join([_text(each, messages, imports) for each in node])}]"
     if not isinstance(node, ast.AST):
@@ -269,10 +253,7 @@ def _imports_of(node: Any) -> list[tuple[str, int, list[str]]]:
 
 
 def _cut(node: Any, messages: bool) -> None:
-    """Remove a node's docstring and, unless `messages` count, its message.
-
-    The arguments of a raised exception that contain no text stay, because code that catches the exception may use them.
-    """
+    """Remove a node's docstring and, unless `messages` count, its message; arguments without text may be caught."""
     if isinstance(node, ast.JoinedStr):  # Python 3.12 puts empty texts between the parts of some f-strings
         node.values = [part for part in node.values if not (isinstance(part, ast.Constant) and part.value == "")]
     elif isinstance(node, _DOCUMENTED):

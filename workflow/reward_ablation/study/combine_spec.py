@@ -26,11 +26,7 @@ from reward_ablation.system.errors import StudyError
 
 
 def with_trl_methods(study: StudyConfig, arm: Arm) -> Arm:
-    """An arm with TRL's setting in place of `combine: weighted_sum` or `combine: gdpo`.
-
-    Its runs are therefore the runs of an arm with that setting. Raises ValueError (`combine: ...`) if the method has a
-    parameter, because TRL's own methods have none.
-    """
+    """An arm with TRL's setting in place of `weighted_sum` or `gdpo`, which have no parameters: it shares the runs."""
     if arm.combine is None or arm.combine.method not in TRL_AGGREGATIONS:
         return arm
     method = arm.combine
@@ -44,12 +40,7 @@ def with_trl_methods(study: StudyConfig, arm: Arm) -> Arm:
 
 
 def combine_spec(study: StudyConfig, arm: Arm, root: Path, processes: int) -> CombineSpec | None:
-    """The spec of an arm's method of combination; None where TRL combines the components.
-
-    `processes` is the number of processes of the arm's runs. Raises ValueError (`combine: ...`) if the method is
-    unknown or refuses a parameter, if it needs the range of a component whose range is not known, or if a setting
-    conflicts with it.
-    """
+    """The spec of an arm's method of combination in so many processes; None where TRL combines the components."""
     method = arm.combine
     if method is None:
         return None
@@ -96,10 +87,7 @@ def estimate_warnings(specs: Mapping[str, ArmSpec]) -> list[str]:
 
 
 def check_settings(training: dict[str, Any], every: int, gram: str | None, processes: int) -> None:
-    """Refuse settings of TRL that a method of combination replaces, and a method whose gradients are not measured.
-
-    `every` is the config's `gradients.every`, and `gram` the method's; None for a method that uses no gradients.
-    """
+    """Refuse settings that a method replaces, and a `gram` (None: no gradients) that is not measured."""
     if training.get("num_generations") == 1:
         raise StudyError("training.num_generations: 1 leaves nothing to compare within a group; set 2 or more")
     for name, ordinary in (("scale_rewards", ("group", True)), (AGGREGATION, ("sum_then_normalize",))):

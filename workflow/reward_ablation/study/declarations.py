@@ -26,11 +26,7 @@ class OnRecord(NamedTuple):
 
 
 def declarations(path: Path) -> dict[str, dict[str, dict[str, Any]]]:
-    """What a `study.json` declares, as an attempt records it (`standing.Standing`); empty if it cannot be read.
-
-    Earlier questions, withdrawn claims and earlier plans of looks are included: who returns to one of them has its
-    former time again.
-    """
+    """What a `study.json` declares, as an attempt records it; also what was replaced, which may be put back."""
     written = read_record(path)
     primary, claims, looks = recorded_primary(written), recorded_claims(written), recorded_looks(written)
     questions = [*primary.earlier, primary] if primary else []

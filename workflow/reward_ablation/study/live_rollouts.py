@@ -31,11 +31,7 @@ ROWS = 4096
 
 
 def append_rollouts(work: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Append rows. Numbers that are not finite become null.
-
-    The file is opened for each step, so that other machines see the rows on a file system that shares a file when it is
-    closed. Nothing is flushed to disk: a power cut may lose rows.
-    """
+    """Append rows, with null for what is not finite. Opened at each step: other machines see a file that was closed."""
     lines = [json.dumps({name: _known(value) for name, value in row.items()}, allow_nan=False) for row in rows]
     with (work / FILE).open("a", encoding="ascii") as file:  # JSON escapes other characters, and line breaks
         file.write("".join(f"{line}\n" for line in lines))
@@ -94,10 +90,7 @@ def row_of(line: bytes) -> dict[str, Any] | None:
 
 
 def save_rollouts(run: Path, schema: pa.Schema) -> None:
-    """Write all rows so far of TRL's own trainer as `rollouts.parquet`, in one move. The file stays.
-
-    Raises StudyError if the work folder is gone, since an empty table would replace the rows of an earlier one.
-    """
+    """Write all rows so far of TRL's own trainer as `rollouts.parquet`, in one move; refuse if the folder is gone."""
     if not (run / WORK).is_dir():
         raise StudyError(f"{run / WORK}: is gone, with the rows so far; go on from a checkpoint, and leave the folder")
     rows = read_live_rollouts(run)
@@ -107,10 +100,7 @@ def save_rollouts(run: Path, schema: pa.Schema) -> None:
 
 
 def continue_rollouts(run: Path, step: int) -> None:
-    """Make the file and its folder ready for the step after `step` of TRL's own trainer.
-
-    If the run goes on after its end, only `rollouts.parquet` has its rows.
-    """
+    """Make the file ready for TRL's step after `step`. After the end of a run, only the table has its rows."""
     work = run / WORK
     if not work.exists():
         begun = work.with_name(f"{work.name}.tmp")  # in one move: a part of the rows would be taken for all

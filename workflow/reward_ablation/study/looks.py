@@ -155,11 +155,7 @@ def _renamed(record: AnyDeclared, plan: LooksPlan | None) -> AnyDeclared:
 
 
 def seeds_of_arms(arms: Iterable[str], contrasts: Sequence[Contrast], record: Sequential) -> dict[str, list[int]]:
-    """Seeds of each arm: the seeds of the first look, and of later looks as long as one of its contrasts is open.
-
-    An arm without a primary contrast has the seeds of the first look. Looks taken and numbers that follow may differ in
-    number: the last look has no next one, and later ones are not taken yet.
-    """
+    """Seeds of each arm: of the first look, and of later ones as long as one of its contrasts is open."""
     numbers = dict.fromkeys(arms, record.looks[0])
     for look, next_number in zip(record.taken, record.looks[1:], strict=False):
         for contrast in look.contrasts:
@@ -169,10 +165,7 @@ def seeds_of_arms(arms: Iterable[str], contrasts: Sequence[Contrast], record: Se
 
 
 def looks_text(record: Sequential | None, contrasts: Sequence[Contrast], coming: bool = False) -> str:
-    """State of a sequential study, in words; empty if the study was never sequential.
-
-    `coming` says that the plan is not on record yet.
-    """
+    """State of a sequential study in words; empty if it never was one. `coming`: the plan is not on record yet."""
     if record is None:
         return ""
     if not record.in_force:
@@ -212,11 +205,7 @@ def _listed(looks: Sequence[int]) -> str:
 
 
 def looks_plan(study: StudyConfig, question: Question, keys: Mapping[str, str], evaluation: str) -> LooksPlan | None:
-    """The plan of looks; None if the config has a list of seeds.
-
-    `keys` has the key of each arm's spec. `evaluation` is the key of the evaluation's settings. Raises ValueError if
-    there is no contrast to decide, or if the config gives both looks and seeds of single arms.
-    """
+    """The plan of looks by the keys of arms and of the evaluation; None if the config has a list of seeds."""
     if study.sequential is None:
         return None
     if not question.contrasts:

@@ -48,10 +48,7 @@ def part_of(content: dict[str, Any], folders: Collection[str], datasets: Collect
 
 
 def without_diverged(content: Any) -> Any:
-    """The content of `study.json` without diverged runs; other contents as they are.
-
-    The key `left_out` has sentences on what is missing. Raises StudyError if all runs diverged.
-    """
+    """The content of `study.json` without diverged runs, with sentences on these (`left_out`); others as they are."""
     if not isinstance(content, dict) or not content.get("diverged"):
         return content
     folders = {run["folder"] for run in content["runs"]} - {run["folder"] for run in content["diverged"]}
@@ -67,11 +64,7 @@ def without_diverged(content: Any) -> Any:
 
 
 def missing_lines(whole: dict[str, Any], part: dict[str, Any], trained: Sequence[str]) -> list[str]:
-    """Sentences on what a part of a study leaves out.
-
-    `whole` is the content of `study.json`, and `part` is what `part_of` makes of it. `trained` are runs that are
-    trained but not in the part.
-    """
+    """Sentences on what a `part` of a study leaves out. `trained` are runs that are trained but not in the part."""
     lines = _diverged(whole)
     arms = [arm["name"] for arm in part["arms"]]
     if without := [arm["name"] for arm in whole["arms"] if arm["name"] not in arms]:

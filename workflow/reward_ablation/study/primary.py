@@ -124,10 +124,7 @@ def recovered_primary(question: Question, began: Began) -> Primary | None:
 
 
 def without_added_arms(question: Question, before: Primary | None, runs: Path) -> Question:
-    """A question of default contrasts without those of arms that were added to the declared ones after runs had begun.
-
-    The parameters are those of `declare_primary`. The added arms are exploratory.
-    """
+    """A question without the default contrasts of arms that were added after runs had begun: these are exploratory."""
     if before is None:
         return question
     like = question if before.arm_keys else question.model_copy(update={"arm_keys": {}})
@@ -168,10 +165,7 @@ def utc_now() -> str:
 
 
 def declaration_text(primary: Primary, coming: bool = False) -> str:
-    """When a question was declared, in words: `declared 2026-01-31T12:00:00Z, before the first run`.
-
-    `coming` says that the declaration is not on record yet.
-    """
+    """When a question was declared, in words. `coming` says that the declaration is not on record yet."""
     changed = bool(primary.runs_then and primary.replaced)
     verb = "changed" if changed else "declared"
     since = f"to be {verb} at the next start" if coming else f"{verb} {primary.declared}"
@@ -211,11 +205,7 @@ def named_contrasts(contrasts: Sequence[Contrast]) -> str:
 
 
 def question_of(study: StudyConfig, arms: Sequence[str]) -> Question:
-    """The primary question of a config, with defaults filled in. `arms` are the names of all arms.
-
-    Raises ValueError if a data set, an arm or a metric is unknown, a mode is switched off, an arm is compared with
-    itself, or a contrast is listed twice.
-    """
+    """The primary question of a config, with defaults filled in and checked. `arms` are the names of all arms."""
     written = study.primary
     dataset = written.dataset or next(iter(study.data.evaluation))
     mode = written.mode or ("greedy" if study.evaluation.greedy else "sampled")

@@ -30,11 +30,7 @@ Quantities = dict[str, list[str]]
 
 
 def quantities(record: dict[str, Any]) -> Quantities:
-    """Provenance of a run, from its `run.json`.
-
-    The code that decides numbers has one value, because an interrupted run does not continue with other such code. The
-    surrounding code is the first attempt's.
-    """
+    """Provenance of a run, from its `run.json`. Surrounding code is the first attempt's."""
     if "imported" in record:
         return {"code": [record["code"]], IMPORTED: [f"{record['imported']} files"]}
     values: Quantities = {"code": [record["code"]], SURROUNDING: [_surroundings(record.get("modules", {}))]}
@@ -85,10 +81,7 @@ def _differ_in_components_only(first: Trained, other: Trained) -> bool:
 
 
 def attempts_of_final_state(attempts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Attempts with steps that are part of the final model.
-
-    The steps that an attempt trained after its last checkpoint are not part of it.
-    """
+    """Attempts with steps in the final model; those after an attempt's last checkpoint are not."""
     lasting = []
     for number, attempt in enumerate(attempts):
         # An attempt's steps last up to the step where a later attempt began.

@@ -27,10 +27,7 @@ _HINTS = (ast.Name, ast.Constant, ast.Subscript, ast.BinOp, ast.BitOr, ast.Tuple
 
 
 def reached(tree: ast.Module, function: str) -> list[ast.stmt]:
-    """The statements of a file that decide a function's results, in the file's order.
-
-    All statements are returned where it cannot be known which these are.
-    """
+    """Statements of a file that decide a function's results, in order; all where that cannot be known."""
     statements = [each for number, each in enumerate(tree.body) if number or not _is_text(each)]
     statements = [each for each in statements if not _is_of_main(each)]
     pairs = [(statement, _bound(statement)) for statement in statements]

@@ -51,10 +51,7 @@ def function_digest(function: str, root: Path) -> str | None:
 
 
 def files_of_function(function: str, root: Path) -> dict[str, Path]:
-    """Files whose code counts for a user's function, by module; the user's own file has no module.
-
-    They are all files of an installed package. For the errors see `function_digest`.
-    """
+    """Files whose code counts for a user's function, by module; the user's own file has no module."""
     file = user_file(function, root)
     if not names_a_module(function):
         return {"": file, **imports_of_file(file, root)}
@@ -121,10 +118,7 @@ def file_digest(path: Path, root: Path) -> str:
 
 
 def is_code_of(function: str, code: str, root: Path) -> bool:
-    """Whether a digest is that of a function's present code: of what the function reaches, or of its whole file.
-
-    Earlier versions took the whole file.
-    """
+    """Whether a digest is of what the function reaches now, or of its whole file, as earlier versions took it."""
     return code in (function_digest(function, root), whole_digest(function, root))
 
 
@@ -136,10 +130,7 @@ def whole_digest(function: str, root: Path) -> str | None:
 
 
 def _digest(files: dict[str, Path], part: str | None = None) -> str:
-    """Digest of the syntax trees of files, by module. The user's file itself has no module.
-
-    `part` is the text of what counts of the user's file; None stands for the whole file.
-    """
+    """Digest of files, by module; the user's own has none, and only its `part` counts (None: the whole file)."""
     digest = hashlib.sha256()
     for module, file in files.items():
         if not is_own(module):
@@ -151,11 +142,7 @@ def _digest(files: dict[str, Path], part: str | None = None) -> str:
 
 
 def imports_of_file(path: Path, root: Path) -> dict[str, Path]:
-    """Files that a user's Python file imports, at any depth, by module.
-
-    These are files below the root, in the file's own folder, and in this package. Raises StudyError if one of the files
-    is not Python.
-    """
+    """Files that a user's file imports at any depth, by module: below the root, beside the file, in this package."""
     with _errors_in_one_line(path):
         names = set(imported_names(path, "", messages=True))
         return closure(names, lambda module: _user_file(module, root, path.parent))

@@ -71,10 +71,7 @@ class Imported(NamedTuple):
 
 
 def planned_arguments(function: str, parameters: dict[str, Any], root: Path, further: Sequence[str] = ()) -> Arguments:
-    """Arguments of a component's function, after the checks of `check_component` that need no import of a user's file.
-
-    For the parameters and errors see `rewards.load.check_component`.
-    """
+    """Arguments of a component's function, after the checks of `check_component` that need no import."""
     if not in_a_file(function):
         return check_component(function, parameters, root, further=further)[1]
     if _may_run_code():
@@ -173,11 +170,7 @@ def _shown(value: Any) -> str:
 
 
 def check_calls(requests: Mapping[str, Request], root: Path, patience: float = PATIENCE) -> list[str]:
-    """Call reward functions once, each with its request's trial; for the parameters see `check_imports`.
-
-    Returns a line for each function that failed where this machine or a made-up problem may be the reason. Raises
-    StudyError with one line, for the first function that failed for another reason.
-    """
+    """Call reward functions once: lines on failures that jobs may not meet, a StudyError on another."""
     told = []
     for key, error in zip(requests, _ask([*requests.values()], root, patience), strict=False):
         if isinstance(error, Doubtful):
@@ -321,10 +314,7 @@ RANGES: dict[str, tuple[float | str, ...]] = {
 
 
 def range_of(function: str, parameters: dict[str, Any], root: Path) -> tuple[float, float] | None:
-    """Lowest and highest score of a component; None where they are not known, or are equal.
-
-    They are not known for a user's function and for a reward model. `constant` has only one score.
-    """
+    """Lowest and highest score of a component; None where they are not known, or are equal."""
     if in_a_file(function) or function not in RANGES:
         return None
     reward: Callable = check_component(function, parameters, root)[0]

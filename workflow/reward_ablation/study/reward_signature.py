@@ -137,10 +137,7 @@ class _Scope:
                 self.bound[name] += 1
 
     def full_name(self, node: ast.expr) -> str:
-        """Full name of what `Name` or `module.Name` stands for; empty for all else, or a name of the file's own.
-
-        It is `_UNBOUND` for a name that nothing defines.
-        """
+        """Full name of what `Name` or `module.Name` stands for; `_UNBOUND` if nothing defines it, else empty."""
         if isinstance(node, ast.Attribute):
             above = self.full_name(node.value)
             return above if above in ("", _UNBOUND) else f"{above}.{node.attr}"
@@ -200,10 +197,7 @@ def _defined(statement: ast.stmt) -> list[str]:
 
 
 def _function(scope: _Scope, name: str, where: str) -> _Function:
-    """The `def` or `lambda` of a name; a StudyError without one, which is `NotInTree` if there may be a function.
-
-    Of decorators, the first is the outermost, whose result has the name.
-    """
+    """The `def` or `lambda` of a name; else a StudyError, which is `NotInTree` if there may be a function."""
     statement = scope.names.get(name)
     value = getattr(statement, "value", None)
     if isinstance(statement, _DEF):
@@ -270,10 +264,7 @@ def _stub(name: str, function: _Function, scope: _Scope, where: str) -> Callable
 
 
 def _reaches_marker(node: ast.AST, scope: _Scope, seen: set[str]) -> bool:
-    """Whether a marker is named in a part of the file, or where the names in it are defined.
-
-    The name of a class stands for a type without a marker, whatever is in the class. `Class.name` may stand for one.
-    """
+    """Whether a part of the file, or what its names stand for, names a marker. A class is a type without one."""
     for each in ast.walk(_unquoted(node)):
         if isinstance(each, ast.Name | ast.Attribute):
             full = scope.full_name(each)
@@ -293,10 +284,7 @@ def _reaches_marker(node: ast.AST, scope: _Scope, seen: set[str]) -> bool:
 
 
 def _default(node: ast.expr | None, scope: _Scope) -> Any:
-    """A default's value, also that of a name that the file binds once; `...` for another expression.
-
-    Of an expression only counts that it is there.
-    """
+    """A default's value, also that of a name that the file binds once; `...` for another expression."""
     if node is None:
         return inspect.Parameter.empty
     if isinstance(node, ast.Name) and scope.bound[node.id] == 1 and not scope.any_name:
@@ -313,10 +301,7 @@ def _default(node: ast.expr | None, scope: _Scope) -> Any:
 
 
 def _marker(node: ast.expr, scope: _Scope, passed: tuple[str, ...] = ()) -> Any:
-    """The marker that a hint names, by itself or beside None; None for another hint.
-
-    A name of the file's own may stand for it, as in `Words = FilePath`. `passed` are such names on the way.
-    """
+    """The marker that a hint names, itself, beside None, or by names of the file (`passed`); None for another hint."""
     node = _unquoted(node)
     if isinstance(node, ast.BinOp):
         return _marker(node.left, scope, passed) or _marker(node.right, scope, passed)

@@ -109,10 +109,7 @@ def demonstrations_file(spec: Any) -> str:
 
 
 def deciding_inputs(spec: Mapping[str, Any], inputs: Mapping[str, str]) -> dict[str, str]:
-    """The digests of a run's inputs that decide beside its spec.
-
-    The record of a local model has the path of its folder. The model's content is in the spec.
-    """
+    """Digests of inputs that decide beside the spec, which has the content of a local model without its path."""
     by_content = spec.get("model", {}).get("source") == "local" and not spec.get("sft")
     return {name: digest for name, digest in inputs.items() if not (by_content and name == "model")}
 
@@ -124,17 +121,11 @@ class EarlierPaths:
         self.results = results
 
     def as_made(self, spec: Any, file_of: Callable[[Any], str]) -> Any:
-        """The spec, as a JSON value, with the paths under which its file was made; as it is if there is no such file.
-
-        `file_of` is the file of a spec, below the results folder.
-        """
+        """The spec, a JSON value, with the paths under which its file was made; as it is without such a file."""
         return next((other for other in self._respelled(spec) if (self.results / file_of(other)).exists()), spec)
 
     def evaluation_sets(self, specs: Mapping[str, Any]) -> dict[str, Any]:
-        """By name and key, the specs of evaluation sets as they were made. A set that was renamed is found, too.
-
-        `specs` are JSON values, by the names of the sets in the config.
-        """
+        """By name and key, the specs of evaluation sets (JSON values by name) as they were made, under any name."""
         present = sorted(path.stem for path in (self.results / EVALUATION_SETS).glob("*.parquet"))
         stems = {name: f"{name}-{key_of(spec)}" for name, spec in specs.items()}
         free = [stem for stem in present if stem not in stems.values()]
@@ -238,9 +229,6 @@ GOES_ON = "start the workflow again, which goes on without this run"
 
 
 def record_divergence(run_dir: Path, made: dict[str, Any], step: int, what: str) -> None:
-    """Write the record of a run that diverged. `what` says what was not finite at this step.
-
-    `made` has `seed`, `spec`, `code`, `inputs` and `modules`, as in `run.json`.
-    """
+    """Write the record of a run that diverged: `made` as in `run.json`, and what was not finite at the step."""
     kept = {name: made[name] for name in ("seed", "spec", "code", "inputs", "modules") if name in made}
     write_json({**kept, "step": step, "what": what}, run_dir / DIVERGED)

@@ -44,10 +44,7 @@ def _digest_of(path: Path) -> str:
 
 
 def without_places(values: Any, root: Path, key: str = "") -> Any:
-    """The same values, with paths as others may see them, and without the study's and the home folder in other texts.
-
-    Digests are added under the key `path`, that is, for data and models.
-    """
+    """The same values with paths as others may see them, under the key `path` with digests."""
     if isinstance(values, dict):
         return {name: without_places(value, root, str(name)) for name, value in values.items()}
     if isinstance(values, list):

@@ -45,10 +45,7 @@ from reward_ablation.system.files import sha256
 
 
 def study_spec(study: StudyConfig, root: Path) -> StudySpec:
-    """Everything that decides the results of all runs alike.
-
-    It leaves out an arm's weights, overrides, method of combination and processes, and the seed.
-    """
+    """What decides the results of all runs alike: all but the seed, and an arm's weights, overrides and layout."""
     shared = {
         "model": _without_place(model_spec(study.model, root)),
         "data": {**_without_place(train_data_spec(study, root).content()), "too_long": study.data.train.too_long},
@@ -69,11 +66,7 @@ def study_spec(study: StudyConfig, root: Path) -> StudySpec:
 def arm_spec(
     shared: StudySpec, arm: Arm, launch: Launch, scored: Collection[str], combine: CombineSpec | None = None
 ) -> ArmSpec:
-    """The study's spec with one arm's weights, overrides and processes, but without a seed.
-
-    `shared` is the part that all arms share. Only the components in `scored`, which score the arm's completions, are
-    part of the arm's spec. `combine` is None where TRL combines the components.
-    """
+    """The study's spec (`shared`) with one arm's weights, overrides and processes, and the components in `scored`."""
     own = {
         "training": {**shared.training, **normalised(without_tracking(arm.training))},
         "components": {name: component for name, component in shared.components.items() if name in scored},
@@ -84,10 +77,7 @@ def arm_spec(
 
 
 def layout_of(launch: Launch) -> Layout:
-    """The GPUs of a run, its processes, and how vLLM samples its rollouts.
-
-    With GPUs `processes` is 1: each GPU then has its process, and the number of GPUs says how many.
-    """
+    """The GPUs or processes of a run, and how vLLM samples its rollouts. On GPUs each has its process."""
     vllm = launch.vllm and VllmSpec(
         mode=launch.vllm.mode, tensor_parallel_size=launch.vllm.tensor_parallel_size, gpus=launch.vllm.server_gpus
     )
@@ -319,10 +309,7 @@ def _asking(functions: dict[str, tuple[str, dict[str, Any]]], sets: Iterable[Pro
 
 
 def check_answers(study: StudyConfig, root: Path) -> None:
-    """Refuse data without answers if a component, an export, a metric or a template needs answers.
-
-    The error is a ValueError: `key: what is wrong; what to do`.
-    """
+    """Refuse data without answers if a component, an export, a metric or a template needs answers."""
     if not has_answers(study.data.train) and (asking := asking_components(study, root)):
         raise ValueError(
             f"data.train: {_without_answers(study.data.train)}, and components.{asking[0]} asks for them; take the "
