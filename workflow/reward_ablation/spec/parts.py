@@ -73,13 +73,9 @@ class PromptSpec(Prompt):
 
 
 class ComponentSpec(Section):
-    """A component.
+    """A component. `code` and `contents` are digests, of its function and of what parameters name.
 
-    `code` is the digest of a user's file and of the files that it imports, or of an installed package. `contents` has
-    digests of the files and folders that parameters name, by parameter. Their paths are not part of a spec, nor are
-    parameters that decide no score. `placement` names the tokens that the component's advantage acts on.
-
-    The arms in which a component is scored are not part of a spec either: they decide which specs have the component.
+    Paths of files, parameters that decide no score, and the arms in which it is scored are in no spec.
     """
 
     function: Line
@@ -90,11 +86,9 @@ class ComponentSpec(Section):
 
 
 class CombineSpec(Section):
-    """A method of combination that is not TRL's.
+    """A method of combination that is not TRL's. `components` are those that its parameters name.
 
-    `components` are the components that the method's parameters name. `gram` says which gradients the method uses; None
-    if it uses none. `bounds` are the known ranges of the components that take part, if the method asks for ranges.
-    `code` has the same meaning as for a component.
+    `gram` is None if it uses no gradients. `bounds` are the ranges of components, if the method asks for ranges.
     """
 
     method: Line
@@ -134,11 +128,7 @@ class LoraSpec(Lora):
 
 
 class GradientsSpec(Gradients):
-    """Which steps are measured, and which backward pass the run trains by.
-
-    Gradients are measured at step 1 and at every `every`-th step after it (0: at none of these), and at the steps
-    `whole`, whose gradients are also written whole.
-    """
+    """Steps that are measured: 1 and each `every`-th after it (0: none), and `whole`; and the backward pass."""
 
     every: int
     whole: list[int]
@@ -231,10 +221,7 @@ class DataSpec(Spec):
 
 
 class TrainDataSpec(DataSpec):
-    """A set to train on. `apart_from` are evaluation sets whose questions are dropped from the set.
-
-    `too_long` is in the spec of a run alone: the set is prepared without regard to the model.
-    """
+    """A set to train on, without questions of `apart_from`. Only the spec of a run has `too_long`."""
 
     overlap: Switch
     apart_from: list[SourceSpec] = Field(default_factory=list)

@@ -27,10 +27,7 @@ BASE = "base"
 
 
 class Claim(Recorded):
-    """A claim with all defaults filled in.
-
-    `arm_keys` has the keys of its arms' specs, by name. It is empty in a record of an earlier version.
-    """
+    """A claim with defaults filled in. `arm_keys`: its arms' keys by name; empty in records of earlier versions."""
 
     name: str
     says: str
@@ -95,10 +92,9 @@ def with_recovered(before: ClaimsOnRecord, claims: Sequence[Claim], began: Began
 
 
 def declared_claims(claims: Sequence[Claim], before: ClaimsOnRecord, runs: Path) -> ClaimsOnRecord:
-    """The record to write. A claim on record keeps its time; a new claim gets the present time.
+    """The record to write. A claim on record (`before`), also one that is put back, keeps its time.
 
-    `before` are the claims on record. A claim that was taken out and is put back gets its former time. A claim that is
-    taken out after some runs in the folder `runs` have begun is kept as withdrawn.
+    A claim that is taken out after some runs in the folder `runs` have begun is kept as withdrawn.
     """
     keys = {claim.key for claim in claims}
     times = {claim.key: claim.since for claim in [*before.withdrawn_claims, *before.claims]}

@@ -22,7 +22,7 @@ from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from reward_ablation.study.reached_code import reached
+from reward_ablation.study.reached_code import is_text, reached
 from reward_ablation.system.files import atomic_path
 
 PACKAGE = "reward_ablation"
@@ -31,11 +31,9 @@ PACKAGE_ROOT = Path(__file__).parents[2]
 
 @cache
 def code_digest(*modules: str, root: Path = PACKAGE_ROOT, without: tuple[str, ...] = ()) -> str:
-    """Digest (16 hex digits) of modules and of all modules that they import from this package.
+    """Digest (16 hex digits) of modules and of all that they import from this package, in the folder `root`.
 
-    Modules are given by their dotted names. The name of a package includes its `__main__`, which a stage runs. `root`
-    is the folder that contains the package. Modules of the packages in `without` do not count, and neither do modules
-    that only these packages import.
+    A package includes its `__main__`. Packages in `without` do not count, nor what only these import.
     """
 
     def make() -> str:
@@ -116,10 +114,9 @@ FILE = Path(cache_from_source(__file__)).with_suffix(".json")
 
 
 def kept_or_made(name: str, make: Callable[[], Any], files: dict[str, Path], file: Path | None = None) -> Any:
-    """A digest from the cache, or a new digest, which is written to the cache when this process ends.
+    """A digest from the cache, or a new one, which is written there when this process ends.
 
-    `files` are all modules of the package. `make` computes the digest from their `content`, and from nothing else.
-    `file` is the cache; None stands for `FILE`, which has digests of this package alone. `name` is the digest's name.
+    `make` computes it from the `content` of `files`, all modules of the package, and from nothing else.
     """
     if file is None and files is not package_files(PACKAGE_ROOT):
         return make()
@@ -164,11 +161,7 @@ _IMPORTS = {ast.Import, ast.ImportFrom}
 
 
 class Source(NamedTuple):
-    """A Python file.
-
-    `imports` has (module, level, names) of each import statement, including those in functions. `import a` has no
-    names.
-    """
+    """A Python file. `imports` has (module, level, names) of each import statement; `import a` has no names."""
 
     text: str  # its syntax tree, the same in each version of Python
     imports: list[tuple[str, int, list[str]]]
@@ -182,11 +175,9 @@ def content(path: Path) -> bytes:
 
 @cache
 def source(path: Path, messages: bool) -> Source:
-    """The `Source` of a file, which is parsed only once.
+    """The `Source` of a file, parsed once; SyntaxError if it is not Python. `messages`: whether messages count.
 
-    The tree is not kept, because Python's garbage collector would visit its objects again and again. `messages` says
-    whether the text includes the messages of errors and the arguments of `print`. Raises SyntaxError if the file is not
-    Python.
+    The tree is not kept, because Python's garbage collector would visit its objects again and again.
     """
     imports: list[tuple[str, int, list[str]]] = []
     return Source(_text(ast.parse(content(path), filename=str(path)), messages, imports), imports)
@@ -257,7 +248,7 @@ def _cut(node: Any, messages: bool) -> None:
     if isinstance(node, ast.JoinedStr):  # Python 3.12 puts empty texts between the parts of some f-strings
         node.values = [part for part in node.values if not (isinstance(part, ast.Constant) and part.value == "")]
     elif isinstance(node, _DOCUMENTED):
-        if _has_docstring(node.body):
+        if node.body and is_text(node.body[0]):
             node.body = node.body[1:] or ([] if isinstance(node, ast.Module) else [ast.Pass()])
     elif messages:
         return
@@ -265,8 +256,3 @@ def _cut(node: Any, messages: bool) -> None:
         node.exc.args = [value for value in node.exc.args if not _has_text(value)]
     elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and _is_message(node.value):
         node.value.args, node.value.keywords = [], []
-
-
-def _has_docstring(body: list[ast.stmt]) -> bool:
-    first = body[0] if body else None
-    return isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)

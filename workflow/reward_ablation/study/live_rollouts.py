@@ -57,13 +57,10 @@ def drop_rollouts_after(work: Path, step: int) -> None:
 
 
 def read_live_rollouts(run: Path, most_bytes: int | None = None) -> Iterator[dict[str, Any]]:
-    """Rollouts of a run that is being trained, or was interrupted, in order of their steps; none of any other run.
+    """Rollouts of an unfinished run, in order of their steps; none of any other. `run` is its folder.
 
-    `run` is the run's folder. With `most_bytes`, only rows that begin in the last so many bytes of the file are read.
-    Each row has the columns of `rollouts.parquet`, `prompt` (the text of the user's turn) and `gold` (the right answer,
-    None if the problem has none). Rows of TRL's own trainer have no `gold`, and the whole `prompt`. A score
-    that is unknown, and any number that is not finite, is None. A line that is still being written is left out. Rows
-    of a step may be missing: of steps that were trained by a version without this file, or before a power cut.
+    With `most_bytes`, only rows that begin in the last so many bytes. A row has the columns of `rollouts.parquet`,
+    `prompt` and `gold` (of TRL's own trainer no `gold`). Unknown numbers are None, and a torn last line is left out.
     """
     try:
         file = (run / WORK / FILE).open("rb")

@@ -79,10 +79,7 @@ AnyDeclared = TypeVar("AnyDeclared", bound=Declared)
 
 
 class Sequential(Declared):
-    """The present plan. `earlier` are plans that were replaced after their first look, the oldest first.
-
-    `in_force` is False if the config now has a list of seeds instead, for one start or for good.
-    """
+    """The present plan, and replaced ones, the oldest first. Not `in_force` while the config has a list of seeds."""
 
     earlier: list[Declared] = Field([])
     in_force: bool = True
@@ -124,11 +121,9 @@ def recovered_looks(plan: LooksPlan | None, began: Began) -> Sequential | None:
 
 
 def declared_looks(plan: LooksPlan | None, before: Sequential | None, runs: Path) -> Sequential | None:
-    """The record to write: the record on file if the plan is the same, else a new record with the present time.
+    """The record to write: `before` if the plan is the same or None (a list of seeds), else a new record.
 
-    If the config has a list of seeds, `plan` is None, and the record on file (`before`) stays but is not in force. A
-    plan that is replaced after its first look stays on record. If the config returns to such a plan, it has the looks
-    of that plan again.
+    A plan that is replaced after its first look stays on record. Who returns to it has its looks again.
     """
     if plan is None or (before is not None and before.key == plan.key):
         return before and _renamed(before, plan).model_copy(update={"in_force": plan is not None})

@@ -19,13 +19,10 @@ _BY_DATASET = ("answers", "scores", "questions")
 
 
 def part_of(content: dict[str, Any], folders: Collection[str], datasets: Collection[str]) -> dict[str, Any]:
-    """The content of `study.json`, limited to some runs, to their arms and seeds, and to some evaluation sets.
+    """The content of `study.json` for some runs (by folder), their arms and seeds, and some evaluation sets.
 
-    `content` is as `Declarations.content` has it. `folders` are the folders of the runs to keep, and `datasets` are the
-    names of the evaluation sets to keep.
-
-    The declared question stays, without the contrasts of arms that are left out. Claims are left out, because they are
-    about the whole study. If the part has no run of the baseline, the first arm stands in for the baseline.
+    The question stays, without contrasts of other arms. Claims are about the whole study. Without a run of the
+    baseline, the first arm stands in for it.
     """
     runs = [run for run in content["runs"] if run["folder"] in folders]
     arms, seeds = {run["arm"] for run in runs}, {run["seed"] for run in runs}

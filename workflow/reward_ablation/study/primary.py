@@ -39,10 +39,7 @@ class Contrast(Recorded):
 
 
 class Question(Recorded):
-    """The comparisons that a study was made for, and their data set, mode and metric.
-
-    `arm_keys` has the keys of the compared arms' specs, by name. It is empty in a record of an earlier version.
-    """
+    """What a study was made for. `arm_keys`: its arms' keys by name; empty in records of earlier versions."""
 
     dataset: str
     mode: Mode
@@ -82,10 +79,7 @@ class Question(Recorded):
 
 
 class Declared(Question, Since):
-    """A question with the time when it was first recorded in the study's folder.
-
-    `digest` is the question's key as it was when declared: records of runs have it.
-    """
+    """A question with its time. `digest` is its key as declared, which records of runs have."""
 
     digest: str = ""
 
@@ -135,10 +129,9 @@ def without_added_arms(question: Question, before: Primary | None, runs: Path) -
 
 
 def declare_primary(question: Question, before: Primary | None, runs: Path) -> Primary:
-    """The declaration to record: the one on record if the question was declared before, else one with the present time.
+    """The declaration to record: the one on record (`before`) if it declares the question, else one of now.
 
-    `before` is the declaration on record. If some runs in the folder `runs` have begun, a question that is replaced
-    stays on record as earlier. If such a question is put back, it has its former time.
+    A question that is replaced after runs in the folder `runs` had begun stays as earlier, for who puts it back.
     """
     present = question.model_dump()
     if before is not None and before.declares(question):

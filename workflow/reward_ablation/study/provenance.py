@@ -55,10 +55,8 @@ class Trained(NamedTuple):
 def comparable_codes(runs: Mapping[str, Trained], functions: Iterable[str]) -> dict[str, str]:
     """Digest of each run's code, made equal for runs that differ only in the components that score them.
 
-    The digest on record covers the core and the components that score the run. A run of today's code gets the digest
-    over all `functions` of the study instead. A run of other code keeps its own digest, with one exception. It gets the
-    digest of an earlier run in `runs` if other components score that run, and if the deciding modules that both runs
-    have on record are equal.
+    A run of today's code gets the digest over all `functions` of the study. Another run gets that of an earlier run if
+    other components score that one, and the deciding modules that both have on record are equal; else it keeps its own.
     """
     today = training_digest(functions)
     codes: dict[str, str] = {}

@@ -28,7 +28,7 @@ _HINTS = (ast.Name, ast.Constant, ast.Subscript, ast.BinOp, ast.BitOr, ast.Tuple
 
 def reached(tree: ast.Module, function: str) -> list[ast.stmt]:
     """Statements of a file that decide a function's results, in order; all where that cannot be known."""
-    statements = [each for number, each in enumerate(tree.body) if number or not _is_text(each)]
+    statements = [each for number, each in enumerate(tree.body) if number or not is_text(each)]
     statements = [each for each in statements if not _is_of_main(each)]
     pairs = [(statement, _bound(statement)) for statement in statements]
     named = {name for _, names in pairs for name in names or ()}
@@ -102,7 +102,7 @@ class _Idle:
                 return self._value(value, lambda node: False) and _bound(statement) is not None
             case ast.AnnAssign(value=value):
                 return self._hint(statement.annotation) and (value is None or self._value(value, lambda node: False))
-        return _is_text(statement)
+        return is_text(statement)
 
     def _function(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
         given = function.args
@@ -197,7 +197,7 @@ def _is_of_main(statement: ast.stmt) -> bool:
     return ast.unparse(statement.test) == "__name__ == '__main__'"
 
 
-def _is_text(statement: ast.stmt) -> bool:
+def is_text(statement: ast.stmt) -> bool:
     """Whether a statement is a text alone, such as a docstring."""
     if not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)):
         return False

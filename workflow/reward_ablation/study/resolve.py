@@ -39,7 +39,6 @@ from reward_ablation.spec.canonical import dump, key_of
 from reward_ablation.spec.run import ArmSpec, StudySpec
 from reward_ablation.study.claims import as_on_record as claims_as_on_record
 from reward_ablation.study.claims import claims_of, recorded_claims, with_recovered
-from reward_ablation.study.combine_spec import combine_spec, estimate_warnings, with_trl_methods
 from reward_ablation.study.core_digest import training_digest
 from reward_ablation.study.declarations import OnRecord
 from reward_ablation.study.endpoint_requests import metric_warnings, request_warnings
@@ -72,13 +71,16 @@ from reward_ablation.study.shown_paths import path_warnings
 from reward_ablation.study.specs_of_config import (
     arm_spec,
     check_answers,
+    combine_spec,
     data_spec,
+    estimate_warnings,
     evaluation_spec,
     model_spec,
     sft_data_spec,
     sft_spec,
     study_spec,
     train_data_spec,
+    with_trl_methods,
 )
 from reward_ablation.study.standing import standings
 from reward_ablation.study.study import Run, Study
@@ -96,10 +98,9 @@ TAKEN = {
 
 
 def resolve(config: dict[str, Any], file: str, root: Path) -> Study:
-    """Validate a config, as read from YAML, and resolve its arms into runs.
+    """Validate a config, as read from YAML, and resolve its arms into runs. Relative paths start from `root`.
 
-    `file` is the name of the config's file for messages. Relative paths in the config start from `root`. Raises
-    StudyError (`file: key: what is wrong; what is allowed`) if the config is not valid.
+    Raises StudyError (`file: key: what is wrong; what is allowed`) if it is not valid.
     """
     try:
         check_values(config)

@@ -50,10 +50,9 @@ PATIENCE = 300
 
 
 class Request(NamedTuple):
-    """A function of a user's file that is to be imported, or with a trial to be called.
+    """A function of a user's file to be imported, or with a trial to be called.
 
-    `section` is `components`, also for a metric, or `combination`. Parameters and further columns are as in
-    `check_component`. Without parameters, the function is a method of combination, or only its markers count.
+    `section` is `components`, also for a metric, or `combination`. Without parameters, only its markers count.
     """
 
     section: str
@@ -126,11 +125,10 @@ def _signature(function: str, root: Path) -> Callable:
 
 
 def check_imports(requests: Mapping[str, Request], root: Path, patience: float = PATIENCE) -> None:
-    """Refuse users' files that cannot be imported, or whose functions have other arguments than planning has read.
+    """Refuse files that cannot be imported, or whose functions have other arguments than planning has read.
 
-    `requests` has the functions by their key in the config, such as `components.brevity`. All imports together may take
-    `patience` seconds. Raises StudyError with one line, for the first function that is refused. Answers may be fewer
-    than requests: the last one then is the error of the function that ended the process.
+    `requests` are by key of the config. Raises StudyError for the first that is refused. Answers may be fewer than
+    requests: the last one then is the error of the function that ended the process.
     """
     every = list(requests.values())
     for (key, request), imported in zip(requests.items(), _ask(every, root, patience), strict=False):

@@ -47,9 +47,7 @@ class NotInTree(StudyError):
 def signature_in_file(reference: str, root: Path) -> Callable:
     """A function with the name, the signature and the type hints of a user's function. It cannot be called.
 
-    `reference` is ``path/to/file.py:function``, relative to `root`, or ``package.module:function``. Raises StudyError
-    if the reference has another form, if the file is missing or is not Python, or if it has no such function. Raises
-    `NotInTree` if the file has the name, but not the arguments.
+    Raises StudyError if there is no such function, and `NotInTree` if the file has the name, but not the arguments.
     """
     where = f"components: {reference}"
     with _errors_in_one_line(reference):
@@ -78,11 +76,7 @@ def _errors_in_one_line(reference: str) -> Iterator[None]:
 
 
 def _definition(reference: str, root: Path, where: str, passed: tuple[str, ...] = ()) -> tuple[_Function, _Scope]:
-    """The `def` or `lambda` of a function, and the names of its file.
-
-    A module may import the function from another module of its package, also for type checkers only, as packages do
-    that import their modules late. `passed` are the references on the way.
-    """
+    """The `def` or `lambda` of a function, and the names of its file; a package may import it late (`passed`)."""
     path, (module, _, name) = user_file(reference, root), reference.rpartition(":")
     tree = _tree(path)
     scope = _Scope(tree)
@@ -118,10 +112,9 @@ def _tree(path: Path) -> ast.Module:
 
 
 class _Scope:
-    """The top-level names of a file, each with the last statement that defines the name.
+    """Top-level names of a file with their last definitions, also in branches.
 
-    Statements in branches such as `try` count, but not what only a type checker runs, nor the handlers of a `try` that
-    only imports markers.
+    Names for type checkers do not count, nor handlers of a `try` that only imports markers.
     """
 
     def __init__(self, tree: ast.Module):

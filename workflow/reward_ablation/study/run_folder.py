@@ -187,11 +187,9 @@ def key_in(name: str) -> str:
 
 
 def folders_of(keys: dict[str, str], present: Iterable[str]) -> dict[str, str]:
-    """Folder below `runs/` of each key. All arms with the same spec share a folder.
+    """Folder below `runs/` of each key, which all arms of one spec share; `present` are the existing folders.
 
-    `keys` has the key of each arm's spec, and `present` has the names of the existing folders. The first choice is a
-    folder that the workflow itself creates, so that a job on another machine gets the same result. If the only folders
-    of a key are named after other arms, the first of these is taken: an arm was renamed, and its runs need no training.
+    One that the workflow itself would name is taken first, so that all machines agree. Else an arm was renamed.
     """
     named: dict[str, list[str]] = {key: [] for key in keys.values()}
     for arm, key in keys.items():

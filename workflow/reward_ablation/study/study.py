@@ -54,10 +54,9 @@ class Run:
 
 @dataclass(frozen=True)
 class Study:
-    """A validated config with its arms and runs. Files are paths below the results folder, where nothing else is said.
+    """A validated config with its arms and runs. Specs are JSON; files are paths below the results folder.
 
-    Specs are JSON. What was made of the same content is used, however the config spelled its path or name when it was
-    made. A spec that a command needs has the present paths.
+    What was made of the same content under other paths is used. A spec that a command needs has the present paths.
     """
 
     config: StudyConfig
