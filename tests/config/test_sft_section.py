@@ -73,13 +73,3 @@ def test_prompts_decide_the_start(config):
 
 def test_spellings_of_one_start_have_one_key(config):
     assert study_of(config).model_file == study_of(config, completion=["{solution}"], training={}).model_file
-
-
-def test_a_start_from_the_same_demonstrations_at_another_place_is_the_same(config, tmp_path):
-    keys = []
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "demos.json").write_text('[{"question": "a", "answer": "1", "solution": "b"}]')
-        sft = {"data": {"source": "file", "path": f"{name}/demos.json"}}
-        keys.append(resolve(config | {"sft": sft}, "study.yaml", tmp_path).keys)
-    assert keys[0] == keys[1]

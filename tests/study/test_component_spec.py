@@ -74,7 +74,6 @@ def test_the_spec_and_the_options_together_have_all_parameters(study_of):
     [
         ({"words": "gone.txt"}, r"components\.mine: words: gone\.txt: no such file; a relative path starts from"),
         ({"words": {"env": "WORDS"}}, r"components\.mine: words: give the path in the config"),
-        ({"model": "gone"}, r"components\.mine: model: gone: no such folder"),
     ],
 )
 def test_a_missing_path_is_refused_in_one_line(study_of, monkeypatch, parameters, message):

@@ -163,13 +163,6 @@ def test_arms_of_equal_specs_are_told_apart_by_their_names(looking, tmp_path):
     assert "open: c against a; b against a: different" in Declarations(study).looks_line()
 
 
-def test_a_change_before_the_first_look_is_nothing_to_tell(looking, tmp_path):
-    start(looking, tmp_path)
-    study, lines = start(looking | {"seeds": {"looks": [2, 4]}}, tmp_path)
-    assert lines == []
-    assert recorded_looks(read_record(study.description)).earlier == []
-
-
 def test_a_list_of_seeds_leaves_the_record_and_says_what_it_is_not(looking, tmp_path):
     study, _ = start(looking, tmp_path)
     take(study, b="different", c="open")

@@ -7,6 +7,7 @@ import pytest
 from configs import REMOVE, changed, refusal
 from reward_ablation.study.resolve import resolve
 
+BETTER = {"says": "b is better", "metric": "format", "arm": "b", "direction": "higher"}
 TOO_LONG = {"source": "word_problems", "count": 10, "split": "train", "too_long": "drop"}
 
 
@@ -71,6 +72,11 @@ TOO_LONG = {"source": "word_problems", "count": 10, "split": "train", "too_long"
         ("evaluation/greedy", False, "evaluation: nothing to evaluate: set greedy: true or samples above 0"),
         ("arms/arms/base", {"weights": {"format": 1}}, "arms: 'base' is taken by the workflow"),
         ("components/total", {"function": "constant"}, "components: 'total' is taken by the workflow"),
+        (
+            "lora",
+            {"target_modules": ["q_proj", "lm_head"]},
+            "lora.target_modules: lm_head: TRL trains no adapter of it",
+        ),
         ("launch", {"gpus": 2, "processes": 2}, "launch: processes: with GPUs a run has one process a GPU; leave it"),
         ("launch", {"gpus": 0, "nodes": 2}, "launch: nodes: 2 does not divide processes: 1; each node has as many of"),
         ("launch", {"resources": {"gpu": 2}}, "launch.resources: gpu: not to be set here; set launch.gpus"),
@@ -79,10 +85,57 @@ TOO_LONG = {"source": "word_problems", "count": 10, "split": "train", "too_long"
         ("arms/arms/b/launch", {"gpus": 0}, "arms.arms.b.launch.gpus: a study trains all its arms on GPUs, or all on"),
         ("arms/arms/b/launch", {"nodes": 3}, "arms.arms.b.launch.nodes: 3 does not divide gpus: 1; each node has as"),
         ("arms/arms/b/launch", {"threads": 2}, "arms.arms.b.launch: unknown key 'threads'; allowed: gpus, nodes, proc"),
+        ("primary", {"dataset": "tset"}, "primary.dataset: unknown data set 'tset'; data sets: test"),
+        (
+            "primary",
+            {"mode": "sampled"},
+            "primary.mode: sampled is switched off; set evaluation.samples above 0, or mode",
+        ),
+        (
+            "primary",
+            {"metric": "acc"},
+            "primary.metric: unknown metric 'acc'; metrics in mode greedy: accuracy_strict, ",
+        ),
+        ("primary", {"contrasts": [{"arm": "x"}]}, "primary.contrasts.0: unknown arm 'x'; arms here: a, b"),
+        ("primary", {"contrasts": [{"arm": "a"}]}, "primary.contrasts.0: a against a; name two arms that differ"),
+        (
+            "primary",
+            {"contrasts": [{"arm": "b"}, {"arm": "a", "against": "b"}]},
+            "primary.contrasts.1: a against b is listed twi",
+        ),
+        ("claims", {"c": BETTER | {"arm": "x"}}, "claims.c.arm: unknown arm 'x'; arms here: a, b"),
+        ("claims", {"c": BETTER | {"arm": "base"}}, "claims.c.arm: unknown arm 'base'; arms here: a, b"),
+        ("claims", {"c": BETTER | {"against": "x"}}, "claims.c.against: unknown arm 'x'; arms here: a, b, base"),
+        (
+            "claims",
+            {"c": BETTER | {"arm": "a"}},
+            "claims.c: compares a with itself; name two arms that differ, or against: base",
+        ),
+        (
+            "claims",
+            {"c": BETTER | {"metric": "acc"}},
+            "claims.c.metric: unknown metric 'acc'; metrics in mode greedy: accuracy_strict, ",
+        ),
+        (
+            "claims",
+            {"c": BETTER | {"direction": "same"}},
+            "claims.c: direction same needs a margin above 0: set margin to the smallest",
+        ),
+        (
+            "claims",
+            {"c": BETTER | {"says": "one\ntwo"}},
+            "claims.c.says: more than one line; write the text in one line",
+        ),
     ],
 )
 def test_a_bad_config_is_one_line(config, path, value, message):
     assert message in refusal(changed(config, path, value))
+
+
+def test_greedy_is_refused_where_it_is_switched_off(config):
+    config["evaluation"] |= {"greedy": False, "samples": 4}
+    told = refusal(config | {"primary": {"mode": "greedy"}})
+    assert told.startswith("primary.mode: greedy is switched off; set evaluation.greedy to true")
 
 
 @pytest.mark.parametrize(

@@ -142,7 +142,6 @@ def test_a_name_without_one_literal_value_is_no_default_that_is_read(tmp_path, t
     ("text", "line"),
     [
         ("class C:\n    def __call__(self): ...\nf = C()", "line 3 makes it with `C`, as an object that is no functio"),
-        ("from functools import cache as c\nf = c(print)", "line 2 makes it with `c`, as an object that is no functio"),
         ("import functools\nf = functools.lru_cache(9)(print)", "line 2 makes it with `functools.lru_cache(9)`, as "),
         (
             "import functools\n@functools.lru_cache(9)\ndef f(completions): ...",
