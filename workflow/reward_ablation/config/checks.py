@@ -41,9 +41,8 @@ NOT_FOR_VLLM = {
     "logprobs": "TRL asks for those of the sampled tokens, to compare them with the trainer's",
 }
 
-#: Arguments of transformers' `generate` that change the logits before a token is drawn, each row by itself, and
-#: `use_cache`, which changes none. The others do nothing here (length_penalty), or draw in another way than by each
-#: rollout's own random numbers (num_beams).
+#: Arguments of transformers' `generate` that change the logits of each row by itself, or nothing (`use_cache`). Others
+#: do nothing here (length_penalty), or draw otherwise than by each rollout's own random numbers (num_beams).
 FOR_TRANSFORMERS = {"min_new_tokens", "no_repeat_ngram_size", "bad_words_ids", "sequence_bias", "suppress_tokens"}
 FOR_TRANSFORMERS |= {"begin_suppress_tokens", "exponential_decay_length_penalty", "use_cache"}
 

@@ -1,9 +1,7 @@
 """The claims of a study, and the record of when each was declared.
 
 `study.resolve` reads the config's claims here, a start records them (`start.declarations`), and `analysis.claims`
-judges them. As with the primary question (`study.primary`), the runs test a claim that was declared before the first
-run. They do not test a claim that they suggested. `study.json` therefore says when each claim was declared. A claim
-that is taken out after runs have begun stays on record.
+judges them. Runs test a claim that was declared before the first run, not one that they suggested (`study.primary`).
 """
 
 from __future__ import annotations

@@ -61,9 +61,8 @@ _CHECKPOINT_MODULES = tuple(
 CHECKPOINTS = "checkpoints"
 #: The package of the core. All its modules count.
 CORE = f"{PACKAGE}.training.core"
-#: Modules of each stage whose results cost GPU hours or decide what is trained on. The stage `models` has none, because
-#: a fetched model does not depend on the code that fetches it: the spec has the model's revision, or a digest of its
-#: content or of the demo model's code.
+#: Modules of each stage whose results cost GPU hours or decide what is trained on. A fetched model does not depend on
+#: the code that fetches it.
 STAGES = {
     "data": (f"{PACKAGE}.data.problems",),
     "demo_model": (f"{PACKAGE}.models.demo",),
