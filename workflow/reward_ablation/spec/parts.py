@@ -1,11 +1,8 @@
 """Parts of specs: the fields of each section of the config that decide a result.
 
 One rule decides what a spec's JSON contains. A field without a default has been in all specs since the first version
-and is always written. A later field has a default, and is left out where it has this default, so that runs from before
-the field keep their keys. To change a default would change the meaning of written specs;
-`tests/study/pinned_keys.json` records the defaults.
-
-A part that inherits from a section of the config gets the section's later fields with their defaults.
+and is always written. A later field is left out where it has its default, so that earlier runs keep their keys. To
+change a default would change the meaning of written specs; `tests/study/pinned_keys.json` records the defaults.
 
 Planning makes the parts from the config (`study.specs_of_config`). `spec.run` puts them together to whole specs.
 """

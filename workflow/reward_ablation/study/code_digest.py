@@ -1,12 +1,10 @@
 """Digest of the code that a stage runs: the syntax trees of its import closure in this package.
 
-`core_digest`, `scoring` and the full check ask for these digests. `reward_files` digests users' files by the same
-functions. Comments, docstrings, formatting and messages of this package do not count. A change in any module that the
-stage reaches by imports counts, even if the import is inside a function.
+`core_digest`, `scoring` and the full check ask for these digests; `reward_files` digests users' files likewise. Of this
+package, comments, docstrings, formatting and messages do not count. All modules that a stage imports count.
 
-A start needs all digests, and so they are kept on disk, for one state of the package: the key covers the names and
-texts of all its files. The file lies beside Python's compiled modules and is trusted like them. It is written even
-under PYTHONDONTWRITEBYTECODE, which images of containers set. A damaged file, or another key, is ignored.
+A start needs all digests, and so they are kept on disk, beside Python's compiled modules, by the names and texts of all
+files. They are written even under PYTHONDONTWRITEBYTECODE, which images of containers set.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """Digests of the code that decides results, such as the core of training, a component or the evaluation.
 
-The commands of jobs record them beside their results. A start compares these records with today's digests, and where
-they differ, the results are made again. Tables and figures have them as params of their rules (`code_of`).
+The commands of jobs record them beside their results. A start makes the results again where today's digests differ.
+Tables and figures have them as params of their rules (`code_of`).
 
-A refactoring changes the code but not the results. `equivalent_code.json` therefore lists classes of equivalent
-digests, whose code was shown to make the same bytes. `deciding_digest` and `checkpoint_code` replace a digest by the
-first one of its class, so that nothing is made again. Digests of tables, figures and scores have no classes.
+`equivalent_code.json` lists classes of digests whose code was shown to make the same bytes, as after a refactoring. The
+first of its class stands for a digest, so that nothing is made again. Tables, figures and scores have no classes.
 """
 
 from __future__ import annotations

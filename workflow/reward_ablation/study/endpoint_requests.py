@@ -1,8 +1,7 @@
-"""Warnings about requests to endpoints, before any request is made.
+"""Warnings about requests to endpoints, servers of models that judge, before any is made.
 
-An endpoint is a server of a model that judges. `study.resolve` puts these among the study's warnings, which each
-command and each start print. The warnings are about needless requests of components, and about requests of metrics. A
-component makes needless requests if it scores arms that are not trained on it.
+`study.resolve` puts them among the study's warnings: on requests of metrics, and on needless ones of components, about
+arms that are not trained on them.
 """
 
 from __future__ import annotations

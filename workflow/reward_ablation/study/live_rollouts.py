@@ -1,10 +1,8 @@
-"""Rollouts of an unfinished run: `rollouts.jsonl` in its work folder, which can be read while the run trains.
+"""Rollouts of an unfinished run: `rollouts.jsonl` in its work folder, with a row a line, read while the run trains.
 
-Training appends to the file, and so does TRL's own trainer with `reward_ablation.trl`; `watch` reads it. Each line is a
-row, as a JSON object. Training writes the rows of a step when the step's backward pass is done, and for readers alone:
-its result is made from the parts of its tables. TRL's trainer writes them once they are generated, and `save_rollouts`
-makes its result of them. The file goes with the work folder when the run is finished: `rollouts.parquet` then has the
-same rows.
+Training appends to the file for readers alone (`watch`), after each step's backward pass. TRL's own trainer with
+`reward_ablation.trl` appends rows once they are generated, and `save_rollouts` makes its result of them. The file goes
+with the work folder when the run is finished.
 """
 
 from __future__ import annotations

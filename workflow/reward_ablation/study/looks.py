@@ -1,11 +1,8 @@
 """The record of a sequential study's looks, in `study.json`: the decided contrasts, and the seeds of each arm.
 
-A look tests the open contrasts, those not decided yet, after a planned number of seeds; only these get more. The rule
-`describe` takes looks (`design.looks`), and `study.resolve` chooses the seeds of a start by this record alone. A look
-is recorded as a whole, after all its evaluations. It is never judged again, neither by another start nor by other code.
-
-If the looks, the question or an arm of the question change after the first look, the looks begin anew. The record then
-says so, because the error of the looks before and after the change together is not controlled.
+A look tests the open contrasts after a planned number of seeds; only these get more. The rule `describe` takes looks
+(`design.looks`), and `study.resolve` chooses the seeds of a start by this record alone. A look is never judged again.
+If plan, question or a compared arm change after the first look, the looks begin anew, and the record says so.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """The primary question of a study, and the record of when it was declared.
 
-`study.resolve` reads the config's question here: `question_of` checks it against arms, data sets and evaluation. A
-start declares it before its first job (`start.declarations`).
-
-A comparison that was named before the first run is a test. A comparison that was picked among many afterwards is a
-finding to be tested again. `study.json` therefore says for which comparisons the study was made, and when these were
-declared. Runs have it in their own records, too (`study.standing`), which restore the time if `study.json` is lost.
+`study.resolve` reads the config's question here, and a start declares it before its first job (`start.declarations`). A
+comparison that was named before the first run is a test; one that was picked afterwards is a finding to be tested
+again. Runs have the time in their own records, too (`study.standing`), which restore it if `study.json` is lost.
 """
 
 from __future__ import annotations

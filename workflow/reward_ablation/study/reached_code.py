@@ -1,10 +1,8 @@
 """The part of a Python file that one of its functions reaches: what decides the function's results.
 
-`code_digest` asks for it where a user's reward, metric or method of combination is digested (`reward_files`). An edit
-of a function must not train the arms again that use another function of the same file. Only what can have no effect on
-the function is left out: functions, classes, constants and imports of Python's own modules that it does not name, and
-whose statements run no other code, and `if __name__ == "__main__":`. Where code looks names up by text, the whole file
-counts.
+`code_digest` asks for it of a user's reward, metric or method: an edit of another function of the file must not train
+again. Left out is what can have no effect: names that the function does not reach, of statements that run no other
+code. Where code looks names up by text, the whole file counts.
 """
 
 from __future__ import annotations

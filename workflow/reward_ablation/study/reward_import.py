@@ -1,12 +1,8 @@
 """Imports of users' reward files in a process of its own, `python -m reward_ablation.study.reward_import`.
 
-The full check starts it before the first job. Such a process also calls each reward function once (`rewards.trial`),
-and cannot end or change the start.
-
-Planning reads the arguments of a reward function from the text of its file (`reward_signature`), so that commands and
-dry runs run no code of a study. If the environment variable `RUN_CODE` says yes, planning imports the file instead.
-
-`range_of` has the lowest and highest score of the components that come with the workflow, for methods of combination.
+The full check starts it before the first job. The process also calls each function once (`rewards.trial`), and cannot
+end or change the start. Planning runs no code of a study: it reads the text of the file (`reward_signature`), unless
+the environment variable `RUN_CODE` says yes. Methods of combination take the ranges of components (`range_of`).
 """
 
 from __future__ import annotations

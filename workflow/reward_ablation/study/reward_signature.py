@@ -1,9 +1,8 @@
 """Signature of a user's reward function, from the syntax tree of its file: no code of the file runs.
 
-Planning asks for it (`reward_import`), so that commands and dry runs run no code of a study. Of type hints, only the
-markers of `rewards.parameters` are read: they decide what is part of a spec. Any other hint accepts any value here. A
-decorator is taken to keep the function's arguments. Before the first job, `reward_import` checks values against the
-real hints, and finds out whether the tree said the arguments right.
+Planning asks for it (`reward_import`). Of type hints only the markers of `rewards.parameters` are read, which decide
+what is part of a spec. A decorator is taken to keep the arguments. Before the first job, `reward_import` checks values
+against the real hints, and finds out whether the tree said the arguments right.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Names and paths in a results folder and in the folders of its runs, as jobs write them and planning reads them.
 
-Local files and folders count by their content: what was made of one is found again under any spelling of its path. The
-names of fetched models and prepared data have a key, the first digits of their spec's digest. The key covers the path
-as the config spelled it when the file was made. The record beside such a file names this path, so that the same key can
-be computed from the same content.
+Local files and folders count by their content, under any spelling of their paths. A name of a fetched model or of data
+has a key of the spec with the path as first spelled, which the record beside the file has.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """What stood declared when each run began, as the run's own record says.
 
-A start, the tables and the report ask it how many runs had begun before a declaration. `study.json` says since when a
-question, a claim or a plan of looks is declared. But this file can be deleted, edited or put beside other runs. Each
-attempt of a run, a start of its training, therefore records what `study.json` declared then. Where the two differ, the
-later time and the larger number of runs count, so that no edit makes a declaration earlier. Where neither proves the
-order, it is not known.
+A start, the tables and the report ask how many runs had begun before a declaration. `study.json` can be deleted, edited
+or put beside other runs. Each attempt of a run therefore records what it declared then. Where the two differ, the later
+time and the larger number of runs count. Where neither proves the order, it is not known.
 """
 
 from __future__ import annotations
