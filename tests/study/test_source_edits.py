@@ -95,6 +95,7 @@ CHEAP = r"tables_\w+|figures"
     ("file", "edit", "expected"),
     [
         ("config/base.py", function, CHEAP),
+        ("system/errors.py", constant, CHEAP),
         ("cluster/command.py", function, "tables_cost"),
         # The core.
         ("training/core/advantages.py", constant, "train"),
