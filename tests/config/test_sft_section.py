@@ -6,28 +6,12 @@ from pathlib import Path
 import pytest
 
 from reward_ablation.study.resolve import resolve
-from reward_ablation.system.errors import StudyError
 
 SFT = {"data": {"source": "word_problems", "count": 5, "split": "train"}}
 
 
 def study_of(config, **sft):
     return resolve(config | {"sft": SFT | sft}, "study.yaml", Path())
-
-
-@pytest.mark.parametrize(
-    ("sft", "told"),
-    [
-        ({"completion": "no placeholder"}, r"sft.completion: 'no placeholder' holds none of \{solution\}, \{working\}"),
-        ({"completion": []}, r"sft.completion: no template"),
-        ({"training": {"learning_rat": 1}}, r"sft.training: learning_rat: no setting of TRL's SFTConfig; did you mean"),
-        ({"training": {"learning_rate": "1e-5"}}, r"sft.training: learning_rate: '1e-5' is not allowed.*1.0e-6"),
-        ({"training": {"seed": 1}}, r"sft.training: seed: not to be set here; write it under sft.seed"),
-    ],
-)
-def test_what_is_wrong_is_told_in_one_line(config, sft, told):
-    with pytest.raises(StudyError, match=f"^study.yaml: {told}"):
-        study_of(config, **sft)
 
 
 def test_a_study_without_one_is_as_it_was(config):

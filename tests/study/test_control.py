@@ -63,30 +63,6 @@ def test_the_arms_of_a_design_stay_beside_others(config, design):
     assert after.config.training_of(after.arms["noise"])["max_steps"] == 11
 
 
-@pytest.mark.parametrize(
-    ("path", "value", "message"),
-    [
-        ("control", "x", "control: unknown arm 'x'; arms here: a, b, noise"),
-        ("control", "a", "control: 'a' is the baseline, which the others are compared with; name another arm, or set"),
-        ("arms/arms/noise/weights", {"format": 1}, "components.random: scored: where_trained, and no arm has a weight"),
-        (
-            "arms",
-            {"design": "leave_one_out", "weights": {"format": 1, "random": 1}, "extra": {"full": {"weights": {}}}},
-            "arms.extra.full: the design makes an arm of this name; give this arm another name",
-        ),
-        (
-            "arms",
-            {"design": "leave_one_out", "weights": {"format": 1, "random": 1}, "extra": {"x": {"weights": {"y": 1}}}},
-            "arms.extra.x.weights: unknown component 'y'; components here: correctness, format, random",
-        ),
-    ],
-)
-def test_a_mistake_is_told_in_one_line(with_control, path, value, message):
-    with pytest.raises(StudyError) as error:
-        resolved(changed(with_control, path, value))
-    assert str(error.value).startswith(f"study.yaml: {message}")
-
-
 def test_a_layout_with_scores_of_all_runs_is_refused_where_an_arm_lacks_one(config):
     config["components"]["length"] = {"function": "token_length", "parameters": {"target": 9, "width": 9}}
     config["components"]["length"]["scored"] = "where_trained"

@@ -130,18 +130,6 @@ def test_what_the_data_do_not_have_is_refused_in_one_line(root, train, component
     assert "\n" not in str(refusal.value)
 
 
-@pytest.mark.parametrize(
-    ("source", "message"),
-    [
-        ({"source": "ifeval", "split": "train"}, "data.evaluation.test: ifeval has no answers, and evaluation.answer_"),
-        (file({"answer": None}), "data.evaluation.test: columns.answer is null, and evaluation.answer_format grades"),
-    ],
-)
-def test_evaluation_by_answers_needs_data_with_answers(root, source, message):
-    with pytest.raises(StudyError, match=message):
-        study_with(root, CONFIG["data"]["train"], FORMAT, data__evaluation__test=source)
-
-
 def test_demonstrations_need_answers_where_a_template_has_them(root):
     sft = {"data": {"source": "mbpp", "split": "train"}, "completion": "{solution}"}
     study = study_with(root, CONFIG["data"]["train"], FORMAT, sft=sft)

@@ -118,6 +118,15 @@ def test_a_file_that_looks_names_up_by_text_counts_as_a_whole(folder, line):
     assert reached(tree, "nowhere") is tree.body
 
 
+def differ(folder, *versions):
+    """Whether the function f has different digests in two versions of files."""
+    for number, files in enumerate(versions):
+        (folder / str(number)).mkdir()
+        for name, text in files.items():
+            (folder / str(number) / name).write_text(text)
+    return function_digest("mine.py:f", folder / "0") != function_digest("mine.py:f", folder / "1")
+
+
 HINTS = """
 def note(number):
     SEEN.append(number)
@@ -151,12 +160,7 @@ def g(a: OTHER):
 )
 def test_hints_and_decorators_that_run_code_count(tmp_path, old, new, counts):
     texts = [HINTS.replace("OTHER", "str"), HINTS.replace(old, new).replace("OTHER", "str")]
-    digests = []
-    for number, text in enumerate(texts):
-        (tmp_path / str(number)).mkdir()
-        (tmp_path / str(number) / "mine.py").write_text(text)
-        digests.append(function_digest("mine.py:f", tmp_path / str(number)))
-    assert (digests[0] != digests[1]) == counts
+    assert differ(tmp_path, *({"mine.py": text} for text in texts)) == counts
 
 
 PATCHED = """
@@ -199,13 +203,7 @@ def f():
     ],
 )
 def test_what_a_function_reaches_without_its_name_counts(tmp_path, files):
-    digests = []
-    for value in ("5", "6"):
-        (tmp_path / value).mkdir()
-        for name, text in files.items():
-            (tmp_path / value / name).write_text(text.replace("VALUE", value))
-        digests.append(function_digest("mine.py:f", tmp_path / value))
-    assert digests[0] != digests[1]
+    assert differ(tmp_path, *({name: text.replace("VALUE", value) for name, text in files.items()} for value in "56"))
 
 
 def test_a_file_of_one_function_has_the_digest_of_the_whole(tmp_path):

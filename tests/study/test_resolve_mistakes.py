@@ -7,8 +7,10 @@ import pytest
 from configs import REMOVE, changed, refusal
 from reward_ablation.study.resolve import resolve
 
+CONSTANT, LENGTH = {"function": "constant"}, {"function": "token_length", "parameters": {"target": 1, "width": 1}}
+LEFT_OUT = {"design": "leave_one_out", "weights": {"correctness": 1, "format": 1}}
+DATA = {"source": "word_problems", "count": 10, "split": "train"}
 BETTER = {"says": "b is better", "metric": "format", "arm": "b", "direction": "higher"}
-TOO_LONG = {"source": "word_problems", "count": 10, "split": "train", "too_long": "drop"}
 
 
 @pytest.mark.parametrize(
@@ -35,7 +37,7 @@ TOO_LONG = {"source": "word_problems", "count": 10, "split": "train", "too_long"
         ("prompt", {"date": "26 Jul 2024"}, "'26 Jul 2024' is no date; write it as '2024-07-26'"),
         ("prompt", {"date": "2024-02-31"}, "'2024-02-31' is no date"),
         ("data/evaluation/test/too_long", "refuse", "evaluation.test.too_long: only data.train has this key"),
-        ("sft", {"data": TOO_LONG}, "sft.data: too_long: only data.train has this key"),
+        ("sft", {"data": DATA | {"too_long": "drop"}}, "sft.data: too_long: only data.train has this key"),
         ("prompt", {"template": "x"}, "prompt.template: must contain {question} exactly once"),
         ("components/format/parameters", {"fmt": 1}, "components.format: answer_format: unknown parameter 'fmt'"),
         ("components/format/function", "no.py:f", "components.format: no.py:f: there is no file no.py"),
@@ -126,6 +128,36 @@ TOO_LONG = {"source": "word_problems", "count": 10, "split": "train", "too_long"
             {"c": BETTER | {"says": "one\ntwo"}},
             "claims.c.says: more than one line; write the text in one line",
         ),
+        ("evaluation/answer_format", None, "evaluation: nothing judges the answers; set answer_format"),
+        ("evaluation/metrics", {"tokens": CONSTANT}, "there is a metric tokens already"),
+        ("evaluation/metrics", {"sample": CONSTANT}, "sample is a column of every study's answers; choose another"),
+        ("evaluation/metrics", {"x": {}}, "needs a function, or the name of a component, and not both"),
+        ("evaluation/metrics", {"x": {"component": "fromat"}}, "metrics.x.component: unknown component 'fromat'; comp"),
+        ("evaluation/metrics", {"x": {"component": "format", "parameters": {"a": 1}}}, "parameters: the component's"),
+        ("evaluation/metrics", {"x": {**CONSTANT, "range": [1, 1]}}, "write the lowest score first"),
+        ("evaluation/metrics", {"x": LENGTH}, "metrics.x: token_length asks for completion_ids, which is known only i"),
+        ("control", "x", "control: unknown arm 'x'; arms here: a, b"),
+        ("control", "a", "control: 'a' is the baseline, which the others are compared with; name another arm, or set"),
+        (
+            "components/length",
+            {**LENGTH, "scored": "where_trained"},
+            "components.length: scored: where_trained, and no",
+        ),
+        ("arms", LEFT_OUT | {"extra": {"full": {"weights": {}}}}, "arms.extra.full: the design makes an arm of this n"),
+        ("arms", LEFT_OUT | {"extra": {"x": {"weights": {"y": 1}}}}, "arms.extra.x.weights: unknown component 'y'; co"),
+        ("sft", {"data": DATA, "completion": "none"}, "sft.completion: 'none' holds none of {solution}, {working}"),
+        ("sft", {"data": DATA, "completion": []}, "sft.completion: no template"),
+        ("sft", {"data": DATA, "training": {"learning_rat": 1}}, "sft.training: learning_rat: no setting of TRL's SFT"),
+        (
+            "sft",
+            {"data": DATA, "training": {"learning_rate": "1e-5"}},
+            "is not allowed; allowed: number; YAML reads 1e",
+        ),
+        ("sft", {"data": DATA, "training": {"seed": 1}}, "sft.training: seed: not to be set here; write it under sft."),
+        ("data/evaluation/test", {"source": "ifeval", "split": "train"}, "data.evaluation.test: ifeval has no answers"),
+        ("seeds", {"looks": [1, 3]}, "seeds.looks: the first look has one seed, which cannot show how seeds differ"),
+        ("seeds", {"looks": [3, 2]}, "seeds.looks: not ascending; each look needs more seeds than the look before"),
+        ("seeds", [1, 1], "seeds: a seed occurs twice; each seed is one run"),
     ],
 )
 def test_a_bad_config_is_one_line(config, path, value, message):

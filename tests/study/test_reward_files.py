@@ -5,13 +5,20 @@ import pytest
 from reward_ablation.study.reward_files import file_digest, function_digest, imports_of_file
 
 
+def differ(folder, file, *versions):
+    """Whether a file has different digests in two versions of all files."""
+    for number, files in enumerate(versions):
+        for name, text in files.items():
+            path = folder / str(number) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+    one, other = (file_digest(folder / number / file, folder / number) for number in "01")
+    return one != other
+
+
 @pytest.mark.parametrize(("one", "other"), [("f(x, '')", "f(x)"), ("''", "' '"), ("f(None)", "f()"), ("[]", "()")])
 def test_what_is_empty_counts_where_it_means_something(tmp_path, one, other):
-    texts = []
-    for name, text in (("one.py", one), ("other.py", other)):
-        (tmp_path / name).write_text(f"y = {text}\n")
-        texts.append(file_digest(tmp_path / name, tmp_path))
-    assert texts[0] != texts[1]
+    assert differ(tmp_path, "mine.py", {"mine.py": f"y = {one}\n"}, {"mine.py": f"y = {other}\n"})
 
 
 def test_a_file_has_the_encoding_that_it_names(tmp_path):
@@ -50,14 +57,7 @@ USERS = {
     ],
 )
 def test_a_users_file_counts_with_what_it_imports(tmp_path, file, old, new, seen):
-    digests = []
-    for folder, text in (("before", old), ("after", new)):
-        for name, content in USERS.items():
-            path = tmp_path / folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(content.replace(old, text) if name == file else content)
-        digests.append(file_digest(tmp_path / folder / "mine.py", tmp_path / folder))
-    assert (digests[0] != digests[1]) == seen
+    assert differ(tmp_path, "mine.py", USERS, USERS | {file: USERS[file].replace(old, new)}) == seen
 
 
 BESIDE = {
@@ -81,14 +81,7 @@ BESIDE = {
     ],
 )
 def test_a_users_file_counts_with_what_it_imports_from_its_own_folder(tmp_path, file, seen):
-    digests = []
-    for version in ("before", "after"):
-        for name, content in BESIDE.items():
-            path = tmp_path / version / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(f"{content}edited = 1\n" if version == "after" and name == file else content)
-        digests.append(file_digest(tmp_path / version / "rewards" / "mine.py", tmp_path / version))
-    assert (digests[0] != digests[1]) == seen
+    assert differ(tmp_path, "rewards/mine.py", BESIDE, BESIDE | {file: f"{BESIDE[file]}edited = 1\n"}) == seen
 
 
 def test_a_file_beside_the_reward_is_not_imported_instead_of_what_is_installed(tmp_path):
