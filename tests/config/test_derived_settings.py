@@ -14,16 +14,14 @@ from reward_ablation.training.around.launch.worker import WORKER, refuse_other_l
 
 SAME_STEP = {"combine": {"method": "pcgrad", "gram": "same_step"}}
 REENTRANT = {"gradient_checkpointing": True, "gradient_checkpointing_kwargs": {"use_reentrant": True}}
+LAST = {name: {**each, "placement": "last_token"} for name, each in CONFIG["components"].items()}
 VLLM = {"gpus": 1, "vllm": {"mode": "colocate"}}
 
 SIZES = [
     {},
-    {"gradient_accumulation_steps": 4},
-    {"steps_per_generation": 2},
     {"gradient_accumulation_steps": 4, "steps_per_generation": 1},
     {"gradient_accumulation_steps": 4, "steps_per_generation": 4},
     {"per_device_train_batch_size": 4, "generation_batch_size": 64},
-    {"gradient_accumulation_steps": 2, "generation_batch_size": 32},
     {"num_iterations": 3},
 ]
 
@@ -64,15 +62,12 @@ def message_of(training=None, arm=None, **sections):
         ("num_iterations", {"num_iterations": 2}),
     ],
 )
-@pytest.mark.parametrize("place", ["training", "arm"])
-def test_the_gram_matrix_of_a_step_needs_one_generation_a_step(name, training, place):
+def test_the_gram_matrix_of_a_step_needs_one_generation_a_step(name, training):
     settings = {"per_device_train_batch_size": 8, **training}
-    where = {"training": settings, "arm": SAME_STEP}
-    if place == "arm":
-        where = {"arm": {**SAME_STEP, "training": settings}}
-    message = message_of(**where)
-    assert message.startswith("arms.arms.b.combine: gram: same_step uses the gradients of one step's completions")
-    assert f"leave training.{name} out" in message
+    for where in ({"training": settings, "arm": SAME_STEP}, {"arm": {**SAME_STEP, "training": settings}}):
+        message = message_of(**where)
+        assert message.startswith("arms.arms.b.combine: gram: same_step uses the gradients of one step's completions")
+        assert f"leave training.{name} out" in message
 
 
 @pytest.mark.parametrize(
@@ -85,6 +80,7 @@ def test_the_gram_matrix_of_a_step_needs_one_generation_a_step(name, training, p
         ("entropy_coef", {"training": {"entropy_coef": 0.1}}),
         ("use_adaptive_entropy", {"training": {"use_adaptive_entropy": True}}),
         ("launch.vllm", {"launch": VLLM}),
+        ("a placement other than all_tokens", {"components": LAST}),
     ],
 )
 def test_reentrant_checkpointing_goes_with_one_backward_pass(reason, sections):
@@ -97,14 +93,8 @@ def test_reentrant_checkpointing_goes_with_one_backward_pass(reason, sections):
     ("settings", "message"),
     [
         ({"gradient_checkpointing_kwargs": '{"use_reentrant": true}'}, "gradient_checkpointing_kwargs: '{"),
-        ({"generation_kwargs": '{"num_beams": 4}'}, "generation_kwargs: '{"),
-        ({"model_init_kwargs": '{"trust_remote_code": true}'}, "model_init_kwargs: '{"),
         ({"generation_kwargs": {"length_penalty": 2.0}}, "generation_kwargs.length_penalty: not to be set here: rollo"),
-        ({"generation_kwargs": {"eos_token_id": 5}}, "generation_kwargs.eos_token_id: not to be set here: rollouts"),
-        ({"generation_kwargs": {"top_k": 5}}, "generation_kwargs.top_k: not to be set here: set top_k in training"),
         ({"model_init_kwargs": {"torch_dtype": "bfloat16"}}, "model_init_kwargs.torch_dtype: not to be set here; al"),
-        ({"model_init_kwargs": {"num_hidden_layers": 1}}, "model_init_kwargs.num_hidden_layers: not to be set here"),
-        ({"model_init_kwargs": {"quantization_config": {}}}, "model_init_kwargs.quantization_config: not to be set"),
         (
             {"model_init_kwargs": {"attn_implementation": "somebody/flash-attn"}},
             "model_init_kwargs.attn_implementation: somebody/flash-attn: no code of a repository is run",

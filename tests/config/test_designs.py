@@ -15,33 +15,30 @@ def arms_of(design, components=COMPONENTS):
     return {name: tuple(arm.weights.values()) for name, arm in arms.items()}
 
 
-def test_list_fills_in_zeros_in_the_studys_order():
-    design = {"design": "list", "arms": {"a": {"weights": {"length": 1, "correctness": 2}}}}
-    assert arms_of(design) == {"a": (2.0, 0.0, 1.0)}
-
-
-def test_leave_one_out():
-    assert arms_of({"design": "leave_one_out", "weights": WEIGHTS}) == {
-        "full": (1.0, 0.5, 0.25),
-        "no_correctness": (0.0, 0.5, 0.25),
-        "no_format": (1.0, 0.0, 0.25),
-        "no_length": (1.0, 0.5, 0.0),
-    }
-
-
-def test_one_at_a_time():
-    assert arms_of({"design": "one_at_a_time", "weights": WEIGHTS}) == {
-        "only_correctness": (1.0, 0.0, 0.0),
-        "only_format": (0.0, 0.5, 0.0),
-        "only_length": (0.0, 0.0, 0.25),
-    }
-
-
-def test_factorial_has_every_subset_but_the_empty_one():
-    arms = arms_of({"design": "factorial", "weights": WEIGHTS})
-    assert len(arms) == len(set(arms.values())) == 2**3 - 1
-    assert arms["correctness_length"] == (1.0, 0.0, 0.25)
-    assert arms["correctness_format_length"] == (1.0, 0.5, 0.25)
+@pytest.mark.parametrize(
+    ("design", "arms"),
+    [
+        ({"design": "list", "arms": {"a": {"weights": {"length": 1, "correctness": 2}}}}, {"a": (2, 0, 1)}),
+        (
+            {"design": "leave_one_out", "weights": {"correctness": 1, "format": 0.5}},
+            {"full": (1, 0.5, 0), "no_correctness": (0, 0.5, 0), "no_format": (1, 0, 0)},
+        ),
+        (
+            {"design": "one_at_a_time", "weights": WEIGHTS},
+            {"only_correctness": (1, 0, 0), "only_format": (0, 0.5, 0), "only_length": (0, 0, 0.25)},
+        ),
+        (
+            {"design": "factorial", "weights": {"correctness": 1, "length": 2}},
+            {"correctness": (1, 0, 0), "length": (0, 0, 2), "correctness_length": (1, 0, 2)},
+        ),
+        (
+            {"design": "simplex", "steps": 2, "components": ["correctness", "length"]},
+            {"correctness2": (1, 0, 0), "correctness1_length1": (0.5, 0, 0.5), "length2": (0, 0, 1)},
+        ),
+    ],
+)
+def test_the_arms_of_a_design(design, arms):
+    assert arms_of(design) == arms
 
 
 @pytest.mark.parametrize(("steps", "count"), [(1, 3), (2, 6), (4, 15), (10, 66)])  # (steps + 2 choose 2)
@@ -49,15 +46,6 @@ def test_simplex_covers_the_grid_once(steps, count):
     arms = arms_of({"design": "simplex", "steps": steps})
     assert len(arms) == len(set(arms.values())) == count
     assert all(sum(weights) == pytest.approx(1) for weights in arms.values())
-
-
-def test_simplex_over_some_components_names_arms_by_their_parts():
-    arms = arms_of({"design": "simplex", "steps": 2, "components": ["correctness", "length"]})
-    assert arms == {
-        "correctness2": (1.0, 0.0, 0.0),
-        "correctness1_length1": (0.5, 0.0, 0.5),
-        "length2": (0.0, 0.0, 1.0),
-    }
 
 
 @pytest.mark.parametrize(

@@ -24,48 +24,17 @@ from reward_ablation.system.errors import StudyError
 from rule_commands import shell_commands, words_in_bash
 
 HOSTILE = [
-    "$(touch PWNED)",
-    "`touch PWNED`",
-    "; touch PWNED #",
-    "a && touch PWNED | cat > PWNED",
-    "' $(touch PWNED) '",
-    '" $(touch PWNED) "',
-    "it's",
-    "back\\slash\\",
-    "* ? [a-z] ~ !1",
-    "--output=PWNED",
-    "a b",
-    " a ",
-    "two\nlines",
-    "two\r\nlines",
-    "a\ttab",
-    "nul\0",
-    "\x1b[31mred",  # colours of a terminal
-    "\x1b]0;title\x07",  # title of its window
-    "\x9b31m",  # the same in one character
-    "\x7f",
-    "..",
-    "../../outside",
-    "/outside",
-    "~/outside",
-    "x" * 300,  # longer than a file's name
-    "x" * 200_000,  # longer than a command's argument
-    "{wildcards.run}",  # Snakemake's fields
-    "{params.spec} {",
-    "<results>",
-    "%j %(name)s %%",  # Slurm's and Python's
-    "<script>touch(1)</script>",
-    '"><img src=x onerror=touch(1)>',
-    "&lt;",
-    '{"a": [1]}',
-    "!!python/object/apply:os.system [touch PWNED]",
-    "*alias",
-    "null",
-    "- a: b # c",
-    "\ud800",  # half a character
-    "\u202egnp.exe",  # writes backwards
-    "ünï 漢字 🎉",
-    "",
+    "$(touch PWNED) `touch PWNED`; a && touch PWNED | cat > PWNED #",
+    *("' $(touch PWNED) '", '" $(touch PWNED) "', "back\\slash\\ it's", "* ? [a-z] ~ !1", "--output=PWNED", " a "),
+    *("two\r\nlines", "a\ttab", "nul\0"),
+    *("\x1b[31mred", "\x9b31m"),  # colours of a terminal, the second in one character
+    *("..", "../../outside", "/outside"),
+    *("x" * 300, "x" * 200_000),  # longer than a file's name, and than a command's argument
+    *("{wildcards.run}", "{params.spec} {", "%j %(name)s %%"),  # Snakemake's fields, Slurm's and Python's
+    '"><img src=x onerror=touch(1)> <script>touch(1)</script> &lt;',
+    *('{"a": [1]}', "!!python/object/apply:os.system [touch PWNED]", "*alias", "null", "- a: b # c"),
+    *("\ud800", "\u202egnp.exe"),  # half a character; writes backwards
+    *("ünï 漢字 🎉", ""),
 ]
 
 REWARDS = "def mine(completions, *, word=None, **columns):\n    return [0.0 for _ in completions]\n"
@@ -90,7 +59,6 @@ NEEDED: dict[str, Any] = {
     "components/mine/parameters/<key>": 1,
     "components/mine/parameters/word/<key>": 1,
     "training/<key>": 1,
-    "training/generation_kwargs/<key>": 1,
     "launch/resources/<key>": 1,
     "<key>": 1,
 }
@@ -101,53 +69,35 @@ SFT = {"data": {"source": "word_problems", "count": 5, "split": "train"}, "compl
 FIELDS: dict[str, dict[str, Any]] = {
     "name": {},
     "results": {},
-    "baseline": {},
     "model/id": {"model": HUB},
-    "model/revision": {"model": HUB},
     "model/path": {"model": {"source": "local", "path": "model"}},
     "data/train/path": {"data/train": FILE},
-    "data/train/columns": {"data/train": FILE},
     "data/train/columns/question": {"data/train": FILE},
-    "data/train/revision": {"data/train": {"source": "gsm8k", "split": "train"}},
     "data/evaluation/test/path": {"data/evaluation/test": FILE},
     "prompt/system": {},
     "prompt/template": {},
-    "components/format/function": {},
     "components/mine/function": {},
     "components/mine/parameters/word": {},
     "lora/target_modules": {},
     "training/run_name": {"training/report_to": "tensorboard"},
-    "training/project": {"training/report_to": "tensorboard"},
-    "training/generation_kwargs": {},
     "training/generation_kwargs/stop_strings": {},
     "training/chat_template_kwargs/style": {"prompt": {"chat": True}},
     "training/optim_args": {},
     "sft/completion": {"sft": SFT},
     "sft/training/optim_args": {"sft": SFT},
     "launch/resources/slurm_partition": {},
-    "launch/resources/shell_exec": {},
-    "arms/arms/b/training/run_name": {"training/report_to": "tensorboard"},
-    "arms/arms/b/resources/constraint": {},
     "evaluation/answer_format": {},
-    "mixed_provenance": {},
-    "exports": {},
     **{path: {} for path in NEEDED},
 }
 
 
-class Tags(HTMLParser):
-    """Tags of a page, and its text."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.tags: set[str] = set()
-        self.text = ""
-
-    def handle_starttag(self, tag: str, attrs: Any) -> None:
-        self.tags.add(tag)
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
+def tags_of(page: str) -> set[str]:
+    """Tags of a page."""
+    tags: set[str] = set()
+    parser = HTMLParser()
+    parser.handle_starttag = lambda tag, attributes: tags.add(tag)  # type: ignore[method-assign]
+    parser.feed(page)
+    return tags
 
 
 def leaves(value: Any) -> list[Any]:
@@ -165,12 +115,8 @@ def commands_of(study) -> list[str]:
     specs = [run.spec for run in runs] + [*study.datasets.values(), study.evaluation_spec]
     specs += [study.model_spec, study.train_data_spec, study.export_metadata]
     specs += [study.sft_spec, study.sft_data_spec] if study.config.sft else []
-    commands = [format_command("exec python --spec {spec:q}", spec=spec) for spec in specs]
-    options = [run.options for run in runs]
-    commands += [
-        format_command("exec python --spec x{params.options}", params=SimpleNamespace(options=o)) for o in options
-    ]
-    return commands
+    options = [format_command("exec python --spec x{params.options}", params=run) for run in runs]
+    return [format_command("exec python --spec {spec:q}", spec=spec) for spec in specs] + options
 
 
 def words_of(commands_of_each: list[list[str]], folder) -> Iterator[list[Any]]:
@@ -193,10 +139,7 @@ def check_message(error: StudyError, field: str) -> None:
 def check_pages(config: dict[str, Any], study, tags: set[str]) -> None:
     """Pages of the report show the config's text unchanged, and no tag of it becomes a tag of the page."""
     pages = [config_page(config, study), arms_page(study)]
-    for page in pages:
-        parser = Tags()
-        parser.feed(page)
-        assert parser.tags <= tags
+    assert all(tags_of(page) <= tags for page in pages)
     assert yaml.safe_load(as_yaml(config, study.root)) == without_places(json.loads(json.dumps(config)), study.root)
 
 
@@ -214,8 +157,7 @@ def test_a_hostile_value_is_refused_by_its_field_or_travels_unchanged(config, tm
     for path, value in beside.items():
         put(config, path, value)
     study = resolve(config, "study.yaml", root)
-    plain = Tags()
-    plain.feed(config_page(config, study) + arms_page(study))
+    plain = tags_of(config_page(config, study) + arms_page(study))
     text = yaml.safe_dump(config)
     accepted = []
     for hostile in HOSTILE:
@@ -231,7 +173,7 @@ def test_a_hostile_value_is_refused_by_its_field_or_travels_unchanged(config, tm
             check_message(error, field)
             continue
         assert all(char.isprintable() or char in "\n\t\r\u202e" for char in value), ascii(value)
-        check_pages(changed, study, plain.tags)
+        check_pages(changed, study, plain)
         accepted.append((value, study.config.root, commands_of(study)))
     told = words_of([commands for _, _, commands in accepted], root)
     for (value, results, _), words in zip(accepted, told, strict=True):
@@ -240,8 +182,8 @@ def test_a_hostile_value_is_refused_by_its_field_or_travels_unchanged(config, tm
 
 
 #: What Slurm is told, beside the commands; and names that are in the files' names.
-NOT_IN_COMMANDS = {"launch/resources/slurm_partition", "arms/arms/b/resources/constraint", "launch/resources/<key>"}
-NOT_IN_COMMANDS |= {"name", "exports", "arms/arms/<key>", "data/evaluation/<key>"}
+NOT_IN_COMMANDS = {"launch/resources/slurm_partition", "launch/resources/<key>"}
+NOT_IN_COMMANDS |= {"name", "arms/arms/<key>", "data/evaluation/<key>"}
 
 
 def write_if_possible(path) -> None:
@@ -254,7 +196,7 @@ def write_if_possible(path) -> None:
         pass
 
 
-@pytest.mark.parametrize("field", ["account", "partition", "qos", "gpu_type", "train/constraint", "train/partition"])
+@pytest.mark.parametrize("field", ["account", "gpu_type", "train/constraint"])
 def test_a_hostile_value_of_the_site_file_is_one_word_to_sbatch(tmp_path, field):
     ask = {"hours": 1, "mem_gb": 1}
     job = SimpleNamespace(rule=SimpleNamespace(name="train"), resources={"gpu": 1}, threads=1, attempt=1)
@@ -307,14 +249,8 @@ def test_each_rule_quotes_each_of_its_paths_and_params(tmp_path, name):
     def words(folder: str) -> list[str]:
         kinds = ("input", "output", "params")
         given: dict[str, Any] = {kind: Fields(kind, folder) for kind in kinds}
-        for field in (
-            "code",
-            "figures",
-            "module",
-            "mixed",
-            "answer_format",
-            "options",
-        ):  # our own words, never a user's text
+        # Our own words, never a user's text.
+        for field in ("code", "figures", "module", "mixed", "answer_format", "options"):
             setattr(given["params"], field, " word" if field == "options" else "word")
         wildcards, resources = SimpleNamespace(dataset="test-0a1b2c3d"), SimpleNamespace(nodes=1)
         told = format_command(command, **given, wildcards=wildcards, resources=resources, threads=2)

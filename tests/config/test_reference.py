@@ -40,22 +40,6 @@ def test_the_page_of_keys_and_the_explained_config_have_every_key(section):
         assert key in explained, f"config/README.md does not explain {key}"
 
 
-def test_types_and_defaults_are_in_words():
-    rows = dict(re.findall(r"^\| `([^`]+)` \| (.+ \| .+) \| .+ \|$", config_keys.PAGE.read_text(), re.MULTILINE))
-    assert rows["seeds"] == "list of integer ≥ 0 or section | required"
-    assert rows["model.revision"] == "commit | required"
-    assert rows["launch.gpus"] == "integer ≥ 0 or `auto` | `1`"
-    assert rows["evaluation.metrics.<name>.range"] == "list of 2 numbers | none"
-    assert rows["arms.arms.<name>.launch.strategy"] == "`ddp`, `zero2`, `zero3` | none"
-    assert rows["lora.lora_dropout"] == "number ≥ 0, &lt; 1 | `0.0`"
-
-
-def test_a_section_in_several_places_names_all_of_them():
-    text = config_keys.PAGE.read_text()
-    assert "\nThe same keys: `data.evaluation.<name>`, `sft.data`.\n" in text
-    assert "\nThe same keys: `arms.arms.<name>.launch.vllm`, `arms.extra.<name>.launch.vllm`.\n" in text
-
-
 def test_a_key_without_a_description_is_an_error():
     with pytest.raises(KeyError, match=r"Lora\.new"):
         config_keys.description_of("Lora", "new", {"type": "integer"})

@@ -22,18 +22,13 @@ ROOT = Path(__file__).parents[2]
     ("path", "value", "told"),
     [
         ("components/format/parameters", {"api_key": "hunter2"}, "components.format.parameters.api_key: "),
-        ("components/format/parameters", {"apiKey": "hunter2"}, "components.format.parameters.apiKey: "),
-        ("components/format/parameters", {"url": URL}, "components.format.parameters.url: "),
         ("components/format/parameters", {"urls": ["x", URL]}, "components.format.parameters.urls.1: "),
         ("components/format/parameters", {"url": "https://a.b/?key=hunter2hunter2"}, "format.parameters.url: "),
         ("components/format/parameters", {"note": "sk-hunter2" + "x" * 20}, "components.format.parameters.note: "),
         ("components/format/parameters", {"h": {"Authorization": "Basic hunter2"}}, "parameters.h.Authorization: "),
-        ("components/format/function", "hunter2.py:hf_hunter2" + "x" * 20, "components.format.function: "),
         ("evaluation/metrics", {"m": {"function": "judge", "parameters": {"api_key": LONG}}}, "m.parameters.api_key: "),
         ("model", {"source": "hub", "id": "a/b", "revision": "0" * 40, "token": LONG}, "model.token: "),
         ("data/train", {"source": "file", "path": URL}, "data.train.path: "),
-        ("training/model_init_kwargs", {"token": LONG}, "training.model_init_kwargs.token: "),
-        ("training/run_name", "hf_hunter2" + "x" * 20, "training.run_name: "),
         ("arms/arms/b/training", {"hub_token": "hunter2"}, "arms.arms.b.training.hub_token: "),
         ("prompt", {"template": "{question} ghp_hunter2" + "x" * 20}, "prompt.template: "),
         ("launch", {"resources": {"slurm_extra": f"--export=PROXY={URL}"}}, "launch.resources.slurm_extra: "),
@@ -46,11 +41,9 @@ ROOT = Path(__file__).parents[2]
         ("components/format/parameters", {"cluster_token": LONG}, "components.format.parameters.cluster_token: "),
         # not only one text: a list and a number
         ("components/format/parameters", {"api_key": ["hunter2"]}, "components.format.parameters.api_key.0: "),
-        ("components/format/parameters", {"api_keys": [{"env": "A"}, "hunter2"]}, "format.parameters.api_keys.1: "),
         ("components/format/parameters", {"api_key": 12345678}, "components.format.parameters.api_key: "),
         # a header as one text
         ("components/format/parameters", {"headers": ["Authorization: Basic aHVudGVyMg=="]}, "parameters.headers.0: "),
-        ("components/format/parameters", {"headers": ["Authorization: Bearer hunter2x"]}, "parameters.headers.0: "),
         ("components/format/parameters", {"headers": [f"x-api-key: {LONG}"]}, "parameters.headers.0: "),
         ("prompt", {"template": f"{{question}} bearer {LONG}"}, "prompt.template: "),
         # tokens of services
@@ -73,22 +66,15 @@ def test_a_secret_in_plain_text_is_refused_and_not_repeated(config, path, value,
     "value",
     [
         {"api_key": {"env": "JUDGE_API_KEY"}},  # by name
-        {"url": "https://judge.example:8000/v1?model=gpt"},
         {"url": "git@github.com:me/judge.git"},
-        {"api_keys": [{"env": "FIRST"}, {"env": "SECOND"}]},
         # words that a model writes
         {"token": "<think>"},
         {"token": "<|im_start|>assistant"},
-        {"token": "</think>\n<answer>\n"},
-        {"token": "#### The answer is 42 "},
         {"token": "[END_OF_STEP_NUMBER_1]"},
         {"pad_token": "<|fim_pad_of_type_1|>", "stop_token": "FINAL-ANSWER-FOLLOWS", "eos_token": 151643},
         # prose
         {"note": "the bearer authentication-mechanism of the judge"},
-        {"note": "the header Authorization: Bearer <token>"},
         {"path": "data/pypi-download-statistics-2024.parquet"},
-        {"eos_token": "</s>", "tokenizer": "a/tokenizer-of-many-words"},
-        {"key": "task-specific-reasoning-tokens-are-counted"},
         {"revision": "989aa7980e4cf806f80c7fef2b1adb7bc71aa306"},
         {"api_key": "", "password": None, "use_auth_token": False},
     ],
@@ -115,16 +101,6 @@ def test_a_short_word_and_the_configs_that_come_along_are_no_secrets(config):
     assert without_secrets(config) == config
 
 
-def test_a_variable_that_is_not_set_is_told_before_any_job(config, tmp_path):
-    (tmp_path / "mine.py").write_text("def f(completions, *, key: str, **columns): ...\n")
-    config["components"]["format"] = {"function": "mine.py:f", "parameters": {"key": {"env": "JUDGE_API_KEY"}}}
-    study = resolve(config, "study.yaml", tmp_path)  # to look at results takes no secret
-    with pytest.raises(StudyError, match=r"^components\.format\.parameters: the environment variable JUDGE_API_KEY"):
-        check_variables(study.config, {}, trains=True, scores=False)
-    check_variables(study.config, {"JUDGE_API_KEY": "hunter2"}, trains=True, scores=True)
-    check_variables(study.config, {}, trains=False, scores=True)  # what is evaluated reads no component
-
-
 def test_all_variables_that_are_not_set_are_told_in_one_line(config, tmp_path):
     (tmp_path / "mine.py").write_text("def f(completions, *, p: dict | str, **columns): ...\n")
     parameters = {
@@ -133,7 +109,9 @@ def test_all_variables_that_are_not_set_are_told_in_one_line(config, tmp_path):
     }
     for name, value in parameters.items():
         config["components"][name] = {"function": "mine.py:f", "parameters": {"p": value}}
-    study = resolve(config, "study.yaml", tmp_path)
+    study = resolve(config, "study.yaml", tmp_path)  # to look at results takes no secret
+    check_variables(study.config, {}, trains=False, scores=True)  # what is evaluated reads no component
+    check_variables(study.config, dict.fromkeys(("FIRST", "SECOND", "SET"), "x"), trains=True, scores=True)
     with pytest.raises(StudyError) as caught:
         check_variables(study.config, {"SET": "x"}, trains=True, scores=False)
     assert str(caught.value) == (
@@ -158,10 +136,3 @@ def test_a_variable_of_a_metric_is_told_before_answers_are_scored(config, tmp_pa
     with pytest.raises(StudyError) as caught:
         check_variables(study.config, {}, trains=False, scores=True)
     assert str(caught.value).startswith(f"{where}.parameters: the environment variable KEY is not set")
-
-
-@pytest.mark.parametrize("value", ["staging", "NOT_A_VARIABLE_HERE", 3])
-def test_a_parameter_may_be_called_env(config, tmp_path, value):
-    (tmp_path / "mine.py").write_text("def f(completions, *, env='dev', **columns): ...\n")
-    config["components"]["format"] = {"function": "mine.py:f", "parameters": {"env": value}}
-    check_variables(resolve(config, "study.yaml", tmp_path).config, {}, trains=True, scores=True)

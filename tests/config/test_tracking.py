@@ -45,24 +45,11 @@ def test_trackers_are_no_part_of_a_key(config):
     assert before.keys == after.keys
     assert list(before.runs) == list(after.runs)
     assert options(before) == {"a": {}, "b": {}}
-    assert options(after) == {
-        "a": {
-            "report_to": "wandb",
-            "project": "mine",
-            "trackio_space_id": "a/b",
-            "run_name": "demo-K8-10steps-a-seed0",
-            "group": "a",
-        },
-        "b": {},
-    }
-
-
-def test_the_project_is_the_study_and_a_name_may_be_given(config):
-    keys = resolve(config, "s", Path()).keys
-    config["training"] |= {"report_to": ["wandb", "tensorboard"], "run_name": "it's {mine}"}
-    study = resolve(config, "s", Path())
-    assert study.keys == keys
-    names = {"run_name": "it's {mine}-b-seed0", "project": "study", "group": "b"}  # each run has its own
-    assert options(study)["b"] == {"report_to": ["wandb", "tensorboard"], **names}
-    config["training"]["run_name"] = None
-    assert options(resolve(config, "s", Path()))["b"]["run_name"] == "demo-K8-10steps-b-seed0"
+    of_a = {"report_to": "wandb", "project": "mine", "trackio_space_id": "a/b", "group": "a"}
+    assert options(after) == {"a": of_a | {"run_name": "demo-K8-10steps-a-seed0"}, "b": {}}
+    config["arms"]["arms"]["b"]["training"] = {"report_to": ["wandb"], "run_name": "it's {mine}"}
+    del config["training"]["project"], config["training"]["trackio_space_id"]
+    named = resolve(config, "s", Path())
+    own = {"run_name": "it's {mine}-b-seed0", "project": "study", "group": "b"}  # each run has its own name
+    assert options(named)["b"] == {"report_to": ["wandb"], **own}
+    assert named.keys == before.keys

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from configs import REMOVE, changed, refusal
 from reward_ablation.analysis.study_file import read_study
 from reward_ablation.start.declarations import Declarations, describe_study, record_question
 from reward_ablation.study.answers_record import read_record
@@ -36,59 +35,15 @@ def test_a_claim_takes_baseline_data_set_and_mode_of_the_study(config):
     assert (found.against, found.mode) == ("base", "greedy")
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"arm": "x"}, "claims.c.arm: unknown arm 'x'; arms here: a, b"),
-        ({"arm": "base"}, "claims.c.arm: unknown arm 'base'; arms here: a, b"),
-        ({"against": "x"}, "claims.c.against: unknown arm 'x'; arms here: a, b, base"),
-        ({"arm": "a"}, "claims.c: compares a with itself; name two arms that differ, or against: base"),
-        ({"metric": "acc"}, "claims.c.metric: unknown metric 'acc'; metrics in mode greedy: accuracy_strict, "),
-        ({"metric": "pass@2"}, "claims.c.metric: unknown metric 'pass@2'; metrics in mode greedy: "),
-        ({"dataset": "tset"}, "claims.c.dataset: unknown data set 'tset'; data sets: test"),
-        ({"mode": "sampled"}, "claims.c.mode: sampled is switched off; set evaluation.samples above 0, or mode"),
-        ({"direction": "better"}, "claims.c.direction: 'better' is not allowed; input should be 'higher', 'lower' or"),
-        ({"direction": "same"}, "claims.c: direction same needs a margin above 0: set margin to the smallest"),
-        ({"margin": -0.1}, "claims.c.margin: -0.1 is not allowed; input should be greater than or equal to 0"),
-        ({"margin": float("inf")}, "claims.c.margin: inf is not allowed; give a finite number"),
-        ({"says": "one\ntwo"}, "claims.c.says: more than one line; write the text in one line"),
-        ({"says": ""}, "claims.c.says: '' is not allowed"),
-        ({"says": "a\x1b[2J"}, r"claims.c.says: 'a\\x1b[2J' has a control character"),
-        ({"says": REMOVE}, "claims.c.says: missing; it has no default"),
-        ({"metrics": "x"}, "claims.c: unknown key 'metrics'; did you mean metric? allowed: says, source, metric, "),
-    ],
-)
-def test_a_mistake_is_told_in_one_line(config, change, message):
-    config["claims"] = {"c": dict(BETTER)}
-    for name, value in change.items():
-        if value is REMOVE:
-            del config["claims"]["c"][name]
-        else:
-            changed(config, f"claims/c/{name}", value)
-    assert refusal(config).startswith(message)
-
-
-def test_greedy_is_refused_where_it_is_switched_off(config):
-    config["evaluation"] |= {"greedy": False, "samples": 2}
-    with pytest.raises(StudyError, match=r"claims\.c\.mode: greedy is switched off"):
-        claims(config, c=BETTER | {"mode": "greedy"})
-
-
 def test_a_claim_is_made_once(config):
     with pytest.raises(StudyError, match=r"claims\.d: judges the same as claims\.c; take one of them out"):
         claims(config, c=BETTER, d=BETTER | {"says": "in other words", "against": "a"})
     assert len(claims(config, c=BETTER, d=BETTER | {"margin": 0.1})) == 2
 
 
-def test_no_key_of_a_run_or_an_evaluation_depends_on_claims(config):
-    plain = resolve(config, "s", Path())
-    other = resolve(config | {"claims": {"c": BETTER}}, "s", Path())
-    assert other.runs == plain.runs
-    assert other.answers_folder == plain.answers_folder
-    assert other.evaluation_spec == plain.evaluation_spec
-    assert other.digest != plain.digest  # study.json is written again
-    reworded = resolve(config | {"claims": {"c": BETTER | {"says": "in other words"}}}, "s", Path())
-    assert reworded.digest != other.digest
+def test_other_words_of_a_claim_are_written(config):
+    studies = [resolve(config | {"claims": {"c": BETTER | {"says": says}}}, "s", Path()) for says in ("one", "two")]
+    assert studies[0].digest != studies[1].digest
 
 
 @pytest.fixture
@@ -170,11 +125,6 @@ def test_an_arm_of_a_claim_counts_by_its_spec_and_not_by_its_name(start, clock, 
     assert [(claim.arm, claim.since) for claim in record.claims] == [("new", first.claims[0].since)]
     assert (record.withdrawn_claims, told) == ([], [])
     assert planned == f"claims: better; declared {first.claims[0].declared}, before the first run"
-    arms["new"] = {"weights": {"correctness": 1, "format": 0.125}}
-    record, _, told = start(better=BETTER | {"arm": "new"})
-    assert [claim.runs_then for claim in record.claims] == [1]
-    assert [claim.name for claim in record.withdrawn_claims] == ["better"]
-    assert len(told) == 1
 
 
 @pytest.mark.parametrize("lost", [False, True])

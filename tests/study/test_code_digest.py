@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from reward_ablation.rewards.load import component_names
+from reward_ablation.study import code_digest as code_digest_module
 from reward_ablation.study import core_digest
 from reward_ablation.study.code_digest import (
     PACKAGE_ROOT,
@@ -75,13 +76,11 @@ def test_closure_has_imports_at_any_depth_and_nothing_else(tmp_path):
 @pytest.mark.parametrize(
     ("file", "old", "new", "seen"),
     [
-        ("tools/deep.py", "x + 1", "x + 2", True),
         ("late.py", "return x", "return 2 * x", True),
         ("tools/__init__.py", "", "side = 1\n", True),
         ("stage/work.py", "deep.f(late(1))", "deep.f(late(2))", True),
         ("other.py", "return 1", "return 2", False),  # not imported
         ("late.py", "def late", "# a comment\ndef late", False),
-        ("stage/work.py", '"""Doc."""', '"""Other words."""', False),
         ("stage/__main__.py", '"""Doc."""\n', "", False),
         ("tools/deep.py", "x + 1", "(x  +  1)", False),  # formatting
     ],
@@ -106,61 +105,21 @@ def test_the_core_and_the_components_count_and_nothing_around_them():
     assert [name for name in modules if name.split(".")[1:2] in (["analysis"], ["figures"], ["evaluation"])] == []
 
 
-def functions_of(tree: ast.Module) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
-    return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-
-
-def trees_of_training() -> dict[str, ast.Module]:
-    return {module: ast.parse(file_of_module(module).read_text()) for module in training_modules(component_names())}
-
-
-def write_tree(module: str, tree: ast.Module, root: Path, ending: str = "") -> None:
-    path = root / file_of_module(module).relative_to(PACKAGE_ROOT)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(ast.unparse(tree) + ending)
-
-
-def test_a_change_in_any_function_that_decides_numbers_is_seen(tmp_path):
-    """For each n, the n-th function of every module with at least n functions changes."""
-    before, trees = training_modules(component_names()), trees_of_training()
-    changed = 0
-    for number in range(max(len(functions_of(tree)) for tree in trees.values())):
-        root = tmp_path / str(number)
-        having = [module for module, tree in trees.items() if len(functions_of(tree)) > number]
-        for module in having:
-            body = functions_of(trees[module])[number].body
-            body.append(ast.parse("edited = 1").body[0])
-            write_tree(module, trees[module], root)
-            body.pop()
-        after = module_digests(*having, root=root)
-        assert [module for module in having if after[module] == before[module]] == []
-        changed += len(having)
-    assert changed > 250
-
-
-def test_comments_docstrings_and_messages_of_the_core_do_not_count(tmp_path):
-    def other_words(tree):
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-                words = ast.Expr(ast.Constant("Other words."))
-                node.body[: 1 if ast.get_docstring(node) else 0] = [words]
-            elif isinstance(node, ast.Raise):
-                for part in ast.walk(node):
-                    if isinstance(part, ast.Constant) and isinstance(part.value, str):
-                        part.value += " in other words"
-
-    trees = trees_of_training()
-    before = {module: code_text(file_of_module(module)) for module in trees}
-    for module, tree in trees.items():
-        other_words(tree)
-        write_tree(module, tree, tmp_path, "\n# a comment\n")
-    after = {module: code_text(file_of_module(module, tmp_path)) for module in trees}
-    assert [module for module in trees if before[module] != after[module]] == []
+def test_each_function_that_decides_numbers_counts():
+    for module in training_modules(component_names()):
+        path = file_of_module(module)
+        whole, tree = code_text(path), ast.parse(path.read_text())
+        code_digest_module._text(tree, False, [])  # which takes docstrings and messages out of the tree
+        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+        assert [each.name for each in functions if code_digest_module._text(each, False, []) not in whole] == []
 
 
 @pytest.mark.parametrize(
     ("before", "after", "counts"),
     [
+        ("'''Words.'''", "", False),
+        ("class C:\n        '''Words.'''", "class C:\n        '''Others.'''", False),
+        ("async def g():\n        '''Words.'''", "async def g():\n        '''Others.'''", False),
         ("raise ValueError('one')", "raise ValueError(f'two {x}')", False),
         ("raise ValueError('one' + x) from None", "raise ValueError('two') from None", False),
         ("raise ValueError('one', 1)", "raise ValueError('one', 2)", True),  # whoever catches the error may read it
@@ -172,10 +131,10 @@ def test_comments_docstrings_and_messages_of_the_core_do_not_count(tmp_path):
         ("y = print('one')", "y = print('two')", True),
     ],
 )
-def test_messages_do_not_count(tmp_path, before, after, counts):
+def test_docstrings_and_messages_do_not_count(tmp_path, before, after, counts):
     texts = []
     for name, line in (("before.py", before), ("after.py", after)):
-        (tmp_path / name).write_text(f"def f(x):\n    {line}\n")
+        (tmp_path / name).write_text(f"def f(x):\n    {line}\n    return x\n")
         texts.append(code_text(tmp_path / name))
     assert (texts[0] != texts[1]) == counts
 

@@ -15,18 +15,31 @@ def plain(completions, **columns):
 
 
 @pytest.fixture
-def warnings_of(config, tmp_path):
+def study_of(config, tmp_path):
+    """What a component or a metric of a function has, and the config's warnings about endpoints."""
     (tmp_path / "own.py").write_text(OWN)
     (tmp_path / "judge.txt").write_text("{question} {completion}")
+    judge = {"model": "m", "template": "judge.txt", "endpoint": "http://127.0.0.1:9/v1"}
+
+    def asking(function):
+        return {"function": function, "parameters": judge if function == "judge" else {}}
+
+    def warnings():
+        return [each for each in resolve(config, "study.yaml", tmp_path).warnings if "endpoint" in each]
+
+    return asking, warnings
+
+
+@pytest.fixture
+def warnings_of(config, study_of):
+    asking, warnings = study_of
 
     def warnings_of(function, scored="everywhere", weight_b=0, **training):
-        parameters = {"model": "m", "template": "judge.txt", "endpoint": "http://127.0.0.1:9/v1"}
-        component = {"function": function, "parameters": parameters if function == "judge" else {}, "scored": scored}
-        config["components"]["helpful"] = component
+        config["components"]["helpful"] = {**asking(function), "scored": scored}
         config["arms"]["arms"]["a"]["weights"]["helpful"] = 1
         config["arms"]["arms"]["b"]["weights"]["helpful"] = weight_b
         config["training"] = {"max_steps": 10, "per_device_train_batch_size": 4} | training
-        return [each for each in resolve(config, "study.yaml", tmp_path).warnings if "endpoint" in each]
+        return warnings()
 
     return warnings_of
 
@@ -61,30 +74,15 @@ def test_nothing_is_told_where_nothing_is_asked_in_vain(warnings_of, function, o
     assert warnings_of(function, **options) == []
 
 
-@pytest.fixture
-def metric_warnings_of(config, tmp_path):
-    (tmp_path / "own.py").write_text(OWN)
-    (tmp_path / "judge.txt").write_text("{question} {completion}")
-    parameters = {"model": "m", "template": "judge.txt", "endpoint": "http://127.0.0.1:9/v1"}
-    config["training"] |= {"max_steps": 10}
-
-    def metric_warnings_of(function="judge", **evaluation):
-        metric = {"function": function, "parameters": parameters if function == "judge" else {}}
-        config["evaluation"] |= {"metrics": {"helpful": metric, "flat": {"function": "constant"}}, **evaluation}
-        warnings = resolve(config, "study.yaml", tmp_path).warnings
-        return [each for each in warnings if each.startswith("evaluation.metrics")]
-
-    return metric_warnings_of
-
-
-def test_a_metric_that_asks_is_told_with_its_requests(metric_warnings_of, config):
+def test_a_metric_that_asks_is_told_with_its_requests(study_of, config):
+    asking, warnings = study_of
+    config["evaluation"] |= {"metrics": {"helpful": asking("judge"), "flat": {"function": "constant"}}, "samples": 3}
     told = "evaluation.metrics.helpful: asks an endpoint about each answer: at most 4 to each question, of 5 models"
-    assert metric_warnings_of(samples=3) == [told]
+    assert warnings() == [told]
     config["keep_models"] = 4
-    assert metric_warnings_of() == [f"{told}, and of the models that runs keep"]
-
-
-def test_an_asynchronous_metric_is_told_and_another_is_not(metric_warnings_of):
-    [told] = metric_warnings_of("own.py:asks")
+    assert warnings() == [f"{told}, and of the models that runs keep"]
+    config["evaluation"]["metrics"]["helpful"] = asking("own.py:asks")
+    [told] = warnings()
     assert told.startswith("evaluation.metrics.helpful: is asynchronous; if it asks an endpoint, it does so about each")
-    assert metric_warnings_of("own.py:plain") == []
+    config["evaluation"]["metrics"]["helpful"] = asking("own.py:plain")
+    assert warnings() == []

@@ -37,43 +37,6 @@ def test_a_changed_metric_is_scored_apart_and_its_limits_are_not_of_the_scores(c
     assert len(folders) == 2
 
 
-def test_a_component_is_a_metric_by_its_name(config):
-    config["evaluation"] |= {"metrics": {"form": {"component": "format"}}}
-    functions = study(config).config.metric_functions()
-    component = study(config).config.components["format"]
-    assert functions == {"form": (component.function, component.parameters)}
-
-
-@pytest.mark.parametrize(
-    ("evaluation", "message"),
-    [
-        ({"answer_format": None}, "evaluation: nothing judges the answers; set answer_format"),
-        ({"metrics": {"tokens": {"function": "constant"}}}, "there is a metric tokens already"),
-        (
-            {"metrics": {"sample": {"function": "constant"}}},
-            "sample is a column of every study's answers; choose anoth",
-        ),
-        ({"metrics": {"correct_strict": {"function": "constant"}}}, "correct_strict is a column of every study's answ"),
-        ({"metrics": {"x": {}}}, "needs a function, or the name of a component, and not both"),
-        ({"metrics": {"x": {"component": "fromat"}}}, "metrics.x.component: unknown component 'fromat'; components: "),
-        (
-            {"metrics": {"x": {"component": "format", "parameters": {"a": 1}}}},
-            "parameters: the component's own are used",
-        ),
-        ({"metrics": {"x": {"function": "constant", "range": [1, 1]}}}, "write the lowest score first"),
-        ({"metrics": {"x": {"function": "constnat"}}}, "evaluation.metrics.x: unknown function 'constnat'"),
-        (
-            {"metrics": {"x": {"function": "token_length", "parameters": {"target": 1, "width": 1}}}},
-            "evaluation.metrics.x: token_length asks for completion_ids, which is known only in training",
-        ),
-        ({"metrics": {"x@1": {"function": "constant"}}}, "evaluation.metrics"),
-    ],
-)
-def test_a_mistake_is_told_in_one_line(config, evaluation, message):
-    config["evaluation"] |= evaluation
-    assert message in refusal(config)
-
-
 def test_a_function_with_a_default_for_what_only_training_knows_is_a_metric(config, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own.py").write_text("def f(completions, log_extra=None, *, trainer_state=None, **columns): ...\n")

@@ -72,13 +72,6 @@ def test_without_its_baseline(claims):
     assert ("Claims are judged when the study is finished." in told) == bool(claims)
 
 
-def test_long_lists_are_cut():
-    arms = [{"name": f"arm{number}"} for number in range(40)]
-    whole = CONTENT | {"arms": [*CONTENT["arms"], *arms]}
-    line, *_ = missing_lines(whole, part_of(whole, ["runs/full/seed0"], ["one"]), [])
-    assert line == "Arms without a finished run: less, control, arm0, arm1, arm2, arm3, arm4, arm5 and 34 more."
-
-
 def test_runs_that_diverged_are_named_and_left_out():
     claims = [
         {"name": "shorter", "arm": "less", "against": "full"},

@@ -84,16 +84,13 @@ def elsewhere(config, root):
     evaluation = config["data"]["evaluation"]
     evaluation["exam"]["path"], evaluation["other"]["path"] = str(root / "moved_exam.jsonl"), "./other.jsonl"
     config["components"]["liked"]["parameters"]["model"] = "moved_judge/"
-    if "sft" in config:
-        config["sft"]["data"]["path"] = "moved_demos.jsonl"
+    config["sft"]["data"]["path"] = "moved_demos.jsonl"
     return config
 
 
-@pytest.mark.parametrize("start", [False, True])
-def test_the_place_decides_nothing(config, with_start, tmp_path, start):
-    config = with_start if start else config
-    before = names(make(config, tmp_path))
-    moved = resolve(elsewhere(config, tmp_path), "study.yaml", tmp_path)
+def test_the_place_decides_nothing(with_start, tmp_path):
+    before = names(make(with_start, tmp_path))
+    moved = resolve(elsewhere(with_start, tmp_path), "study.yaml", tmp_path)
     assert names(moved) == before
     assert json.loads(moved.model_spec)["path"] == str(tmp_path / "linked"), "jobs read the present place"
     assert json.loads(moved.train_data_spec)["source"]["path"] == "./moved_train.jsonl"

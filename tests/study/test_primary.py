@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from configs import changed, refusal
+from configs import changed
 from reward_ablation.analysis.evaluation.metrics import Metrics
 from reward_ablation.analysis.evaluation.question_means import question_means
 from reward_ablation.analysis.statistics.limits import UNLIMITED, Limits
@@ -72,43 +72,6 @@ def test_the_default_metric_is_an_own_one_where_there_is_no_mathematics(config):
     assert question(config).metric == "words"
     config["evaluation"]["answer_format"] = "boxed"
     assert question(config).metric == "accuracy_strict"
-
-
-@pytest.mark.parametrize(
-    ("primary", "message"),
-    [
-        ({"dataset": "tset"}, "primary.dataset: unknown data set 'tset'; data sets: test"),
-        ({"mode": "sampled"}, "primary.mode: sampled is switched off; set evaluation.samples above 0, or mode"),
-        ({"mode": "beam"}, "primary.mode: 'beam' is not allowed; input should be 'greedy' or 'sampled'"),
-        ({"metric": "acc"}, "primary.metric: unknown metric 'acc'; metrics in mode greedy: accuracy_strict, "),
-        ({"metric": "pass@2"}, "primary.metric: unknown metric 'pass@2'; metrics in mode greedy: accuracy_strict, "),
-        ({"contrasts": []}, "primary.contrasts: has 0 entries; at least 1 needed"),
-        ({"contrasts": [{"arm": "x"}]}, "primary.contrasts.0: unknown arm 'x'; arms here: a, b"),
-        ({"contrasts": [{"arm": "b", "against": "x"}]}, "primary.contrasts.0: unknown arm 'x'; arms here: a, b"),
-        ({"contrasts": [{"arm": "a"}]}, "primary.contrasts.0: a against a; name two arms that differ"),
-        ({"contrasts": [{"arm": "b"}, {"arm": "a", "against": "b"}]}, "primary.contrasts.1: a against b is listed twi"),
-        ({"metrics": "x"}, "primary: unknown key 'metrics'; did you mean metric? allowed: dataset, mode, metric, cont"),
-    ],
-)
-def test_a_mistake_is_told_in_one_line(config, primary, message):
-    assert refusal(config | {"primary": primary}).startswith(message)
-
-
-def test_greedy_is_refused_where_it_is_switched_off(config):
-    config["evaluation"] |= {"greedy": False, "samples": 4}
-    told = refusal(config | {"primary": {"mode": "greedy"}})
-    assert told.startswith("primary.mode: greedy is switched off; set evaluation.greedy to true")
-
-
-def test_no_key_of_a_run_or_an_evaluation_depends_on_the_question(config):
-    config["evaluation"]["samples"] = 4
-    plain = resolve(config, "s", Path())
-    asked = {"mode": "sampled", "metric": "pass@2", "contrasts": [{"arm": "a", "against": "b"}]}
-    other = resolve(config | {"primary": asked}, "s", Path())
-    assert other.runs == plain.runs
-    assert other.answers_folder == plain.answers_folder
-    assert other.evaluation_spec == plain.evaluation_spec
-    assert other.digest != plain.digest  # study.json is written again
 
 
 @pytest.fixture
@@ -182,18 +145,6 @@ def test_the_order_of_contrasts_is_no_change(start, clock):
     first, _ = start(arms__arms__c={"weights": {"format": 1}}, primary={"contrasts": both})
     second, _ = start(primary={"contrasts": both[::-1]})
     assert (second.digest, second.declared) == (first.digest, first.declared)
-
-
-def test_runs_of_an_earlier_version_or_a_deleted_file_are_admitted(start, tmp_path, finish):
-    start()
-    finish(2)
-    path = tmp_path / "results" / "study" / "study.json"
-    written = json.loads(path.read_text())
-    del written["primary"]
-    path.write_text(json.dumps(written))
-    again, lines = start()
-    assert (again.runs_then, again.earlier) == (2, [])
-    assert lines[0].endswith(f"; declared {again.declared}, after 2 runs were there")
 
 
 def test_the_analysis_reads_the_question_and_an_older_file_is_taken_to_ask_the_default(start, config, tmp_path):

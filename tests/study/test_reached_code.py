@@ -7,6 +7,7 @@ import copy
 
 import pytest
 
+from reward_ablation.spec.canonical import key_of
 from reward_ablation.study.reached_code import reached
 from reward_ablation.study.resolve import resolve
 from reward_ablation.study.reward_files import function_digest, is_code_of, whole_digest
@@ -60,28 +61,21 @@ EDITS = {
     "a comment": ("LIMIT = 12", "LIMIT = 12  # words", ()),
     "a docstring": ("The number of words.", "How many words.", ()),
     "a constant": ("LIMIT = 12", "LIMIT = 13", ("words",)),
-    "a pattern": ('"[a-z]+"', '"[a-zA-Z]+"', ("words",)),
-    "a helper": ("len(WORDS.findall(text))", "2 * len(WORDS.findall(text))", ("words",)),
     "a function": ("math.sqrt(len(text))", "math.sqrt(1 + len(text))", ("roots",)),
     "an import of Python's": ("import math", "import cmath as math", ("roots",)),
-    "a name of a user's import": ("import fits, other", "import fits", FUNCTIONS),
     "another helper of the same file": ("import fits, other", "import fast as fits, other", FUNCTIONS),
     "a class that a hint names": ("self.number = 0", "self.number = 1", ("helped",)),
     "what runs as a script": ('print(words(["a b"]))', 'print(roots(["a b"]))', ()),
     "a new function": ("def count", "def new():\n    return 1\n\n\ndef count", ()),
     "a call that may do anything": ("SEEN = {}", "SEEN = {}\nmath.prepare()", FUNCTIONS),
-    "a value that may do anything": ("SEEN = {}", "SEEN = {}\nREADY = math.prepare()", FUNCTIONS),
     "a decorator that may note the function": ("def count", "@math.noted\ndef count", FUNCTIONS),
     "a class with a parent that may note it": ("class Counter:", "class Counter(math.Noting):", FUNCTIONS),
     "a default that may do anything": ("def count(text)", "def count(text, now=math.now())", FUNCTIONS),
     "an import for what it does": ("SEEN = {}", "import prepared\n\nSEEN = {}", FUNCTIONS),
     "a block": ("SEEN = {}", "try:\n    SEEN = {}\nexcept OSError:\n    pass", FUNCTIONS),
-    "an attribute of a module": ("SEEN = {}", "SEEN = {}\nmath.exact = True", FUNCTIONS),
     "a method that is noted": ("    def __init__", "    @math.noted\n    def __init__", FUNCTIONS),
     "a hint that may do anything": ("LIMIT = 12", "LIMIT: math.note(3) = 12", ("words",)),
-    "a walrus in a default": ("def count(text)", "def count(text, now=(NOW := 3))", FUNCTIONS),
     "a key function": ("SEEN = {}", "SEEN = {}\nORDER = sorted([2, 1], key=count)", FUNCTIONS),
-    "an iterator that is consumed": ("SEEN = {}", "SEEN = {}\nANY = 3 in SEEN", FUNCTIONS),
     "a subscript that makes a key": ("SEEN = {}", "SEEN = {}\nANY = SEEN[3]", FUNCTIONS),
     "a dictionary of functions": ("SEEN = {}", "SEEN = {'count': count}", ("roots",)),
 }
@@ -111,13 +105,10 @@ def test_an_edit_counts_for_the_functions_that_reach_it(folder, old, new, functi
     assert tuple(name for name in FUNCTIONS if before[name] != after[name]) == functions
 
 
-BY_TEXT = [
-    *("globals()", "eval('1')", "import sys; sys.modules", "from helpers import *", "words.__globals__", "dir()"),
-    *("from importlib import import_module as load", "import builtins as b", "open(__file__)"),
-]
-
-
-@pytest.mark.parametrize("line", BY_TEXT)
+@pytest.mark.parametrize(
+    "line",
+    ["globals()", "import sys; sys.modules", "from helpers import *", "words.__globals__", "import builtins as b"],
+)
 def test_a_file_that_looks_names_up_by_text_counts_as_a_whole(folder, line):
     text = FILE.replace("    return [float(count", f"    {line}\n    return [float(count", 1)
     if line.startswith("from helpers"):
@@ -125,6 +116,15 @@ def test_a_file_that_looks_names_up_by_text_counts_as_a_whole(folder, line):
     tree = ast.parse(text)
     assert reached(tree, "words") is tree.body
     assert reached(tree, "nowhere") is tree.body
+
+
+def differ(folder, *versions):
+    """Whether the function f has different digests in two versions of files."""
+    for number, files in enumerate(versions):
+        (folder / str(number)).mkdir()
+        for name, text in files.items():
+            (folder / str(number) / name).write_text(text)
+    return function_digest("mine.py:f", folder / "0") != function_digest("mine.py:f", folder / "1")
 
 
 HINTS = """
@@ -150,25 +150,17 @@ def g(a: OTHER):
     ("old", "new", "counts"),
     [
         ("OTHER", "int", False),
-        ("OTHER", "list[int] | None", False),
         ("OTHER", "note(3)", True),
         ("OTHER", "TABLE[3]", True),
-        ("def g(a: OTHER)", "def g(*a: note(3))", True),
         ("def g(a: OTHER)", "def g(a) -> note(3)", True),
         ("def g(a: OTHER)", "@cache\ndef g(a)", True),
-        ("return a", "return 2 * a", False),
         ("def g(a: OTHER):\n    return a", "class G:\n    __f = note", True),
         ("def g(a: OTHER):\n    return a", "class G:\n    f = 3", False),
     ],
 )
 def test_hints_and_decorators_that_run_code_count(tmp_path, old, new, counts):
     texts = [HINTS.replace("OTHER", "str"), HINTS.replace(old, new).replace("OTHER", "str")]
-    digests = []
-    for number, text in enumerate(texts):
-        (tmp_path / str(number)).mkdir()
-        (tmp_path / str(number) / "mine.py").write_text(text)
-        digests.append(function_digest("mine.py:f", tmp_path / str(number)))
-    assert (digests[0] != digests[1]) == counts
+    assert differ(tmp_path, *({"mine.py": text} for text in texts)) == counts
 
 
 PATCHED = """
@@ -211,13 +203,7 @@ def f():
     ],
 )
 def test_what_a_function_reaches_without_its_name_counts(tmp_path, files):
-    digests = []
-    for value in ("5", "6"):
-        (tmp_path / value).mkdir()
-        for name, text in files.items():
-            (tmp_path / value / name).write_text(text.replace("VALUE", value))
-        digests.append(function_digest("mine.py:f", tmp_path / value))
-    assert digests[0] != digests[1]
+    assert differ(tmp_path, *({name: text.replace("VALUE", value) for name, text in files.items()} for value in "56"))
 
 
 def test_a_file_of_one_function_has_the_digest_of_the_whole(tmp_path):
@@ -240,8 +226,6 @@ def test_runs_of_an_earlier_version_keep_their_keys_until_the_file_is_edited(fol
     whole = copy.deepcopy(study.runs[next(name for name in study.runs if name.startswith("b-"))])
     content = whole.arm_spec.content()
     content["components"]["format"]["code"] = whole_digest("mine.py:words", folder)
-    from reward_ablation.spec.canonical import key_of
-
     old = f"b-{key_of(content)}"
     runs = folder / study.config.root / "runs"
     (runs / old).mkdir(parents=True)

@@ -6,8 +6,6 @@ from pathlib import Path
 import pytest
 
 from configs import changed, refusal
-from reward_ablation.config.checks import second_pass_setting
-from reward_ablation.config.trl_settings import BatchSizes
 from reward_ablation.start.declarations import describe_study
 from reward_ablation.study.resolve import resolve
 from reward_ablation.study.study import described_runs
@@ -24,7 +22,6 @@ def keys_of(config):
         ("arms/arms/a/weights/correctness", 1.0, set()),  # 1 is 1.0
         ("seeds", [0, 1, 2], set()),  # a seed is a run, not another arm
         ("evaluation/max_new_tokens", 7, set()),
-        ("bootstrap", 10, set()),
         ("name", "other", set()),
         ("data/evaluation/more", {"source": "word_problems", "count": 5, "split": "test"}, set()),
         ("arms/arms/b/weights/format", 0.6, {"b"}),
@@ -36,22 +33,12 @@ def keys_of(config):
         ("components/format/placement", "all_tokens", set()),
         ("data/train/count", 11, {"a", "b"}),
         ("data/overlap", "drop", {"a", "b"}),
-        ("model/steps", 601, {"a", "b"}),
         ("gradients", {"every": 2}, {"a", "b"}),
         ("lora", {"r": 8}, {"a", "b"}),
-    ],
-)
-def test_keys_follow_what_decides_a_run(config, path, value, arms_with_new_keys):
-    before = keys_of(config)
-    after = keys_of(changed(config, path, value))
-    assert {arm for arm in before if before[arm] != after[arm]} == arms_with_new_keys
-
-
-@pytest.mark.parametrize(
-    ("path", "value", "arms_with_new_keys"),
-    [
-        ("launch/nodes", 2, set()),
-        ("launch/threads", 2, set()),
+        ("prompt", {"date": "2024-07-26"}, set()),
+        ("prompt", {"date": "2025-01-02"}, {"a", "b"}),
+        ("data/train/too_long", "refuse", set()),
+        ("data/train/too_long", "drop", {"a", "b"}),
         ("launch/resources", {"mem_mb": 9000}, set()),
         ("arms/arms/b/launch", {"nodes": 4}, set()),
         ("arms/arms/b/launch", {"processes": 4}, set()),  # as the study's
@@ -61,7 +48,7 @@ def test_keys_follow_what_decides_a_run(config, path, value, arms_with_new_keys)
         ("launch", {"gpus": 4}, {"a", "b"}),
     ],
 )
-def test_the_number_of_processes_decides_a_run_their_nodes_do_not(config, path, value, arms_with_new_keys):
+def test_keys_follow_what_decides_a_run(config, path, value, arms_with_new_keys):
     config["launch"] = {"gpus": 0, "processes": 4}
     before = keys_of(config)
     after = keys_of(changed(config, path, value))
@@ -138,43 +125,24 @@ def test_seeds_of_arms_that_are_refused(config, seeds, others, words):
     assert words in refusal(config | others)
 
 
+LOOKS = {"seeds": {"looks": [2, 3]}}
+ASKED = {"primary": {"mode": "sampled", "metric": "pass@2", "contrasts": [{"arm": "a", "against": "b"}]}}
+
+
+@pytest.mark.parametrize("asked", [ASKED, LOOKS, {"claims": {"c": CLAIM}}], ids=str)
+def test_what_is_asked_moves_no_run_and_no_answer_but_study_json_is_written_again(config, asked):
+    config["evaluation"]["samples"] = 4
+    plain, other = (resolve(each, "s", Path()) for each in (config, config | asked))
+    assert other.runs == plain.runs
+    assert (other.answers_folder, other.evaluation_spec) == (plain.answers_folder, plain.evaluation_spec)
+    assert other.digest != plain.digest
+
+
 def test_dropping_overlap_makes_the_evaluation_sets_part_of_the_key(config):
     changed(config, "data/overlap", "drop")
     before = keys_of(config)
     changed(config, "data/evaluation/more", {"source": "word_problems", "count": 5, "split": "test"})
     assert keys_of(config) != before
-
-
-def test_the_order_of_keys_does_not_count(config):
-    backwards = {
-        key: dict(reversed(value.items())) if isinstance(value, dict) else value
-        for key, value in reversed(config.items())
-    }
-    assert keys_of(backwards) == keys_of(config)
-
-
-def test_rows_of_a_local_file_count(config, tmp_path):
-    file = tmp_path / "problems.jsonl"
-    changed(config, "data/train", {"source": "file", "path": str(file)})
-    keys = []
-    for number, text in enumerate(["one", "two", "one"]):
-        copy = tmp_path / f"{number}"
-        copy.mkdir()
-        (copy / "problems.jsonl").write_text(text)
-        config["data"]["train"]["path"] = "problems.jsonl"
-        keys.append(resolve(config, "study.yaml", copy).keys["a"])
-    assert keys[0] == keys[2] != keys[1]
-
-
-def test_code_of_a_users_component_counts_its_comments_do_not(config, tmp_path):
-    keys = []
-    for number, body in enumerate(["return [1.0]", "return [1.0]  # one", "return [2.0]"]):
-        folder = tmp_path / f"{number}"
-        folder.mkdir()
-        (folder / "mine.py").write_text(f"def f(completions, **columns):\n    {body}\n")
-        changed(config, "components/format", {"function": "mine.py:f"})
-        keys.append(resolve(config, "study.yaml", folder).keys["a"])
-    assert keys[0] == keys[1] != keys[2]
 
 
 def test_runs_are_arms_times_seeds(config):
@@ -254,39 +222,21 @@ def test_files_are_keyed_by_what_decides_their_content(config):
 
 def test_trls_backward_pass_makes_other_runs_and_the_default_leaves_keys_alone(config):
     """Without the setting, the key is the same as before the setting existed."""
-    sections = ({}, {"backward": "by_completion"}, {"every": "off"}, {"backward": "trl"})
+    sections = (
+        {},
+        {"backward": "by_completion"},
+        {"every": "off"},
+        {"backward": "trl"},
+        {"every": False},
+        {"every": 0},
+    )
     studies = [resolve(changed(config, "gradients", section), "study.yaml", Path()) for section in sections]
     assert studies[0].keys == studies[1].keys
+    assert studies[2].keys == studies[4].keys  # YAML reads `off` as false
     assert len({tuple(study.keys.values()) for study in studies}) == 3
     specs = [json.loads(next(iter(study.runs.values())).spec)["gradients"] for study in studies]
     assert specs[0] == {"every": 1, "whole": []}
     assert specs[3] == {"backward": "trl", "every": 0, "whole": []}
-
-
-@pytest.mark.parametrize("off", [0, False, "off"])
-def test_gradients_are_switched_off_in_any_spelling(config, off):
-    study = resolve(changed(config, "gradients", {"every": off}), "study.yaml", Path())
-    assert study.config.gradients.every == 0
-
-
-@pytest.mark.parametrize(
-    ("training", "reason"),
-    [
-        ({}, None),
-        ({"gradient_accumulation_steps": 4, "steps_per_generation": 4}, None),
-        ({"steps_per_generation": 2}, "steps_per_generation"),
-        ({"gradient_accumulation_steps": 4, "steps_per_generation": 2}, None),
-        ({"gradient_accumulation_steps": 4, "steps_per_generation": 3}, "steps_per_generation"),
-        ({"per_device_train_batch_size": 4, "generation_batch_size": 8}, None),  # of two processes
-        ({"per_device_train_batch_size": 4, "generation_batch_size": 16}, "generation_batch_size"),
-        ({"num_iterations": 2}, "num_iterations"),
-        ({"entropy_coef": 0.01}, "entropy_coef"),
-    ],
-)
-def test_what_takes_a_second_backward_pass(training, reason):
-    sizes = BatchSizes.of(training, processes=2)
-    assert second_pass_setting(training, {"all_tokens"}, sizes) == reason
-    assert second_pass_setting(training, {"all_tokens", "last_token"}, sizes) == "a placement other than all_tokens"
 
 
 def test_models_that_are_kept_are_part_of_the_spec_only_where_there_are_some(config):
@@ -328,19 +278,13 @@ def test_kwargs_without_a_template_are_refused(config):
         ({"source": "math500", "split": "test"}, "math500 is a public benchmark; numbers on it say nothing"),
         ({"source": "gsm8k", "split": "test"}, "source: gsm8k, split: train has problems to train on"),
         ({"source": "math", "split": "test"}, "numbers on it, and on the 500 of MATH-500, which are among MATH's test"),
-        (
-            {"source": "mbpp", "split": "test"},
-            "anybody else's; source: mbpp, split: train has problems",
-        ),
         ({"source": "ifeval", "split": "train"}, "ifeval is a public benchmark; numbers on it say nothing"),
         ({"source": "math", "split": "train"}, None),
-        ({"source": "gsm8k", "split": "train"}, None),
-        ({"source": "word_problems", "count": 9, "split": "test"}, None),
     ],
 )
 def test_training_on_a_benchmark_is_warned_of(config, train, words):
     config["data"]["train"] = train
-    if train["source"] in ("mbpp", "ifeval"):  # which have no answers
+    if train["source"] == "ifeval":  # which has no answers
         del config["components"]["correctness"]
         config["arms"]["arms"] = {"a": {"weights": {"format": 1}}}
     warnings = resolve(config, "study.yaml", Path()).warnings

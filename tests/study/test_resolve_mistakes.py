@@ -7,6 +7,11 @@ import pytest
 from configs import REMOVE, changed, refusal
 from reward_ablation.study.resolve import resolve
 
+CONSTANT, LENGTH = {"function": "constant"}, {"function": "token_length", "parameters": {"target": 1, "width": 1}}
+LEFT_OUT = {"design": "leave_one_out", "weights": {"correctness": 1, "format": 1}}
+DATA = {"source": "word_problems", "count": 10, "split": "train"}
+BETTER = {"says": "b is better", "metric": "format", "arm": "b", "direction": "higher"}
+
 
 @pytest.mark.parametrize(
     ("path", "value", "message"),
@@ -14,35 +19,28 @@ from reward_ablation.study.resolve import resolve
         ("name", REMOVE, "name: missing; it has no default"),
         ("name", "a b", "name: 'a b' is not allowed; allowed: letters, digits and _"),
         ("name", "runs", "name: 'runs' is taken by the workflow; not allowed: benchmarks, data"),
-        ("name", "judge", "name: 'judge' is taken by the workflow; not allowed: benchmarks, data"),
         ("seeds", 5, "seeds: 5 is not allowed; input should be a valid list"),
         ("model", {"source": "hubb"}, "model: source 'hubb' is not allowed; allowed: hub, local, demo"),
         ("results", "/scratch/me", "results: '/scratch/me' is not allowed; allowed: a folder below the project's"),
-        ("results", ".", "results: '.' is not allowed; allowed: a folder below the project's"),
-        ("results", "results/mine/", "results: 'results/mine/' is not allowed; allowed: a folder below the project's"),
         ("seeds", [True], "seeds.0: True is not allowed; input should be a valid integer"),
         ("seeds", ["010"], "seeds.0: '010' begins with 0; write 10, as YAML reads such numbers by eights: 010 is 8"),
         ("bootstrap", True, "config: bootstrap: True is a truth value, as YAML reads yes and no, too; write a number"),
-        ("keep_models", False, "config: keep_models: False is a truth value, as YAML reads yes and no, too; write a"),
-        ("data/train/count", True, "data.train: count: True is a truth value, as YAML reads yes and no, too; write a"),
-        ("evaluation/samples", True, "evaluation: samples: True is a truth value, as YAML reads yes and no, too; wri"),
-        ("evaluation/temperature", True, "evaluation: temperature: True is a truth value, as YAML reads yes and no,"),
         ("arms/arms/b/weights", {"format": False}, "arms.arms.b: weights: False is a truth value, as YAML reads yes a"),
-        ("seeds", ["x"], "seeds.0: 'x' is not allowed; input should be a valid integer"),
-        ("seeds", [], "seeds: has 0 entries; at least 1 needed"),
         (
             "arms",
             {"design": "factorial", "weights": {f"c{number}": 1 for number in range(11)}},
             "arms.weights: has 11 entries; at most 10 allowed",
         ),
         ("prompt", {"template": "{question}" + "x" * 120_000}, "prompt.template: the longest text, of 120010 characte"),
-        ("launch", {"resources": {"shell_exec": "/tmp/x"}}, "launch.resources: shell_exec: not to be set here; jobs r"),
         ("data/train/splitt", "x", "data.train: unknown key 'splitt'; did you mean split? allowed:"),
         ("data/evaluation/test/count", 0, "data.evaluation.test.count: 0 is not allowed; input should be greater"),
+        ("prompt", {"date": "26 Jul 2024"}, "'26 Jul 2024' is no date; write it as '2024-07-26'"),
+        ("prompt", {"date": "2024-02-31"}, "'2024-02-31' is no date"),
+        ("data/evaluation/test/too_long", "refuse", "evaluation.test.too_long: only data.train has this key"),
+        ("sft", {"data": DATA | {"too_long": "drop"}}, "sft.data: too_long: only data.train has this key"),
         ("prompt", {"template": "x"}, "prompt.template: must contain {question} exactly once"),
         ("components/format/parameters", {"fmt": 1}, "components.format: answer_format: unknown parameter 'fmt'"),
         ("components/format/function", "no.py:f", "components.format: no.py:f: there is no file no.py"),
-        ("components/format/placement", "last", "components.format.placement: 'last' is not allowed; input should be"),
         ("arms/arms/b-c", {"weights": {"format": 1}}, "arms.arms.b-c: 'b-c' is not allowed; allowed: letters, digits"),
         ("arms/arms/b/training", {"lr": 1}, "arms.arms.b.training: lr: no setting of TRL's GRPOConfig"),
         (
@@ -50,12 +48,10 @@ from reward_ablation.study.resolve import resolve
             {"chat_template_kwargs": {"enable_thinking": False}},
             "arms.arms.b.training.chat_template_kwargs: all arms are judged on the same prompts",
         ),
-        ("training", {"chat_template_kwargs": '{"enable_thinking": false}'}, "training: chat_template_kwargs: '{"),
         ("training", {"chat_template_kwargs": {"tokenize": False}}, "training.chat_template_kwargs.tokenize: not to b"),
         ("training/hub_token", "hf_x", "training.hub_token: looks like a secret in plain text"),
         ("keep_models", -1, "keep_models: -1 is not allowed"),
         ("keep_models", 10, "keep_models: 10 keeps no model of arm a, which ends at step 10, and the final model is"),
-        ("exports", ["verl"], "exports.0: 'verl' is not allowed; input should be 'rldynamics' or 'simple_grpo'"),
         ("exports", ["simple_grpo", "rldynamics"], "exports: rldynamics has the components correctness, format and le"),
         ("arms/design", "grid", "arms: design 'grid' is not allowed; allowed: list, leave_one_out"),
         ("training/learning_rat", 1, "training: learning_rat: no setting of TRL's GRPOConfig; did you mean learning_r"),
@@ -66,9 +62,7 @@ from reward_ablation.study.resolve import resolve
             "training (arm b): gradient_checkpointing_kwargs: use_reentrant: true allows one backward pass, and meas",
         ),
         ("training/torch_compile", True, "training (arm a): torch_compile: compiled layers cannot be watched"),
-        ("training/fsdp", "full_shard", "training: fsdp: not to be set here; layers hold parts of their weights"),
         ("gradients", {"every": "often"}, "gradients.every: 'often' is not allowed"),
-        ("gradients", {"backward": "torch"}, "gradients.backward: 'torch' is not allowed; input should be 'by_complet"),
         ("gradients", {"backward": "trl", "every": 5}, "gradients: every: backward: trl measures nothing; leave every"),
         ("gradients", {"backward": "trl", "whole": [5]}, "gradients: whole: backward: trl measures nothing; leave who"),
         ("arms/arms/b/training", {"fp16": True}, "training (arm b): fp16: small component gradients would vanish"),
@@ -80,21 +74,100 @@ from reward_ablation.study.resolve import resolve
         ("evaluation/greedy", False, "evaluation: nothing to evaluate: set greedy: true or samples above 0"),
         ("arms/arms/base", {"weights": {"format": 1}}, "arms: 'base' is taken by the workflow"),
         ("components/total", {"function": "constant"}, "components: 'total' is taken by the workflow"),
-        ("components/kl", {"function": "constant"}, "components: 'kl' is taken by the workflow"),
+        (
+            "lora",
+            {"target_modules": ["q_proj", "lm_head"]},
+            "lora.target_modules: lm_head: TRL trains no adapter of it",
+        ),
         ("launch", {"gpus": 2, "processes": 2}, "launch: processes: with GPUs a run has one process a GPU; leave it"),
         ("launch", {"gpus": 0, "nodes": 2}, "launch: nodes: 2 does not divide processes: 1; each node has as many of"),
         ("launch", {"resources": {"gpu": 2}}, "launch.resources: gpu: not to be set here; set launch.gpus"),
-        ("launch", {"resources": {"mem mb": 2}}, "launch.resources.mem mb: 'mem mb' is not allowed; allowed: letters,"),
         ("arms/arms/b/resources", {"nodes": 2}, "arms.arms.b.resources: nodes: not to be set here; set launch.nodes"),
-        ("arms/arms/b/resources", {"hours": 2}, "arms.arms.b.resources: hours: not to be set here; write runtime, in"),
         ("arms/arms/b/resources", {"mem_mb": 1.5}, "arms.arms.b.resources.mem_mb: 1.5 is not allowed; input should"),
         ("arms/arms/b/launch", {"gpus": 0}, "arms.arms.b.launch.gpus: a study trains all its arms on GPUs, or all on"),
         ("arms/arms/b/launch", {"nodes": 3}, "arms.arms.b.launch.nodes: 3 does not divide gpus: 1; each node has as"),
         ("arms/arms/b/launch", {"threads": 2}, "arms.arms.b.launch: unknown key 'threads'; allowed: gpus, nodes, proc"),
+        ("primary", {"dataset": "tset"}, "primary.dataset: unknown data set 'tset'; data sets: test"),
+        (
+            "primary",
+            {"mode": "sampled"},
+            "primary.mode: sampled is switched off; set evaluation.samples above 0, or mode",
+        ),
+        (
+            "primary",
+            {"metric": "acc"},
+            "primary.metric: unknown metric 'acc'; metrics in mode greedy: accuracy_strict, ",
+        ),
+        ("primary", {"contrasts": [{"arm": "x"}]}, "primary.contrasts.0: unknown arm 'x'; arms here: a, b"),
+        ("primary", {"contrasts": [{"arm": "a"}]}, "primary.contrasts.0: a against a; name two arms that differ"),
+        (
+            "primary",
+            {"contrasts": [{"arm": "b"}, {"arm": "a", "against": "b"}]},
+            "primary.contrasts.1: a against b is listed twi",
+        ),
+        ("claims", {"c": BETTER | {"arm": "x"}}, "claims.c.arm: unknown arm 'x'; arms here: a, b"),
+        ("claims", {"c": BETTER | {"arm": "base"}}, "claims.c.arm: unknown arm 'base'; arms here: a, b"),
+        ("claims", {"c": BETTER | {"against": "x"}}, "claims.c.against: unknown arm 'x'; arms here: a, b, base"),
+        (
+            "claims",
+            {"c": BETTER | {"arm": "a"}},
+            "claims.c: compares a with itself; name two arms that differ, or against: base",
+        ),
+        (
+            "claims",
+            {"c": BETTER | {"metric": "acc"}},
+            "claims.c.metric: unknown metric 'acc'; metrics in mode greedy: accuracy_strict, ",
+        ),
+        (
+            "claims",
+            {"c": BETTER | {"direction": "same"}},
+            "claims.c: direction same needs a margin above 0: set margin to the smallest",
+        ),
+        (
+            "claims",
+            {"c": BETTER | {"says": "one\ntwo"}},
+            "claims.c.says: more than one line; write the text in one line",
+        ),
+        ("evaluation/answer_format", None, "evaluation: nothing judges the answers; set answer_format"),
+        ("evaluation/metrics", {"tokens": CONSTANT}, "there is a metric tokens already"),
+        ("evaluation/metrics", {"sample": CONSTANT}, "sample is a column of every study's answers; choose another"),
+        ("evaluation/metrics", {"x": {}}, "needs a function, or the name of a component, and not both"),
+        ("evaluation/metrics", {"x": {"component": "fromat"}}, "metrics.x.component: unknown component 'fromat'; comp"),
+        ("evaluation/metrics", {"x": {"component": "format", "parameters": {"a": 1}}}, "parameters: the component's"),
+        ("evaluation/metrics", {"x": {**CONSTANT, "range": [1, 1]}}, "write the lowest score first"),
+        ("evaluation/metrics", {"x": LENGTH}, "metrics.x: token_length asks for completion_ids, which is known only i"),
+        ("control", "x", "control: unknown arm 'x'; arms here: a, b"),
+        ("control", "a", "control: 'a' is the baseline, which the others are compared with; name another arm, or set"),
+        (
+            "components/length",
+            {**LENGTH, "scored": "where_trained"},
+            "components.length: scored: where_trained, and no",
+        ),
+        ("arms", LEFT_OUT | {"extra": {"full": {"weights": {}}}}, "arms.extra.full: the design makes an arm of this n"),
+        ("arms", LEFT_OUT | {"extra": {"x": {"weights": {"y": 1}}}}, "arms.extra.x.weights: unknown component 'y'; co"),
+        ("sft", {"data": DATA, "completion": "none"}, "sft.completion: 'none' holds none of {solution}, {working}"),
+        ("sft", {"data": DATA, "completion": []}, "sft.completion: no template"),
+        ("sft", {"data": DATA, "training": {"learning_rat": 1}}, "sft.training: learning_rat: no setting of TRL's SFT"),
+        (
+            "sft",
+            {"data": DATA, "training": {"learning_rate": "1e-5"}},
+            "is not allowed; allowed: number; YAML reads 1e",
+        ),
+        ("sft", {"data": DATA, "training": {"seed": 1}}, "sft.training: seed: not to be set here; write it under sft."),
+        ("data/evaluation/test", {"source": "ifeval", "split": "train"}, "data.evaluation.test: ifeval has no answers"),
+        ("seeds", {"looks": [1, 3]}, "seeds.looks: the first look has one seed, which cannot show how seeds differ"),
+        ("seeds", {"looks": [3, 2]}, "seeds.looks: not ascending; each look needs more seeds than the look before"),
+        ("seeds", [1, 1], "seeds: a seed occurs twice; each seed is one run"),
     ],
 )
 def test_a_bad_config_is_one_line(config, path, value, message):
     assert message in refusal(changed(config, path, value))
+
+
+def test_greedy_is_refused_where_it_is_switched_off(config):
+    config["evaluation"] |= {"greedy": False, "samples": 4}
+    told = refusal(config | {"primary": {"mode": "greedy"}})
+    assert told.startswith("primary.mode: greedy is switched off; set evaluation.greedy to true")
 
 
 @pytest.mark.parametrize(
@@ -152,11 +225,3 @@ def test_the_same_settings_are_fine_where_nothing_is_placed(config, path, value)
     changed(config, "gradients", {"every": 0})
     changed(config, "arms/arms/b/training", SEQUENCE)
     resolve(changed(config, path, value), "study.yaml", Path())
-
-
-def test_a_placement_leaves_evaluation_as_it_is(config):
-    def evaluation(study):
-        return study.answers_folder, study.datasets, study.model_file, study.problems_file, study.evaluation_spec
-
-    before = evaluation(resolve(config, "study.yaml", Path()))
-    assert evaluation(resolve(changed(config, "components/format/placement", "last_token"), "s", Path())) == before

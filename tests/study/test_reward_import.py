@@ -13,8 +13,6 @@ from reward_ablation.study.reward_import import (
     Request,
     check_calls,
     check_imports,
-    planned_arguments,
-    planned_marks,
 )
 from reward_ablation.system.errors import StudyError
 
@@ -104,18 +102,14 @@ def test_a_file_that_loads_is_imported_in_another_process(folder, capfd):
         ("os._exit(0)", "mine.py ends the process that imports it, by exit status 0"),
         ("os.kill(os.getpid(), 9)", "mine.py ends the process that imports it, by signal 9"),
         ("raise SystemExit(3)", "mine.py does not load: mine.py, line 3, `raise SystemExit(3)`: SystemExit: 3"),
-        ("import nobodys_helper", "No module named 'nobodys_helper'; imports are looked for in "),
-        ("1 / 0", "mine.py does not load: mine.py, line 3, `1 / 0`: ZeroDivisionError: division by zero"),
-        ("while True: pass", "mine.py does not load within 3 seconds"),
+        ("while True: pass", "mine.py does not load within 1 seconds"),
         ("os.write(3, b'[1]\\n')", "a reward file writes to the process that imports it"),
-        ("del f", "no function 'f'; functions in the file: none"),
-        ("import torch; torch.set_grad_enabled(False)", "the import of mine.py changes torch.is_grad_enabled() from T"),
     ],
 )
 def test_a_file_that_does_not_load_is_one_line(folder, statement, line):
     (folder / "mine.py").write_text(f"import os\ndef f(completions): ...\n{statement}\n")
     with pytest.raises(StudyError) as told:
-        check_imports(request_of("f"), folder, patience=3 if "while" in statement else 60)
+        check_imports(request_of("f"), folder, patience=1 if "while" in statement else 60)
     assert line in str(told.value)
     assert str(told.value).startswith("components.x: ")
     assert "\n" not in str(told.value)
@@ -158,8 +152,7 @@ INSERTED = "import sys\nsys.path.insert(0, 'src')\n"
         (f"{INSERTED}import importlib\nimportlib.import_module('other_' + 'helper')\n", "src/other_helper.py", False),
     ],
 )
-@pytest.mark.parametrize("arguments", ["completions", "scores, groups, weights, state"])
-def test_a_helper_whose_code_does_not_count_is_refused(tmp_path, monkeypatch, text, file, refused, arguments):
+def test_a_helper_whose_code_does_not_count_is_refused(tmp_path, monkeypatch, text, file, refused):
     """It is found where the digest does not look; modules whose names are made at run time never count."""
     (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / file).write_text("")
@@ -168,20 +161,17 @@ def test_a_helper_whose_code_does_not_count_is_refused(tmp_path, monkeypatch, te
         text = text.replace("'src'", "'src/site-packages'")
     if "PYTHONPATH" in file:
         monkeypatch.setenv("PYTHONPATH", f"{tmp_path / 'PYTHONPATH'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    of_combination = "PYTHONPATH" in file
+    arguments = "scores, groups, weights, state" if of_combination else "completions"
     (tmp_path / "mine.py").write_text(f"{text}def f({arguments}): ...\n")
-    requests = request_of("f")
-    if arguments != "completions":
-        requests = {"arms.a.combine": Request("combination", "mine.py:f")}
+    requests = {"arms.a.combine": Request("combination", "mine.py:f")} if of_combination else request_of("f")
     if not refused:
         check_imports(requests, tmp_path)
         return
     with pytest.raises(StudyError) as told:
         check_imports(requests, tmp_path)
-    [key] = requests
-    line = (
-        f"{key}: mine.py:f: imports other_helper from {tmp_path / file}, where the runs' keys do not count its code; "
-    )
-    assert str(told.value).startswith(line)
+    line = f"mine.py:f: imports other_helper from {tmp_path / file}, where the runs' keys do not count its code; "
+    assert str(told.value).startswith(f"{next(iter(requests))}: {line}")
 
 
 def test_the_first_file_that_ends_the_process_is_named(folder):
@@ -205,14 +195,16 @@ UNKNOWN = [
 ]
 
 
-@pytest.mark.parametrize(("function", "parameters", "difference"), UNKNOWN)
-def test_an_import_that_says_something_else_stops_the_start(folder, monkeypatch, function, parameters, difference):
-    with pytest.raises(StudyError, match="has other arguments than the text of the file says") as told:
-        check_imports(request_of(function, **parameters), folder)
-    assert difference in str(told.value)
-    assert RUN_CODE in str(told.value)
+def test_an_import_that_says_something_else_stops_the_start(folder, monkeypatch):
+    requests = {}
+    for function, parameters, difference in UNKNOWN:
+        with pytest.raises(StudyError, match="has other arguments than the text of the file says") as told:
+            check_imports(request_of(function, **parameters), folder)
+        assert difference in str(told.value)
+        assert RUN_CODE in str(told.value)
+        requests[function] = Request("components", f"mine.py:{function}", parameters)
     monkeypatch.setenv(RUN_CODE, "yes")
-    check_imports(request_of(function, **parameters), folder)
+    check_imports(requests, folder)
 
 
 def test_a_function_without_a_def_is_planned_after_a_word(folder, config, monkeypatch):
@@ -236,17 +228,6 @@ def test_a_function_without_a_def_is_planned_after_a_word(folder, config, monkey
         resolve(config, "study.yaml", folder)
 
 
-@pytest.mark.parametrize("function", ["right", "named"])
-def test_what_planning_reads_is_what_it_imports_after_the_word(folder, monkeypatch, function):
-    parameters = {"words": "words.txt"} if function == "right" else {"column": "level"}
-    read = planned_arguments(f"mine.py:{function}", parameters, folder), planned_marks(f"mine.py:{function}", folder)
-    monkeypatch.setenv(RUN_CODE, "yes")
-    assert (
-        planned_arguments(f"mine.py:{function}", parameters, folder),
-        planned_marks(f"mine.py:{function}", folder),
-    ) == read
-
-
 def trial_of(function, made_up=False, **parameters):
     """A request to call a function with four completions of one problem."""
     columns = {"completions": made_up_completions("42", 4), "problem_id": ["mine/7"] * 4, "answer": ["42"] * 4}
@@ -258,13 +239,6 @@ FAULTS = [
     ("return undefined", "mine.py, line 4, `return undefined`: NameError: name 'undefined' is not defined"),
     ("sys.exit(3)", "mine.py, line 4, `sys.exit(3)`: SystemExit: 3"),
     ("return [1.0]", "the function returned 1 scores for 4 completions"),
-    ("return None", "the function returned None; return a list of scores"),
-    ("return ['good'] * 4", "the score is 'good', which is not a number"),
-    ("import torch; torch.set_grad_enabled(False); return [1.0] * 4",
-     "the function changes torch.is_grad_enabled() from True to False, with which the training would go on"),
-    ("import torch; torch.set_default_dtype(torch.bfloat16); return [1.0] * 4",
-     "the function changes torch.get_default_dtype() from torch.float32 to torch.bfloat16"),
-    ("os.chdir('/'); return [1.0] * 4", "the function changes os.getcwd() from "),
     ("os._exit(3)", "the function ends the process that calls it, by exit status 3"),
     ("return log_extra('column')", "TypeError: "),
 ]  # fmt: skip
@@ -274,7 +248,7 @@ DOUBTFUL = [
     ("raise ConnectionRefusedError('the judge is not there')", "the judge is not there", False),
     ("raise RuntimeError('Found no NVIDIA driver on your system')", "Found no NVIDIA driver", False),
     ("raise MemoryError('CUDA out of memory')", "CUDA out of memory", False),
-    ("raise OutOfMemoryError('no memory left')", "mine.py:f: no memory left (called once", False),
+    ("raise OutOfMemoryError('no memory left')", "py:f: no memory left (called once", False),
 ]
 FUNCTION = """import os, sys
 class OutOfMemoryError(RuntimeError): pass
@@ -297,22 +271,22 @@ def test_a_faulty_function_is_one_line_of_the_start(tmp_path, statement, line):
         assert "called once before the first job with made-up completions" in str(told.value)
 
 
-@pytest.mark.parametrize(("statement", "line", "made_up"), DOUBTFUL)
-def test_an_error_that_the_jobs_may_not_meet_is_told_and_stops_nothing(tmp_path, statement, line, made_up):
-    (tmp_path / "mine.py").write_text(FUNCTION.format(statement))
-    [told] = check_calls(trial_of("f", made_up), tmp_path)
-    assert line in told
-    assert told.startswith("components.x: mine.py:f: ")
-    assert told.endswith("; the jobs may meet the same error")
-    if made_up:
-        with pytest.raises(StudyError, match="KeyError: '42'"):
-            check_calls(trial_of("f"), tmp_path)
+def test_an_error_that_the_jobs_may_not_meet_is_told_and_stops_nothing(tmp_path):
+    requests = {}
+    for name, (statement, _, made_up) in zip("abcde", DOUBTFUL, strict=True):
+        (tmp_path / f"{name}.py").write_text(FUNCTION.format(statement))
+        request = trial_of("f", made_up)["components.x"]
+        requests[f"components.{name}"] = request._replace(function=f"{name}.py:f")
+    for name, told, (_, line, _) in zip("abcde", check_calls(requests, tmp_path), DOUBTFUL, strict=True):
+        assert line in told
+        assert told.startswith(f"components.{name}: {name}.py:f: ")
+        assert told.endswith("; the jobs may meet the same error")
 
 
 def test_a_function_that_does_not_return_ends_in_one_line(tmp_path):
     (tmp_path / "mine.py").write_text("def f(completions):\n    while True: pass\n")
-    with pytest.raises(StudyError, match=r"^components\.x: mine\.py:f: the function has not returned within 3 seconds"):
-        check_calls(trial_of("f"), tmp_path, patience=3)
+    with pytest.raises(StudyError, match=r"^components\.x: mine\.py:f: the function has not returned within 1 seconds"):
+        check_calls(trial_of("f"), tmp_path, patience=1)
 
 
 def test_a_function_is_called_as_training_calls_it(tmp_path, monkeypatch):

@@ -34,9 +34,7 @@ def root(tmp_path):
     ("path", "shown"),
     [
         ("data/mine.jsonl", "data/mine.jsonl"),
-        ("./data/mine.jsonl", "./data/mine.jsonl"),
         ("{root}/data/mine.jsonl", "data/mine.jsonl"),
-        ("{root}/data/../data/mine.jsonl", "data/mine.jsonl"),
         ("../mine.jsonl", "../mine.jsonl"),
         ("{root}/../mine.jsonl", f"mine.jsonl (sha256 {DIGEST})"),
         ("{root}/../missing.jsonl", "missing.jsonl"),

@@ -312,14 +312,6 @@ def test_a_study_json_that_was_edited_does_not_outweigh_the_runs(folder):
     assert folder.primary == (declared, 4)
 
 
-def test_a_study_in_another_folder_says_the_same(folder):
-    folder.start(claims={"c": BETTER})
-    folder.run()
-    before = folder.said
-    shutil.move(folder.path, folder.root / "elsewhere")
-    assert as_its_runs_say(read_study(folder.root / "elsewhere" / "study.json"), folder.root / "elsewhere") == before
-
-
 def test_claims_that_are_lost_with_study_json_are_counted(folder):
     other = BETTER | {"direction": "lower"}
     folder.start(claims={"c": BETTER, "d": other})
@@ -329,19 +321,6 @@ def test_claims_that_are_lost_with_study_json_are_counted(folder):
     folder.restore()
     assert (folder.said.claims[0].runs_then, folder.said.lost_claims) == (0, 1)
     assert withdrawn(folder.said) == ["Lost with an earlier study.json: 1 claim, declared when runs began"]
-
-
-def test_a_claim_that_is_put_back_stood_all_the_time(folder):
-    folder.start(claims={"c": BETTER})
-    folder.run()
-    folder.start(claims={}, seeds=[0, 1, 2])
-    folder.run()
-    folder.start(claims={"c": BETTER})
-    assert (folder.said.claims[0].runs_then, folder.said.lost_claims) == (0, 0)
-    folder.delete_all_output()
-    folder.start(claims={"late": BETTER | {"direction": "lower"}})
-    folder.restore()
-    assert folder.said.claims[0].runs_then == 6
 
 
 def test_a_plan_of_looks_has_its_time_from_the_runs(folder):

@@ -53,22 +53,14 @@ def test_planning_follows_a_package_without_importing_it(tmp_path, monkeypatch, 
     ("function", "line"),
     [
         ("os:system", "os comes with Python; write a function in a file"),
-        ("this:d", "this comes with Python"),
         ("reward_ablation.rewards.components.constant:constant", "by its function alone"),
         ("nobodys_package.rewards:f", "no Python file of the module nobodys_package.rewards in "),
-        ("lazy_two.nowhere:f", "no Python file of the module lazy_two.nowhere in "),
-        ("__main__:f", "__main__ comes with Python"),
-        ("compiled_two:f", "no Python file of the module compiled_two in "),
         ("bare_two.inside:f", "no Python file of the module bare_two.inside in "),  # an installed namespace package
         ("lazy_two:", "is not of the form path/to/file.py:function or package.module:function"),
-        ("lazy-two:f", "is not of the form path/to/file.py:function or package.module:function"),
-        ("lazy_two/inner:judge", "is not of the form path/to/file.py:function or package.module:function"),
         ("lazy_two.inner.py:judge", "there is no file lazy_two.inner.py in "),
         ("lazy_two:judg", "no function 'judg' in the text of "),
-        ("lazy_two:nobody", "no function 'nobody' in the text of "),
         ("lazy_two.inner:made", "line 5 defines it without `def`; check the name, or name the module that defines"),
         ("trl.rewards:acuracy_reward", "names like it: accuracy_reward"),
-        ("trl.trainer:GRPOTrainer", "no function 'GRPOTrainer'"),
         ("trl.rewards:get_soft_overlong_punishment", "asks for the column 'max_completion_len'"),
     ],
 )
@@ -99,17 +91,6 @@ def test_a_module_counts_by_its_content_wherever_it_is(tmp_path, monkeypatch, ed
         digests.append((function_digest("lazy_three.inner:judge", tmp_path / version), elsewhere))
     assert digests[0] == digests[1]
     assert [before != after for before, after in zip(digests[0], digests[2], strict=True)] == [own, installed]
-
-
-def test_a_module_of_one_file_counts_by_this_file(tmp_path, monkeypatch):
-    digests = []
-    for version, file in (("one", "neither"), ("two", "beside"), ("three", "alone_four")):
-        files = {"alone_four.py": "def f(completions): ...\n", "beside.py": "x = 1\n"}
-        written(tmp_path / version, files, **{file: "edited = 1\n"})
-        with monkeypatch.context() as patch:
-            patch.syspath_prepend(tmp_path / version)
-            digests.append(function_digest("alone_four:f", tmp_path))
-    assert digests[0] == digests[1] != digests[2]
 
 
 def test_a_job_refuses_a_module_that_has_changed_since_the_start(tmp_path, monkeypatch):

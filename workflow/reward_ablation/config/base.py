@@ -107,10 +107,7 @@ Line = Annotated[str, Field(max_length=1000), AfterValidator(_one_line)]
 
 @cache
 def _unknown_key(key: str, allowed: tuple[str, ...]) -> str:
-    """The message about an unknown key.
-
-    It is cached, because pydantic tries a value of several possible sections as each of them, for each of many runs.
-    """
+    """The message about an unknown key; cached, since pydantic tries a value as each of several sections."""
     near = difflib.get_close_matches(key, allowed, n=1)
     hint = f"did you mean {near[0]}? " if near else ""
     return f"unknown key '{key}'; {hint}allowed: {', '.join(allowed)}"

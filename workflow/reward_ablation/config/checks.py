@@ -41,9 +41,8 @@ NOT_FOR_VLLM = {
     "logprobs": "TRL asks for those of the sampled tokens, to compare them with the trainer's",
 }
 
-#: Arguments of transformers' `generate` that change the logits before a token is drawn, each row by itself, and
-#: `use_cache`, which changes none. The others do nothing here (length_penalty), or draw in another way than by each
-#: rollout's own random numbers (num_beams).
+#: Arguments of transformers' `generate` that change the logits of each row by itself, or nothing (`use_cache`). Others
+#: do nothing here (length_penalty), or draw otherwise than by each rollout's own random numbers (num_beams).
 FOR_TRANSFORMERS = {"min_new_tokens", "no_repeat_ngram_size", "bad_words_ids", "sequence_bias", "suppress_tokens"}
 FOR_TRANSFORMERS |= {"begin_suppress_tokens", "exponential_decay_length_penalty", "use_cache"}
 
@@ -70,11 +69,7 @@ def check_measurable(training: dict[str, Any], arm: str) -> None:
 def check_second_pass(
     training: dict[str, Any], placements: set[str], lora: Lora | None, launch: Launch, arm: str
 ) -> None:
-    """Refuse to measure gradients by a second backward pass if TRL uses reentrant gradient checkpointing.
-
-    TRL chooses the reentrant kind by itself if adapters are trained under ZeRO-3. It checkpoints by default; on the CPU
-    this workflow's default is not to.
-    """
+    """Refuse a second backward pass under reentrant checkpointing, which TRL chooses for adapters in ZeRO-3."""
     by_trl = lora and launch.strategy == "zero3"
     if not training.get("gradient_checkpointing", launch.gpus > 0) or not (by_trl or _is_reentrant(training)):
         return
@@ -252,10 +247,7 @@ def check_scored(study: StudyConfig, arms: dict[str, Arm]) -> None:
 
 
 def check_arms(study: StudyConfig, arms: dict[str, Arm]) -> None:
-    """Refuse settings of an arm that do not go with single rollouts, measuring, placements or `keep_models`.
-
-    Also refuse arms with prompts of their own.
-    """
+    """Refuse settings of an arm that do not go with its rollouts, placements, prompts, measuring or `keep_models`."""
     for name, arm in arms.items():
         settings, scored = study.training_of(arm), study.scored_in(arm)
         measured = study.gradients.every or study.gradients.whole
@@ -275,10 +267,7 @@ def check_arms(study: StudyConfig, arms: dict[str, Arm]) -> None:
 
 
 def unreached_warnings(study: StudyConfig, arms: dict[str, Arm]) -> list[str]:
-    """A line for each arm that ends before the last step of `gradients.whole`.
-
-    It is no error, because runs with such a step may be finished already.
-    """
+    """A line, no error, for each arm that ends before the last step of `gradients.whole`: such runs may be finished."""
     last, warnings = max(study.gradients.whole, default=0), []
     for name, arm in arms.items():
         steps = study.training_of(arm).get("max_steps", -1)

@@ -25,10 +25,7 @@ def read_spec(text: str) -> Any:
 
 
 def validate_spec(kind: Any, written: Any, where: str = "--spec") -> Any:
-    """A spec as its pydantic model, or as one of a union of models.
-
-    Raises StudyError if the spec does not fit. The message is `where: key: what is wrong; what is allowed`.
-    """
+    """A spec as its model, or as one of a union; else StudyError `where: key: what is wrong; what is allowed`."""
     try:
         return TypeAdapter(kind).validate_python(written)
     except ValidationError as error:
@@ -36,10 +33,7 @@ def validate_spec(kind: Any, written: Any, where: str = "--spec") -> Any:
 
 
 def describe(error: ValidationError, config: Any) -> str:
-    """The first error of a validation in one line, and how many more there are.
-
-    `config` is what was validated: its keys are those that the user wrote, in contrast to pydantic's own marks.
-    """
+    """The first error of a validation in one line, with the keys as `config` has them; and how many more."""
     first, *others = error.errors()
     more = f" (and {len(others)} more)" if others else ""
     keys = _written_keys(first, config)

@@ -142,14 +142,7 @@ Design = Annotated[ListDesign | LeaveOneOut | OneAtATime | Factorial | Simplex, 
 
 
 def expand(design: Design, components: list[str], generated: list[str] | None = None) -> dict[str, Arm]:
-    """Arms by name, each with one weight for every component of the study, in the order of `components`.
-
-    `generated` are the components of the design `simplex` if the design names none; None means all components.
-
-    Raises ValueError if a weight names an unknown component, or if an arm under `extra` has the name of an arm that the
-    design makes. Also raises it if all weights of an arm are 0: its advantages would all be 0, and nothing would be
-    trained.
-    """
+    """Arms by name with a weight for every component. `generated`: those of a `simplex` that names none (None: all)."""
     by_design = design.generate(components if generated is None else generated)
     extra = {} if isinstance(design, ListDesign) else design.extra
     for name in extra:
@@ -170,10 +163,7 @@ def expand(design: Design, components: list[str], generated: list[str] | None = 
 
 
 def without_left_out(design: Design, arms: dict[str, Arm]) -> dict[str, Arm]:
-    """The arms that have seeds.
-
-    Raises ValueError if `arms.seeds` names an unknown arm, or leaves out all arms.
-    """
+    """The arms that have seeds. An unknown arm in `arms.seeds`, or no arm that is left, is a ValueError."""
     for name in design.seeds:
         if name not in arms:
             raise ValueError(f"arms.seeds.{name}: unknown arm; {arms_here(name, arms)}")

@@ -69,10 +69,7 @@ def _is_secret(key: str, value: Any) -> bool:
 
 
 def refuse_secrets(config: Any) -> None:
-    """Refuse a config, as read from YAML, with what looks like a secret in plain text, without repeating the secret.
-
-    The error is a StudyError: `key: looks like a secret in plain text, ...`.
-    """
+    """Refuse a config, as read from YAML, with what looks like a secret in plain text, without repeating the secret."""
     for path in _secrets_in(config, ()):
         instead = "take it out, and set the environment variable that its library reads, such as HF_TOKEN"
         if "parameters" in path and (path[0] == "components" or path[:2] == ("evaluation", "metrics")):

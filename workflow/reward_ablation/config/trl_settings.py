@@ -301,11 +301,7 @@ def tracking_in(training: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class BatchSizes:
-    """Sizes of one run's batches, with TRL's defaults.
-
-    `steps_per_generation` and `generation_batch_size` set the same thing, and `gradient_accumulation_steps` sets it
-    where both are left out. A check therefore looks here, and not at one of these names.
-    """
+    """Sizes of one run's batches, with TRL's defaults. Several settings of TRL set one size: checks look here."""
 
     micro_batch: int  # completions of a micro-batch, in each process
     accumulation: int  # micro-batches of an optimiser step, in each process

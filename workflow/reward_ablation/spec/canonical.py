@@ -16,10 +16,7 @@ KEY_DIGITS = 8
 
 
 def canonical(value: Any) -> str:
-    """Canonical JSON: sorted keys, no white space, and one spelling for equal numbers (1.0 is 1).
-
-    Raises ValueError if a number is not finite.
-    """
+    """Canonical JSON: sorted keys, no white space, one spelling for equal numbers (1.0 is 1). All must be finite."""
     return dump(normalised(value))
 
 

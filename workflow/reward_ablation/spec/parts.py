@@ -1,11 +1,8 @@
 """Parts of specs: the fields of each section of the config that decide a result.
 
 One rule decides what a spec's JSON contains. A field without a default has been in all specs since the first version
-and is always written. A later field has a default, and is left out where it has this default, so that runs from before
-the field keep their keys. To change a default would change the meaning of written specs;
-`tests/study/pinned_keys.json` records the defaults.
-
-A part that inherits from a section of the config gets the section's later fields with their defaults.
+and is always written. A later field is left out where it has its default, so that earlier runs keep their keys. To
+change a default would change the meaning of written specs; `tests/study/pinned_keys.json` records the defaults.
 
 Planning makes the parts from the config (`study.specs_of_config`). `spec.run` puts them together to whole specs.
 """
@@ -39,10 +36,7 @@ class Spec(Section):
 
     @classmethod
     def read(cls, written: Any, where: str = "--spec") -> Self:
-        """The spec of a JSON value.
-
-        Raises StudyError (`where: key: what is wrong; what is allowed`) if the value is not a spec of this class.
-        """
+        """The spec of a JSON value; a StudyError (`where: key: what is wrong; what is allowed`) if it is none."""
         spec: Self = validate_spec(cls, written, where)
         return spec
 
@@ -76,13 +70,9 @@ class PromptSpec(Prompt):
 
 
 class ComponentSpec(Section):
-    """A component.
+    """A component. `code` and `contents` are digests, of its function and of what parameters name.
 
-    `code` is the digest of a user's file and of the files that it imports, or of an installed package. `contents` has
-    digests of the files and folders that parameters name, by parameter. Their paths are not part of a spec, nor are
-    parameters that decide no score. `placement` names the tokens that the component's advantage acts on.
-
-    The arms in which a component is scored are not part of a spec either: they decide which specs have the component.
+    Paths of files, parameters that decide no score, and the arms in which it is scored are in no spec.
     """
 
     function: Line
@@ -93,11 +83,9 @@ class ComponentSpec(Section):
 
 
 class CombineSpec(Section):
-    """A method of combination that is not TRL's.
+    """A method of combination that is not TRL's. `components` are those that its parameters name.
 
-    `components` are the components that the method's parameters name. `gram` says which gradients the method uses; None
-    if it uses none. `bounds` are the known ranges of the components that take part, if the method asks for ranges.
-    `code` has the same meaning as for a component.
+    `gram` is None if it uses no gradients. `bounds` are the ranges of components, if the method asks for ranges.
     """
 
     method: Line
@@ -137,11 +125,7 @@ class LoraSpec(Lora):
 
 
 class GradientsSpec(Gradients):
-    """Which steps are measured, and which backward pass the run trains by.
-
-    Gradients are measured at step 1 and at every `every`-th step after it (0: at none of these), and at the steps
-    `whole`, whose gradients are also written whole.
-    """
+    """Steps that are measured: 1 and each `every`-th after it (0: none), and `whole`; and the backward pass."""
 
     every: int
     whole: list[int]
@@ -234,10 +218,7 @@ class DataSpec(Spec):
 
 
 class TrainDataSpec(DataSpec):
-    """A set to train on. `apart_from` are evaluation sets whose questions are dropped from the set.
-
-    `too_long` is in the spec of a run alone: the set is prepared without regard to the model.
-    """
+    """A set to train on, without questions of `apart_from`. Only the spec of a run has `too_long`."""
 
     overlap: Switch
     apart_from: list[SourceSpec] = Field(default_factory=list)

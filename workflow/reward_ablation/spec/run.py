@@ -40,10 +40,7 @@ class VllmSpec(Section):
 
 
 class Layout(Spec):
-    """The device of a run, its processes, and how its rollouts are sampled.
-
-    Nodes, threads and resources are left out, because they change no result.
-    """
+    """The device of a run, its processes and its sampler. What changes no result is left out, such as nodes."""
 
     gpus: NonNegativeInt
     processes: PositiveInt = 1  # on the CPU; on GPUs, a run has one process per GPU
@@ -101,10 +98,7 @@ class ScoresSpec(Spec):
 
 
 class StudySpec(Spec):
-    """Everything that decides the results of all runs of a study in the same way.
-
-    A run also keeps its model after each step that `keep_models` divides; with 0 it keeps the final model alone.
-    """
+    """What decides the results of all runs alike. A model is kept after each step that `keep_models` divides."""
 
     model: ModelSpec
     data: TrainDataSpec
@@ -127,8 +121,7 @@ class ArmSpec(StudySpec, Layout):
     def functions(self) -> list[str]:
         """Functions of the components, and modules that decide the numbers of some runs only.
 
-        These are modules of the combination if TRL does not combine the components, and the module that completes
-        groups if a user's function, which may compare completions, would see a part of them.
+        A user's function may compare completions, and so needs whole groups.
         """
         functions = [component.function for component in self.components.values()]
         of_user = any(map(in_a_file, functions))
@@ -155,10 +148,9 @@ class RunSpec(ArmSpec):
 
 
 class ImportedSpec(Spec):
-    """What is known of the runs of an arm that were trained elsewhere. It stands in place of an `ArmSpec`.
+    """What is known of runs that were trained elsewhere, in place of an `ArmSpec`; `imported` is their files' format.
 
-    `imported` is the format of their files. A component is None where nothing but its scores is known. `training` has
-    TRL's settings by which the tables read groups and totals: `num_generations` and `multi_objective_aggregation`.
+    Of some components only scores are known (None). Tables read groups and totals by `training`.
     """
 
     imported: Line

@@ -52,11 +52,10 @@ def are_current(answers: Path, making: Making) -> bool:
 
 
 def of_another_training(record: Mapping[str, Any], trained: str, run_record: Path) -> bool:
-    """Whether answers are of an earlier training of their run than the one with this `run.json`, of SHA-256 `trained`.
+    """Whether answers are of an earlier training of their run than that of this `run.json`, of SHA-256 `trained`.
 
-    Times of files do not count, because a copy loses them. Answers without a record, and those of older versions, name
-    no run. They are of the present training if its `run.json` has no form, too. If it has one, they are older. The
-    hidden copy of `run.json` counts as well: a byte more in `run.json`, as an editor adds it, is no other training.
+    Copies lose times of files, so these do not count. Answers that name no run are older than a `run.json` with a form.
+    The hidden copy counts as well: a byte more in `run.json`, as an editor adds it, is no other training.
     """
     named = record.get("inputs", {}).get("run")
     if named is None:
@@ -66,10 +65,7 @@ def of_another_training(record: Mapping[str, Any], trained: str, run_record: Pat
 
 
 def made_otherwise(record: Mapping[str, Any], inputs: Mapping[str, str]) -> bool:
-    """Whether answers were made by other code, or from other inputs than these.
-
-    A value that their record does not have counts as unchanged.
-    """
+    """Whether answers were made by other code, or from other inputs. A value that their record lacks is unchanged."""
     made_of, code = record.get("inputs", {}), deciding_digest("evaluation")
     return record.get("code", code) != code or any(made_of.get(name, now) != now for name, now in inputs.items())
 

@@ -1,9 +1,7 @@
 """The claims of a study, and the record of when each was declared.
 
 `study.resolve` reads the config's claims here, a start records them (`start.declarations`), and `analysis.claims`
-judges them. As with the primary question (`study.primary`), the runs test a claim that was declared before the first
-run. They do not test a claim that they suggested. `study.json` therefore says when each claim was declared. A claim
-that is taken out after runs have begun stays on record.
+judges them. Runs test a claim that was declared before the first run, not one that they suggested (`study.primary`).
 """
 
 from __future__ import annotations
@@ -27,10 +25,7 @@ BASE = "base"
 
 
 class Claim(Recorded):
-    """A claim with all defaults filled in.
-
-    `arm_keys` has the keys of its arms' specs, by name. It is empty in a record of an earlier version.
-    """
+    """A claim with defaults filled in. `arm_keys`: its arms' keys by name; empty in records of earlier versions."""
 
     name: str
     says: str
@@ -46,10 +41,7 @@ class Claim(Recorded):
 
     @property
     def key(self) -> str:
-        """First 8 hex digits of the claim's digest, which leaves out the claim's name, words and source.
-
-        An arm counts by its spec and not by its name, as in the primary question.
-        """
+        """First 8 hex digits of the digest, without the claim's name, words and source. An arm counts by its spec."""
         content = self.model_dump(include={*Claim.model_fields} - {"name", "says", "source", "arm_keys"})
         return key_of(content | {key: self.arm_keys.get(content[key], content[key]) for key in ("arm", "against")})
 
@@ -98,10 +90,9 @@ def with_recovered(before: ClaimsOnRecord, claims: Sequence[Claim], began: Began
 
 
 def declared_claims(claims: Sequence[Claim], before: ClaimsOnRecord, runs: Path) -> ClaimsOnRecord:
-    """The record to write. A claim on record keeps its time; a new claim gets the present time.
+    """The record to write. A claim on record (`before`), also one that is put back, keeps its time.
 
-    `before` are the claims on record. A claim that was taken out and is put back gets its former time. A claim that is
-    taken out after some runs in the folder `runs` have begun is kept as withdrawn.
+    A claim that is taken out after some runs in the folder `runs` have begun is kept as withdrawn.
     """
     keys = {claim.key for claim in claims}
     times = {claim.key: claim.since for claim in [*before.withdrawn_claims, *before.claims]}
@@ -117,10 +108,7 @@ def declared_claims(claims: Sequence[Claim], before: ClaimsOnRecord, runs: Path)
 
 
 def since_words(record: ClaimsOnRecord, before: ClaimsOnRecord) -> str:
-    """When claims were declared, in words: `a, b; declared 2026-01-31T12:00:00Z, before the first run`.
-
-    `record` is the result of `declared_claims`. Claims that are not on record in `before` are still to be declared.
-    """
+    """When claims were declared, in words. Those that are not on record in `before` are still to be declared."""
     on_record = {claim.key for claim in before.claims + before.withdrawn_claims}
     names: dict[str, list[str]] = {}
     for claim in record.claims:
@@ -135,12 +123,7 @@ def since_words(record: ClaimsOnRecord, before: ClaimsOnRecord) -> str:
 
 
 def claims_of(study: StudyConfig, keys: Mapping[str, str], question: Question) -> list[Claim]:
-    """The claims of a config, in the config's order, with defaults filled in. `keys` has the key of each arm's spec.
-
-    The default baseline is the first arm. The default data set and mode are those of the primary question. Raises
-    ValueError if a data set, an arm or a metric is unknown, a mode is switched off, an arm is compared with itself, or
-    a claim is made twice.
-    """
+    """The claims of a config with defaults filled in and checked. `keys` has the key of each arm's spec."""
     claims: list[Claim] = []
     arms = list(keys)
     for name, written in study.claims.items():

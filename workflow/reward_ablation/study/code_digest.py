@@ -1,12 +1,10 @@
 """Digest of the code that a stage runs: the syntax trees of its import closure in this package.
 
-`core_digest`, `scoring` and the full check ask for these digests. `reward_files` digests users' files by the same
-functions. Comments, docstrings, formatting and messages of this package do not count. A change in any module that the
-stage reaches by imports counts, even if the import is inside a function.
+`core_digest`, `scoring` and the full check ask for these digests; `reward_files` digests users' files likewise. Of this
+package, comments, docstrings, formatting and messages do not count. All modules that a stage imports count.
 
-A start needs all digests, and so they are kept on disk, for one state of the package: the key covers the names and
-texts of all its files. The file lies beside Python's compiled modules and is trusted like them. It is written even
-under PYTHONDONTWRITEBYTECODE, which images of containers set. A damaged file, or another key, is ignored.
+A start needs all digests, and so they are kept on disk, beside Python's compiled modules, by the names and texts of all
+files. They are written even under PYTHONDONTWRITEBYTECODE, which images of containers set.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from reward_ablation.study.reached_code import reached
+from reward_ablation.study.reached_code import is_text, reached
 from reward_ablation.system.files import atomic_path
 
 PACKAGE = "reward_ablation"
@@ -31,11 +29,9 @@ PACKAGE_ROOT = Path(__file__).parents[2]
 
 @cache
 def code_digest(*modules: str, root: Path = PACKAGE_ROOT, without: tuple[str, ...] = ()) -> str:
-    """Digest (16 hex digits) of modules and of all modules that they import from this package.
+    """Digest (16 hex digits) of modules and of all that they import from this package, in the folder `root`.
 
-    Modules are given by their dotted names. The name of a package includes its `__main__`, which a stage runs. `root`
-    is the folder that contains the package. Modules of the packages in `without` do not count, and neither do modules
-    that only these packages import.
+    A package includes its `__main__`. Packages in `without` do not count, nor what only these import.
     """
 
     def make() -> str:
@@ -75,11 +71,7 @@ def _files(modules: tuple[str, ...], root: Path, without: tuple[str, ...]) -> di
 
 
 def closure(start: set[str], file_of: Callable[[str], Path | None]) -> dict[str, Path]:
-    """Files of modules and of all modules that they import, in order of the modules' names.
-
-    `file_of` returns the file of a module. It returns None for a module that does not count, and for a name that is not
-    a module.
-    """
+    """Files of modules and of all that they import, by name. `file_of` is None for a name that does not count."""
     waiting, seen, files = list(start), set[str](), dict[str, Path]()
     while waiting:
         module = waiting.pop()
@@ -120,10 +112,9 @@ FILE = Path(cache_from_source(__file__)).with_suffix(".json")
 
 
 def kept_or_made(name: str, make: Callable[[], Any], files: dict[str, Path], file: Path | None = None) -> Any:
-    """A digest from the cache, or a new digest, which is written to the cache when this process ends.
+    """A digest from the cache, or a new one, which is written there when this process ends.
 
-    `files` are all modules of the package. `make` computes the digest from their `content`, and from nothing else.
-    `file` is the cache; None stands for `FILE`, which has digests of this package alone. `name` is the digest's name.
+    `make` computes it from the `content` of `files`, all modules of the package, and from nothing else.
     """
     if file is None and files is not package_files(PACKAGE_ROOT):
         return make()
@@ -168,11 +159,7 @@ _IMPORTS = {ast.Import, ast.ImportFrom}
 
 
 class Source(NamedTuple):
-    """A Python file.
-
-    `imports` has (module, level, names) of each import statement, including those in functions. `import a` has no
-    names.
-    """
+    """A Python file. `imports` has (module, level, names) of each import statement; `import a` has no names."""
 
     text: str  # its syntax tree, the same in each version of Python
     imports: list[tuple[str, int, list[str]]]
@@ -180,20 +167,15 @@ class Source(NamedTuple):
 
 @cache
 def content(path: Path) -> bytes:
-    """Bytes of a file, read only once, so that all digests of one process are of the same text.
-
-    Python itself decodes them: a user's file may begin with a byte order mark, or name another encoding.
-    """
+    """Bytes of a file, read once, so that all digests of a process agree. Python finds their encoding."""
     return path.read_bytes()
 
 
 @cache
 def source(path: Path, messages: bool) -> Source:
-    """The `Source` of a file, which is parsed only once.
+    """The `Source` of a file, parsed once; SyntaxError if it is not Python. `messages`: whether messages count.
 
-    The tree is not kept, because Python's garbage collector would visit its objects again and again. `messages` says
-    whether the text includes the messages of errors and the arguments of `print`. Raises SyntaxError if the file is not
-    Python.
+    The tree is not kept, because Python's garbage collector would visit its objects again and again.
     """
     imports: list[tuple[str, int, list[str]]] = []
     return Source(_text(ast.parse(content(path), filename=str(path)), messages, imports), imports)
@@ -201,20 +183,14 @@ def source(path: Path, messages: bool) -> Source:
 
 @cache
 def text_of_function(path: Path, function: str) -> str:
-    """The text of the part of a file that a function of the file reaches, messages included.
-
-    It is that of the whole file where the function reaches all of it. Raises SyntaxError if the file is not Python.
-    """
+    """Text of the part of a file that a function reaches, messages included; it may be the whole file."""
     tree = ast.parse(content(path), filename=str(path))
     return _text(ast.Module(body=reached(tree, function), type_ignores=[]), True, [])
 
 
 @cache
 def imported_names(path: Path, package: str, messages: bool) -> frozenset[str]:
-    """Dotted names that a file of a package may import.
-
-    Some of these names are functions or classes, not modules. The caller drops them.
-    """
+    """Dotted names that a file of a package may import; some are functions or classes, which the caller drops."""
     names: set[str] = set()
     parents = package.split(".") if package else []
     for module, level, imported in source(path, messages).imports:
@@ -236,10 +212,7 @@ def _is_message(call: ast.Call) -> bool:
 
 
 def _text(node: Any, messages: bool, imports: list[tuple[str, int, list[str]]]) -> str:
-    """A tree as text, without docstrings, empty fields, and fields that only some versions of Python have.
-
-    Appends the tree's imports to `imports`.
-    """
+    """A tree as text, alike in all versions of Python, without docstrings. Appends its imports to `imports`."""
     if isinstance(node, list):
         return f"[{','.join([_text(each, messages, imports) for each in node])}]"
     if not isinstance(node, ast.AST):
@@ -269,14 +242,11 @@ def _imports_of(node: Any) -> list[tuple[str, int, list[str]]]:
 
 
 def _cut(node: Any, messages: bool) -> None:
-    """Remove a node's docstring and, unless `messages` count, its message.
-
-    The arguments of a raised exception that contain no text stay, because code that catches the exception may use them.
-    """
+    """Remove a node's docstring and, unless `messages` count, its message; arguments without text may be caught."""
     if isinstance(node, ast.JoinedStr):  # Python 3.12 puts empty texts between the parts of some f-strings
         node.values = [part for part in node.values if not (isinstance(part, ast.Constant) and part.value == "")]
     elif isinstance(node, _DOCUMENTED):
-        if _has_docstring(node.body):
+        if node.body and is_text(node.body[0]):
             node.body = node.body[1:] or ([] if isinstance(node, ast.Module) else [ast.Pass()])
     elif messages:
         return
@@ -284,8 +254,3 @@ def _cut(node: Any, messages: bool) -> None:
         node.exc.args = [value for value in node.exc.args if not _has_text(value)]
     elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and _is_message(node.value):
         node.value.args, node.value.keywords = [], []
-
-
-def _has_docstring(body: list[ast.stmt]) -> bool:
-    first = body[0] if body else None
-    return isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)

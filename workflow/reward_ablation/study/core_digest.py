@@ -1,11 +1,10 @@
 """Digests of the code that decides results, such as the core of training, a component or the evaluation.
 
-The commands of jobs record them beside their results. A start compares these records with today's digests, and where
-they differ, the results are made again. Tables and figures have them as params of their rules (`code_of`).
+The commands of jobs record them beside their results. A start makes the results again where today's digests differ.
+Tables and figures have them as params of their rules (`code_of`).
 
-A refactoring changes the code but not the results. `equivalent_code.json` therefore lists classes of equivalent
-digests, whose code was shown to make the same bytes. `deciding_digest` and `checkpoint_code` replace a digest by the
-first one of its class, so that nothing is made again. Digests of tables, figures and scores have no classes.
+`equivalent_code.json` lists classes of digests whose code was shown to make the same bytes, as after a refactoring. The
+first of its class stands for a digest, so that nothing is made again. Tables, figures and scores have no classes.
 """
 
 from __future__ import annotations
@@ -61,9 +60,8 @@ _CHECKPOINT_MODULES = tuple(
 CHECKPOINTS = "checkpoints"
 #: The package of the core. All its modules count.
 CORE = f"{PACKAGE}.training.core"
-#: Modules of each stage whose results cost GPU hours or decide what is trained on. The stage `models` has none, because
-#: a fetched model does not depend on the code that fetches it: the spec has the model's revision, or a digest of its
-#: content or of the demo model's code.
+#: Modules of each stage whose results cost GPU hours or decide what is trained on. A fetched model does not depend on
+#: the code that fetches it.
 STAGES = {
     "data": (f"{PACKAGE}.data.problems",),
     "demo_model": (f"{PACKAGE}.models.demo",),
@@ -81,29 +79,19 @@ _FILE = "equivalent_code.json"
 
 @cache
 def deciding_digest(name: str) -> str:
-    """Digest of the code that decides some results: the first digest of its class, 16 hex digits.
-
-    `name` is a key of `STAGES`, `core`, or the dotted name of a module.
-    """
+    """Digest of a key of `STAGES`, of `core` or of a module: the first digest of its class, 16 hex digits."""
     return first_of_class(name, present_digest(name))
 
 
 def code_of(*stages: str) -> str:
-    """Digest of the code of one or more stages, by their packages or modules without `reward_ablation.`.
-
-    A key of `STAGES` is given alone. Its digest covers only code that decides results, not launching or logging.
-    """
+    """Digest of packages or modules without `reward_ablation.`; or of one key of `STAGES`: of what decides results."""
     if stages[0] in STAGES:
         return deciding_digest(*stages)
     return code_digest(*(f"{PACKAGE}.{stage}" for stage in stages))
 
 
 def present_digest(name: str) -> str:
-    """Digest of the present code that decides some results, without regard to equivalent digests.
-
-    A component's digest leaves out modules that the core imports, because the core's digest already covers them.
-    `name` is as in `deciding_digest`, or `checkpoints`.
-    """
+    """As `deciding_digest`, or of `checkpoints`: the present one. A component's lacks what the core imports."""
     if name == CHECKPOINTS:
         return _of_checkpoints(command_modules(()))
     if name == "core":
@@ -115,10 +103,7 @@ def present_digest(name: str) -> str:
 
 
 def training_digest(functions: Iterable[str]) -> str:
-    """Digest (16 hex digits) of the code that decides a run's numbers: of the core, and of the components in use.
-
-    Only built-in functions count here. The run's spec covers a user's `file.py:function`.
-    """
+    """Digest of the code that decides a run's numbers: the core, and built-in components. Specs cover users' files."""
     return _digest({name: deciding_digest(name) for name in ("core", *component_modules(functions))})
 
 
@@ -128,10 +113,7 @@ def training_modules(functions: Iterable[str]) -> dict[str, str]:
 
 
 def command_modules(functions: Iterable[str]) -> dict[str, str]:
-    """Digest of each module of the training command, including modules that decide no numbers.
-
-    The package of combination methods is included only if the run uses one of them.
-    """
+    """Digest of each module of the training command; methods of combination count where the run uses one."""
     every = module_digests(f"{PACKAGE}.training", *scoring_modules(functions))
     used = training_modules(functions)
     return {name: digest for name, digest in every.items() if name in used or not _is_in(name, (_COMBINATION,))}
@@ -178,10 +160,7 @@ def is_around(module: str) -> bool:
 
 
 def checkpoint_code(modules: dict[str, str]) -> str:
-    """Digest of the code that checkpoints depend on: the first digest of its class.
-
-    `modules` has the digests of all modules of a training command: of today's, or of the one that wrote a checkpoint.
-    """
+    """Digest of the code that checkpoints depend on, by the digests of all modules of a training command."""
     return first_of_class(CHECKPOINTS, _of_checkpoints(modules))
 
 
@@ -203,9 +182,5 @@ def first_of_class(name: str, digest: str) -> str:
 
 @cache
 def equivalents() -> dict[str, list[dict[str, Any]]]:
-    """Classes of equivalent digests by name.
-
-    Each class has `digests`, the first of which stands for all, and `shown_by`, the test or command that showed that
-    the code of all these digests makes the same bytes.
-    """
+    """Classes by name: `digests`, the first of which stands for all, and `shown_by`: what showed it."""
     return json.loads((files("reward_ablation.study") / _FILE).read_text())

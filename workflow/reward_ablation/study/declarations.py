@@ -6,13 +6,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from reward_ablation.study.answers_record import read_record
-from reward_ablation.study.claims import ClaimsOnRecord, DeclaredClaim, recorded_claims
-from reward_ablation.study.looks import Declared as DeclaredLooks
+from reward_ablation.study.claims import ClaimsOnRecord, recorded_claims
 from reward_ablation.study.looks import Sequential, recorded_looks
 from reward_ablation.study.primary import Primary, recorded_primary
 
@@ -26,22 +24,13 @@ class OnRecord(NamedTuple):
 
 
 def declarations(path: Path) -> dict[str, dict[str, dict[str, Any]]]:
-    """What a `study.json` declares, as an attempt records it (`standing.Standing`); empty if it cannot be read.
-
-    Earlier questions, withdrawn claims and earlier plans of looks are included: who returns to one of them has its
-    former time again.
-    """
+    """What a `study.json` declares, as an attempt records it; also what was replaced, which may be put back."""
     written = read_record(path)
     primary, claims, looks = recorded_primary(written), recorded_claims(written), recorded_looks(written)
     questions = [*primary.earlier, primary] if primary else []
-    stood = {each.digest: each.since for each in questions if each.declared}
-    return {
-        **({"primary": stood} if stood else {}),
-        **_by_key("claims", [*claims.withdrawn_claims, *claims.claims]),
-        **_by_key("sequential", [*looks.earlier, looks] if looks else []),
+    stood = {
+        "primary": {each.digest: each.since for each in questions if each.declared},
+        "claims": {each.key: each.since for each in [*claims.withdrawn_claims, *claims.claims]},
+        "sequential": {each.key: each.since for each in ([*looks.earlier, looks] if looks else [])},
     }
-
-
-def _by_key(kind: str, statements: Iterable[DeclaredClaim | DeclaredLooks]) -> dict[str, dict[str, dict[str, Any]]]:
-    found = {each.key: each.since for each in statements}
-    return {kind: found} if found else {}
+    return {kind: since for kind, since in stood.items() if since}

@@ -1,8 +1,7 @@
-"""Warnings about requests to endpoints, before any request is made.
+"""Warnings about requests to endpoints, servers of models that judge, before any is made.
 
-An endpoint is a server of a model that judges. `study.resolve` puts these among the study's warnings, which each
-command and each start print. The warnings are about needless requests of components, and about requests of metrics. A
-component makes needless requests if it scores arms that are not trained on it.
+`study.resolve` puts them among the study's warnings: on requests of metrics, and on needless ones of components, about
+arms that are not trained on them.
 """
 
 from __future__ import annotations
@@ -36,10 +35,7 @@ def request_warnings(study: StudyConfig, runs: Sequence[Run], root: Path) -> lis
 
 
 def metric_warnings(study: StudyConfig, runs: Sequence[Run], root: Path) -> list[str]:
-    """A warning for each metric that asks an endpoint about the stored answers, with their number.
-
-    It is an upper bound: equal answers are judged once, and answers that are already judged are not judged again.
-    """
+    """A warning for each metric that asks an endpoint, with a bound: what was judged is not judged again."""
     answers = study.evaluation.greedy + study.evaluation.samples
     models = f"{1 + len(runs)} models" + (", and of the models that runs keep" if study.keep_models else "")
     return [
@@ -61,10 +57,7 @@ def asks(function: str, root: Path) -> bool:
 
 
 def _requests(idle: Sequence[Run], every: Sequence[Run]) -> str:
-    """Number of the idle runs' requests and of all runs' requests, in words: one request for each completion.
-
-    The numbers are per step if a run's number of steps is not set.
-    """
+    """Number of idle and of all requests in words, one for each completion; per step if steps are not set."""
     steps = [run.arm_spec.training.get("max_steps", -1) for run in every]
     known = all(isinstance(number, int) and number > 0 for number in steps)
     few, all_of_them = (

@@ -43,14 +43,7 @@ class Heartbeat(BaseModel):
 
 
 def beat(work: Path, doing: str, **facts: Any) -> None:
-    """Write the heartbeat. Facts of this attempt that are not passed stay as they were.
-
-    `facts` are fields of `Heartbeat`. If `doing` is `STARTING`, a new attempt begins, and the facts of the earlier one
-    are dropped.
-
-    A power cut may lose the file, because nothing is flushed to disk. If the file cannot be written, this is ignored:
-    no run should fail because of its heartbeat.
-    """
+    """Write the heartbeat if that is possible. Facts that are not passed stay, except in a new attempt (`STARTING`)."""
     before = None if doing == STARTING else read_heartbeat(work)
     known = before.model_dump() if before else {}
     now = Heartbeat.model_validate({**known, **facts, "doing": doing, "at": time.time()})

@@ -42,10 +42,7 @@ def launch_options(launch: Launch) -> str:
 
 
 def other_parameters(functions: Mapping[str, tuple[str, dict[str, Any]]], root: Path) -> dict[str, dict[str, Any]]:
-    """Parameters that are part of no spec, by component or metric. Names without such parameters are left out.
-
-    `functions` are functions with all their parameters, by component or metric.
-    """
+    """Parameters that are part of no spec, by component or metric, of functions with all their parameters."""
     divided = {name: divide(function, parameters, root).others for name, (function, parameters) in functions.items()}
     return {name: normalised(others) for name, others in divided.items() if others}
 
@@ -62,10 +59,7 @@ def reward_model_options(models: Iterable[UsedModel], results: str) -> str:
 
 
 def tracking_options(config: StudyConfig, training: dict[str, Any], arm: str, seed: int) -> str:
-    """Option with the settings of experiment trackers for a run; empty without trackers.
-
-    `training` are the run's training settings as in the config, including the settings of trackers.
-    """
+    """Option with the settings of trackers in a run's training settings; empty without trackers."""
     chosen = tracking_in(training)
     if not chosen:
         return ""

@@ -1,10 +1,8 @@
-"""Rollouts of an unfinished run: `rollouts.jsonl` in its work folder, which can be read while the run trains.
+"""Rollouts of an unfinished run: `rollouts.jsonl` in its work folder, with a row a line, read while the run trains.
 
-Training appends to the file, and so does TRL's own trainer with `reward_ablation.trl`; `watch` reads it. Each line is a
-row, as a JSON object. Training writes the rows of a step when the step's backward pass is done, and for readers alone:
-its result is made from the parts of its tables. TRL's trainer writes them once they are generated, and `save_rollouts`
-makes its result of them. The file goes with the work folder when the run is finished: `rollouts.parquet` then has the
-same rows.
+Training appends to the file for readers alone (`watch`), after each step's backward pass. TRL's own trainer with
+`reward_ablation.trl` appends rows once they are generated, and `save_rollouts` makes its result of them. The file goes
+with the work folder when the run is finished.
 """
 
 from __future__ import annotations
@@ -31,11 +29,7 @@ ROWS = 4096
 
 
 def append_rollouts(work: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Append rows. Numbers that are not finite become null.
-
-    The file is opened for each step, so that other machines see the rows on a file system that shares a file when it is
-    closed. Nothing is flushed to disk: a power cut may lose rows.
-    """
+    """Append rows, with null for what is not finite. Opened at each step: other machines see a file that was closed."""
     lines = [json.dumps({name: _known(value) for name, value in row.items()}, allow_nan=False) for row in rows]
     with (work / FILE).open("a", encoding="ascii") as file:  # JSON escapes other characters, and line breaks
         file.write("".join(f"{line}\n" for line in lines))
@@ -61,13 +55,10 @@ def drop_rollouts_after(work: Path, step: int) -> None:
 
 
 def read_live_rollouts(run: Path, most_bytes: int | None = None) -> Iterator[dict[str, Any]]:
-    """Rollouts of a run that is being trained, or was interrupted, in order of their steps; none of any other run.
+    """Rollouts of an unfinished run, in order of their steps; none of any other. `run` is its folder.
 
-    `run` is the run's folder. With `most_bytes`, only rows that begin in the last so many bytes of the file are read.
-    Each row has the columns of `rollouts.parquet`, `prompt` (the text of the user's turn) and `gold` (the right answer,
-    None if the problem has none). Rows of TRL's own trainer have no `gold`, and the whole `prompt`. A score
-    that is unknown, and any number that is not finite, is None. A line that is still being written is left out. Rows
-    of a step may be missing: of steps that were trained by a version without this file, or before a power cut.
+    With `most_bytes`, only rows that begin in the last so many bytes. A row has the columns of `rollouts.parquet`,
+    `prompt` and `gold` (of TRL's own trainer no `gold`). Unknown numbers are None, and a torn last line is left out.
     """
     try:
         file = (run / WORK / FILE).open("rb")
@@ -94,10 +85,7 @@ def row_of(line: bytes) -> dict[str, Any] | None:
 
 
 def save_rollouts(run: Path, schema: pa.Schema) -> None:
-    """Write all rows so far of TRL's own trainer as `rollouts.parquet`, in one move. The file stays.
-
-    Raises StudyError if the work folder is gone, since an empty table would replace the rows of an earlier one.
-    """
+    """Write all rows so far of TRL's own trainer as `rollouts.parquet`, in one move; refuse if the folder is gone."""
     if not (run / WORK).is_dir():
         raise StudyError(f"{run / WORK}: is gone, with the rows so far; go on from a checkpoint, and leave the folder")
     rows = read_live_rollouts(run)
@@ -107,10 +95,7 @@ def save_rollouts(run: Path, schema: pa.Schema) -> None:
 
 
 def continue_rollouts(run: Path, step: int) -> None:
-    """Make the file and its folder ready for the step after `step` of TRL's own trainer.
-
-    If the run goes on after its end, only `rollouts.parquet` has its rows.
-    """
+    """Make the file ready for TRL's step after `step`. After the end of a run, only the table has its rows."""
     work = run / WORK
     if not work.exists():
         begun = work.with_name(f"{work.name}.tmp")  # in one move: a part of the rows would be taken for all

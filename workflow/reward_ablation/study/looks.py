@@ -1,11 +1,8 @@
 """The record of a sequential study's looks, in `study.json`: the decided contrasts, and the seeds of each arm.
 
-A look tests the open contrasts, those not decided yet, after a planned number of seeds; only these get more. The rule
-`describe` takes looks (`design.looks`), and `study.resolve` chooses the seeds of a start by this record alone. A look
-is recorded as a whole, after all its evaluations. It is never judged again, neither by another start nor by other code.
-
-If the looks, the question or an arm of the question change after the first look, the looks begin anew. The record then
-says so, because the error of the looks before and after the change together is not controlled.
+A look tests the open contrasts after a planned number of seeds; only these get more. The rule `describe` takes looks
+(`design.looks`), and `study.resolve` chooses the seeds of a start by this record alone. A look is never judged again.
+If plan, question or a compared arm change after the first look, the looks begin anew, and the record says so.
 """
 
 from __future__ import annotations
@@ -79,10 +76,7 @@ AnyDeclared = TypeVar("AnyDeclared", bound=Declared)
 
 
 class Sequential(Declared):
-    """The present plan. `earlier` are plans that were replaced after their first look, the oldest first.
-
-    `in_force` is False if the config now has a list of seeds instead, for one start or for good.
-    """
+    """The present plan, and replaced ones, the oldest first. Not `in_force` while the config has a list of seeds."""
 
     earlier: list[Declared] = Field([])
     in_force: bool = True
@@ -124,11 +118,9 @@ def recovered_looks(plan: LooksPlan | None, began: Began) -> Sequential | None:
 
 
 def declared_looks(plan: LooksPlan | None, before: Sequential | None, runs: Path) -> Sequential | None:
-    """The record to write: the record on file if the plan is the same, else a new record with the present time.
+    """The record to write: `before` if the plan is the same or None (a list of seeds), else a new record.
 
-    If the config has a list of seeds, `plan` is None, and the record on file (`before`) stays but is not in force. A
-    plan that is replaced after its first look stays on record. If the config returns to such a plan, it has the looks
-    of that plan again.
+    A plan that is replaced after its first look stays on record. Who returns to it has its looks again.
     """
     if plan is None or (before is not None and before.key == plan.key):
         return before and _renamed(before, plan).model_copy(update={"in_force": plan is not None})
@@ -155,11 +147,7 @@ def _renamed(record: AnyDeclared, plan: LooksPlan | None) -> AnyDeclared:
 
 
 def seeds_of_arms(arms: Iterable[str], contrasts: Sequence[Contrast], record: Sequential) -> dict[str, list[int]]:
-    """Seeds of each arm: the seeds of the first look, and of later looks as long as one of its contrasts is open.
-
-    An arm without a primary contrast has the seeds of the first look. Looks taken and numbers that follow may differ in
-    number: the last look has no next one, and later ones are not taken yet.
-    """
+    """Seeds of each arm: of the first look, and of later ones as long as one of its contrasts is open."""
     numbers = dict.fromkeys(arms, record.looks[0])
     for look, next_number in zip(record.taken, record.looks[1:], strict=False):
         for contrast in look.contrasts:
@@ -169,10 +157,7 @@ def seeds_of_arms(arms: Iterable[str], contrasts: Sequence[Contrast], record: Se
 
 
 def looks_text(record: Sequential | None, contrasts: Sequence[Contrast], coming: bool = False) -> str:
-    """State of a sequential study, in words; empty if the study was never sequential.
-
-    `coming` says that the plan is not on record yet.
-    """
+    """State of a sequential study in words; empty if it never was one. `coming`: the plan is not on record yet."""
     if record is None:
         return ""
     if not record.in_force:
@@ -212,11 +197,7 @@ def _listed(looks: Sequence[int]) -> str:
 
 
 def looks_plan(study: StudyConfig, question: Question, keys: Mapping[str, str], evaluation: str) -> LooksPlan | None:
-    """The plan of looks; None if the config has a list of seeds.
-
-    `keys` has the key of each arm's spec. `evaluation` is the key of the evaluation's settings. Raises ValueError if
-    there is no contrast to decide, or if the config gives both looks and seeds of single arms.
-    """
+    """The plan of looks by the keys of arms and of the evaluation; None if the config has a list of seeds."""
     if study.sequential is None:
         return None
     if not question.contrasts:

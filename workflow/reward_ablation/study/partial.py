@@ -19,13 +19,10 @@ _BY_DATASET = ("answers", "scores", "questions")
 
 
 def part_of(content: dict[str, Any], folders: Collection[str], datasets: Collection[str]) -> dict[str, Any]:
-    """The content of `study.json`, limited to some runs, to their arms and seeds, and to some evaluation sets.
+    """The content of `study.json` for some runs (by folder), their arms and seeds, and some evaluation sets.
 
-    `content` is as `Declarations.content` has it. `folders` are the folders of the runs to keep, and `datasets` are the
-    names of the evaluation sets to keep.
-
-    The declared question stays, without the contrasts of arms that are left out. Claims are left out, because they are
-    about the whole study. If the part has no run of the baseline, the first arm stands in for the baseline.
+    The question stays, without contrasts of other arms. Claims are about the whole study. Without a run of the
+    baseline, the first arm stands in for it.
     """
     runs = [run for run in content["runs"] if run["folder"] in folders]
     arms, seeds = {run["arm"] for run in runs}, {run["seed"] for run in runs}
@@ -48,10 +45,7 @@ def part_of(content: dict[str, Any], folders: Collection[str], datasets: Collect
 
 
 def without_diverged(content: Any) -> Any:
-    """The content of `study.json` without diverged runs; other contents as they are.
-
-    The key `left_out` has sentences on what is missing. Raises StudyError if all runs diverged.
-    """
+    """The content of `study.json` without diverged runs, with sentences on these (`left_out`); others as they are."""
     if not isinstance(content, dict) or not content.get("diverged"):
         return content
     folders = {run["folder"] for run in content["runs"]} - {run["folder"] for run in content["diverged"]}
@@ -67,11 +61,7 @@ def without_diverged(content: Any) -> Any:
 
 
 def missing_lines(whole: dict[str, Any], part: dict[str, Any], trained: Sequence[str]) -> list[str]:
-    """Sentences on what a part of a study leaves out.
-
-    `whole` is the content of `study.json`, and `part` is what `part_of` makes of it. `trained` are runs that are
-    trained but not in the part.
-    """
+    """Sentences on what a `part` of a study leaves out. `trained` are runs that are trained but not in the part."""
     lines = _diverged(whole)
     arms = [arm["name"] for arm in part["arms"]]
     if without := [arm["name"] for arm in whole["arms"] if arm["name"] not in arms]:

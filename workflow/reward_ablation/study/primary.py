@@ -1,11 +1,8 @@
 """The primary question of a study, and the record of when it was declared.
 
-`study.resolve` reads the config's question here: `question_of` checks it against arms, data sets and evaluation. A
-start declares it before its first job (`start.declarations`).
-
-A comparison that was named before the first run is a test. A comparison that was picked among many afterwards is a
-finding to be tested again. `study.json` therefore says for which comparisons the study was made, and when these were
-declared. Runs have it in their own records, too (`study.standing`), which restore the time if `study.json` is lost.
+`study.resolve` reads the config's question here, and a start declares it before its first job (`start.declarations`). A
+comparison that was named before the first run is a test; one that was picked afterwards is a finding to be tested
+again. Runs have the time in their own records, too (`study.standing`), which restore it if `study.json` is lost.
 """
 
 from __future__ import annotations
@@ -39,10 +36,7 @@ class Contrast(Recorded):
 
 
 class Question(Recorded):
-    """The comparisons that a study was made for, and their data set, mode and metric.
-
-    `arm_keys` has the keys of the compared arms' specs, by name. It is empty in a record of an earlier version.
-    """
+    """What a study was made for. `arm_keys`: its arms' keys by name; empty in records of earlier versions."""
 
     dataset: str
     mode: Mode
@@ -82,10 +76,7 @@ class Question(Recorded):
 
 
 class Declared(Question, Since):
-    """A question with the time when it was first recorded in the study's folder.
-
-    `digest` is the question's key as it was when declared: records of runs have it.
-    """
+    """A question with its time. `digest` is its key as declared, which records of runs have."""
 
     digest: str = ""
 
@@ -124,10 +115,7 @@ def recovered_primary(question: Question, began: Began) -> Primary | None:
 
 
 def without_added_arms(question: Question, before: Primary | None, runs: Path) -> Question:
-    """A question of default contrasts without those of arms that were added to the declared ones after runs had begun.
-
-    The parameters are those of `declare_primary`. The added arms are exploratory.
-    """
+    """A question without the default contrasts of arms that were added after runs had begun: these are exploratory."""
     if before is None:
         return question
     like = question if before.arm_keys else question.model_copy(update={"arm_keys": {}})
@@ -138,10 +126,9 @@ def without_added_arms(question: Question, before: Primary | None, runs: Path) -
 
 
 def declare_primary(question: Question, before: Primary | None, runs: Path) -> Primary:
-    """The declaration to record: the one on record if the question was declared before, else one with the present time.
+    """The declaration to record: the one on record (`before`) if it declares the question, else one of now.
 
-    `before` is the declaration on record. If some runs in the folder `runs` have begun, a question that is replaced
-    stays on record as earlier. If such a question is put back, it has its former time.
+    A question that is replaced after runs in the folder `runs` had begun stays as earlier, for who puts it back.
     """
     present = question.model_dump()
     if before is not None and before.declares(question):
@@ -168,10 +155,7 @@ def utc_now() -> str:
 
 
 def declaration_text(primary: Primary, coming: bool = False) -> str:
-    """When a question was declared, in words: `declared 2026-01-31T12:00:00Z, before the first run`.
-
-    `coming` says that the declaration is not on record yet.
-    """
+    """When a question was declared, in words. `coming` says that the declaration is not on record yet."""
     changed = bool(primary.runs_then and primary.replaced)
     verb = "changed" if changed else "declared"
     since = f"to be {verb} at the next start" if coming else f"{verb} {primary.declared}"
@@ -211,11 +195,7 @@ def named_contrasts(contrasts: Sequence[Contrast]) -> str:
 
 
 def question_of(study: StudyConfig, arms: Sequence[str]) -> Question:
-    """The primary question of a config, with defaults filled in. `arms` are the names of all arms.
-
-    Raises ValueError if a data set, an arm or a metric is unknown, a mode is switched off, an arm is compared with
-    itself, or a contrast is listed twice.
-    """
+    """The primary question of a config, with defaults filled in and checked. `arms` are the names of all arms."""
     written = study.primary
     dataset = written.dataset or next(iter(study.data.evaluation))
     mode = written.mode or ("greedy" if study.evaluation.greedy else "sampled")

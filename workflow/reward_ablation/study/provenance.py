@@ -30,11 +30,7 @@ Quantities = dict[str, list[str]]
 
 
 def quantities(record: dict[str, Any]) -> Quantities:
-    """Provenance of a run, from its `run.json`.
-
-    The code that decides numbers has one value, because an interrupted run does not continue with other such code. The
-    surrounding code is the first attempt's.
-    """
+    """Provenance of a run, from its `run.json`. Surrounding code is the first attempt's."""
     if "imported" in record:
         return {"code": [record["code"]], IMPORTED: [f"{record['imported']} files"]}
     values: Quantities = {"code": [record["code"]], SURROUNDING: [_surroundings(record.get("modules", {}))]}
@@ -59,10 +55,8 @@ class Trained(NamedTuple):
 def comparable_codes(runs: Mapping[str, Trained], functions: Iterable[str]) -> dict[str, str]:
     """Digest of each run's code, made equal for runs that differ only in the components that score them.
 
-    The digest on record covers the core and the components that score the run. A run of today's code gets the digest
-    over all `functions` of the study instead. A run of other code keeps its own digest, with one exception. It gets the
-    digest of an earlier run in `runs` if other components score that run, and if the deciding modules that both runs
-    have on record are equal.
+    A run of today's code gets the digest over all `functions` of the study. Another run gets that of an earlier run if
+    other components score that one, and the deciding modules that both have on record are equal; else it keeps its own.
     """
     today = training_digest(functions)
     codes: dict[str, str] = {}
@@ -85,10 +79,7 @@ def _differ_in_components_only(first: Trained, other: Trained) -> bool:
 
 
 def attempts_of_final_state(attempts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Attempts with steps that are part of the final model.
-
-    The steps that an attempt trained after its last checkpoint are not part of it.
-    """
+    """Attempts with steps in the final model; those after an attempt's last checkpoint are not."""
     lasting = []
     for number, attempt in enumerate(attempts):
         # An attempt's steps last up to the step where a later attempt began.

@@ -1,10 +1,8 @@
 """The part of a Python file that one of its functions reaches: what decides the function's results.
 
-`code_digest` asks for it where a user's reward, metric or method of combination is digested (`reward_files`). An edit
-of a function must not train the arms again that use another function of the same file. Only what can have no effect on
-the function is left out: functions, classes, constants and imports of Python's own modules that it does not name, and
-whose statements run no other code, and `if __name__ == "__main__":`. Where code looks names up by text, the whole file
-counts.
+`code_digest` asks for it of a user's reward, metric or method: an edit of another function of the file must not train
+again. Left out is what can have no effect: names that the function does not reach, of statements that run no other
+code. Where code looks names up by text, the whole file counts.
 """
 
 from __future__ import annotations
@@ -27,11 +25,8 @@ _HINTS = (ast.Name, ast.Constant, ast.Subscript, ast.BinOp, ast.BitOr, ast.Tuple
 
 
 def reached(tree: ast.Module, function: str) -> list[ast.stmt]:
-    """The statements of a file that decide a function's results, in the file's order.
-
-    All statements are returned where it cannot be known which these are.
-    """
-    statements = [each for number, each in enumerate(tree.body) if number or not _is_text(each)]
+    """Statements of a file that decide a function's results, in order; all where that cannot be known."""
+    statements = [each for number, each in enumerate(tree.body) if number or not is_text(each)]
     statements = [each for each in statements if not _is_of_main(each)]
     pairs = [(statement, _bound(statement)) for statement in statements]
     named = {name for _, names in pairs for name in names or ()}
@@ -105,7 +100,7 @@ class _Idle:
                 return self._value(value, lambda node: False) and _bound(statement) is not None
             case ast.AnnAssign(value=value):
                 return self._hint(statement.annotation) and (value is None or self._value(value, lambda node: False))
-        return _is_text(statement)
+        return is_text(statement)
 
     def _function(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
         given = function.args
@@ -200,7 +195,7 @@ def _is_of_main(statement: ast.stmt) -> bool:
     return ast.unparse(statement.test) == "__name__ == '__main__'"
 
 
-def _is_text(statement: ast.stmt) -> bool:
+def is_text(statement: ast.stmt) -> bool:
     """Whether a statement is a text alone, such as a docstring."""
     if not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)):
         return False

@@ -39,7 +39,6 @@ from reward_ablation.spec.canonical import dump, key_of
 from reward_ablation.spec.run import ArmSpec, StudySpec
 from reward_ablation.study.claims import as_on_record as claims_as_on_record
 from reward_ablation.study.claims import claims_of, recorded_claims, with_recovered
-from reward_ablation.study.combine_spec import combine_spec, estimate_warnings, with_trl_methods
 from reward_ablation.study.core_digest import training_digest
 from reward_ablation.study.declarations import OnRecord
 from reward_ablation.study.endpoint_requests import metric_warnings, request_warnings
@@ -72,13 +71,16 @@ from reward_ablation.study.shown_paths import path_warnings
 from reward_ablation.study.specs_of_config import (
     arm_spec,
     check_answers,
+    combine_spec,
     data_spec,
+    estimate_warnings,
     evaluation_spec,
     model_spec,
     sft_data_spec,
     sft_spec,
     study_spec,
     train_data_spec,
+    with_trl_methods,
 )
 from reward_ablation.study.standing import standings
 from reward_ablation.study.study import Run, Study
@@ -96,10 +98,9 @@ TAKEN = {
 
 
 def resolve(config: dict[str, Any], file: str, root: Path) -> Study:
-    """Validate a config, as read from YAML, and resolve its arms into runs.
+    """Validate a config, as read from YAML, and resolve its arms into runs. Relative paths start from `root`.
 
-    `file` is the name of the config's file for messages. Relative paths in the config start from `root`. Raises
-    StudyError (`file: key: what is wrong; what is allowed`) if the config is not valid.
+    Raises StudyError (`file: key: what is wrong; what is allowed`) if it is not valid.
     """
     try:
         check_values(config)
@@ -224,10 +225,7 @@ def _runs(
     launches: dict[str, Launch],
     others: dict[str, dict[str, Any]],
 ) -> tuple[list[Run], list[UsedModel]]:
-    """The runs of all arms, each once: arms with the same spec share their runs. And the reward models that score them.
-
-    `others` are the parameters that are in no spec, by component. `folders` is by key, and all else by arm.
-    """
+    """The runs of all arms, each once, and the reward models that score them. `folders` is by key, all else by arm."""
     sharing: dict[str, list[str]] = {}
     for arm, key in keys.items():
         sharing.setdefault(key, []).append(arm)
@@ -253,10 +251,7 @@ def _path_warnings(config: StudyConfig, shared: StudySpec, contents: dict[str, d
 
 
 def check_lengths(study: Study, written: dict[str, Any]) -> None:
-    """Refuse specs that are too long for the commands of the jobs. `written` is the config as the user wrote it.
-
-    Of each arm the run with the largest seed is checked, whose text is the longest.
-    """
+    """Refuse specs that are too long for commands. The run with the largest seed has an arm's longest text."""
     longest = {run.arm: run for run in sorted(study.runs.values(), key=lambda run: run.seed)}
     for run in longest.values():
         check_length(run.spec + run.options, f"the spec of arm {run.arm}", written)
@@ -296,10 +291,7 @@ def described_before(study: StudyConfig, root: Path) -> dict[str, Any]:
 
 
 def _damage(written: Any) -> str | None:
-    """What is wrong with the content of a `study.json`; None if nothing is. An earlier version's may lack parts.
-
-    What is of the right type and cannot be read is taken from the runs' own records.
-    """
+    """What is wrong with the content of a `study.json`, or None. Unreadable parts are taken from the runs' records."""
     if not isinstance(written, dict) or not isinstance(written.get("name"), str):
         return "not a mapping with the study's name"
     parts = {"primary": dict, "sequential": dict, "claims": list, "runs": list}
@@ -308,11 +300,7 @@ def _damage(written: Any) -> str | None:
 
 
 def checked_arms(study: StudyConfig, root: Path) -> dict[str, Arm]:
-    """The study's arms, with TRL's own methods of combination turned into TRL's settings, after all checks of arms.
-
-    The checks refuse names that the workflow uses itself, unknown baselines and components, reward functions that
-    do not fit the config, and settings under which gradients cannot be measured or advantages cannot be placed.
-    """
+    """The study's arms after all checks of arms, with TRL's own methods of combination as TRL's settings."""
     study.refuse_left_out()
     arms = study.expanded_arms()
     for name, arm in arms.items():
@@ -386,10 +374,7 @@ def column_warnings(study: StudyConfig, root: Path) -> list[str]:
 
 
 def check_helpers(study: StudyConfig, arms: dict[str, Arm], root: Path) -> None:
-    """Refuse users' files that import different files by the same name: Python would load one for both.
-
-    Those of training, of all arms together, are compared with each other, and so are those of metrics.
-    """
+    """Refuse files of one job that import different files by one name: Python would load one for both."""
     trained = {f"components.{name}": each.function for name, each in study.components.items()}
     trained |= {
         f"{key_of_arm(study.arms, name)}.combine": arm.combine.method for name, arm in arms.items() if arm.combine
@@ -410,10 +395,7 @@ def check_helpers(study: StudyConfig, arms: dict[str, Arm], root: Path) -> None:
 
 
 def check_variables(study: StudyConfig, environment: Mapping[str, str], trains: bool, scores: bool) -> None:
-    """Refuse a start if an environment variable that a component or a metric reads is not set.
-
-    `trains` says whether components score completions, and `scores` whether the study's own metrics score answers.
-    """
+    """Refuse a start if an environment variable is not set that a component (`trains`) or a metric (`scores`) reads."""
     read = {f"components.{name}.parameters": each.parameters for name, each in study.components.items() if trains}
     for name, (_, parameters) in study.metric_functions().items() if scores else ():
         component = study.evaluation.metrics[name].component
@@ -435,10 +417,7 @@ def check_variables(study: StudyConfig, environment: Mapping[str, str], trains: 
 
 
 def same_arms(specs: dict[str, dict[str, Any]], keys: dict[str, str]) -> list[str]:
-    """Warnings about arms with the same spec, or with weights that differ only by a factor that scaling removes.
-
-    `specs` and `keys` are the specs' content and their keys, by arm.
-    """
+    """Warnings about arms with the same spec, or with weights that differ only by a factor that scaling removes."""
     first_with: dict[str, str] = {}
     first_direction: dict[str, str] = {}
     warnings = []
@@ -457,11 +436,7 @@ def same_arms(specs: dict[str, dict[str, Any]], keys: dict[str, str]) -> list[st
 
 
 def scales(training: dict[str, Any]) -> bool:
-    """Whether advantages are scaled, so that a common factor of the weights has no effect.
-
-    With one completion per prompt, the reward is the advantage, unscaled. TRL's `normalize_then_sum` scales the sum
-    over the whole batch, whatever `scale_rewards` is.
-    """
+    """Whether a common factor of the weights has no effect. `normalize_then_sum` scales whatever `scale_rewards` is."""
     scaled = training.get("scale_rewards", "group") not in ("none", False)
     normalizes_first = training.get(AGGREGATION) == TRL_AGGREGATIONS["gdpo"]
     return (scaled or normalizes_first) and training.get("num_generations") != 1

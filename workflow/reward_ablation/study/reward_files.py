@@ -32,12 +32,11 @@ from reward_ablation.system.user_functions import file_below, in_a_file, names_a
 
 
 def function_digest(function: str, root: Path) -> str | None:
-    """Digest of the code of a user's component, metric or method: 16 hex digits; None for a function of this package.
+    """Digest (16 hex digits) of the code of a user's function; None for a function of this package.
 
-    Of a file, what the function reaches there counts, and each file that the file imports as a whole. A module in the
-    study's folder counts as a whole, with the packages that it is in. An installed module counts by the content of the
-    Python files of its whole top-level package, because a package may import its modules by texts. Neither place nor
-    time counts. Raises StudyError if there is no such file or module, or if a file is not Python.
+    Of a file counts what the function reaches there, and each file that it imports; of a module in the study's folder
+    the whole, with its packages; of an installed one its whole top-level package, which may import by texts. Raises
+    StudyError if there is no such file or module, or if a file is not Python.
     """
     if not in_a_file(function):
         return None
@@ -51,10 +50,7 @@ def function_digest(function: str, root: Path) -> str | None:
 
 
 def files_of_function(function: str, root: Path) -> dict[str, Path]:
-    """Files whose code counts for a user's function, by module; the user's own file has no module.
-
-    They are all files of an installed package. For the errors see `function_digest`.
-    """
+    """Files whose code counts for a user's function, by module; the user's own file has no module."""
     file = user_file(function, root)
     if not names_a_module(function):
         return {"": file, **imports_of_file(file, root)}
@@ -65,10 +61,9 @@ def files_of_function(function: str, root: Path) -> dict[str, Path]:
 
 
 def refuse_uncounted(function: str, root: Path) -> None:
-    """Refuse an imported function if Python has found a module that its files import where the digest does not look.
+    """Refuse an imported function whose files import a module from where the digest does not look.
 
-    Such a file is found through `sys.path` or PYTHONPATH: an edit would train nothing again. Installed packages, which
-    never count, may lie below the study's folder too.
+    Python found it through `sys.path`, and an edit would train nothing again. Installed packages never count.
     """
     if names_a_module(function) and user_module(function, root).installed:
         return
@@ -111,20 +106,15 @@ def _files_of_package(package: Path) -> dict[str, Path]:
 
 
 def file_digest(path: Path, root: Path) -> str:
-    """Digest of a user's Python file and of the files that it imports, at any depth: 16 hex digits.
+    """Digest (16 hex digits) of a user's Python file and of all files that it imports; this package included.
 
-    Installed packages do not count, except this package: a reward may build on its grading. Python looks for imports in
-    `root` first, then in installed packages, and last in the file's own folder. Raises StudyError if one of the files
-    is not Python.
+    As Python does, it looks in `root` first, then in installed packages, which do not count, last in the file's folder.
     """
     return _digest({"": path, **imports_of_file(path, root)})
 
 
 def is_code_of(function: str, code: str, root: Path) -> bool:
-    """Whether a digest is that of a function's present code: of what the function reaches, or of its whole file.
-
-    Earlier versions took the whole file.
-    """
+    """Whether a digest is of what the function reaches now, or of its whole file, as earlier versions took it."""
     return code in (function_digest(function, root), whole_digest(function, root))
 
 
@@ -136,10 +126,7 @@ def whole_digest(function: str, root: Path) -> str | None:
 
 
 def _digest(files: dict[str, Path], part: str | None = None) -> str:
-    """Digest of the syntax trees of files, by module. The user's file itself has no module.
-
-    `part` is the text of what counts of the user's file; None stands for the whole file.
-    """
+    """Digest of files, by module; the user's own has none, and only its `part` counts (None: the whole file)."""
     digest = hashlib.sha256()
     for module, file in files.items():
         if not is_own(module):
@@ -151,11 +138,7 @@ def _digest(files: dict[str, Path], part: str | None = None) -> str:
 
 
 def imports_of_file(path: Path, root: Path) -> dict[str, Path]:
-    """Files that a user's Python file imports, at any depth, by module.
-
-    These are files below the root, in the file's own folder, and in this package. Raises StudyError if one of the files
-    is not Python.
-    """
+    """Files that a user's file imports at any depth, by module: below the root, beside the file, in this package."""
     with _errors_in_one_line(path):
         names = set(imported_names(path, "", messages=True))
         return closure(names, lambda module: _user_file(module, root, path.parent))
@@ -204,11 +187,7 @@ def _is_shadowed(name: str, folder: Path) -> bool:
 
 
 def codes_on_record(specs: dict[str, ArmSpec], folders: Iterable[str], root: Path) -> dict[str, ArmSpec]:
-    """The specs, by arm, with the digests of whole files where runs are there under these alone.
-
-    Earlier versions took the digest of a whole reward file; finished runs whose record has it keep their keys.
-    `folders` are the names of the folders of runs. Relative paths in the specs start from `root`.
-    """
+    """The specs, by arm, with digests of whole files, as earlier versions took them, where only such runs are there."""
     keys = {folder.rpartition("-")[2] for folder in folders}
     if not keys:
         return specs

@@ -1,12 +1,8 @@
 """Imports of users' reward files in a process of its own, `python -m reward_ablation.study.reward_import`.
 
-The full check starts it before the first job. Such a process also calls each reward function once (`rewards.trial`),
-and cannot end or change the start.
-
-Planning reads the arguments of a reward function from the text of its file (`reward_signature`), so that commands and
-dry runs run no code of a study. If the environment variable `RUN_CODE` says yes, planning imports the file instead.
-
-`range_of` has the lowest and highest score of the components that come with the workflow, for methods of combination.
+The full check starts it before the first job. The process also calls each function once (`rewards.trial`), and cannot
+end or change the start. Planning runs no code of a study: it reads the text of the file (`reward_signature`), unless
+the environment variable `RUN_CODE` says yes. Methods of combination take the ranges of components (`range_of`).
 """
 
 from __future__ import annotations
@@ -50,10 +46,9 @@ PATIENCE = 300
 
 
 class Request(NamedTuple):
-    """A function of a user's file that is to be imported, or with a trial to be called.
+    """A function of a user's file to be imported, or with a trial to be called.
 
-    `section` is `components`, also for a metric, or `combination`. Parameters and further columns are as in
-    `check_component`. Without parameters, the function is a method of combination, or only its markers count.
+    `section` is `components`, also for a metric, or `combination`. Without parameters, only its markers count.
     """
 
     section: str
@@ -71,10 +66,7 @@ class Imported(NamedTuple):
 
 
 def planned_arguments(function: str, parameters: dict[str, Any], root: Path, further: Sequence[str] = ()) -> Arguments:
-    """Arguments of a component's function, after the checks of `check_component` that need no import of a user's file.
-
-    For the parameters and errors see `rewards.load.check_component`.
-    """
+    """Arguments of a component's function, after the checks of `check_component` that need no import."""
     if not in_a_file(function):
         return check_component(function, parameters, root, further=further)[1]
     if _may_run_code():
@@ -129,11 +121,10 @@ def _signature(function: str, root: Path) -> Callable:
 
 
 def check_imports(requests: Mapping[str, Request], root: Path, patience: float = PATIENCE) -> None:
-    """Refuse users' files that cannot be imported, or whose functions have other arguments than planning has read.
+    """Refuse files that cannot be imported, or whose functions have other arguments than planning has read.
 
-    `requests` has the functions by their key in the config, such as `components.brevity`. All imports together may take
-    `patience` seconds. Raises StudyError with one line, for the first function that is refused. Answers may be fewer
-    than requests: the last one then is the error of the function that ended the process.
+    `requests` are by key of the config. Raises StudyError for the first that is refused. Answers may be fewer than
+    requests: the last one then is the error of the function that ended the process.
     """
     every = list(requests.values())
     for (key, request), imported in zip(requests.items(), _ask(every, root, patience), strict=False):
@@ -173,11 +164,7 @@ def _shown(value: Any) -> str:
 
 
 def check_calls(requests: Mapping[str, Request], root: Path, patience: float = PATIENCE) -> list[str]:
-    """Call reward functions once, each with its request's trial; for the parameters see `check_imports`.
-
-    Returns a line for each function that failed where this machine or a made-up problem may be the reason. Raises
-    StudyError with one line, for the first function that failed for another reason.
-    """
+    """Call reward functions once: lines on failures that jobs may not meet, a StudyError on another."""
     told = []
     for key, error in zip(requests, _ask([*requests.values()], root, patience), strict=False):
         if isinstance(error, Doubtful):
@@ -321,10 +308,7 @@ RANGES: dict[str, tuple[float | str, ...]] = {
 
 
 def range_of(function: str, parameters: dict[str, Any], root: Path) -> tuple[float, float] | None:
-    """Lowest and highest score of a component; None where they are not known, or are equal.
-
-    They are not known for a user's function and for a reward model. `constant` has only one score.
-    """
+    """Lowest and highest score of a component; None where they are not known, or are equal."""
     if in_a_file(function) or function not in RANGES:
         return None
     reward: Callable = check_component(function, parameters, root)[0]

@@ -1,9 +1,8 @@
 """Signature of a user's reward function, from the syntax tree of its file: no code of the file runs.
 
-Planning asks for it (`reward_import`), so that commands and dry runs run no code of a study. Of type hints, only the
-markers of `rewards.parameters` are read: they decide what is part of a spec. Any other hint accepts any value here. A
-decorator is taken to keep the function's arguments. Before the first job, `reward_import` checks values against the
-real hints, and finds out whether the tree said the arguments right.
+Planning asks for it (`reward_import`). Of type hints only the markers of `rewards.parameters` are read, which decide
+what is part of a spec. A decorator is taken to keep the arguments. Before the first job, `reward_import` checks values
+against the real hints, and finds out whether the tree said the arguments right.
 """
 
 from __future__ import annotations
@@ -47,9 +46,7 @@ class NotInTree(StudyError):
 def signature_in_file(reference: str, root: Path) -> Callable:
     """A function with the name, the signature and the type hints of a user's function. It cannot be called.
 
-    `reference` is ``path/to/file.py:function``, relative to `root`, or ``package.module:function``. Raises StudyError
-    if the reference has another form, if the file is missing or is not Python, or if it has no such function. Raises
-    `NotInTree` if the file has the name, but not the arguments.
+    Raises StudyError if there is no such function, and `NotInTree` if the file has the name, but not the arguments.
     """
     where = f"components: {reference}"
     with _errors_in_one_line(reference):
@@ -78,11 +75,7 @@ def _errors_in_one_line(reference: str) -> Iterator[None]:
 
 
 def _definition(reference: str, root: Path, where: str, passed: tuple[str, ...] = ()) -> tuple[_Function, _Scope]:
-    """The `def` or `lambda` of a function, and the names of its file.
-
-    A module may import the function from another module of its package, also for type checkers only, as packages do
-    that import their modules late. `passed` are the references on the way.
-    """
+    """The `def` or `lambda` of a function, and the names of its file; a package may import it late (`passed`)."""
     path, (module, _, name) = user_file(reference, root), reference.rpartition(":")
     tree = _tree(path)
     scope = _Scope(tree)
@@ -118,10 +111,9 @@ def _tree(path: Path) -> ast.Module:
 
 
 class _Scope:
-    """The top-level names of a file, each with the last statement that defines the name.
+    """Top-level names of a file with their last definitions, also in branches.
 
-    Statements in branches such as `try` count, but not what only a type checker runs, nor the handlers of a `try` that
-    only imports markers.
+    Names for type checkers do not count, nor handlers of a `try` that only imports markers.
     """
 
     def __init__(self, tree: ast.Module):
@@ -137,10 +129,7 @@ class _Scope:
                 self.bound[name] += 1
 
     def full_name(self, node: ast.expr) -> str:
-        """Full name of what `Name` or `module.Name` stands for; empty for all else, or a name of the file's own.
-
-        It is `_UNBOUND` for a name that nothing defines.
-        """
+        """Full name of what `Name` or `module.Name` stands for; `_UNBOUND` if nothing defines it, else empty."""
         if isinstance(node, ast.Attribute):
             above = self.full_name(node.value)
             return above if above in ("", _UNBOUND) else f"{above}.{node.attr}"
@@ -200,10 +189,7 @@ def _defined(statement: ast.stmt) -> list[str]:
 
 
 def _function(scope: _Scope, name: str, where: str) -> _Function:
-    """The `def` or `lambda` of a name; a StudyError without one, which is `NotInTree` if there may be a function.
-
-    Of decorators, the first is the outermost, whose result has the name.
-    """
+    """The `def` or `lambda` of a name; else a StudyError, which is `NotInTree` if there may be a function."""
     statement = scope.names.get(name)
     value = getattr(statement, "value", None)
     if isinstance(statement, _DEF):
@@ -270,10 +256,7 @@ def _stub(name: str, function: _Function, scope: _Scope, where: str) -> Callable
 
 
 def _reaches_marker(node: ast.AST, scope: _Scope, seen: set[str]) -> bool:
-    """Whether a marker is named in a part of the file, or where the names in it are defined.
-
-    The name of a class stands for a type without a marker, whatever is in the class. `Class.name` may stand for one.
-    """
+    """Whether a part of the file, or what its names stand for, names a marker. A class is a type without one."""
     for each in ast.walk(_unquoted(node)):
         if isinstance(each, ast.Name | ast.Attribute):
             full = scope.full_name(each)
@@ -293,10 +276,7 @@ def _reaches_marker(node: ast.AST, scope: _Scope, seen: set[str]) -> bool:
 
 
 def _default(node: ast.expr | None, scope: _Scope) -> Any:
-    """A default's value, also that of a name that the file binds once; `...` for another expression.
-
-    Of an expression only counts that it is there.
-    """
+    """A default's value, also that of a name that the file binds once; `...` for another expression."""
     if node is None:
         return inspect.Parameter.empty
     if isinstance(node, ast.Name) and scope.bound[node.id] == 1 and not scope.any_name:
@@ -313,10 +293,7 @@ def _default(node: ast.expr | None, scope: _Scope) -> Any:
 
 
 def _marker(node: ast.expr, scope: _Scope, passed: tuple[str, ...] = ()) -> Any:
-    """The marker that a hint names, by itself or beside None; None for another hint.
-
-    A name of the file's own may stand for it, as in `Words = FilePath`. `passed` are such names on the way.
-    """
+    """The marker that a hint names, itself, beside None, or by names of the file (`passed`); None for another hint."""
     node = _unquoted(node)
     if isinstance(node, ast.BinOp):
         return _marker(node.left, scope, passed) or _marker(node.right, scope, passed)

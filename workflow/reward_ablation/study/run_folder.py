@@ -1,9 +1,7 @@
 """Names and paths in a results folder and in the folders of its runs, as jobs write them and planning reads them.
 
-Local files and folders count by their content: what was made of one is found again under any spelling of its path. The
-names of fetched models and prepared data have a key, the first digits of their spec's digest. The key covers the path
-as the config spelled it when the file was made. The record beside such a file names this path, so that the same key can
-be computed from the same content.
+Local files and folders count by their content, under any spelling of their paths. A name of a fetched model or of data
+has a key of the spec with the path as first spelled, which the record beside the file has.
 """
 
 from __future__ import annotations
@@ -109,10 +107,7 @@ def demonstrations_file(spec: Any) -> str:
 
 
 def deciding_inputs(spec: Mapping[str, Any], inputs: Mapping[str, str]) -> dict[str, str]:
-    """The digests of a run's inputs that decide beside its spec.
-
-    The record of a local model has the path of its folder. The model's content is in the spec.
-    """
+    """Digests of inputs that decide beside the spec, which has the content of a local model without its path."""
     by_content = spec.get("model", {}).get("source") == "local" and not spec.get("sft")
     return {name: digest for name, digest in inputs.items() if not (by_content and name == "model")}
 
@@ -124,17 +119,11 @@ class EarlierPaths:
         self.results = results
 
     def as_made(self, spec: Any, file_of: Callable[[Any], str]) -> Any:
-        """The spec, as a JSON value, with the paths under which its file was made; as it is if there is no such file.
-
-        `file_of` is the file of a spec, below the results folder.
-        """
+        """The spec, a JSON value, with the paths under which its file was made; as it is without such a file."""
         return next((other for other in self._respelled(spec) if (self.results / file_of(other)).exists()), spec)
 
     def evaluation_sets(self, specs: Mapping[str, Any]) -> dict[str, Any]:
-        """By name and key, the specs of evaluation sets as they were made. A set that was renamed is found, too.
-
-        `specs` are JSON values, by the names of the sets in the config.
-        """
+        """By name and key, the specs of evaluation sets (JSON values by name) as they were made, under any name."""
         present = sorted(path.stem for path in (self.results / EVALUATION_SETS).glob("*.parquet"))
         stems = {name: f"{name}-{key_of(spec)}" for name, spec in specs.items()}
         free = [stem for stem in present if stem not in stems.values()]
@@ -196,11 +185,9 @@ def key_in(name: str) -> str:
 
 
 def folders_of(keys: dict[str, str], present: Iterable[str]) -> dict[str, str]:
-    """Folder below `runs/` of each key. All arms with the same spec share a folder.
+    """Folder below `runs/` of each key, which all arms of one spec share; `present` are the existing folders.
 
-    `keys` has the key of each arm's spec, and `present` has the names of the existing folders. The first choice is a
-    folder that the workflow itself creates, so that a job on another machine gets the same result. If the only folders
-    of a key are named after other arms, the first of these is taken: an arm was renamed, and its runs need no training.
+    One that the workflow itself would name is taken first, so that all machines agree. Else an arm was renamed.
     """
     named: dict[str, list[str]] = {key: [] for key in keys.values()}
     for arm, key in keys.items():
@@ -238,9 +225,6 @@ GOES_ON = "start the workflow again, which goes on without this run"
 
 
 def record_divergence(run_dir: Path, made: dict[str, Any], step: int, what: str) -> None:
-    """Write the record of a run that diverged. `what` says what was not finite at this step.
-
-    `made` has `seed`, `spec`, `code`, `inputs` and `modules`, as in `run.json`.
-    """
+    """Write the record of a run that diverged: `made` as in `run.json`, and what was not finite at the step."""
     kept = {name: made[name] for name in ("seed", "spec", "code", "inputs", "modules") if name in made}
     write_json({**kept, "step": step, "what": what}, run_dir / DIVERGED)

@@ -21,11 +21,9 @@ _WHOLE_PATH = re.compile(r"(?P<path>/[^\n:]*/[^\n/:]+)(?P<rest>:\w+)?")
 
 
 def shown_path(path: str, root: Path, with_digest: bool = True) -> str:
-    """A path of the config as others may see it.
+    """A path of the config as others may see it: below the study's folder (`root`) relative, else a name.
 
-    A relative path stays as it is, and an absolute one below the study's folder (`root`) becomes a relative one. Of any
-    other path only the name is shown, such as `train.jsonl (sha256 25b98fadd458ea63)`, with a digest of the content
-    unless `with_digest` is False. The digest of a model's folder is that of the runs' keys (`content`).
+    A name is `train.jsonl (sha256 25b98fadd458ea63)`; the digest of a model's folder is that of the runs' keys.
     """
     if not os.path.isabs(path):
         return path
@@ -44,10 +42,7 @@ def _digest_of(path: Path) -> str:
 
 
 def without_places(values: Any, root: Path, key: str = "") -> Any:
-    """The same values, with paths as others may see them, and without the study's and the home folder in other texts.
-
-    Digests are added under the key `path`, that is, for data and models.
-    """
+    """The same values with paths as others may see them, under the key `path` with digests."""
     if isinstance(values, dict):
         return {name: without_places(value, root, str(name)) for name, value in values.items()}
     if isinstance(values, list):

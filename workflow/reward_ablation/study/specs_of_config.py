@@ -2,27 +2,29 @@
 
 `study.resolve` calls most of these functions. A spec is then the param of its job, and its digest names a folder of
 results. In order: the study and its arms, evaluation and metrics, models and data, components, and which sets of
-problems need answers. Relative paths in a config start from `root`. Methods of combination have `study.combine_spec`.
+problems need answers, and methods of combination. Relative paths in a config start from `root`.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
+from reward_ablation.combination.load import arguments_of_method, check
 from reward_ablation.config.config_errors import describe
 from reward_ablation.config.designs import Arm
 from reward_ablation.config.sections.data import ProblemSource, WordProblems, further_columns, has_answers
 from reward_ablation.config.sections.launch import Launch
 from reward_ablation.config.sections.model import DemoModel, HubModel, LocalModel, Model
-from reward_ablation.config.sections.training import Component
+from reward_ablation.config.sections.training import AGGREGATION, DEFAULT_GRAM, TRL_AGGREGATIONS, Component
 from reward_ablation.config.study_config import StudyConfig
-from reward_ablation.config.trl_settings import without_tracking
+from reward_ablation.config.trl_settings import BatchSizes, without_tracking
 from reward_ablation.rewards.load import marks_of_component
 from reward_ablation.rewards.parameters import Mark
 from reward_ablation.spec.canonical import normalised
@@ -38,17 +40,14 @@ from reward_ablation.spec.parts import (
 from reward_ablation.spec.run import ArmSpec, EvaluateSpec, Layout, ScoresSpec, SftSpec, StudySpec, VllmSpec
 from reward_ablation.study.core_digest import deciding_digest
 from reward_ablation.study.reward_files import function_digest
-from reward_ablation.study.reward_import import planned_arguments, planned_marks
+from reward_ablation.study.reward_import import planned_arguments, planned_marks, range_of
 from reward_ablation.system.digests import folder_fingerprint
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
 
 
 def study_spec(study: StudyConfig, root: Path) -> StudySpec:
-    """Everything that decides the results of all runs alike.
-
-    It leaves out an arm's weights, overrides, method of combination and processes, and the seed.
-    """
+    """What decides the results of all runs alike: all but the seed, and an arm's weights, overrides and layout."""
     shared = {
         "model": _without_place(model_spec(study.model, root)),
         "data": {**_without_place(train_data_spec(study, root).content()), "too_long": study.data.train.too_long},
@@ -69,11 +68,7 @@ def study_spec(study: StudyConfig, root: Path) -> StudySpec:
 def arm_spec(
     shared: StudySpec, arm: Arm, launch: Launch, scored: Collection[str], combine: CombineSpec | None = None
 ) -> ArmSpec:
-    """The study's spec with one arm's weights, overrides and processes, but without a seed.
-
-    `shared` is the part that all arms share. Only the components in `scored`, which score the arm's completions, are
-    part of the arm's spec. `combine` is None where TRL combines the components.
-    """
+    """The study's spec (`shared`) with one arm's weights, overrides and processes, and the components in `scored`."""
     own = {
         "training": {**shared.training, **normalised(without_tracking(arm.training))},
         "components": {name: component for name, component in shared.components.items() if name in scored},
@@ -84,10 +79,7 @@ def arm_spec(
 
 
 def layout_of(launch: Launch) -> Layout:
-    """The GPUs of a run, its processes, and how vLLM samples its rollouts.
-
-    With GPUs `processes` is 1: each GPU then has its process, and the number of GPUs says how many.
-    """
+    """The GPUs or processes of a run, and how vLLM samples its rollouts. On GPUs each has its process."""
     vllm = launch.vllm and VllmSpec(
         mode=launch.vllm.mode, tensor_parallel_size=launch.vllm.tensor_parallel_size, gpus=launch.vllm.server_gpus
     )
@@ -160,11 +152,7 @@ def data_spec(study: StudyConfig, source: ProblemSource, root: Path) -> DataSpec
 
 
 def train_data_spec(study: StudyConfig, root: Path) -> TrainDataSpec:
-    """The training set's source and checks.
-
-    A kind of source that earlier versions accepted always needs answers, so that the keys of its runs stay. A source
-    with further columns, or one declared without answers, needs answers only if a component asks for them.
-    """
+    """The training set's source and checks. Without further columns it always needs answers, as its keys say."""
     source = study.data.train
     return _checked_spec(study, source, _always_had_golds(source) or bool(asking_components(study, root)), root)
 
@@ -176,11 +164,7 @@ def sft_data_spec(study: StudyConfig, root: Path) -> TrainDataSpec:
 
 
 def _checked_spec(study: StudyConfig, source: ProblemSource, golds: bool, root: Path) -> TrainDataSpec:
-    """The spec of a set to train on, with its checks, such as for questions that evaluation sets have too.
-
-    The evaluation sets are part of the spec only if their questions are dropped from training. `golds` says whether
-    problems need answers.
-    """
+    """The spec of a set to train on. Evaluation sets are in it only if their questions are dropped."""
     others = study.data.evaluation.values() if study.data.overlap == "drop" else []
     return TrainDataSpec.model_validate(
         {
@@ -218,15 +202,9 @@ class Divided(NamedTuple):
 
 
 def component_spec(component: Component, root: Path, name: str) -> ComponentSpec:
-    """The spec of a component.
+    """The spec of a component, with digests of a user's code and of the files and folders that parameters name.
 
-    The spec contains a user's file as a digest of the file's syntax tree and of the trees of the files that it imports.
-    It contains a function of an installed module as a digest of the files of its package. It contains a parameter that
-    names a file or a folder as a digest of the content. It leaves out a parameter that decides no score: see
-    `rewards.parameters`.
-
-    Raises StudyError, with the component's `name` in the message, if a file is missing or a parameter is not as it
-    should be.
+    Raises StudyError with its `name` if a file is missing or a parameter is not as it should be.
     """
     spec = ComponentSpec.model_validate(component.model_dump(exclude={"scored"}))
     try:
@@ -239,10 +217,9 @@ def component_spec(component: Component, root: Path, name: str) -> ComponentSpec
 
 
 def divide(function: str, parameters: dict[str, Any], root: Path, marks: dict[str, Mark] | None = None) -> Divided:
-    """Divide a component's parameters by their markers.
+    """Divide a component's parameters by their markers; None stands for those that planning reads.
 
-    `marks` are the markers, if they are known; else those that planning reads, which imports no user's file. Raises
-    StudyError if a file or folder that a parameter names is missing, or if an environment variable holds its path.
+    Raises StudyError if what a parameter names is missing, or if an environment variable holds its path.
     """
     marks = planned_marks(function, root) if marks is None else marks
     if parameters.get("revision") is not None:  # a model from the hub: the spec has its name and commit
@@ -319,10 +296,7 @@ def _asking(functions: dict[str, tuple[str, dict[str, Any]]], sets: Iterable[Pro
 
 
 def check_answers(study: StudyConfig, root: Path) -> None:
-    """Refuse data without answers if a component, an export, a metric or a template needs answers.
-
-    The error is a ValueError: `key: what is wrong; what to do`.
-    """
+    """Refuse data without answers if a component, an export, a metric or a template needs answers."""
     if not has_answers(study.data.train) and (asking := asking_components(study, root)):
         raise ValueError(
             f"data.train: {_without_answers(study.data.train)}, and components.{asking[0]} asks for them; take the "
@@ -353,3 +327,82 @@ def _always_had_golds(source: ProblemSource) -> bool:
 
 def _without_answers(source: ProblemSource) -> str:
     return "columns.answer is null" if source.source == "file" else f"{source.source} has no answers"
+
+
+def with_trl_methods(study: StudyConfig, arm: Arm) -> Arm:
+    """An arm with TRL's setting in place of `weighted_sum` or `gdpo`, which have no parameters: it shares the runs."""
+    if arm.combine is None or arm.combine.method not in TRL_AGGREGATIONS:
+        return arm
+    method = arm.combine
+    extra = [*method.parameters, *(["gram"] if method.gram else [])]
+    if extra:
+        raise ValueError(f"combine: {method.method}: unknown parameter {extra[0]!r}; TRL's own method has none")
+    training = {**arm.training, AGGREGATION: TRL_AGGREGATIONS[method.method]}
+    if method.method == "weighted_sum" and AGGREGATION not in study.training:
+        training = {name: value for name, value in arm.training.items() if name != AGGREGATION}  # TRL's default
+    return arm.model_copy(update={"training": training, "combine": None})
+
+
+def combine_spec(study: StudyConfig, arm: Arm, root: Path, processes: int) -> CombineSpec | None:
+    """The spec of an arm's method of combination in so many processes; None where TRL combines the components."""
+    method = arm.combine
+    if method is None:
+        return None
+    named = method.named(study.components)
+    names = tuple(name for name in study.components if arm.weights[name] or name in named)
+    weights = [arm.weights[name] for name in names]
+    try:
+        context = arguments_of_method(method.method, root).context
+        if method.gram and "gram" not in context:
+            raise StudyError(f"gram: {method.method} uses no gradients; leave gram out")
+        gram = (method.gram or DEFAULT_GRAM) if "gram" in context else None
+        check_settings(study.training_of(arm), study.gradients.every, gram, processes)
+        functions = {name: study.components[name] for name in names if "bounds" in context}
+        ranges = {name: range_of(each.function, each.parameters, root) for name, each in functions.items()}
+        known = {name: list(ends) for name, ends in ranges.items() if ends}
+        bounds = np.array([known.get(name, (np.nan, np.nan)) for name in names])
+        check(method.method, method.parameters, names, weights, bounds, root)
+    except StudyError as error:
+        raise ValueError(f"combine: {error}") from None
+    spec = CombineSpec(
+        method=method.method,
+        parameters=normalised(method.parameters),
+        components=named,
+        gram=gram,
+        bounds=normalised(known),
+    )
+    return spec.model_copy(update={"code": function_digest(spec.method, root)})
+
+
+def estimate_warnings(specs: Mapping[str, ArmSpec]) -> list[str]:
+    """A warning about arms whose method decides a step by products of gradients that are in part estimates."""
+    arms = []
+    for name, spec in specs.items():
+        sizes = BatchSizes.of(spec.training, spec.process_count)
+        if spec.combine and spec.combine.gram == "same_step" and sizes.completions > sizes.micro_batch:
+            arms.append(name)
+    if not arms:
+        return []
+    return [
+        f"combine (arm {', '.join(arms)}): gram: same_step estimates the products between a step's micro-batches for "
+        "parameters of more than 65,521 numbers, which moved weights by up to 0.0007 where it was measured; with one "
+        "micro-batch a step, in one process, they are exact"
+    ]
+
+
+def check_settings(training: dict[str, Any], every: int, gram: str | None, processes: int) -> None:
+    """Refuse settings that a method replaces, and a `gram` (None: no gradients) that is not measured."""
+    if training.get("num_generations") == 1:
+        raise StudyError("training.num_generations: 1 leaves nothing to compare within a group; set 2 or more")
+    for name, ordinary in (("scale_rewards", ("group", True)), (AGGREGATION, ("sum_then_normalize",))):
+        if name in training and training[name] not in ordinary:
+            raise StudyError(f"the method replaces training.{name}: {training[name]}; leave one of the two out")
+    if gram and not every:
+        raise StudyError("the method uses gradients, and the study measures none; set gradients.every: 1")
+    sizes = BatchSizes.of(training, processes)
+    if gram == "same_step" and not sizes.for_one_step:
+        setting = "num_iterations" if sizes.iterations != 1 else sizes.setting
+        raise StudyError(
+            "gram: same_step uses the gradients of one step's completions, and here steps and generations differ; "
+            f"leave training.{setting} out, or set gram: previous"
+        )

@@ -1,10 +1,8 @@
 """What stood declared when each run began, as the run's own record says.
 
-A start, the tables and the report ask it how many runs had begun before a declaration. `study.json` says since when a
-question, a claim or a plan of looks is declared. But this file can be deleted, edited or put beside other runs. Each
-attempt of a run, a start of its training, therefore records what `study.json` declared then. Where the two differ, the
-later time and the larger number of runs count, so that no edit makes a declaration earlier. Where neither proves the
-order, it is not known.
+A start, the tables and the report ask how many runs had begun before a declaration. `study.json` can be deleted, edited
+or put beside other runs. Each attempt of a run therefore records what it declared then. Where the two differ, the later
+time and the larger number of runs count. Where neither proves the order, it is not known.
 """
 
 from __future__ import annotations
@@ -103,9 +101,7 @@ def standings(runs: Path) -> list[Standing | None]:
 def recovered(kind: str, key: str, began: Sequence[Standing | None]) -> Since | None:
     """The declaration of a key that a lost `study.json` had, by the records of runs; None if they do not prove it.
 
-    Nothing is proven if a run without the key began after the key was first declared: in between, it did not stand. The
-    time of the run's primary question, which every study has, shows that the run began later. The parameters are those
-    of `as_runs_say`.
+    Nothing is proven if a run without the key began later, by the time of its primary question.
     """
     found = [each[kind][key] for each in began if each and key in each.get(kind, {})]
     if not found:
@@ -127,11 +123,9 @@ def is_former(kind: str, key: str, former: str, on_record: Collection[str], bega
 
 
 def as_runs_say(statement: Statement, kind: str, key: str, began: Sequence[Standing | None]) -> Statement:
-    """A statement of `study.json`, with the number of runs that had begun before it as these runs' own records have it.
+    """A statement of `study.json` with the number of runs that had begun before it by these runs' own records.
 
-    The statement is a question, a claim or a plan of looks. Records of runs have it at `kind` and `key`. `began` has,
-    for each run that has begun (for the plan: that is finished), what stood declared then, or None if its record does
-    not say.
+    `began` has, for each run (for a plan of looks: each finished one), what stood then; None if it does not say.
     """
     if statement.declared is None:
         return statement

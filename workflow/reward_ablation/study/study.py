@@ -54,10 +54,9 @@ class Run:
 
 @dataclass(frozen=True)
 class Study:
-    """A validated config with its arms and runs. Files are paths below the results folder, where nothing else is said.
+    """A validated config with its arms and runs. Specs are JSON; files are paths below the results folder.
 
-    Specs are JSON. What was made of the same content is used, however the config spelled its path or name when it was
-    made. A spec that a command needs has the present paths.
+    What was made of the same content under other paths is used. A spec that a command needs has the present paths.
     """
 
     config: StudyConfig
@@ -253,20 +252,14 @@ def diverged_runs(study: Study) -> dict[str, list[dict[str, Any]]]:
 
 
 def title_of(source: dict[str, Any], root: Path) -> str:
-    """A source of data or of a model as a title, such as `gsm8k train` or `Qwen/Qwen2.5-1.5B-Instruct`.
-
-    Tables, figures and exports repeat the title, so it names no folder outside the study's (`root`).
-    """
+    """A source of data or of a model as a title that names no folder outside the study's, such as `gsm8k train`."""
     path = source.get("path")
     what = source.get("id") or (shown_path(path, root) if path else source["source"])
     return f"{what} {source['split']}" if source.get("split") else str(what)
 
 
 def exported_files(layouts: Iterable[str], runs: Iterable[str], datasets: Iterable[str]) -> list[str]:
-    """Exported files of all runs, below the results folder. `layouts` are names of systems.
-
-    The gradients of `rldynamics` are left out: their names have steps, which are not known before.
-    """
+    """Exported files of all runs by layout. Names of `rldynamics`' gradients have steps, which are not known before."""
     answers = [f"eval_{moment}_{name}.jsonl" for moment in ("before", "after") for name in datasets]
     of_layout = {
         "rldynamics": ["all_rewards.json"],
