@@ -229,10 +229,6 @@ def huge(name):
             written(INDEX, {"weight_map": {"a": "../../model.safetensors"}}),
             "must give a .safetensors file of the folder for each tensor",
         ),
-        (
-            written(INDEX, {"weight_map": ["model.safetensors"]}),
-            "must give a .safetensors file of the folder for each tensor",
-        ),
         (removed("config.json"), "has no config.json"),
         (removed("tokenizer_config.json"), "^copy: no tokenizer_config.json; save the token"),
     ],
