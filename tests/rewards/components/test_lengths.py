@@ -59,10 +59,7 @@ def test_cosine_length_reads_other_answer_formats():
 
 @pytest.mark.parametrize(
     "values",
-    [
-        {},
-        {"min_value_wrong": 0.0, "max_value_wrong": -1.0, "min_value_correct": 2.0, "max_value_correct": 1.0},
-    ],
+    [{}, {"min_value_wrong": 0.0, "max_value_wrong": -1.0, "min_value_correct": 2.0, "max_value_correct": 1.0}],
 )
 def test_cosine_length_scores_as_trl_does(values):
     """On boxed golds of MATH-500, each for its own problem and the next, where both graders give the same verdict."""

@@ -57,10 +57,7 @@ _EQUAL = f"Any = type('Any', (BASE,), {{name: lambda *a: True for name in {_EVER
 
 #: Programs that try to pass without computing a cube.
 FORGERIES: dict[str, Family] = {
-    "exit": of(
-        "import os\nos._exit(0)",
-        "import signal, os\nos.kill(os.getpid(), signal.SIGKILL)",
-    ),
+    "exit": of("import os\nos._exit(0)", "import signal, os\nos.kill(os.getpid(), signal.SIGKILL)"),
     "equals everything": lambda rng: (
         _EQUAL.replace("BASE", rng.choice(["object", "int", "float", "str", "list", "dict", "Exception", "tuple"]))
         + rng.choice(["def cube(x):\n    return Any()\n", "cube = Any\n", "cube = lambda x: Any\n"])
@@ -165,10 +162,7 @@ HARMS: dict[str, Family] = {
         "import _thread, time\nwhile True:\n    _thread.start_new_thread(time.sleep, (1000,))",
         "import subprocess\nsubprocess.Popen(['sleep', '1000'], start_new_session=True)",
     ),
-    "output": of(
-        "while True:\n    print('x' * 10000)",
-        "print('x' * 10**8)",
-    ),
+    "output": of("while True:\n    print('x' * 10000)", "print('x' * 10**8)"),
     "home": lambda rng: rng.choice(
         [
             f"def cube(x):\n    return open({CANARY_PATH!r}).read()\n",
@@ -205,10 +199,7 @@ HARMS: dict[str, Family] = {
         "import os\nkept = [os.memfd_create('m') for _ in range(64)]\nfor one in kept:\n    os.truncate(one, 1 << 40)",
         "import ctypes\nlibc = ctypes.CDLL(None)\nfor _ in range(NUMBER):\n    libc.shmget(0, 1 << 30, 0o1666)",
     ),
-    "huge numbers": of(
-        "10 ** 10 ** 10",
-        "import math\nmath.factorial(10**8)",
-    ),
+    "huge numbers": of("10 ** 10 ** 10", "import math\nmath.factorial(10**8)"),
     "huge results": lambda rng: (
         "def cube(x):\n    "
         + rng.choice(
@@ -241,11 +232,7 @@ HARMS: dict[str, Family] = {
         "import resource\nresource.setrlimit(resource.RLIMIT_CPU, (10**6, 10**6))\nwhile True:\n    pass",
         "import os\nos.nice(-20)\nos.sched_setaffinity(0, {0})\nwhile True:\n    pass",
     ),
-    "waiting": of(
-        "import time\ntime.sleep(NUMBER + 100)",
-        "input()",
-        "import os\nos.mkfifo('pipe')\nopen('pipe')",
-    ),
+    "waiting": of("import time\ntime.sleep(NUMBER + 100)", "input()", "import os\nos.mkfifo('pipe')\nopen('pipe')"),
     "source": lambda rng: (
         rng.choice(
             [
