@@ -106,7 +106,7 @@ def test_a_child_that_only_waits_ends_at_the_deadline():
 def test_a_child_ends_at_its_bounds_and_no_torch_is_imported():
     script = (
         "import sys\nfrom reward_ablation.rewards.grading import symbolic\n"
-        "codes = {'|x|': \"b'x' * (1 << 31)\", '|y|': \"__import__('faulthandler')._sigsegv()\", '|z|': '1/0'}\n"
+        "codes = {'|x|': 'bytes(1 << 31)', '|y|': \"__import__('faulthandler')._sigsegv()\", '|z|': '1/0'}\n"
         "symbolic.read = lambda text: eval(codes[text])\nworker._WARM_UP.clear()\nworker.limit_process()\n"
         "print(sorted(worker.judged([[text, '|1|'] for text in codes], worker.load_judge())))\n"
         "print([m for m in ('torch', 'transformers', 'snakemake', 'pandas') if m in sys.modules])\n"
