@@ -117,13 +117,7 @@ def test_a_component_without_a_weight_changes_nothing(method):
     spoiled = scores.copy()
     spoiled[:, 2] = np.nan
     found = run(method, scores, groups, weights)
-    alone = run(
-        method,
-        scores[:, :2],
-        groups,
-        weights[:2],
-        **{**context(2), "gram": context()["gram"][:2, :2]},
-    )
+    alone = run(method, scores[:, :2], groups, weights[:2], **{**context(2), "gram": context()["gram"][:2, :2]})
     np.testing.assert_array_equal(found.advantages[:, :2], alone.advantages)
     np.testing.assert_array_equal(found.advantages, run(method, spoiled, groups, weights).advantages)
     assert (found.advantages[:, 2] == 0).all()

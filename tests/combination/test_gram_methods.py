@@ -130,12 +130,6 @@ def test_parameters_that_leave_the_weights_as_they_are(parameters):
     np.testing.assert_allclose(weights_by(parameters[0], made_up_gram(), weights, parameters[1]), weights, rtol=1e-12)
 
 
-@pytest.mark.parametrize("method", RULES)
-def test_orthogonal_gradients_of_one_length_leave_equal_weights(method):
-    found = weights_by(method, 1e-9 * np.eye(4))
-    np.testing.assert_allclose(found / found.sum(), 0.25)
-
-
 def rescaled(method, gram, weights, **parameters):
     scores, groups = made_up(components=len(weights))
     context = {"names": "abcdefgh"[: len(weights)], "gram": gram, "step": 1, "learning_rate": 1e-6}

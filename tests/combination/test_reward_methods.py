@@ -377,7 +377,6 @@ def test_the_penalty_of_laconic_is_divided_by_the_weights():
         ("drw", {"most": -1}, "^most: -1 is not"),
         ("cagrad", {"c": -0.1}, "^c: -0.1 is not a number of at least 0"),
         ("cagrad", {"c": float("nan")}, "^c: nan is not a number of at least 0"),
-        ("upgrad", {"rescale": "no"}, "^rescale: 'no' is neither true nor false"),
         ("sa_mrpo", {"gamma": -1}, "^gamma: -1 is not a number of at least 0"),
         ("saw", {"delta": 0}, "^delta: 0 is not above 0"),
         ("saw", {"aggregation": 1}, "^aggregation: 1 is unknown"),

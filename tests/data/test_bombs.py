@@ -31,8 +31,7 @@ def many_objects(path):
 
 
 @pytest.mark.parametrize(
-    ("name", "bomb"),
-    [("a.parquet", equal_texts), ("a.parquet", nothing_in_many_rows), ("a.json", many_objects)],
+    ("name", "bomb"), [("a.parquet", equal_texts), ("a.parquet", nothing_in_many_rows), ("a.json", many_objects)]
 )
 def test_a_file_whose_content_takes_too_much_memory_is_one_line(tmp_path, monkeypatch, name, bomb):
     bomb(tmp_path / name)

@@ -18,19 +18,14 @@ UNREADABLE = "unreadable: braces, nesting, length or control characters"
     "gold",
     [
         "72",
-        "-3",
-        "1,000",
         "12.5%",
         r"\frac{1}{2}",
         r"\text{Thursday}",
-        "x + 1",
-        "1, 2, 3",
         "[0, 1)",  # brackets need not balance, braces must
         r"\{\}",  # the empty set
         "\n\\begin{pmatrix} 0 & 3 \\\\ 0 & -1 \\end{pmatrix}\n",  # as one of MATH's
         "<",  # a sign may be what was asked for
         r"\boxed{5}",  # grading takes it out of its box
-        r"so it is \boxed{5}.",
         "9" * 1000,
         "9^{9^{9}}",  # too costly to compare, but for equal strings
         "two hundred words " * 50,
@@ -44,7 +39,6 @@ def test_a_gold_that_can_be_answered(gold):
     ("gold", "why"),
     [
         (r"\frac{1}{2", UNREADABLE),
-        (r"\frac{1}2}", UNREADABLE),
         ("(" * 21 + "1" + ")" * 21, UNREADABLE),
         ("x" * 2001, UNREADABLE),
         ("a\x00b", UNREADABLE),
@@ -52,17 +46,13 @@ def test_a_gold_that_can_be_answered(gold):
         ("<think>", UNREADABLE),
         ("?", "punctuation alone"),
         (",", "punctuation alone"),
-        ("...", "punctuation alone"),
         (r"\$", "punctuation alone"),
-        (r"\%", "punctuation alone"),
-        (r"\,", "punctuation alone"),
         ("~", "nothing in it to compare"),
         ("{,}", "nothing in it to compare"),
         ("\u00b0", "nothing in it to compare"),  # a unit alone
         (r"\text{ }", "nothing in it to compare"),
         # a solution in place of its answer: no completion would ever equal it
         ("48 / 2 = 24\n48 + 24 = 72\n#### 72", "has #### inside"),
-        ("#### 72", "has #### inside"),
         ("48 + 24 = 72\nFinal: 72", "has Final: inside"),
         ("<answer>72</answer>", "has <answer> inside"),
     ],
@@ -73,7 +63,7 @@ def test_a_gold_that_cannot(gold, why):
         check_golds([{"id": "b", "answer": "1"}, {"id": "a", "answer": gold}], "set")
 
 
-def test_golds_that_pass_start_no_parser():
+def test_planning_reads_no_grader_and_golds_that_pass_start_no_parser():
     """7,500 golds of MATH are checked in a fraction of a second: equal strings need no sympy."""
     golds = [
         r"\frac{\sqrt{3}}{2}",
@@ -82,19 +72,12 @@ def test_golds_that_pass_start_no_parser():
         r"\begin{pmatrix} 1 \\ 2 \end{pmatrix}",
     ]
     program = (
-        "import json, sys\n"
+        "import json, sys\nimport reward_ablation.study.study\n"
         "from reward_ablation.data.problems import why_ungradable\n"
+        "assert 'reward_ablation.rewards.grading' not in sys.modules\n"
         "assert not any(why_ungradable(gold) for gold in json.loads(sys.argv[1]))\n"
-        "import multiprocessing\n"
-        "assert not multiprocessing.active_children()\n"
+        "from reward_ablation.rewards.grading.math_worker import math_worker\n"
+        "assert math_worker.pid is None\n"
         "assert not {'sympy', 'math_verify', 'torch'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", program, json.dumps(golds)], check=True)
-
-
-def test_planning_reads_no_grader():
-    program = (
-        "import sys\nimport reward_ablation.study.study, reward_ablation.data.problems\n"
-        "assert 'reward_ablation.rewards.grading' not in sys.modules\n"
-    )
-    subprocess.run([sys.executable, "-c", program], check=True)

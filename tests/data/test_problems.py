@@ -152,10 +152,7 @@ def test_overlap_with_an_evaluation_set(tmp_path):
         ([problem(None)], "row 0: no question"),
         ([problem("x?", [1, 2])], "row 0: answer is a list; it must be text or a number"),
         ([problem("x?", True)], "row 0: answer is a bool"),
-        (
-            [problem({"text": "x?"})],
-            "row 0: question is an object; name the field with its text, .*; fields here: text",
-        ),
+        ([problem({"text": "x?"})], "row 0: question is an object; name the field with its text, .*; fields here:"),
         ([problem("nan")], r"row 0: no question \(but 'nan'\); every problem needs one"),
         ([problem("x?", "NaN")], r"none of 1 problems is left \(dropped no gold: 1"),
         ([problem("x?", id="a"), problem("y?", id="a")], "row 1: id a occurs twice"),

@@ -18,32 +18,24 @@ def every_problem():
     return {split: list(problems(0, split)) for split in SPLITS}
 
 
-@pytest.mark.parametrize(
-    ("question", "solution"),
-    [
-        # Worked by hand, one of each template.
-        (
-            "David buys 4 boxes of 9 stamps each. How many stamps are there?",
-            "The boxes hold 4 * 9 = 36 stamps.\n#### 36",
-        ),
-        (
-            "Ben buys 3 boxes of 5 shells each and finds 5 more. How many shells are there?",
-            "The boxes hold 3 * 5 = 15 shells.\nWith the others it is 15 + 5 = 20 shells.\n#### 20",
-        ),
-        (
-            "Emma has 9 books, gets 9 more and gives away 5. How many books are left?",
-            "First there are 9 + 9 = 18 books.\nThen there are 18 - 5 = 13 books.\n#### 13",
-        ),
-        (
-            "Clara has 5 pens and a friend has 7 times as many. How many pens do both have?",
-            "The friend has 5 * 7 = 35 pens.\nBoth have 35 + 5 = 40 pens.\n#### 40",
-        ),
-    ],
-)
-def test_first_problems_stay_what_they_are(question, solution):
-    rows = {row["question"]: row for row in generate(4, seed=0, split="train")}
-    assert rows[question]["solution"] == solution
-    assert rows[question]["answer"] == solution.split("#### ")[1]
+#: Worked by hand, one of each template.
+FIRST = {
+    "David buys 4 boxes of 9 stamps each. How many stamps are there?": "The boxes hold 4 * 9 = 36 stamps.\n#### 36",
+    "Ben buys 3 boxes of 5 shells each and finds 5 more. How many shells are there?": (
+        "The boxes hold 3 * 5 = 15 shells.\nWith the others it is 15 + 5 = 20 shells.\n#### 20"
+    ),
+    "Emma has 9 books, gets 9 more and gives away 5. How many books are left?": (
+        "First there are 9 + 9 = 18 books.\nThen there are 18 - 5 = 13 books.\n#### 13"
+    ),
+    "Clara has 5 pens and a friend has 7 times as many. How many pens do both have?": (
+        "The friend has 5 * 7 = 35 pens.\nBoth have 35 + 5 = 40 pens.\n#### 40"
+    ),
+}
+
+
+def test_first_problems_stay_what_they_are():
+    rows = generate(4, seed=0, split="train")
+    assert {row["question"]: row["solution"] for row in rows} == FIRST
 
 
 @pytest.mark.parametrize("split", SPLITS)

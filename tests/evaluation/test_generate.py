@@ -6,12 +6,7 @@ from transformers import GenerationConfig, MistralConfig, MistralForCausalLM, To
 
 from reward_ablation.config.sections.data import Prompt
 from reward_ablation.config.sections.evaluation import Evaluation
-from reward_ablation.evaluation.generate import (
-    choose_backend,
-    find_end_tokens,
-    generate_transformers,
-    pad_left,
-)
+from reward_ablation.evaluation.generate import choose_backend, find_end_tokens, generate_transformers, pad_left
 from reward_ablation.evaluation.requests import cut_at_end, list_requests, request_seed
 from reward_ablation.sampling.draws import draw, uniforms
 from reward_ablation.sampling.prompts import DATE, render_prompt, tokenize_prompts

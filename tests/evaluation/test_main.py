@@ -85,7 +85,6 @@ def test_an_adapter_answers_as_its_merged_model(evaluate, adapter, model_folder)
     [
         ("{", "--spec: not JSON "),
         ({"evaluation": {"answer_format": "hash", "sample": 2}}, "--spec: evaluation: unknown key 'sample'"),
-        ({"evaluation": {**EVALUATION, "samples": 0, "greedy": False}}, "nothing to evaluate"),
     ],
 )
 def test_a_bad_spec_is_told_by_its_key(evaluate, spec, message):
@@ -111,8 +110,6 @@ def test_a_bad_set_of_problems_is_told_in_one_line(evaluate, problems, tmp_path)
         return str(caught.value)
 
     assert "not a prepared set of problems" in refused(tmp_path / "missing.parquet")
-    (tmp_path / "text.parquet").write_text("no parquet")
-    assert "not a prepared set of problems" in refused(tmp_path / "text.parquet")
     problems.drop(columns="answer").to_parquet(tmp_path / "columns.parquet")
     assert "answer" in refused(tmp_path / "columns.parquet")
     problems.head(0).to_parquet(tmp_path / "empty.parquet")

@@ -12,7 +12,6 @@ from reward_ablation.evaluation.score import SCHEMA, score, score_texts
         # right, but not where the strict grade looks: an arm without a format reward is not called wrong for it
         ("the answer is 72", "hash", None, "unparseable", True),
         (r"\boxed{72}", "hash", None, "unparseable", True),
-        ("#### 72", "boxed", None, "unparseable", True),
         # the other way: a strict answer that is right where the lenient one reads the box first
         (r"\boxed{1} #### 72", "hash", "72", "correct", False),
         ("", "hash", None, "unparseable", False),
@@ -36,9 +35,7 @@ def test_a_text_is_graded_strictly_and_leniently(text, answer_format, answer, st
     [
         (r"\boxed{\frac12}", r"\frac{1}{2}", True, True),
         (r"\boxed{72.0}", "72", True, False),  # a value against a string
-        (r"\boxed{1,000}", "1000", True, False),
         (r"\boxed{5\%}", "5", True, True),  # the published rules drop the sign; ours take it as left out of the gold
-        (r"\boxed{2, 1}", "1, 2", True, False),  # and keep the order
         (r"\boxed{5}", r"so \boxed{5}", True, True),  # both read the gold without its box
         ("the answer is 5", "5", False, False),  # no answer: nothing to compare
         (r"\boxed{}", r"\text{ m}", False, False),  # nor is an empty box the gold that is empty by those rules

@@ -143,10 +143,7 @@ def huge(name):
     ("damage", "message"),
     [
         (cut_weights, "model.safetensors is truncated or broken"),
-        (
-            written("model.safetensors", LFS_POINTER),
-            "copy: model.safetensors: is a Git LFS pointer, .*; run `git lfs pull` in",
-        ),
+        (written("model.safetensors", LFS_POINTER), "model.safetensors: is a Git LFS pointer, .*`git lfs pull`"),
         (config(auto_map={"AutoModel": "modeling.Mine"}, model_type="mine"), "code from a repository is never run"),
         (written("config.json", {"model_type": "t5"}), "model_type t5 is no causal language model"),
         (config(model_type="bert"), "a model of type bert answers otherwise when its prompt is padded"),
@@ -161,17 +158,11 @@ def huge(name):
             config(model_type="gemma3", architectures=["Gemma3ForConditionalGeneration"]),
             "Gemma3ForConditionalGeneration also reads images or sounds; take a model of text alone",
         ),
-        (
-            config(architectures=["Qwen2ForSequenceClassification"]),
-            "architecture Qwen2ForSequenceClassification, and a language model of type qwen2 is a Qwen2ForCausalLM",
-        ),
+        (config(architectures=["Qwen2ForSequenceClassification"]), "and a .* type qwen2 is a Qwen2ForCausalLM"),
         (config(architectures=None), "names the architecture none, and a language model"),
         (config(text_config={"n_layer": 1e99}), "has n_layer 1e\\+99, but the weights have 14 tensors"),
         (config(tie_word_embeddings=False), "^copy: the weights lm_head.weight are missing, and random"),
-        (
-            config(num_hidden_layers=2, layer_types=["full_attention"] * 2),
-            r"weights model.layers.1.*, .* and 9 more are missing, and random",
-        ),
+        (config(num_hidden_layers=2, layer_types=["full_attention"] * 2), r"layers.1.* and 9 more are missing, and"),
         (
             config(model_type="llama", architectures=["LlamaForCausalLM"]),
             r"weights model.layers.0.self_attn.k_proj.bias, .* have no place",
@@ -185,21 +176,12 @@ def huge(name):
             "config.json ties lm_head.weight to model.embed_tokens.weight, and the weights have different values for",
         ),
         (config(quantization_config={"quant_method": "fp8"}), "says that the weights are quantized; take"),
-        (
-            removed("tokenizer.json"),
-            "^copy: the tokenizer knows no word; its tokenizer.json, or vocabulary, may be missing",
-        ),
+        (removed("tokenizer.json"), "^copy: the tokenizer knows no word; .* may be missing"),
         (endless(), "neither the tokenizer nor generation_config.json names an end token; set eos_token in tokenizer_"),
         (endless([999]), "generation_config.json names the end token 999, and the tokenizer has no such token$"),
-        (
-            generating(eos_token_id="<end>"),
-            "eos_token_id in generation_config.json must be numbers of tokens, not '<end>'",
-        ),
+        (generating(eos_token_id="<end>"), "eos_token_id .* must be numbers of tokens, not '<end>'"),
         (generating(max_new_tokens=-1), "transformers cannot use generation_config.json: `max_new_tokens` must be"),
-        (
-            added("<new>", "pad_token"),
-            "token '<new>' of the tokenizer has number 270, and the model has 270 embeddings; resize",
-        ),
+        (added("<new>", "pad_token"), "token '<new>' .* number 270, and the model has 270 embeddings; resize"),
         (
             # a base model with the tokenizer of its chat model
             lambda folder: [
@@ -213,10 +195,7 @@ def huge(name):
         (written("tokenizer_config.json", DEEP), "the tokenizer cannot be loaded: maximum recursion depth exceeded"),
         (huge("config.json"), "config.json has 1099511627776 bytes"),
         (backtracking("(a|aa)+$"), "the tokenizer fails on a long word: Onig: Regex search error: retry-limit"),
-        (
-            written("chat_template.jinja", "{{ 'a' * 10 ** 12 }}"),
-            "the tokenizer or its chat template takes more than 8 GiB of memory",
-        ),
+        (written("chat_template.jinja", "{{ 'a' * 10 ** 12 }}"), "takes more than 8 GiB of memory"),
         (
             written("chat_template.jinja", "{{ " + "(" * 5000 + ")" * 5000 + " }}"),
             "the chat template is nested too deep",
@@ -227,10 +206,6 @@ def huge(name):
         ),
         (
             written(INDEX, {"weight_map": {"a": "../../model.safetensors"}}),
-            "must give a .safetensors file of the folder for each tensor",
-        ),
-        (
-            written(INDEX, {"weight_map": ["model.safetensors"]}),
             "must give a .safetensors file of the folder for each tensor",
         ),
         (removed("config.json"), "has no config.json"),

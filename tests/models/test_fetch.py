@@ -28,6 +28,7 @@ from reward_ablation.system.exit_status import GOES_ON, may_pass
 from storage import fill, small_disk
 
 from .commands import Commands, Result
+from .reward_models import save_reward_model
 
 NO_COMMIT = "0" * 40
 
@@ -340,11 +341,8 @@ def test_specs_that_are_no_model(spec, message):
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize("source", ["local", "hub"])
-def test_a_full_disk_is_one_line_and_with_space_the_same_command_ends_well(hub, files, tiny_model, tmp_path, source):
-    model = {"source": "local", "path": str(tiny_model)}
-    if source == "hub":
-        model = {"source": "hub", "id": "some/model", "revision": hub.add("models", "some/model", files)}
+def test_a_full_disk_is_one_line_and_with_space_the_same_command_ends_well(hub, files, tmp_path):
+    model = {"source": "hub", "id": "some/model", "revision": hub.add("models", "some/model", files)}
     with small_disk(tmp_path / "disk", "4m") as disk:
         filler = fill(disk, leave=8192)
         command = ("--spec", json.dumps(model), "--output", disk / "base" / "model.json")
@@ -361,24 +359,14 @@ def test_a_full_disk_is_one_line_and_with_space_the_same_command_ends_well(hub, 
         verify_model(disk / "base")
 
 
-def test_a_reward_model_comes_whole_and_scores(hub, tmp_path):
-    from reward_ablation.models.reward_model import host_reward_models
-    from reward_ablation.rewards.load import load_component
-
-    from .reward_models import save_reward_model
-
+def test_a_reward_model_comes_whole(hub, tmp_path):
     saved = save_reward_model(tmp_path / "saved")
     commit = hub.add("models", "some/reward", {path.name: path.read_bytes() for path in saved.iterdir()})
     (tmp_path / "root").mkdir()
     result = fetch_from(hub, "some/reward", commit, tmp_path / "root", "--reward-model")
     assert result.returncode == 0, result.stderr
-    folder = tmp_path / "root/model"
-    record = json.loads((folder / "model.json").read_text())
+    record = json.loads((tmp_path / "root/model/model.json").read_text())
     assert (record["architecture"], record["revision"]) == ("LlamaForSequenceClassification", commit)
-    host_reward_models("cpu", {f"some/reward@{commit}": folder})
-    fetched = load_component("reward_model", {"model": "some/reward", "revision": commit}, Path())
-    local = load_component("reward_model", {"model": str(saved)}, Path())
-    assert fetched(["72"], question=["9 * 8?"]) == local(["72"], question=["9 * 8?"])
 
 
 @pytest.mark.parametrize(

@@ -44,19 +44,11 @@ KNOWN = ("qwen2_5", "qwen3", "llama3_1", "gemma3", "gptoss", "deepseekv3", "phi3
         (EVERY, "be brief", None),
         (EVERY, None, None),
         (USERS, None, None),
-        (
-            USERS,
-            "be brief",
-            r"drops the system text \(prompt.system\); '<questionzyx>' is what it makes of a chat; wri",
-        ),
+        (USERS, "be brief", r"drops the system text \(prompt.system\); '<questionzyx>' is what it makes of a chat;"),
         (DEFAULT, "be brief", r"drops the system text .*'you are kind <questionzyx>'"),
         (ALONE, "be brief", r"drops the question; '<systemzyx>'"),
         (TWICE, None, r"repeats the question; '<user>questionzyx<assistant>questionzyx'"),
-        (
-            BACKWARD,
-            "be brief",
-            r"reorders system text \(prompt.system\) and question; '<user>questionzyx<system>systemz",
-        ),
+        (BACKWARD, "be brief", r"reorders system text .* and question; '<user>questionzyx<system>systemz"),
         (REFUSING, "be brief", r"refuses the prompts \(System role not supported\)"),
         (None, None, r"prompt.chat: the model's tokenizer has no chat template; set chat: false"),
     ],
@@ -78,10 +70,7 @@ def test_each_part_of_a_prompt_occurs_once_and_in_order(model_copy, template, sy
     [
         (EVERY + "{{ [1, 2] | random }}", "uses Jinja's random, so that prompts change by chance"),
         (EVERY + "{{ lipsum() }}", "uses Jinja's lipsum, so that prompts change by chance"),
-        (
-            EVERY + "{{ [range(9999)] | map('ran' ~ 'dom') | first }}" * 3,
-            "makes another text of the same chat each time",
-        ),
+        (EVERY + "{{ [range(9999)] | map('ran' ~ 'dom') | first }}" * 3, "makes another text of the same chat each"),
     ],
 )
 def test_a_template_that_draws_is_refused(model_copy, template, message):

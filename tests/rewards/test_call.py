@@ -38,7 +38,6 @@ def written(tmp_path, text, name="mine.py"):
     ("signature", "body"),
     [
         ("completions, **kwargs", "[len(text) for text in completions]"),
-        ("prompts, completions, **kwargs", "[len(text) for text in completions]"),  # the order of TRL's examples
         ("completion_ids, **kwargs", "[3 * len(ids) for ids in completion_ids]"),
         ("prompts, completions, answer", "[len(text) for text in completions]"),  # nothing that it does not name
         ("*, completions, answer, **kwargs", "[len(text) for text in completions]"),  # after *, without a default
@@ -85,13 +84,9 @@ WHERE = r"^components\.mine: at step 7, "
         ("[1.0, 1e39]", WHERE + r"problem train-5: the score is 1e\+39; "),  # infinity in float32
         ("[1.0, 10 ** 400]", WHERE + r"problem train-5: the score is 1000+\.\.\.; "),
         ("['good', 1.0]", WHERE + r"problem train-3: the score is 'good', which is not a number"),
-        ("[1.0, '1']", WHERE + r"problem train-5: the score is '1', which is not a number"),
         ("[[1.0], 1.0]", WHERE + r"problem train-3: the score is \[1\.0\], which is not a number"),
         ("[1.0]", WHERE + r"problems train-3, train-5: the function returned 1 scores for 2 completions; return one"),
-        ("[1.0] * 3", WHERE + r"problems train-3, train-5: the function returned 3 scores for 2 completions"),
         ("None", r"^components\.mine: at step 7: the function returned None; return a list of scores"),
-        ("0.5", r"^components\.mine: at step 7: the function returned 0\.5; return a list of scores"),
-        ("{'a': 1, 'b': 2}", r"^components\.mine: at step 7: the function returned \{'a': 1, 'b': 2\}; return a list"),
         ("'ab'", r"^components\.mine: at step 7: the function returned 'ab'; return a list of scores"),
     ],
 )
@@ -210,21 +205,16 @@ MESSAGES = [[{"role": "assistant", "content": text}] for text in BATCH["completi
 @pytest.mark.parametrize(
     "statement",
     [
-        "completions[0] = ''",
         "completions.pop()",
         "completions[0][0]['content'] = ''",
         "prompts[1][0]['content'] += ' Think.'",
         "completion_ids[0].clear()",
-        "answer[0] = None",
         "tests[0]['cases'][0]['in'].append(0)",
         "limits.append(0)",
         "options['deep']['list'].append(0)",
-        "trainer_state.log_history.clear()",
-        "trainer_state.log_history[0]['reward'] = 9",
         "trainer_state.log_history[0]['nested'].append(9)",
         "trainer_state.stateful_callbacks['mine']['args']['count'] = 9",
         "trainer_state.global_step = 9",
-        "trainer_state.log_history = None",
     ],
 )
 def test_what_a_reward_changes_in_its_arguments_reaches_nothing_else(tmp_path, statement):
@@ -284,7 +274,6 @@ def test_logged_values_become_json(tmp_path, values, expected):
     [
         ("log_extra(3, [1, 2])", "3: the name of a column is a text"),
         ("log_extra('mine', [1])", "'mine' has 1 values for 2 completions; give a list with one value"),
-        ("log_extra('mine', 1.0)", "'mine' is 1.0 for 2 completions; give a list"),
         ("log_extra('mine', 'ab')", "'mine' is 'ab' for 2 completions; give a list"),
         ("log_extra('mine', [0.5, float('nan')])", "'mine' has the value nan; a value is None, a finite"),
         ("log_extra('mine', np.array([0, np.inf]))", "'mine' has the value np.float64(inf); a value is"),

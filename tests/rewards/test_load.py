@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from reward_ablation.rewards.load import _check_together, check_component, load_component
+from reward_ablation.rewards.load import check_component, load_component
 from reward_ablation.system.errors import StudyError
 
 from .components import EXAMPLE_PARAMETERS, FURTHER_COLUMNS
@@ -103,8 +103,6 @@ def test_a_users_file_is_loaded_from_its_path(root):
     ("function", "parameters", "message"),
     [
         ("corectness", {}, "unknown function 'corectness'; functions here: answer_format, boxed_answer"),
-        ("__init__", {}, "unknown function"),
-        ("mine.py", {}, "is not of the form path/to/file.py:function"),
         ("mine.py:", {}, "is not of the form path/to/file.py:function"),
         ("absent.py:f", {}, "there is no file absent.py"),
         ("mine.py:long", {}, "no function 'long'; functions in the file: brevity, longest"),
@@ -271,10 +269,8 @@ def test_a_parameter_may_be_called_env(judge):
         component(["fail"])
 
 
-def test_parameters_that_do_not_go_together_are_told_without_a_secret():
-    def choosy(completions, *, stage, **columns):
-        raise StudyError(f"stage: {stage} is unknown")
-
+def test_parameters_that_do_not_go_together_are_told_without_a_secret(root):
+    parameters = {"model": "m", "template": {"env": "FILE"}, "endpoint": "http://h/v1"}
     with pytest.raises(StudyError) as refusal:
-        _check_together("choosy", choosy, {"stage": {"env": "STAGE"}}, {"STAGE": SECRET})
-    assert str(refusal.value) == "components: choosy: stage: {env: STAGE} is unknown"
+        check_component("judge", parameters, root, {"FILE": "hidden.txt"})
+    assert str(refusal.value).startswith(f"components: judge: template: {root}/{{env: FILE}}: No such file")

@@ -24,12 +24,6 @@ def test_markers_are_found_in_type_hints():
     assert marks_of(component) == expected
 
 
-def test_a_function_whose_hints_cannot_be_evaluated_has_no_markers():
-    def own(completions, *, path: "NotInSpec[Unknown]", **columns): ...  # noqa: F821
-
-    assert marks_of(own) == {}
-
-
 def test_relative_paths_start_from_the_root_and_nothing_else_is_changed():
     given = {"template": "a/b.txt", "more": None, "model": "/m", "weight": 1.0, "attempts": 2}
     assert with_whole_paths(component, given, Path("/study")) == given | {"template": "/study/a/b.txt"}

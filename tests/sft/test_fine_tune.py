@@ -153,15 +153,9 @@ CUT = "1 of 2 demonstrations have more than 11 tokens and are cut there, their e
     [
         ({"max_length": 12}, ""),
         ({"max_length": 11}, CUT),
-        (
-            {"max_length": 8},
-            "1 of 2 demonstrations have 8 tokens or more before their completion, and are left out\n",
-        ),
+        ({"max_length": 8}, "1 of 2 demonstrations have 8 tokens or more before their completion, and are left out\n"),
         ({"max_length": 10, "completion_only_loss": False}, CUT.replace("11", "10")),
-        (
-            {"max_length": 2, "truncation_mode": "keep_end"},
-            "2 of 2 demonstrations have more than 2 tokens and lose the",
-        ),
+        ({"max_length": 2, "truncation_mode": "keep_end"}, "2 of 2 demonstrations have more than 2 tokens and lose"),
         ({"max_length": 11, "packing": True}, CUT),
         ({"max_length": 2, "packing": True, "packing_strategy": "bfd_split"}, ""),
         ({"max_length": 2, **WRAPPED}, ""),
@@ -178,16 +172,8 @@ def test_cut_demonstrations_are_told_as_trl_treats_them(tmp_path, capsys, settin
     ("settings", "context", "message"),
     [
         ({"max_length": 12}, 11, "context has 11 tokens, and the longest demonstration takes 12; set max_length to 11"),
-        (
-            {"max_length": 12, "packing": True},
-            11,
-            "and the longest demonstration takes 12; set max_length to 11 or less,",
-        ),
-        (
-            {"max_length": 20, **WRAPPED},
-            17,
-            "and a text that packing_strategy: wrapped joins takes 18; set max_length to",
-        ),
+        ({"max_length": 12, "packing": True}, 11, "and the longest demonstration takes 12; set max_length to 11 or"),
+        ({"max_length": 20, **WRAPPED}, 17, "and a text that packing_strategy: wrapped joins takes 18; set max_length"),
     ],
     ids=str,
 )
@@ -230,10 +216,7 @@ def test_the_command_leaves_the_model_alone_in_its_place(demo_model, problems, t
             {"prompt": {**SPEC["prompt"], "chat": True, "template": "{question}"}},
             r"^prompt\.chat: the model's tokenizer has no chat template",
         ),
-        (
-            {"lora": {**LORA, "target_modules": ["q_proj", "embed_tokens"]}},
-            r"^sft\.lora\.target_modules: an adapter of the embedding cannot be merged",
-        ),
+        ({"lora": {**LORA, "target_modules": ["q_proj", "embed_tokens"]}}, r"^sft\.lora.* embedding cannot be merged"),
     ],
     ids=["chat", "tied embedding"],
 )

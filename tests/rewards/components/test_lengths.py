@@ -59,24 +59,20 @@ def test_cosine_length_reads_other_answer_formats():
 
 @pytest.mark.parametrize(
     "values",
-    [
-        {},
-        {"min_value_wrong": -10.0, "max_value_wrong": 0.0, "min_value_correct": 1.0, "max_value_correct": 2.0},
-        {"min_value_wrong": 0.0, "max_value_wrong": -1.0, "min_value_correct": 2.0, "max_value_correct": 1.0},
-    ],
+    [{}, {"min_value_wrong": 0.0, "max_value_wrong": -1.0, "min_value_correct": 2.0, "max_value_correct": 1.0}],
 )
 def test_cosine_length_scores_as_trl_does(values):
     """On boxed golds of MATH-500, each for its own problem and the next, where both graders give the same verdict."""
-    golds = [rf"$\boxed{{{row['answer']}}}$" for row in rows("math500.jsonl")[:40]]
+    golds = [rf"$\boxed{{{row['answer']}}}$" for row in rows("math500.jsonl")[:20]]
     completions = [f"So the answer is {gold}." for gold in golds * 2]
     answers = golds + golds[1:] + golds[:1]
-    ids = [[7] * (2 * n) for n in range(80)]
+    ids = [[7] * (2 * n) for n in range(40)]
     chat = [[{"role": "assistant", "content": text}] for text in completions]
     ours = cosine_length(chat, answers, ids, max_len=100, **values)
     theirs = get_cosine_scaled_reward(100, **values)(chat, answers, ids)
     verdicts = [grade(text, gold).status == "correct" for text, gold in zip(completions, answers, strict=True)]
     same = [n for n, verdict in enumerate(accuracy_reward(chat, answers)) if verdict == verdicts[n]]
-    assert len(same) > 70
+    assert len(same) > 35
     assert {verdicts[n] for n in same} == {True, False}
     assert [ours[n] for n in same] == pytest.approx([theirs[n] for n in same], abs=1e-15)
 

@@ -10,23 +10,17 @@ from reward_ablation.system.errors import StudyError
 @pytest.mark.parametrize(
     ("text", "answer"),
     [
-        (r"so \boxed{72}.", "72"),
         (r"\fbox{72}", "72"),
-        (r"\boxed{1} then \boxed{72}", "72"),  # the last box counts
         (r"\boxed{\frac{1}{\sqrt{2}}}", r"\frac{1}{\sqrt{2}}"),  # nested braces
         (r"\boxed{\{1, 2\}}", r"\{1, 2\}"),  # escaped braces are characters
-        (r"\boxed{a \\}", r"a \\"),  # a line break is not an escaped brace
-        (r"\boxed {72}", "72"),
         (r"\boxed 2$.", "2"),  # as in MATH train/algebra/24014
         (r"\boxed{ 72 }", "72"),
         (r"\boxed{72", None),  # cut off by the length limit
         (r"\boxed{1} and \boxed{72", None),  # an earlier box is no stand-in
-        (r"\boxed{}", None),  # an empty box holds no answer
         (r"\boxed{72}, so \boxed{}", "72"),  # and hides none before it
         (r"\boxed{1} then \boxed{72}. So \boxed{ }", "72"),
         (r"\boxed{72}, the \boxed answer", "72"),  # a mention without braces
         (r"\boxedness{72}", None),  # another command
-        ("72", None),
         (r"<think>\boxed{1}</think> \boxed{72}", "72"),
         (r"<think>\boxed{72}</think> done", None),  # a box in the reasoning is no answer
         (r"<think>\boxed{72}", None),  # nor is one in reasoning that was cut off
@@ -44,16 +38,10 @@ def test_boxed(text, answer):
         (r"$\boxed{1}$ and $\boxed{2}$", "1, 2"),
         (r"\boxed{1} or \boxed{2}", "1, 2"),  # a guess is a list, and no list is one value
         (r"\boxed{1}/\boxed{2}", "1, 2"),
-        (r"\boxed{1}\boxed{2}", "1, 2"),
         (r"\[\boxed{(1, 2)}, \quad \text{and} \quad \boxed{(2, 1)}\]", "(1, 2), (2, 1)"),
         (r"$y_1 = \boxed{x+1}$ and $y_2 = \boxed{x-1}$", "x+1, x-1"),
         ("\\boxed{72}, \\boxed{72}", "72"),  # said twice
-        (r"\boxed{1}, \boxed{", None),
         ("\\boxed{1}\n\n\\boxed{2}", "2"),  # another paragraph
-        (r"\boxed{1}. Then \boxed{2}", "2"),
-        (r"\boxed{1} and so \boxed{2}", "2"),
-        (r"\boxed{\boxed{2}}", "2"),
-        (r"\boxed{}, \boxed{2}", "2"),
         (r"\boxed{0}, " + r"\boxed{1}, " * 20, ", ".join(["1"])),  # at most twenty are looked at
     ],
 )
@@ -68,10 +56,8 @@ def test_several_boxes(text, answer):
         (r"so it is \(x^2\), as was to be shown", "x^2"),
         (r"so \[ x + 1 \]", "x + 1"),
         (r"so $$x$$ is $$x + 1$$", "x + 1"),
-        (r"$ \frac{3}{4} $ of it", r"\frac{3}{4}"),
         ("$x + 1$ for all 3 of them", "3"),  # a number after the formula
         ("16 is the least such $n$", "16"),  # a letter alone is no answer where there is a number
-        ("She pays $5 and gets $3 back", "$3"),  # money
         ("from $5 to $10", "$10"),
         (r"it costs \$5 and \$7", "7"),
         ("no answer", None),
@@ -84,22 +70,13 @@ def test_lenient_takes_the_last_formula_or_number(text, answer):
 @pytest.mark.parametrize(
     ("answer_format", "text", "answer"),
     [
-        ("hash", "48 + 24 = 72\n#### 72", "72"),
         ("hash", "#### 1\n#### 72", "72"),  # the last marker counts
-        ("hash", "####72", "72"),
         ("hash", "#### 72 eggs\nDone.", "72 eggs"),  # to the end of the line
-        ("hash", "####\n72", None),  # nothing on the line
         ("hash", "##### 72", None),  # five are a heading
-        ("hash", "### 72", None),
-        ("final", "Final: 1\nFinal: 72\n", "72"),
         ("final", "  Final:72", "72"),
         ("final", "The Final: 72", None),  # not at the start of a line
-        ("final", "final: 72", None),
-        ("final", "Final:", None),
         ("tag", "<answer>1</answer><answer>\n72\n</answer>", "72"),
         ("tag", "<answer>1</answer><answer>72", None),  # the last one was cut off
-        ("tag", "72</answer>", None),
-        ("tag", "<answer></answer>", None),
     ],
 )
 def test_hash_final_and_tag(answer_format, text, answer):
@@ -109,10 +86,7 @@ def test_hash_final_and_tag(answer_format, text, answer):
 @pytest.mark.parametrize(
     ("text", "answer"),
     [
-        ("He has 7 and then 72.", "72"),
         ("It costs $1,234.50.", "$1,234.50"),
-        ("It falls to -5", "-5"),
-        ("It falls to \u22125", "\u22125"),  # a typographic minus
         ("10-5", "5"),  # a sign after a digit is a subtraction
         ("Half: 1/2", "1/2"),
         ("It is 1 1/2 miles", "1 1/2"),
@@ -124,20 +98,14 @@ def test_hash_final_and_tag(answer_format, text, answer):
         ("1,234.5E3%", "1,234.5E3%"),
         ("It is 1 000 000.", "1 000 000"),
         ("12 345.67", "12 345.67"),
-        ("in 2020 300 eggs", "300"),
         ("3 100/200", "3 100/200"),
         ("It is 1.234,5", "1.234,5"),
         ("It is 1.500.000.", "1.500.000"),
-        ("3e", "3"),
-        ("items 1,2", "2"),  # a list
-        ("code A2B", None),  # a digit in a word
-        ("72kg", "72"),
         (".5", ".5"),
         ("It falls to --33", "--33"),  # two signs: the grader refuses them
         ("+-33", "+-33"),
         ("the total--33 eggs", "33"),  # a dash
         ("code \u03bb2", None),  # ChatGPT on MathVista: "different values of \u03bb2"
-        ("none", None),
     ],
 )
 def test_last_number(text, answer):
@@ -148,22 +116,10 @@ def test_last_number(text, answer):
     ("text", "answer"),
     [
         ("答案是42。", "42"),
-        ("一共是2+1+1=5。所以答案是：9。", "9"),  # DeepSeek-Math's prompt for CMATH
-        ("5+6=11。答えは11です。", "11"),  # MGSM
-        ("だから全部で、74-35=39個のチョコレートが残っている。答えは39個。", "39"),  # MGSM
-        ("所以∠ADE的度数为36°。", "36"),  # Claude on MathVista
-        ("即DB被拉长了4cm", "4"),  # Claude on MathVista
-        ("답은 42입니다.", "42"),
         ("답42", "42"),
-        ("温度是-5度", "-5"),
-        ("答案是60%", "60%"),
         ("答案是６０％", "６０％"),
-        ("答案是４２。", "４２"),
         ("答案是３．５。", "３．５"),
         ("答案是1/2", "1/2"),
-        ("共1,234个", "1,234"),
-        ("价格是$72", "$72"),
-        ("الجواب ٤٢", "٤٢"),
     ],
 )
 def test_last_number_needs_no_space_before_it(text, answer):
@@ -173,17 +129,12 @@ def test_last_number_needs_no_space_before_it(text, answer):
 @pytest.mark.parametrize(
     ("text", "answer"),
     [
-        ("The answer is 42 (see step 3)", "42"),
         ("The final answer is: 42. I took 3 steps.", "42"),
         ("**Final Answer:** 42 (in 3 steps)", "42"),
         ("The answer is 42 because 6 is 42 / 7", "42"),
         ("Answer: 42\n\nStep 3 was hard.", "42"),
         ("The answer to your question is 51.05. Ask me 3 more.", "51.05"),  # Bard on MathVista
         ("The answer is 41. No, the answer is 42, not 3.", "42"),  # the last statement
-        ("The answer is 5 million (in 3 years)", "5 million"),
-        ("The answer is 60 percent (3 of 5)", "60 percent"),
-        ("The answer is 5 cm (see step 3)", "5 cm"),  # where the gold has m, 5 cm is wrong
-        ("The answer is 5 eggs (see step 3)", "5 eggs"),
         (r"The answer is $\frac{1}{2}$, as in step 3", r"$\frac{1}{2}$"),
         ("The answer is -33, by step 3", "-33"),
         ("The answer is --33, by step 3", "--33"),  # no sign, and not 33
@@ -201,56 +152,36 @@ def test_last_number_needs_no_space_before_it(text, answer):
         ("It is 42. So the answer is correct.", "42"),
         ("Answer: Sure. We add 3 and 4 to get 7.", "7"),  # a solution follows the colon
         # guesses stay guesses
-        ("The answer is 41 or 42.", "41 or 42"),
-        ("The answer is 41 eggs or 42 eggs", "41 eggs or 42 eggs"),
-        ("The answer is $41$ and $42$.", "$41$ and $42$"),
         ("The answer is (B) or (C).", "(B) or (C)"),
-        ("The answer is B or C.", "B or C"),
         ("答案是41或42", "41或42"),
         # so does what changes a number
-        ("The answer is 3 + 4 = 7", "3 + 4 = 7"),
-        ("The answer is 7 squared (see step 3)", "7 squared"),
-        ("The answer is 7! (see step 3)", "7!"),
-        ("The answer is 60\\% of 3", "60\\% of 3"),
         # no clear statement: the last number
         ("Final Answer: The volume of $AB$ is 120.", "120"),
-        ("The answer is not 42", "not 42"),
-        ("Answer:\n1. Add 3.\n2. It is 7", "7"),
         ("the answer isn't known: 3", "3"),
-        ("The answer", None),
     ],
 )
 def test_lenient_takes_what_a_sentence_states(text, answer):
     assert extract_lenient(text) == answer
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        *("41 or 42", "41 eggs or 42 eggs", "$41$ and $42$", "41 | 42", "41 42", "41/42", "41 maybe 42"),
-        *("42 squared", "42 dozen", "42 plus two", "42!", r"42 \approx 41", "41?? 42", "42% of 3", "42 in step 3"),
-        *("41或42", "42 mod 5", "$42$ of 3", "42 x 2", "42:30", "between 41 and 42", "not 42"),
-    ],
-)
+@pytest.mark.parametrize("said", ["41 or 42", "41 | 42", "42 squared", "42 mod 5", "41或42", "not 42"])
 def test_what_a_sentence_states_is_no_guess(said):
     for gold in ("41", "42"):
         assert grade_answer(stated_answer(f"The answer is {said}"), gold).status != "correct"
 
 
-@pytest.mark.parametrize("end", ["", "x", "1", "\n"])
+@pytest.mark.parametrize("end", ["x", "1"])
 @pytest.mark.parametrize(
     "unit",
     [
-        *(
-            "answer is ",
-            "answer to a ",
-            "answer is 1, ",
-            "answer is 1 or ",
-            "answer: $",
-            r"answer is $ \a ",
-            "答案是1和",
-        ),
-        *("answer is (A) or ", "answer is A\t", "answer is a b c", "--", "- ", "$-", "1/", "1,111", "1．", "和"),
+        "answer is ",
+        "answer to a ",
+        "answer is 1 or ",
+        r"answer is $ \a ",
+        "答案是1和",
+        "answer is a b c",
+        "- ",
+        "1,111",
     ],
 )
 def test_prose_that_never_ends_has_an_end(unit, end):
@@ -267,8 +198,6 @@ def test_prose_that_never_ends_has_an_end(unit, end):
         ("<answer>1</answer>\n#### 2", "2"),  # #### before the tag
         ("Final: 1\n<answer>2</answer>", "2"),  # the tag before Final:
         ("Final: 1\nthat is 2", "1"),
-        (r"it is 7, \boxed{", "7"),  # the cut-off box finds nothing: last number
-        ("it is seven", None),
     ],
 )
 def test_extract_lenient_order(text, answer):

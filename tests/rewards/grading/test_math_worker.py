@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import random
 import signal
 import socket
 import subprocess
@@ -16,7 +15,7 @@ from reward_ablation.rewards.grading.math_worker import MathWorker
 from ..processes import children, is_running, wait_until
 
 ENDLESS = r"\int_0^1\int_0^1\int_0^1 \frac{\sin(xyz)}{x+y+z} dx dy dz"
-WORKER = "from reward_ablation.rewards.grading import math_worker as worker, symbolic\n"
+WORKER = "from reward_ablation.rewards.grading import math_worker as worker\n"
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +41,6 @@ def printed(script):
         ("1", r"\frac{", "unparseable"),
         ("1", '"}\n{"gold', "wrong"),  # no request of its own
         ("1", "\ud800", "unparseable"),  # broken UTF-8
-        ("72", ENDLESS, "timeout"),
     ],
 )
 def test_judge(worker, gold, answer, status):
@@ -50,22 +48,17 @@ def test_judge(worker, gold, answer, status):
 
 
 def test_an_endless_answer_costs_no_other_and_no_new_worker_and_no_order_counts(worker):
-    pairs = [("72", ENDLESS + "+1"), *((f"x+{n}", f"{n}+x") for n in range(1, 5)), ("x", r"\frac{"), ("73", ENDLESS)]
-    expected = ["timeout", *["correct"] * 4, "unparseable", "timeout"]
+    pairs = [("72", ENDLESS + "+1"), *((f"x+{n}", f"{n}+x") for n in range(1, 5)), ("x", r"\frac{"), ("x", "y")]
+    expected = ["timeout", *["correct"] * 4, "unparseable", "wrong"]
     judge(worker, "1", "x")
     first = worker.pid
     assert worker.judge(pairs) == expected
+    worker._known.clear()
+    assert worker.judge(pairs[::-1]) == expected[::-1]
     assert worker.pid == first
     assert children(first) == []
-    shuffled = random.Random(1).sample(range(len(pairs)), len(pairs))
-    cpus = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, [*cpus][:1])  # the worker runs as many at once as it has CPUs
-    fresh = MathWorker()
-    try:
-        assert fresh.judge([pairs[i] for i in shuffled]) == [expected[i] for i in shuffled]
-    finally:
-        os.sched_setaffinity(0, cpus)
-        fresh.close()
+    limits = open(f"/proc/{first}/limits").read()  # noqa: SIM115
+    assert f"{1 << 30}" in next(line for line in limits.splitlines() if line.startswith("Max address space"))
 
 
 def test_a_verdict_is_kept(worker):
@@ -110,28 +103,30 @@ def test_a_child_that_only_waits_ends_at_the_deadline():
     assert printed(WORKER + script) == "[(0, 'late'), (1, 'correct')]\n"  # late: may be the machine's fault
 
 
-@pytest.mark.parametrize(
-    ("code", "status"),
-    [
-        ("b'x' * (1 << 31)", "timeout"),  # memory
-        ("__import__('faulthandler')._sigsegv()", "timeout"),  # a stack that overflows ends so
-        ("1/0", "unparseable"),
-    ],
-)
-def test_a_child_ends_at_its_bounds(code, status):
+def test_a_child_ends_at_its_bounds_and_no_torch_is_imported():
     script = (
-        f"symbolic.read = lambda text: {code}\nworker._WARM_UP.clear()\nworker.limit_process()\n"
-        "print(list(worker.judged([['|x|', '|y|']], worker.load_judge())))\n"
+        "import sys\nfrom reward_ablation.rewards.grading import symbolic\n"
+        "codes = {'|x|': 'bytes(1 << 31)', '|y|': \"__import__('faulthandler')._sigsegv()\", '|z|': '1/0'}\n"
+        "symbolic.read = lambda text: eval(codes[text])\nworker._WARM_UP.clear()\nworker.limit_process()\n"
+        "print(sorted(worker.judged([[text, '|1|'] for text in codes], worker.load_judge())))\n"
+        "print([m for m in ('torch', 'transformers', 'snakemake', 'pandas') if m in sys.modules])\n"
     )
-    assert printed(WORKER + script) == f"[(0, '{status}')]\n"
+    # memory, and a stack that overflows; an error is no fault of the limits
+    assert printed(WORKER + script) == "[(0, 'timeout'), (1, 'timeout'), (2, 'unparseable')]\n[]\n"
 
 
 @pytest.mark.parametrize("count", [1, 50])  # 50 are more than the pipe holds, and cannot be written
 def test_a_worker_that_stalls_is_replaced(worker, monkeypatch, count):
     judge(worker, "1", "x")
-    stopped = worker.pid
+    stopped, patience, launch = worker.pid, worker.reply_seconds, worker.launch
+
+    def launched():
+        worker.reply_seconds = patience
+        launch()
+
     os.kill(stopped, signal.SIGSTOP)
-    monkeypatch.setattr(MathWorker, "reply_seconds", 5)
+    monkeypatch.setattr(worker, "launch", launched)
+    monkeypatch.setattr(worker, "reply_seconds", 0.2)
     pairs = [(f"x+{n}", f"{n}+x" + " " * (1850 + count)) for n in range(count)]
     assert worker.judge(pairs) == ["correct"] * count
     assert not is_running(stopped)
@@ -200,19 +195,6 @@ def test_signals_to_all_processes_of_a_job_do_not_end_it(worker, starting):
     assert starting or (judge(asked, "x+7", "7+x"), {asked.pid} & processes) == ("correct", {asked.pid})
     if starting:
         asked.close()
-
-
-def test_memory_is_bounded_and_no_torch_is_imported(worker):
-    judge(worker, "1", "x")
-    limits = open(f"/proc/{worker.pid}/limits").read()  # noqa: SIM115
-    assert f"{1 << 30}" in next(line for line in limits.splitlines() if line.startswith("Max address space"))
-    assert (
-        printed(
-            f"{WORKER}import sys\nworker.load_judge()\n"
-            "print([m for m in ('torch', 'transformers', 'snakemake', 'pandas') if m in sys.modules])\n"
-        )
-        == "[]\n"
-    )
 
 
 def test_ends_with_its_parent_even_if_that_is_killed():

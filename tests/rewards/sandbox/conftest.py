@@ -7,7 +7,7 @@ import pytest
 
 from reward_ablation.rewards.sandbox.isolation import landlock_version
 from reward_ablation.rewards.sandbox.judging import Task, judge
-from reward_ablation.rewards.sandbox.supervisor import MODES, Sandbox
+from reward_ablation.rewards.sandbox.supervisor import MODES, Sandbox, sandbox
 from reward_ablation.system.errors import StudyError
 
 #: What isolation by namespaces needs of a machine, by the tools of Debian.
@@ -37,12 +37,16 @@ def runner(request):
     made.close()
 
 
-@pytest.fixture
-def verdicts(runner):
-    """Verdicts on programs by the same tests."""
+@pytest.fixture(scope="session")
+def verdicts():
+    """Verdicts on programs by the same tests, in the first way of isolation that this machine offers."""
+    try:
+        sandbox.run([], 1)
+    except StudyError as error:
+        pytest.skip(str(error))
 
     def of(programs, tests, code_before="", **settings):
-        settings = {"seconds": 2, "memory_mb": 512, "runner": runner} | settings
+        settings = {"seconds": 2, "memory_mb": 512} | settings
         return judge([Task(program, tests, code_before) for program in programs], **settings)
 
     return of
@@ -51,6 +55,4 @@ def verdicts(runner):
 @pytest.fixture
 def status(verdicts):
     """Status of one program."""
-    return lambda program, tests, code_before="", **settings: (
-        verdicts([program], tests, code_before, **settings)[0].status
-    )
+    return lambda program, tests, **settings: verdicts([program], tests, **settings)[0].status

@@ -57,14 +57,7 @@ _EQUAL = f"Any = type('Any', (BASE,), {{name: lambda *a: True for name in {_EVER
 
 #: Programs that try to pass without computing a cube.
 FORGERIES: dict[str, Family] = {
-    "exit": of(
-        "import os\nos._exit(0)",
-        "import sys\nsys.exit(0)",
-        "raise SystemExit",
-        "import os\nos.abort()",
-        "import signal, os\nos.kill(os.getpid(), signal.SIGKILL)",
-        "raise KeyboardInterrupt",
-    ),
+    "exit": of("import os\nos._exit(0)", "import signal, os\nos.kill(os.getpid(), signal.SIGKILL)"),
     "equals everything": lambda rng: (
         _EQUAL.replace("BASE", rng.choice(["object", "int", "float", "str", "list", "dict", "Exception", "tuple"]))
         + rng.choice(["def cube(x):\n    return Any()\n", "cube = Any\n", "cube = lambda x: Any\n"])
@@ -72,11 +65,7 @@ FORGERIES: dict[str, Family] = {
     "metaclass": alone(
         "class M(type):\n    __eq__ = lambda *a: True\n    __hash__ = lambda s: 1\nclass A(metaclass=M): pass\n"
         "cube = lambda x: A\n",
-        "class M(type):\n    __instancecheck__ = lambda *a: True\n    __call__ = lambda s, *a: s\n"
-        "class cube(metaclass=M): pass\n",
         "from unittest.mock import ANY\ncube = lambda x: ANY\n",
-        "from unittest.mock import MagicMock as cube\n",
-        "from unittest.mock import MagicMock\nm = MagicMock()\nm.__eq__ = lambda *a: True\ncube = lambda x: m\n",
         "class Number(int):\n    @property\n    def __class__(self): return int\n    __eq__ = lambda *a: True\n"
         "cube = lambda x: Number(NUMBER)\n",
     ),
@@ -102,14 +91,12 @@ FORGERIES: dict[str, Family] = {
         "__builtins__ = {'abs': lambda x: 0, 'AssertionError': type('E', (Exception,), {})}\n" + WRONG,
         "cube = eval\n",
         "import sys\ncube = sys.exit\n",
-        "cube = property(lambda s: 1)\n",
     ),
     "frames": of(
         "import sys\nframe = sys._getframe()\nwhile frame:\n    for key in list(frame.f_locals):\n"
         "        value = frame.f_locals[key]\n        if isinstance(value, list):\n"
         "            value[:] = [True] * len(value)\n        if isinstance(value, dict):\n"
         "            value['passed'] = [True] * 3\n    frame = frame.f_back",
-        "import inspect\nfor frame in inspect.stack():\n    frame.frame.f_globals.update(passed=[True] * 3)",
         "import sys\nsys.excepthook = sys.unraisablehook = lambda *a: None\nsys.addaudithook(lambda *a: None)",
     ),
     "garbage": of(
@@ -130,23 +117,18 @@ FORGERIES: dict[str, Family] = {
         "remote.Link._answer = lambda self, *a: self._send(['value', forged, [[0, 1], [-1, 1]]])",
         "import json\njson.dumps = lambda *a, **k: '[\"value\", true, []]'",
         'import json\njson.dumps = lambda *a, **k: \'["ask", "call", [["shared", ["builtins", "exit"]]], {}]\'',
-        "import json\njson.dumps = lambda *a, **k: '[' * 100000",
         "import json\njson.dumps = lambda *a, **k: '[\"value\", [\"int\", [\"' + 'f' * 10**6 + '\"]], []]'",
-        "import sys\nfor name in list(sys.modules):\n    if 'sandbox' in name:\n        del sys.modules[name]",
     ),
     "descriptors": of(
         _FORGED,
         "import os\nfor number in range(64):\n    try:\n        os.close(number)\n    except OSError:\n        pass",
-        "import os\nfor number in range(64):\n    try:\n        os.dup2(1, number)\n    except OSError:\n        pass",
         "import socket\nfor number in range(3, 64):\n    try:\n        one = socket.socket(fileno=number)\n"
         "        one.sendall(b'x' * (1 << 22))\n    except OSError:\n        pass",
     ),
     "ctypes": of(
-        "import ctypes\nctypes.string_at(NUMBER, 64)",
         "import ctypes\nctypes.memset(id(27) + 24, 0, 4)\nctypes.memset(id(False) + 24, 1, 4)",
         "import ctypes\nlibc = ctypes.CDLL(None)\nlibc.prctl(1, 0)\nlibc.ptrace(16, 1, 0, 0)\nlibc.setsid()",
         "import ctypes\nlibc = ctypes.CDLL(None)\nlibc.unshare(0x10000000)\nlibc.mount(b'x', b'/', b'tmpfs', 0, None)",
-        "import ctypes\nctypes.pythonapi.Py_Exit(0)",
         "import faulthandler\nfaulthandler._sigsegv()",
     ),
     "memory of processes": of(
@@ -171,22 +153,16 @@ HARMS: dict[str, Family] = {
     ),
     "fork bomb": of(
         "import os\nwhile True:\n    os.fork()",
-        "import subprocess\nwhile True:\n    subprocess.Popen(['/bin/sh', '-c', 'sleep 1000'])",
         "import os\nos.posix_spawn('/bin/sleep', ['sleep', '1000'], {})",
         "import os\nos.execv('/bin/sh', ['sh', '-c', ':(){ :|:& };:'])",
         "import ctypes\nwhile ctypes.CDLL(None).fork() >= 0:\n    pass",
     ),
     "daemon": of(
         "import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        time.sleep(1000)",
-        "import threading, time\nfor _ in range(9):\n    threading.Thread(target=time.sleep, args=(1000,)).start()",
         "import _thread, time\nwhile True:\n    _thread.start_new_thread(time.sleep, (1000,))",
         "import subprocess\nsubprocess.Popen(['sleep', '1000'], start_new_session=True)",
     ),
-    "output": of(
-        "while True:\n    print('x' * 10000)",
-        "import sys\nwhile True:\n    sys.stderr.write('x' * 10000)",
-        "print('x' * 10**8)",
-    ),
+    "output": of("while True:\n    print('x' * 10000)", "print('x' * 10**8)"),
     "home": lambda rng: rng.choice(
         [
             f"def cube(x):\n    return open({CANARY_PATH!r}).read()\n",
@@ -216,20 +192,14 @@ HARMS: dict[str, Family] = {
         "import socket\none = socket.socket()\none.bind(('0.0.0.0', 0))\none.listen()\none.settimeout(1)\none.accept()",
         "import socket\none = socket.socket(socket.AF_UNIX)\none.bind('\\0name')\none.listen()",
         "import urllib.request\nurllib.request.urlopen('http://169.254.169.254/latest/meta-data', timeout=1)",
-        "import socket\nsocket.socket(socket.AF_PACKET, socket.SOCK_RAW)",
     ),
     "memory": of(
         "kept = b'x' * (NUMBER << 30)",
         "kept = []\nwhile True:\n    kept.append('x' * 10**7)",
-        "import mmap\nkept = [mmap.mmap(-1, 1 << 28) for _ in range(NUMBER)]",
         "import os\nkept = [os.memfd_create('m') for _ in range(64)]\nfor one in kept:\n    os.truncate(one, 1 << 40)",
         "import ctypes\nlibc = ctypes.CDLL(None)\nfor _ in range(NUMBER):\n    libc.shmget(0, 1 << 30, 0o1666)",
     ),
-    "huge numbers": of(
-        "10 ** 10 ** 10",
-        "1 << (1 << 40)",
-        "import math\nmath.factorial(10**8)",
-    ),
+    "huge numbers": of("10 ** 10 ** 10", "import math\nmath.factorial(10**8)"),
     "huge results": lambda rng: (
         "def cube(x):\n    "
         + rng.choice(
@@ -256,22 +226,13 @@ HARMS: dict[str, Family] = {
         "import sys\nsys.setrecursionlimit(10**9)\ndef f():\n    return f()\nf()",
         "class A:\n    __repr__ = lambda s: repr(s)\nrepr(A())",
         "a = []\nfor _ in range(10**6):\n    a = [a]\nrepr(a)",
-        "exec('(' * 100 + ')' * 100)",
     ),
     "time": of(
         "while True:\n    pass",
-        "while True:\n    try:\n        pass\n    except BaseException:\n        pass",
-        "import re\nre.match('(a+)+$', 'a' * 50 + 'b')",
         "import resource\nresource.setrlimit(resource.RLIMIT_CPU, (10**6, 10**6))\nwhile True:\n    pass",
         "import os\nos.nice(-20)\nos.sched_setaffinity(0, {0})\nwhile True:\n    pass",
     ),
-    "waiting": of(
-        "import time\ntime.sleep(NUMBER + 100)",
-        "import signal\nsignal.pause()",
-        "input()",
-        "import os\nos.mkfifo('pipe')\nopen('pipe')",
-        "import threading\nthreading.Lock().acquire() or threading.Event().wait()",
-    ),
+    "waiting": of("import time\ntime.sleep(NUMBER + 100)", "input()", "import os\nos.mkfifo('pipe')\nopen('pipe')"),
     "source": lambda rng: (
         rng.choice(
             [
@@ -281,9 +242,7 @@ HARMS: dict[str, Family] = {
                 "\ud800",
                 "# coding: rot13\nqrs phor(k): erghea 1",
                 "def cube(x):",
-                "if True:\n" * 200,
                 "x = 1\n" * 10**5,
-                "from __future__ import braces",
                 "assert False",
                 "",
                 "x = " + "9" * 10**5,
@@ -295,12 +254,9 @@ HARMS: dict[str, Family] = {
     "arguments": alone(
         "def cube(x):\n    x.clear()\n    return x\n",
         "import operator\ncube = operator.attrgetter('__class__')\n",
-        "def cube(x=[]):\n    x += [1]\n    return x\n",
-        "def cube(*a, **k):\n    return a\n",
         "async def cube(x):\n    return x ** 3\n",
         "def cube(x):\n    yield x ** 3\n",
         "cube = lambda x: str(x ** 3)\n",
-        "cube = lambda x: [x ** 3]\n",
     ),
 }
 FAMILIES = FORGERIES | HARMS
@@ -320,11 +276,8 @@ _SCRIPTED = {
     "forged output": alone(
         "print(input())\n",
         "print(open('/proc/self/environ').read())\n",
-        "print('passed')\n",
         '{"passed": [true]}\n',
-        "import os\nos._exit(0)\n",
         "print('27\\n' * NUMBER)\n",
-        "print(eval(input()))\n",
     ),
     "home": lambda rng: rng.choice(
         [

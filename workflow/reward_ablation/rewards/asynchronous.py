@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-
 _lock = threading.Lock()
 
 

@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from functools import cache
 from importlib.util import find_spec
-from pathlib import Path
 from random import SystemRandom
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
@@ -149,9 +148,7 @@ def ask_all(bodies: list[dict[str, Any]], endpoint: Endpoint, read: Reader, judg
     return [batch.kept.get(digest) for digest in digests]
 
 
-@cache
-def _kept(folder: Path) -> KeptAnswers:
-    return KeptAnswers(folder)
+_kept = cache(KeptAnswers)  # one for each folder
 
 
 @dataclass
@@ -167,10 +164,13 @@ class _Batch:
 
     async def ask(self, bodies: dict[str, dict[str, Any]]) -> None:
         """Send requests, given by their digest. A request without an answer gets no score, but a reason."""
-        waiting = iter(bodies.items())
+        import httpx  # here, because a plan of a study needs none
 
-        async def ask_in_turn() -> None:
-            async with _new_client(self.endpoint) as client:
+        waiting = iter(bodies.items())
+        settings = {"headers": self.endpoint.headers, "verify": _certificates(), "timeout": None}
+
+        async def ask_in_turn() -> None:  # with its own client: a shared one would look through all its connections
+            async with httpx.AsyncClient(**settings) as client:
                 for digest, body in waiting:
                     try:
                         self.kept.put(digest, await self._with_retries(client, body))
@@ -227,13 +227,6 @@ def _certificates() -> Any:
         # Otherwise httpcore searches all import folders for it at each event: twice as long as the rest of a request.
         sys.modules.setdefault("sniffio", None)  # type: ignore[arg-type]
     return httpx.create_ssl_context()
-
-
-def _new_client(endpoint: Endpoint) -> httpx.AsyncClient:
-    """A client for one request at a time. A shared client would look through all its connections at each event."""
-    import httpx  # here, because a plan of a study needs none
-
-    return httpx.AsyncClient(headers=endpoint.headers, verify=_certificates(), timeout=None)
 
 
 async def _send(client: httpx.AsyncClient, endpoint: Endpoint, body: dict[str, Any]) -> bytes:

@@ -264,8 +264,8 @@ def _check_together(
     function: RewardFunction,
     parameters: dict[str, Any],
     environment: Mapping[str, str],
-    root: Path = Path(),
-    further: Sequence[str] = (),
+    root: Path,
+    further: Sequence[str],
 ) -> None:
     """Call the component with no completions, so that it refuses parameters that do not go together.
 

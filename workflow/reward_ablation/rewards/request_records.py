@@ -28,7 +28,6 @@ COUNTS = ("requests", "kept", "retries", "unanswered", "prompt_tokens", "complet
 
 Usage = dict[str, dict[str, int]]
 
-
 #: Folders of kept answers and of counts, of each `with` block of this process.
 _folders: list[tuple[Path | None, Path | None]] = [(None, None)]
 

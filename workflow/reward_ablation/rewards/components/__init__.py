@@ -5,8 +5,10 @@ completion, without a weight, or None where no score can be given. Its positiona
 keyword-only arguments are parameters: the config sets them, and they are checked against their type hints. rldynamics,
 simple_grpo, the CS 674 lab and the GRPO guide are systems whose rewards are repeated here (docs/coming-from).
 
-`rewards.load` imports a component where a config names it: for training, or as a metric of stored answers. A component
-is a file of its own, so that its change trains only the runs that use it again.
+`rewards.load` imports a component where a config names it. Training calls it on each batch, or on whole
+groups if it compares completions. The rule `score` calls it on stored answers where it is a metric; a component that
+needs token ids is no metric, because stored answers have none. A component is a file of its own, so that its change
+trains only the runs that use it again.
 
 Columns
 -------

@@ -1,6 +1,5 @@
 """The form of the answer, whatever its content.
 
-Training calls it on each batch where a config names it, and the rule `score` on stored answers where it is a metric.
 The default study has it beside `correctness`, to tell form from content.
 """
 

@@ -1,6 +1,5 @@
 """rldynamics' correctness: the last box against the gold, as strings.
 
-Training calls it on each batch where a config names it, and the rule `score` on stored answers where it is a metric.
 The preset `rldynamics` repeats that system's study by it; in other studies `correctness` compares values.
 """
 

@@ -1,7 +1,6 @@
 """A control: the same score for every completion.
 
-Training calls it on each batch where a config names it. A user adds it to an arm to see what the workflow itself
-changes.
+A user adds it to an arm to see what the workflow itself changes.
 """
 
 from __future__ import annotations

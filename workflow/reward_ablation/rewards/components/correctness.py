@@ -1,6 +1,5 @@
 """Correctness of the answer, by value.
 
-Training calls it on each batch where a config names it, and the rule `score` on stored answers where it is a metric.
 Most shipped studies have it. It asks the grader that evaluation asks, so that a reward and the accuracy agree.
 """
 

@@ -1,7 +1,4 @@
-"""Correctness scaled by length, along a cosine.
-
-Training calls it on each batch where a config names it. It is no metric, because stored answers have no token ids.
-"""
+"""Correctness scaled by length, along a cosine."""
 
 from __future__ import annotations
 

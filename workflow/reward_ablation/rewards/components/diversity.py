@@ -1,8 +1,4 @@
-"""The difference of a completion from the rest of its group.
-
-Training calls it on whole groups of a problem's completions where a config names it. It is no metric, because stored
-answers have no token ids.
-"""
+"""The difference of a completion from the rest of its group."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 """simple_grpo's reward: a last line with the answer.
 
-Training calls it on each batch where a config names it, and the rule `score` on stored answers where it is a metric.
 The preset `simple_grpo` repeats that system's study by it.
 """
 

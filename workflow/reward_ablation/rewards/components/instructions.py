@@ -4,8 +4,7 @@ There is one function for each instruction of table 1 of the paper but the langu
 the names in IFEval's data. The code is this workflow's own. No regular expression reads a character more than a few
 times, in any text.
 
-Training calls the component `instructions` on each batch where a config names it, and the rule `score` on stored
-answers where it is a metric. Both need problems with a column of instructions, such as the data set `ifeval`.
+The component `instructions` needs problems with a column of instructions, such as the data set `ifeval`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
 """Score of a language model that judges the completion: an endpoint of OpenAI's form.
 
-Training calls it on each batch where a config names it, and the rule `score` on stored answers where it is a metric.
 The prompt from a template, the request and the reading of the answer are here, because they decide scores, unlike
 `endpoint`, which sends the requests.
 """

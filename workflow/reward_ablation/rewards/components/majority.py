@@ -1,7 +1,6 @@
 """Agreement with the group's most frequent answer.
 
-Training calls it on whole groups of a problem's completions where a config names it, and the rule `score` on stored
-answers where it is a metric. It is a reward without golds.
+It is a reward without golds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """A control: a score that says nothing about the completion.
 
-Training calls it on each batch where a config names it. The default study and most presets have an arm that trains on
-it alone, named by the key `control`.
+The default study and most presets have an arm that trains on it alone, named by the key `control`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Length of a completion in comparison with its group.
-
-Training calls it on whole groups of a problem's completions where a config names it. It is no metric, because stored
-answers have no token ids.
-"""
+"""Length of a completion in comparison with its group."""
 
 from __future__ import annotations
 

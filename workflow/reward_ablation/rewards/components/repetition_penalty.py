@@ -1,7 +1,4 @@
-"""A penalty for repeated n-grams of tokens.
-
-Training calls it on each batch where a config names it. It is no metric, because stored answers have no token ids.
-"""
+"""A penalty for repeated n-grams of tokens."""
 
 from __future__ import annotations
 

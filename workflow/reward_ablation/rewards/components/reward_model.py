@@ -1,7 +1,7 @@
 """Score of a sequence-classification model: a learned reward.
 
-Training calls it on each batch where a config names it, and the rule `score` on stored answers where it is a metric. It
-imports no torch, because planning imports components too: `models.reward_model` loads the models and is set behind it.
+It imports no torch, because planning imports components too: `models.reward_model` loads the models and is set behind
+it.
 """
 
 from __future__ import annotations

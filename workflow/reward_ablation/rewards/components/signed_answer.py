@@ -1,6 +1,5 @@
 """The CS 674 lab's correctness: the final number, right or wrong.
 
-Training calls it on each batch where a config names it, and the rule `score` on stored answers where it is a metric.
 The preset `cs674` repeats the lab's study by it.
 """
 

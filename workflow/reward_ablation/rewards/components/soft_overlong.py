@@ -1,7 +1,4 @@
-"""DAPO's soft overlong punishment: below 0 for completions near the length limit.
-
-Training calls it on each batch where a config names it. It is no metric, because stored answers have no token ids.
-"""
+"""DAPO's soft overlong punishment: below 0 for completions near the length limit."""
 
 from __future__ import annotations
 

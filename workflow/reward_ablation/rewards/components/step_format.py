@@ -1,7 +1,4 @@
-"""Open-R1's reasoning steps: marks of step-by-step work.
-
-Training calls it on each batch where a config names it, and the rule `score` on stored answers where it is a metric.
-"""
+"""Open-R1's reasoning steps: marks of step-by-step work."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Open-R1's tag count: partial credit for each of four tags.
-
-Training calls it on each batch where a config names it, and the rule `score` on stored answers where it is a metric.
-"""
+"""Open-R1's tag count: partial credit for each of four tags."""
 
 from __future__ import annotations
 

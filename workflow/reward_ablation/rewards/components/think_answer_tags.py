@@ -1,6 +1,5 @@
 """The CS 674 lab's format reward: one pair of think tags, one pair of answer tags, nothing else.
 
-Training calls it on each batch where a config names it, and the rule `score` on stored answers where it is a metric.
 The preset `cs674` repeats the lab's study by it; docs/coming-from/cs674.md says what the lab is.
 """
 

@@ -1,6 +1,5 @@
 """The GRPO guide's verifier: right, wrong, or no answer.
 
-Training calls it on each batch where a config names it, and the rule `score` on stored answers where it is a metric.
 The preset `grpo_guide` repeats the guide's study by it.
 """
 

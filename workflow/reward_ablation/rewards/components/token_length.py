@@ -1,8 +1,4 @@
-"""Length of a completion in tokens, against a target.
-
-Training calls it on each batch where a config names it, as the default study and the demo do. It is no metric, because
-stored answers have no token ids.
-"""
+"""Length of a completion in tokens, against a target."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Programs, scored by their tests.
 
-Training calls it on each batch where a config names it, and the rule `score` on stored answers where it is a metric.
-Both need problems with a column of tests, such as the data set `mbpp`. The sandbox runs the programs and judges them;
+Its problems have a column of tests, as those of the data set `mbpp`. The sandbox runs the programs and judges them;
 here they are found in the text.
 """
 
