@@ -224,8 +224,9 @@ PROBLEMS = [
             "assert greet('Ann', end='?') == 'Hello Ann?'",
             "assert greet(name='Bo') == 'Hello Bo!'",
             "assert greet(*['C'], **{'end': ''}) == 'Hello C'",
+            "assert echo(self=1, remote=2, operation=3, target=4) == {'self': 1, 'remote': 2, 'operation': 3, 'target': 4}",
         ],
-        ["def greet(name, *, end='!'):\n    return f'Hello {name}{end}'"],
+        ["def greet(name, *, end='!'):\n    return f'Hello {name}{end}'\ndef echo(**named):\n    return named"],
         ["def greet(name, end):\n    return 'Hello'"],
     ),
     Problem(

@@ -185,7 +185,7 @@ _OF_OBJECTS = {
     **{"copy": copy.copy, "deepcopy": copy.deepcopy},
 }
 OPERATIONS: dict[str, Callable[..., Any]] = {
-    "call": lambda target, *arguments, **named: target(*arguments, **named),
+    "call": lambda target, /, *arguments, **named: target(*arguments, **named),
     **{name: getattr(builtins, name) for name in ("getattr", "setattr", "delattr")},
     **{name: getattr(operator, name) for name in _BINARY},
     **_OF_OBJECTS,
@@ -223,7 +223,7 @@ class Link:
         self._remotes: dict[int, Remote] = {}
         self._errors: dict[str, type[Exception]] = {}
 
-    def ask(self, operation: str, *arguments: Any, **named: Any) -> Any:
+    def ask(self, operation: str, /, *arguments: Any, **named: Any) -> Any:
         """Ask the other side for an operation and return its result. An exception there is raised here."""
         self._send(["ask", operation, [self._encode(value) for value in arguments], self._named(named)])
         while True:
@@ -403,7 +403,7 @@ class Remote:
     def __delattr__(self, name: str) -> None:
         _ask(self, "delattr", name)
 
-    def __call__(self, *arguments: Any, **named: Any) -> Any:
+    def __call__(self, /, *arguments: Any, **named: Any) -> Any:
         return _ask(self, "call", *arguments, **named)
 
     def __eq__(self, other: Any) -> Any:
@@ -429,7 +429,7 @@ class Remote:
 _part = object.__getattribute__
 
 
-def _ask(remote: Remote, operation: str, *arguments: Any, **named: Any) -> Any:
+def _ask(remote: Remote, operation: str, /, *arguments: Any, **named: Any) -> Any:
     return _part(remote, "_remote_link").ask(operation, remote, *arguments, **named)
 
 
