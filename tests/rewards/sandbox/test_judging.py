@@ -8,6 +8,12 @@ from reward_ablation.rewards.sandbox.supervisor import Job
 from .problems import PROBLEMS
 
 SUM = [{"input": "1 2\n", "output": "3\n"}, {"input": "-5 5\n", "output": "0\n"}]
+#: A runner whose result is asserted.
+SUITE = (
+    "import unittest\nclass Test(unittest.TestCase):\n    def test(self):\n        self.assertEqual(f(1), {})\n"
+    "found = unittest.TextTestRunner().run(unittest.defaultTestLoader.loadTestsFromTestCase(Test))\n"
+    "assert found.wasSuccessful()"
+)
 
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: problem.name)
@@ -79,6 +85,19 @@ def test_status(status, program, expected):
         ["METADATA = {'author': 'jt'}\n\n\ndef check(candidate):\n    assert candidate(1) == 2"],
         ["import unittest\nclass Test(unittest.TestCase):\n    def test(self):\n        self.assertEqual(f(1), 2)"],
         ["def test_f():\n    assert f(1) == 2\nif __name__ == '__main__':\n    test_f()"],
+        # the verdict is that of a runner: any program would pass, or none
+        *(
+            [f"{before}\nclass Test(unittest.TestCase):\n    def test(self):\n        self.assertEqual(f(1), 2)\n{runner}"]
+            for before, runner in (
+                ("import unittest", "unittest.main()"),
+                ("import unittest", "def run():\n    unittest.main(argv=['x'], exit=False)\nrun()"),
+                ("import unittest\nimport unittest as u", "assert u.main(argv=['x'], exit=False).result.wasSuccessful()"),
+                ("import unittest\nfrom unittest import main", "main(argv=['x'], exit=False)"),
+                ("import unittest", "suite = unittest.makeSuite(Test)\nunittest.TextTestRunner().run(suite)"),
+            )
+        ),
+        ["import pytest\ndef test_f():\n    assert f(1) == 2", "pytest.main()"],
+        ["import sys, pytest\ndef test_f():\n    assert f(1) == 2\nsys.exit(pytest.main([__file__]))"],
     ],
 )
 def test_tests_that_cannot_be_run_are_no_fault_of_the_program(status, tests):
@@ -94,6 +113,12 @@ def test_tests_that_cannot_be_run_are_no_fault_of_the_program(status, tests):
         (["for x in (1, 2):\n    assert f(x) == x"], "passed"),
         (["if f(1) != 1:\n    raise ValueError"], "passed"),
         (["if f(1) == 1:\n    raise ValueError"], "failed"),
+        (["x = f(1)"], "passed"),
+        (["import pytest\nwith pytest.raises(TypeError):\n    f()"], "passed"),
+        (["assert f(1) == 1", "import unittest\nunittest.main()"], "passed"),
+        (["import unittest\nassert f(1) == 2\nif __name__ == '__main__':\n    unittest.main()"], "failed"),
+        ([SUITE.format(1)], "passed"),
+        ([SUITE.format(2)], "failed"),
     ],
 )
 def test_tests_that_define_and_call(status, tests, expected):
@@ -113,6 +138,8 @@ def test_the_share_of_tests_that_pass(verdicts):
         Verdict("failed", 0.25),
     ]
     assert [verdict.share for verdict in verdicts(programs, tests)] == [0.25, 1.0, 0.25]  # up to the first that fails
+    set_up = ["import math", "class Node:\n    pass\nroot = Node()"]
+    assert [verdict.share for verdict in verdicts(programs, [*set_up, *tests], all_tests=True)] == [0.5, 1.0, 0.25]
     scripted = [{"input": "1", "output": "1"}, {"input": "2", "output": "4"}]
     assert verdicts(["print(input())"], scripted, all_tests=True) == [Verdict("failed", 0.5)]
 

@@ -70,7 +70,7 @@ def judge(
     asserted = [number for number, kind in enumerate(kinds) if kind == "asserts"]
     jobs = [_job(tasks[number], "tests", _tests(tasks[number]), seconds, memory_mb, all_tests) for number in asserted]
     for number, outcome in zip(asserted, runner.run(jobs, at_once) if jobs else (), strict=True):
-        found[number] = _of_asserts(outcome, len(tasks[number].tests))
+        found[number] = _of_asserts(outcome)
     # The next test of each script, until all its tests have run or, without `all_tests`, one has failed.
     statuses: dict[int, list[Status]] = {number: [] for number, kind in enumerate(kinds) if kind == "scripts"}
     while waiting := [
@@ -115,13 +115,14 @@ def _job(
     return Job(program, kind, text, seconds, memory_mb, all_tests)
 
 
-def _of_asserts(outcome: Outcome, count: int) -> Verdict:
+def _of_asserts(outcome: Outcome) -> Verdict:
     """Verdict from the result of the tests. Only the process of the tests can write this result, not the program."""
     try:
         result = json.loads(outcome.output)
         if "unreadable" in result:
             return Verdict("error", 0.0)
-        passed, program_ended = sum(test is True for test in result["passed"]), result["program_ended"]
+        passed, count = sum(test is True for test in result["passed"]), len(result["passed"])
+        program_ended = result["program_ended"]
     except (ValueError, RecursionError, TypeError, KeyError):  # the process of the tests ended early
         return Verdict("timeout" if outcome.is_late or outcome.killed[0] else "failed", 0.0)
     if passed == count:
