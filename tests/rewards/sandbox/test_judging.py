@@ -55,6 +55,22 @@ def test_scripts(status, program, expected):
 @pytest.mark.parametrize(
     ("program", "expected"),
     [
+        ("for _ in range(int(input())):\n    print('x')", "passed"),
+        ("import sys\nif input() == '0':\n    sys.exit()\nprint('x')", "passed"),
+        ("exit(0)", "passed"),
+        ("I do not know.", "failed"),
+        ("1 / int(input())", "failed"),
+        ("import sys\nsys.exit('no')", "failed"),
+        ("import os\nos.abort()", "failed"),
+    ],
+)
+def test_where_nothing_is_to_be_printed_the_exit_status_counts(status, program, expected):
+    assert status(program, [{"input": "0\n", "output": ""}]) == expected
+
+
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
         ("def f(x):\n    while True: pass", "timeout"),
         ("while True: pass", "timeout"),
         ("def f(x):\n    return 'x' * 10**10", "failed"),  # memory

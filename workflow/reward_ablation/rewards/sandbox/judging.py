@@ -124,10 +124,10 @@ def _of_asserts(outcome: Outcome) -> Verdict:
         passed, count = sum(test is True for test in result["passed"]), len(result["passed"])
         program_ended = result["program_ended"]
     except (ValueError, RecursionError, TypeError, KeyError):  # the process of the tests ended early
-        return Verdict("timeout" if outcome.is_late or outcome.killed[0] else "failed", 0.0)
+        return Verdict("timeout" if outcome.is_late or outcome.was_killed(0) else "failed", 0.0)
     if passed == count:
         return Verdict("passed", 1.0)
-    return Verdict("timeout" if program_ended and outcome.killed[1] else "failed", passed / count)
+    return Verdict("timeout" if program_ended and outcome.was_killed(1) else "failed", passed / count)
 
 
 def _of_scripts(statuses: list[Status], count: int) -> Verdict:
@@ -141,8 +141,10 @@ def _of_scripts(statuses: list[Status], count: int) -> Verdict:
 def _of_output(outcome: Outcome, expected: str) -> Status:
     if outcome.is_too_long:
         return "failed"
-    if outcome.is_late or outcome.killed[0]:
+    if outcome.is_late or outcome.was_killed(0):
         return "timeout"
+    if not _lines(expected) and outcome.statuses[0]:  # what is no program prints nothing, too
+        return "failed"
     return "passed" if _lines(outcome.output.decode("utf-8", "replace")) == _lines(expected) else "failed"
 
 

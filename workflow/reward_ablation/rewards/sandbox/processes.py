@@ -55,15 +55,21 @@ def serve_program(source: str, descriptor: int) -> None:
 
 
 def run_script(source: str) -> None:
-    """Run a program as a script, on standard input and output. Its printed text counts, however the program ends."""
+    """Run a program as a script, on standard input and output, and end the process with the program's exit status."""
     random.seed(0)
     module = types.ModuleType("__main__")
     sys.modules["__main__"] = module
     _run_threads_in_place("__main__")
+    builtins.exit = builtins.quit = sys.exit  # type: ignore[assignment]  # as the module `site` does
+    status = 1
     try:
         exec(compile(source, "program.py", "exec"), module.__dict__)
+        status = 0
+    except SystemExit as end:
+        status = int(end.code not in (None, 0))
     finally:
         sys.stdout.flush()
+        os._exit(status)
 
 
 def _run_threads_in_place(module: str) -> None:
