@@ -103,13 +103,16 @@ def test_status(status, program, expected):
         ["def test_f():\n    assert f(1) == 2\nif __name__ == '__main__':\n    test_f()"],
         # the verdict is that of a runner: any program would pass, or none
         *(
-            [f"{before}\nclass Test(unittest.TestCase):\n    def test(self):\n        self.assertEqual(f(1), 2)\n{runner}"]
+            [f"{before}\nclass T(unittest.TestCase):\n    def test(self):\n        self.assertEqual(f(1), 2)\n{runner}"]
             for before, runner in (
                 ("import unittest", "unittest.main()"),
                 ("import unittest", "def run():\n    unittest.main(argv=['x'], exit=False)\nrun()"),
-                ("import unittest\nimport unittest as u", "assert u.main(argv=['x'], exit=False).result.wasSuccessful()"),
+                (
+                    "import unittest\nimport unittest as u",
+                    "assert u.main(argv=['x'], exit=False).result.wasSuccessful()",
+                ),
                 ("import unittest\nfrom unittest import main", "main(argv=['x'], exit=False)"),
-                ("import unittest", "suite = unittest.makeSuite(Test)\nunittest.TextTestRunner().run(suite)"),
+                ("import unittest", "suite = unittest.makeSuite(T)\nunittest.TextTestRunner().run(suite)"),
             )
         ),
         ["import pytest\ndef test_f():\n    assert f(1) == 2", "pytest.main()"],
