@@ -111,8 +111,8 @@ def _job(
 ) -> Job:
     """The program after the code that it continues. A program that repeats this code only defines it again."""
     before = task.code_before
-    program = f"{before}{'' if not before or before.endswith(chr(10)) else chr(10)}{task.program}"
-    return Job(program, kind, text, seconds, memory_mb, all_tests)
+    before += "" if not before or before.endswith("\n") else "\n"
+    return Job(before + task.program, kind, text, seconds, memory_mb, all_tests, before.count("\n"))
 
 
 def _of_asserts(outcome: Outcome) -> Verdict:

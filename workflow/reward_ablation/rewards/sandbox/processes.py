@@ -27,7 +27,7 @@ from reward_ablation.rewards.sandbox.remote import OPERATIONS, SHARED_MODULES, E
 SERVED_NAME = "program"
 
 
-def serve_program(source: str, descriptor: int) -> None:
+def serve_program(source: str, first_line: int, descriptor: int) -> None:
     """Run a program's top level, and answer calls of the names that it defines until the other side ends."""
     random.seed(0)  # so that the verdict does not depend on chance
     output = sys.stdout = io.TextIOWrapper(io.BytesIO(), "utf-8", "replace", write_through=True)
@@ -36,7 +36,7 @@ def serve_program(source: str, descriptor: int) -> None:
     _run_threads_in_place(SERVED_NAME)
     failure: list[BaseException] = []
     try:
-        exec(compile(source, "program.py", "exec"), module.__dict__)
+        exec(_compiled(source, first_line), module.__dict__)
     except BaseException as error:  # also SystemExit: a program that exits has no functions to test
         failure.append(error)
 
@@ -54,7 +54,7 @@ def serve_program(source: str, descriptor: int) -> None:
         os._exit(0)
 
 
-def run_script(source: str) -> None:
+def run_script(source: str, first_line: int) -> None:
     """Run a program as a script, on standard input and output, and end the process with the program's exit status."""
     random.seed(0)
     module = types.ModuleType("__main__")
@@ -63,13 +63,29 @@ def run_script(source: str) -> None:
     builtins.exit = builtins.quit = sys.exit  # type: ignore[assignment]  # as the module `site` does
     status = 1
     try:
-        exec(compile(source, "program.py", "exec"), module.__dict__)
+        exec(_compiled(source, first_line), module.__dict__)
         status = 0
     except SystemExit as end:
         status = int(end.code not in (None, 0))
     finally:
         sys.stdout.flush()
         os._exit(status)
+
+
+def _compiled(source: str, first_line: int) -> Any:
+    """A program's code. `first_line` is its number of lines before the completion, 0 without code that it continues.
+
+    Where nothing else fits, the completion's first line gets one more space: tokenizers of Llama 2's kind lose the
+    first space of a text.
+    """
+    try:
+        return compile(source, "program.py", "exec")
+    except IndentationError:
+        lines = source.split("\n")
+        if not first_line or not lines[first_line].startswith(" "):
+            raise
+        lines[first_line] = " " + lines[first_line]
+        return compile("\n".join(lines), "program.py", "exec")
 
 
 def _run_threads_in_place(module: str) -> None:

@@ -148,9 +148,9 @@ def play(role: str, text: str, files: list[int], request: dict[str, Any]) -> Non
         result = processes.run_tests(tests["tests"], tests["code_before"], files[2], request["all_of_them"])
         os.write(files[1], json.dumps(result).encode() + b"\n")
     elif role == "program":
-        processes.serve_program(text, files[1])
+        processes.serve_program(text, request["first_line"], files[1])
     else:
-        processes.run_script(text)
+        processes.run_script(text, request["first_line"])
 
 
 def _content(descriptor: int) -> str:

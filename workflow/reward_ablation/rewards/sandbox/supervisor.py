@@ -54,6 +54,7 @@ class Job:
     seconds: int
     memory_mb: int
     all_of_them: bool = False  # whether the tests go on after the first failed one
+    first_line: int = 0  # number of the program's lines before those that a model wrote
 
 
 @dataclass(frozen=True)
@@ -179,6 +180,7 @@ class Sandbox(KillableProcess):
             "seconds": job.seconds,
             "memory_bytes": job.memory_mb << 20,
             "all_of_them": job.all_of_them,
+            "first_line": job.first_line,
         }
         try:
             self.send(request, files)
