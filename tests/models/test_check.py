@@ -24,7 +24,9 @@ def test_counts_parameters_and_names_the_class(tiny_model):
 def test_only_the_files_of_a_model_are_taken():
     names = ["model.safetensors", "config.json", "merges.txt", "chat_template.jinja", "spiece.model"]
     others = ["model.json", "pytorch_model.bin", "modeling_x.py", "onnx/model.safetensors", "consolidated.safetensors"]
-    assert wanted(names + others) == sorted(names)
+    assert wanted([*names, *others, "model.fp16.safetensors"]) == sorted(names)  # vLLM would load both weights
+    shards = ["model-1-of-2.safetensors", "model-2-of-2.safetensors", "model.safetensors.index.json"]
+    assert wanted(shards) == shards
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,8 @@ FUNCTIONS = """\
 import asyncio
 import sys
 
+from reward_ablation.rewards.asynchronous import run
+
 STARTED = []
 
 
@@ -56,6 +58,14 @@ async def too_few(completions, **columns):
     return [0.0]
 
 
+async def judges(completions, **columns):
+    return run(_length(completions[0]))
+
+
+async def judges_aside(completions, **columns):
+    return [await asyncio.to_thread(run, _length(text)) for text in completions]
+
+
 async def nothing(completions, **columns):
     await asyncio.sleep(0)
 """
@@ -79,6 +89,7 @@ def test_all_calls_share_one_loop_also_where_the_caller_has_its_own(component):
 
 
 def test_other_threads_can_score(component):
+    assert component("judges_aside")(["a", "abc"]) == [1.0, 3.0]
     function, scores = component("together"), []
     threads = [threading.Thread(target=lambda n=n: scores.extend(function(["a" * n]))) for n in range(4)]
     for thread in threads:
@@ -95,6 +106,10 @@ def test_other_threads_can_score(component):
         ("too_late", r"own\.py, line \d+, `.*`: TimeoutError"),
         ("cancels", "CancelledError"),
         ("too_few", "returned 1 scores for 2 completions"),
+        (
+            "judges",
+            r"inside of an `async def` function; call it as `await asyncio\.to_thread\(judge, ",
+        ),
         ("nothing", "the function returned None; return a list of scores"),
     ],
 )

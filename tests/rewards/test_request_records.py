@@ -138,8 +138,10 @@ def test_what_a_batch_that_ends_in_an_error_has_is_kept_and_counted(ask, tmp_pat
         ask(server.url, ["a", "b"], retries=1)
     with endpoint(lambda request: says({"score": 0})) as server:
         assert ask(server.url, ["good", "bad"]) == [1.0, 0.0]
+    with pytest.raises(PassingError, match="none of 1 requests"):  # also beside a kept answer
+        ask(server.url, ["good", "new"])
     of_model = counted(tmp_path / "counts")["m"]
-    assert (of_model["requests"], of_model["unanswered"], of_model["kept"]) == (2 + 4 + 1, 2, 1)
+    assert (of_model["requests"], of_model["unanswered"], of_model["kept"]) == (2 + 4 + 1 + 1, 3, 2)
 
 
 def test_requests_and_tokens_are_counted_by_model(ask, tmp_path):

@@ -26,6 +26,8 @@ def test_rows_take_the_templates_in_turn():
     [
         ("She has 9*8=<<9*8=72>>72 eggs.\n#### 72", "She has 9*8=72 eggs."),
         ("one\ntwo\n#### 1,200 ", "one\ntwo"),
+        ("one\r\n#### 72\r\n", "one"),
+        ("#### 72", ""),  # no working
         ("no mark, and #### in the midst", "no mark, and #### in the midst"),
         ("#### first\nthen more", "#### first\nthen more"),
     ],

@@ -104,6 +104,7 @@ FAULTS = {
     "broken": Reply(b"oops", status=500),
     "overloaded": Reply(status=529),
     "of a proxy": Reply(status=520),  # no status of HTTP
+    "status 200 with an error": Reply(b'{"error": {"message": "Rate limit exceeded", "code": 429}}'),
     "cut": Reply(b"{", cut=True),
     "endless": Reply(endless=True),
     "huge": Reply(b" " * (LARGEST + 1)),
@@ -128,7 +129,7 @@ def test_after_a_fault_the_request_is_made_again_and_a_fault_that_stays_is_none_
     assert found == [0.25, None]
     assert shares == {"judge/unanswered/judge-1": 0.5}
     assert len(server.requests) == 4
-    assert "judge: 1 of 2 requests without an answer: " in capsys.readouterr().out
+    assert f"judge: 1 of 2 requests without an answer: {fault if '200' in fault else ''}" in capsys.readouterr().out
 
 
 def test_a_body_that_comes_byte_by_byte_has_the_time_of_a_request(judged):
@@ -170,6 +171,9 @@ def test_where_nothing_is_answered_the_run_stops_and_may_go_on_later(judged):
         judged(server.url, ["a", "b"], retries=1)
     with pytest.raises(PassingError, match=r"no connection \(ConnectError\)"):
         judged(server.url, ["a"], retries=1)  # the server has gone
+    failing = endpoint(lambda request: FAULTS["status 200 with an error"])
+    with failing as other, pytest.raises(PassingError, match=r"none of 1 requests: .* \{\"error\": .*Rate limit exc"):
+        judged(other.url, ["a"], retries=0)
     assert str(error.value).startswith(
         "components.helpful: endpoint: answered none of 2 requests: status 503 (2); check"
     )

@@ -36,6 +36,14 @@ def test_columns_and_parameters():
     assert unit_tests([RIGHT, WRONG], partial=True, unit_tests=[TESTS] * 2) == [1.0, 0.5]
 
 
+@pytest.mark.parametrize("head", ["def double(x):\n", "def double(x):\n    '''Twice x.'''"])
+def test_a_space_that_decoding_lost_is_put_back(head):
+    """Tokenizers of Llama 2's kind lose the first space of a text."""
+    bodies = ["   y = 2 * x\n    return y\n", "  y = 2 * x\n    return y\n", "y = 2 * x\n    return y\n"]
+    assert unit_tests(bodies, unit_tests=[TESTS] * 3, prefix_column="head", head=[head] * 3) == [1.0, 0.0, 0.0]
+    assert unit_tests(["  x = 1\n" + RIGHT], unit_tests=[TESTS]) == [0.0]
+
+
 def test_no_tests_no_score():
     assert unit_tests([RIGHT, RIGHT, RIGHT], unit_tests=[None, [], TESTS]) == [None, None, 1.0]
     assert unit_tests([RIGHT], unit_tests=[["def test_double():\n    assert double(2) == 4"]]) == [None]

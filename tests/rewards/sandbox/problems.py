@@ -106,6 +106,31 @@ PROBLEMS = [
         ["class Node:\n    def __init__(self, value):\n        pass\ndef total(n):\n    return 7"],
     ),
     Problem(
+        "parts of objects that the other side changes",
+        [
+            "root = Node(1)\nroot.nodes.append(Node(2))\nassert depth(root) == 2",
+            "root.nodes[0].nodes.append(Node(3))\nroot.names['a'] = 3\nassert depth(root) == 3 and root.names == {'a': 3}",
+            "kept = root.nodes\nassert depth(root) == 3\nkept.clear()\nassert depth(root) == 1 and root.nodes == []",
+            "class Own:\n    def __init__(self):\n        self.nodes, self.fixed = [], ()\n    copy = property(lambda self: [*self.nodes])",
+            "own = Own()\nfill(own)\nassert own.nodes == [5] and depth(own) == 2",
+        ],
+        [
+            "class Node:\n    def __init__(self, value):\n        self.value, self.nodes, self.names = value, [], {}\n"
+            "def depth(n):\n    return 1 + max((depth(m) for m in getattr(n, 'nodes', ())), default=0)\n"
+            "def fill(n):\n    n.copy.append(4)\n    n.nodes.append(5)",
+        ],
+        [
+            "class Node:\n    def __init__(self, value):\n        self.value, self.names = value, {}\n"
+            "    nodes = property(lambda self: [])\ndef depth(n):\n    return 1\nfill = depth",
+        ],
+    ),
+    Problem(
+        "random numbers with the seed of the tests",
+        ["import random\nrandom.seed(5)\nx = draw()\nrandom.seed(a=5)\nassert draw() == x == random.random()"],
+        ["import random\ndef draw():\n    return random.random()"],
+        ["import random\ndef draw():\n    return random.random() + random.random()"],
+    ),
+    Problem(
         "errors: built-in ones and the program's own",
         [
             "try:\n    check_age(-1)\n    raised = False\nexcept ValueError:\n    raised = True\nassert raised",
@@ -224,8 +249,9 @@ PROBLEMS = [
             "assert greet('Ann', end='?') == 'Hello Ann?'",
             "assert greet(name='Bo') == 'Hello Bo!'",
             "assert greet(*['C'], **{'end': ''}) == 'Hello C'",
+            "assert echo(self=1, remote=2, operation=3, target=4) == {'self': 1, 'remote': 2, 'operation': 3, 'target': 4}",
         ],
-        ["def greet(name, *, end='!'):\n    return f'Hello {name}{end}'"],
+        ["def greet(name, *, end='!'):\n    return f'Hello {name}{end}'\ndef echo(**named):\n    return named"],
         ["def greet(name, end):\n    return 'Hello'"],
     ),
     Problem(

@@ -9,6 +9,12 @@ from reward_ablation.rewards.sandbox.supervisor import Job
 from .problems import PROBLEMS
 
 SUM = [{"input": "1 2\n", "output": "3\n"}, {"input": "-5 5\n", "output": "0\n"}]
+#: A runner whose result is asserted.
+SUITE = (
+    "import unittest\nclass Test(unittest.TestCase):\n    def test(self):\n        self.assertEqual(f(1), {})\n"
+    "found = unittest.TextTestRunner().run(unittest.defaultTestLoader.loadTestsFromTestCase(Test))\n"
+    "assert found.wasSuccessful()"
+)
 
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: problem.name)
@@ -48,6 +54,22 @@ def test_scripts(status, program, expected):
 @pytest.mark.parametrize(
     ("program", "expected"),
     [
+        ("for _ in range(int(input())):\n    print('x')", "passed"),
+        ("import sys\nif input() == '0':\n    sys.exit()\nprint('x')", "passed"),
+        ("exit(0)", "passed"),
+        ("I do not know.", "failed"),
+        ("1 / int(input())", "failed"),
+        ("import sys\nsys.exit('no')", "failed"),
+        ("import os\nos.abort()", "failed"),
+    ],
+)
+def test_where_nothing_is_to_be_printed_the_exit_status_counts(status, program, expected):
+    assert status(program, [{"input": "0\n", "output": ""}]) == expected
+
+
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
         ("def f(x):\n    while True: pass", "timeout"),
         ("while True: pass", "timeout"),
         ("def f(x):\n    return 'x' * 10**10", "failed"),  # memory
@@ -75,6 +97,22 @@ def test_status(status, program, expected):
         ["def test_f():\n    assert f(1) == 2"],
         ["import unittest\nclass Test(unittest.TestCase):\n    def test(self):\n        self.assertEqual(f(1), 2)"],
         ["def test_f():\n    assert f(1) == 2\nif __name__ == '__main__':\n    test_f()"],
+        # the verdict is that of a runner: any program would pass, or none
+        *(
+            [f"{before}\nclass T(unittest.TestCase):\n    def test(self):\n        self.assertEqual(f(1), 2)\n{runner}"]
+            for before, runner in (
+                ("import unittest", "unittest.main()"),
+                ("import unittest", "def run():\n    unittest.main(argv=['x'], exit=False)\nrun()"),
+                (
+                    "import unittest\nimport unittest as u",
+                    "assert u.main(argv=['x'], exit=False).result.wasSuccessful()",
+                ),
+                ("import unittest\nfrom unittest import main", "main(argv=['x'], exit=False)"),
+                ("import unittest", "suite = unittest.makeSuite(T)\nunittest.TextTestRunner().run(suite)"),
+            )
+        ),
+        ["import pytest\ndef test_f():\n    assert f(1) == 2", "pytest.main()"],
+        ["import sys, pytest\ndef test_f():\n    assert f(1) == 2\nsys.exit(pytest.main([__file__]))"],
     ],
 )
 def test_tests_that_cannot_be_run_are_no_fault_of_the_program(status, tests):
@@ -90,6 +128,12 @@ def test_tests_that_cannot_be_run_are_no_fault_of_the_program(status, tests):
         (["for x in (1, 2):\n    assert f(x) == x"], "passed"),
         (["if f(1) != 1:\n    raise ValueError"], "passed"),
         (["if f(1) == 1:\n    raise ValueError"], "failed"),
+        (["x = f(1)"], "passed"),
+        (["import pytest\nwith pytest.raises(TypeError):\n    f()"], "passed"),
+        (["assert f(1) == 1", "import unittest\nunittest.main()"], "passed"),
+        (["import unittest\nassert f(1) == 2\nif __name__ == '__main__':\n    unittest.main()"], "failed"),
+        ([SUITE.format(1)], "passed"),
+        ([SUITE.format(2)], "failed"),
     ],
 )
 def test_tests_that_define_and_call(status, tests, expected):
@@ -110,6 +154,8 @@ def test_the_share_of_tests_that_pass(verdicts):
         Verdict("failed", 0.25),
     ]
     assert [verdict.share for verdict in verdicts(programs, tests)] == [0.25, 1.0, 0.25]  # up to the first that fails
+    set_up = ["import math", "class Node:\n    pass\nroot = Node()"]
+    assert [verdict.share for verdict in verdicts(programs, [*set_up, *tests], all_tests=True)] == [0.5, 1.0, 0.25]
     scripted = [{"input": "1", "output": "1"}, {"input": "2", "output": "4"}]
     assert verdicts(["print(input())"], scripted, all_tests=True) == [Verdict("failed", 0.5)]
 

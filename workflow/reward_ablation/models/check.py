@@ -57,10 +57,12 @@ Shapes = dict[str, list[int]]
 
 
 def wanted(names: list[str]) -> list[str]:
-    """The names that belong to a model, sorted."""
+    """The names that belong to a model, sorted. Beside a lone model.safetensors, vLLM would load other weights, too."""
     from huggingface_hub.utils import filter_repo_objects
 
-    return sorted(filter_repo_objects(names, allow_patterns=WANTED, ignore_patterns=UNWANTED))
+    others = {name for name in names if name.endswith(".safetensors") and name != "model.safetensors"}
+    left_out = others if "model.safetensors" in names and INDEX not in names else set()
+    return sorted({*filter_repo_objects(names, allow_patterns=WANTED, ignore_patterns=UNWANTED)} - left_out)
 
 
 def check_names(names: list[str], where: str) -> None:

@@ -120,15 +120,16 @@ def download(model: HubModel, folder: Path) -> list[RepoSibling]:
         info = HfApi().model_info(model.id, revision=model.revision, files_metadata=True)
         siblings = {sibling.rfilename: sibling for sibling in info.siblings or []}
         check_names(list(siblings), model.id)
+        taken = wanted(list(siblings))
         snapshot_download(
             model.id,
             revision=model.revision,
             local_dir=folder,
             allow_patterns=WANTED,
-            ignore_patterns=UNWANTED,
+            ignore_patterns=[*UNWANTED, *(siblings.keys() - set(taken))],
         )
     shutil.rmtree(folder / ".cache", ignore_errors=True)  # huggingface_hub's notes for a later update
-    return [siblings[name] for name in wanted(list(siblings))]
+    return [siblings[name] for name in taken]
 
 
 def check_download(published: list[RepoSibling], files: dict[str, dict[str, Any]], folder: Path, where: str) -> None:
@@ -231,7 +232,7 @@ def _states(paths: Iterable[Path]) -> list[tuple[int, int, int]]:
 def _refuse_foreign(folder: Path) -> None:
     """Refuse a folder that holds anything but an older model, because the whole folder will be replaced."""
     names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
-    foreign = sorted(set(names) - set(wanted(names)) - {FETCHED})
+    foreign = sorted(name for name in names if not wanted([name]) and name != FETCHED)
     if foreign or (names and "config.json" not in names and names != [FETCHED]):
         raise StudyError(f"{folder}: holds {(foreign or sorted(names))[0]}; a model needs a folder of its own")
 

@@ -14,7 +14,13 @@ from collections.abc import Callable, Coroutine
 from functools import cache, wraps
 from typing import Any, TypeVar
 
+from reward_ablation.system.errors import StudyError
+
 T = TypeVar("T")
+
+#: Name of the loop's thread.
+_THREAD = "reward functions"
+
 
 _lock = threading.Lock()
 
@@ -23,12 +29,18 @@ _lock = threading.Lock()
 def _loop(process: int) -> asyncio.AbstractEventLoop:
     """The event loop of a process, which runs in a thread. A forked process starts a new loop."""
     loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="reward functions", daemon=True).start()
+    threading.Thread(target=loop.run_forever, name=_THREAD, daemon=True).start()
     return loop
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
     """Result of a coroutine. An interruption of the caller, such as Ctrl-C, cancels the coroutine."""
+    if threading.current_thread().name == _THREAD:  # it would wait for itself
+        coroutine.close()
+        raise StudyError(
+            "judge, or another function that waits, is called inside of an `async def` function; call it as "
+            "`await asyncio.to_thread(judge, ...)`"
+        )
     with _lock:  # so that two threads do not both start a loop
         loop = _loop(os.getpid())
     future = asyncio.run_coroutine_threadsafe(_outcome(coroutine), loop)

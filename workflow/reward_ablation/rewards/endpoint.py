@@ -118,8 +118,8 @@ def ask_all(bodies: list[dict[str, Any]], endpoint: Endpoint, read: Reader, judg
     """Scores from an endpoint, by request; None where there is no answer. Kept scores are not asked for again.
 
     All requests are to one model, and equal requests are sent once. `judge` is a digest of everything that the requests
-    share and that decides their scores; it names the folder of kept answers. A PassingError is raised if no request of
-    the batch has a score, because the endpoint answered none.
+    share and that decides their scores; it names the folder of kept answers. A PassingError is raised if the endpoint
+    answered none of the requests that were sent.
     """
     if not bodies:
         return []
@@ -139,7 +139,7 @@ def ask_all(bodies: list[dict[str, Any]], endpoint: Endpoint, read: Reader, judg
             count(counts, bodies[0]["model"], batch.counts)
     if batch.reasons:
         reasons = ", ".join(f"{reason} ({number})" for reason, number in batch.reasons.most_common(3))
-        if batch.unreachable == len(distinct):
+        if batch.unreachable == len(waiting):
             raise PassingError(
                 f"endpoint: answered none of {len(waiting)} requests: {reasons}; check that the endpoint runs and can "
                 "be reached from here, then run the same command again"
@@ -256,8 +256,20 @@ async def _send(client: httpx.AsyncClient, endpoint: Endpoint, body: dict[str, A
         raise Unreachable(f"no response within {endpoint.seconds:g} seconds") from None
     except httpx.RequestError as error:
         raise Unreachable(f"no connection ({type(error).__name__})") from None
-    _check_status(response, endpoint, endpoint.shown(written.decode("utf-8", "replace")))
-    return bytes(written)
+    received, said = bytes(written), endpoint.shown(written.decode("utf-8", "replace"))
+    _check_status(response, endpoint, said)
+    if _is_error(received):
+        raise Unreachable(f"status 200 with an error: {said}")
+    return received
+
+
+def _is_error(written: bytes) -> bool:
+    """Whether the body of a response is an error, which a provider may send with status 200."""
+    try:
+        content = json.loads(written)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(content, dict) and bool(content.get("error")) and not content.get("choices")
 
 
 def _check_status(response: httpx.Response, endpoint: Endpoint, said: str) -> None:

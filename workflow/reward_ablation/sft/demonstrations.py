@@ -43,7 +43,7 @@ def working(solution: str) -> str:
     >>> working("She has 9 * 8 = <<9*8=72>>72 eggs.\n#### 72")
     'She has 9 * 8 = 72 eggs.'
     """
-    return re.sub(r"<<[^<>\n]*>>", "", re.sub(r"\n####[^\n]*\s*$", "", solution))
+    return re.sub(r"<<[^<>\n]*>>", "", re.sub(r"(^|\r?\n)####[^\n]*\s*$", "", solution))
 
 
 def _filled(template: str, row: Problem) -> str:

@@ -70,7 +70,7 @@ def judge(
     asserted = [number for number, kind in enumerate(kinds) if kind == "asserts"]
     jobs = [_job(tasks[number], "tests", _tests(tasks[number]), seconds, memory_mb, all_tests) for number in asserted]
     for number, outcome in zip(asserted, runner.run(jobs, at_once) if jobs else (), strict=True):
-        found[number] = _of_asserts(outcome, len(tasks[number].tests))
+        found[number] = _of_asserts(outcome)
     # The next test of each script, until all its tests have run or, without `all_tests`, one has failed.
     statuses: dict[int, list[Status]] = {number: [] for number, kind in enumerate(kinds) if kind == "scripts"}
     while waiting := [
@@ -111,22 +111,23 @@ def _job(
 ) -> Job:
     """The program after the code that it continues. A program that repeats this code only defines it again."""
     before = task.code_before
-    program = f"{before}{'' if not before or before.endswith(chr(10)) else chr(10)}{task.program}"
-    return Job(program, kind, text, seconds, memory_mb, all_tests)
+    before += "" if not before or before.endswith("\n") else "\n"
+    return Job(before + task.program, kind, text, seconds, memory_mb, all_tests, before.count("\n"))
 
 
-def _of_asserts(outcome: Outcome, count: int) -> Verdict:
+def _of_asserts(outcome: Outcome) -> Verdict:
     """Verdict from the result of the tests. Only the process of the tests can write this result, not the program."""
     try:
         result = json.loads(outcome.output)
         if "unreadable" in result:
             return Verdict("error", 0.0)
-        passed, program_ended = sum(test is True for test in result["passed"]), result["program_ended"]
+        passed, count = sum(test is True for test in result["passed"]), len(result["passed"])
+        program_ended = result["program_ended"]
     except (ValueError, RecursionError, TypeError, KeyError):  # the process of the tests ended early
-        return Verdict("timeout" if outcome.is_late or outcome.killed[0] else "failed", 0.0)
+        return Verdict("timeout" if outcome.is_late or outcome.was_killed(0) else "failed", 0.0)
     if passed == count:
         return Verdict("passed", 1.0)
-    return Verdict("timeout" if program_ended and outcome.killed[1] else "failed", passed / count)
+    return Verdict("timeout" if program_ended and outcome.was_killed(1) else "failed", passed / count)
 
 
 def _of_scripts(statuses: list[Status], count: int) -> Verdict:
@@ -140,8 +141,10 @@ def _of_scripts(statuses: list[Status], count: int) -> Verdict:
 def _of_output(outcome: Outcome, expected: str) -> Status:
     if outcome.is_too_long:
         return "failed"
-    if outcome.is_late or outcome.killed[0]:
+    if outcome.is_late or outcome.was_killed(0):
         return "timeout"
+    if not _lines(expected) and outcome.statuses[0]:  # what is no program prints nothing, too
+        return "failed"
     return "passed" if _lines(outcome.output.decode("utf-8", "replace")) == _lines(expected) else "failed"
 
 

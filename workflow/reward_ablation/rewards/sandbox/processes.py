@@ -19,6 +19,7 @@ import threading
 import types
 from collections.abc import Iterator
 from functools import partial
+from itertools import compress
 from typing import Any
 
 from reward_ablation.rewards.sandbox.remote import OPERATIONS, SHARED_MODULES, Ended, Link
@@ -26,7 +27,7 @@ from reward_ablation.rewards.sandbox.remote import OPERATIONS, SHARED_MODULES, E
 SERVED_NAME = "program"
 
 
-def serve_program(source: str, descriptor: int) -> None:
+def serve_program(source: str, first_line: int, descriptor: int) -> None:
     """Run a program's top level, and answer calls of the names that it defines until the other side ends."""
     random.seed(0)  # so that the verdict does not depend on chance
     output = sys.stdout = io.TextIOWrapper(io.BytesIO(), "utf-8", "replace", write_through=True)
@@ -35,7 +36,7 @@ def serve_program(source: str, descriptor: int) -> None:
     _run_threads_in_place(SERVED_NAME)
     failure: list[BaseException] = []
     try:
-        exec(compile(source, "program.py", "exec"), module.__dict__)
+        exec(_compiled(source, first_line), module.__dict__)
     except BaseException as error:  # also SystemExit: a program that exits has no functions to test
         failure.append(error)
 
@@ -53,16 +54,38 @@ def serve_program(source: str, descriptor: int) -> None:
         os._exit(0)
 
 
-def run_script(source: str) -> None:
-    """Run a program as a script, on standard input and output. Its printed text counts, however the program ends."""
+def run_script(source: str, first_line: int) -> None:
+    """Run a program as a script, on standard input and output, and end the process with the program's exit status."""
     random.seed(0)
     module = types.ModuleType("__main__")
     sys.modules["__main__"] = module
     _run_threads_in_place("__main__")
+    builtins.exit = builtins.quit = sys.exit  # type: ignore[assignment]  # as the module `site` does
+    status = 1
     try:
-        exec(compile(source, "program.py", "exec"), module.__dict__)
+        exec(_compiled(source, first_line), module.__dict__)
+        status = 0
+    except SystemExit as end:
+        status = int(end.code not in (None, 0))
     finally:
         sys.stdout.flush()
+        os._exit(status)
+
+
+def _compiled(source: str, first_line: int) -> Any:
+    """A program's code. `first_line` is its number of lines before the completion, 0 without code that it continues.
+
+    Where nothing else fits, the completion's first line gets one more space: tokenizers of Llama 2's kind lose the
+    first space of a text.
+    """
+    try:
+        return compile(source, "program.py", "exec")
+    except IndentationError:
+        lines = source.split("\n")
+        if not first_line or not lines[first_line].startswith(" "):
+            raise
+        lines[first_line] = " " + lines[first_line]
+        return compile("\n".join(lines), "program.py", "exec")
 
 
 def _run_threads_in_place(module: str) -> None:
@@ -86,48 +109,88 @@ _MODULES = {name: name for name in (*SHARED_MODULES, "numpy")} | {"np": "numpy"}
 def run_tests(tests: list[str], code_before: str, descriptor: int, all_of_them: bool) -> dict[str, Any]:
     """Whether each test passes: {"passed": [true, false], "program_ended": false}; or {"unreadable": reason}.
 
-    Each test is Python code with asserts. The program continues `code_before`, and `descriptor` is the socket to its
-    process. Without `all_of_them`, the tests after the first failure are not run and count as failed.
+    Each test is Python code with asserts. Other code, such as set-up code, runs in its place and has no result. The
+    program continues `code_before`, and `descriptor` is the socket to its process. Without `all_of_them`, the tests
+    after the first failure are not run and count as failed.
     """
     try:
         code = [compile(test, "test.py", "exec") for test in tests]
         trees = [ast.parse(test) for test in tests]
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return {"unreadable": f"{type(error).__name__}: {error}"[:300]}
-    if not any(map(_runs_something, trees)):  # every program would pass
-        return {"unreadable": "the tests only define: there is no assert or call outside of functions and classes"}
+    counted = _counted(trees)
+    if not any(counted):  # every program would pass
+        return {"unreadable": "the tests only define, or only a runner of their own would see that one fails"}
     random.seed(0)
     module = types.ModuleType(TESTS_MODULE)
     sys.modules[TESTS_MODULE] = module
     namespace = module.__dict__
     passed = [False] * len(tests)
     link = Link(descriptor, _may_serve)
+    seed = random.seed  # a test seeds the program as well
+    random.seed = lambda *of, **named: (link.ask("getattr", random, "seed")(*of, **named), seed(*of, **named))[1]
     try:
         exec(_without_stubs(code_before), namespace)
         names = _names_of_program(link, trees, set(namespace))
         # The program may have written the code that a test evaluates.
         namespace.update({name: partial(link.ask, name, None) for name in ("eval", "exec")} | names)
     except BaseException:  # the program has ended, or fails at its top level
-        return {"passed": passed, "program_ended": link.has_ended}
+        return {"passed": [*compress(passed, counted)], "program_ended": link.has_ended}
     for number, test in enumerate(code):
         link.has_failed_assertion = False
         with contextlib.suppress(BaseException):  # a failed assertion, or anything that the program raises
             exec(test, namespace)
             passed[number] = not (link.has_ended or link.has_failed_assertion)  # even if the test caught the error
-        if not (passed[number] or all_of_them):
+        if counted[number] and not (passed[number] or all_of_them):
             break
-    return {"passed": passed, "program_ended": link.has_ended}
+    return {"passed": [*compress(passed, counted)], "program_ended": link.has_ended}
 
 
-def _runs_something(tree: ast.AST) -> bool:
-    """Whether a test has an assert, a call or a raise that runs: not in a definition, nor where it is the main file."""
-    if isinstance(tree, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
-        return False
-    if isinstance(tree, ast.If) and "__name__" in _loaded(tree.test):
-        return any(map(_runs_something, tree.orelse))
-    if isinstance(tree, ast.Assert | ast.Call | ast.Raise):
-        return True
-    return any(map(_runs_something, ast.iter_child_nodes(tree)))
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+_ASSIGNMENTS = (ast.Assign, ast.AnnAssign, ast.AugAssign)
+#: What unittest and doctest run tests with: a test that fails is printed, and nothing is raised.
+_RUNNERS = frozenset(("TextTestRunner", "TestResult", "TextTestResult", "testmod", "testfile"))
+
+
+def _counted(trees: list[ast.Module]) -> list[bool]:
+    """Which texts are tests. A call in an assignment, as in set-up code, makes a test only where there is no other."""
+    found = [_has_verdict(tree, (*_DEFINITIONS, *_ASSIGNMENTS)) for tree in trees]
+    return found if any(found) else [_has_verdict(tree, _DEFINITIONS) for tree in trees]
+
+
+def _has_verdict(tree: ast.Module, without: tuple[type[ast.AST], ...]) -> bool:
+    """Whether a text has an assert, a call or a raise that runs, outside of statements of some types.
+
+    Beside a runner of tests calls do not count. `main` of unittest or pytest would seek the tests in another module or
+    file, and end the process.
+    """
+    runners = set(_runners(tree))
+    kinds = (ast.Assert, ast.Raise) if runners else (ast.Assert, ast.Raise, ast.Call)
+    return "main" not in runners and any(isinstance(node, kinds) for node in _nodes(tree, without))
+
+
+def _runners(tree: ast.Module) -> Iterator[str]:
+    """Names of runners of tests that a text uses."""
+    modules = {"unittest", "pytest"}
+    for node in _nodes(tree):
+        if isinstance(node, ast.Import):
+            modules |= {alias.asname or alias.name for alias in node.names if alias.name in modules}
+        elif isinstance(node, ast.ImportFrom) and node.module in modules:
+            yield from (alias.name for alias in node.names if alias.name in ("main", *_RUNNERS))
+        elif isinstance(node, ast.Attribute) and node.attr == "main" and isinstance(node.value, ast.Name):
+            yield from ("main" for _ in modules & {node.value.id})
+        elif isinstance(node, ast.Attribute) and node.attr in _RUNNERS:
+            yield node.attr
+
+
+def _nodes(tree: ast.AST, without: tuple[type[ast.AST], ...] = ()) -> Iterator[ast.AST]:
+    """Nodes below a node but for those of some types, and for what runs only in the main file."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and "__name__" in _loaded(node.test):
+            node = ast.Module(node.orelse, [])
+        if not isinstance(node, without):
+            yield node
+            yield from _nodes(node, without)
 
 
 def _without_stubs(code: str) -> Any:

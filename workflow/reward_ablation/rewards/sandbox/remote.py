@@ -16,6 +16,7 @@ only the types named here, `Remote`s and classes of exceptions, whatever the pro
 from __future__ import annotations
 
 import builtins
+import contextlib
 import copy
 import importlib
 import io
@@ -171,6 +172,7 @@ def shared(module: str, name: str) -> Any:
 
 
 LARGEST = 32 << 20  # bytes of one message
+_LARGEST_LENT = 2_000  # bytes of a part of an object that is given back, because it is compared at each question
 
 _BINARY = (
     *("eq", "lt", "le", "gt", "ge"),
@@ -185,13 +187,21 @@ _OF_OBJECTS = {
     **{"copy": copy.copy, "deepcopy": copy.deepcopy},
 }
 OPERATIONS: dict[str, Callable[..., Any]] = {
-    "call": lambda target, *arguments, **named: target(*arguments, **named),
+    "call": lambda target, /, *arguments, **named: target(*arguments, **named),
     **{name: getattr(builtins, name) for name in ("getattr", "setattr", "delattr")},
     **{name: getattr(operator, name) for name in _BINARY},
     **_OF_OBJECTS,
     "isinstance": lambda target, value: isinstance(value, target),
+    "assign": lambda target, value, key, operation: assign(OPERATIONS[operation](target, key), value),
     "await": lambda target: importlib.import_module("asyncio").run(target),
 }
+
+
+def _references(entry: tuple[Any, ...]) -> int:
+    return sys.getrefcount(entry[0])
+
+
+_ALONE = _references(([],))  # to a value that no one else holds
 
 
 class Ended(ConnectionError):
@@ -222,9 +232,11 @@ class Link:
         self._objects: dict[int, Any] = {}  # known to the other side
         self._remotes: dict[int, Remote] = {}
         self._errors: dict[str, type[Exception]] = {}
+        self._lent: deque[tuple[Any, ...]] = deque(maxlen=4)  # mutable parts of objects of the other side
 
-    def ask(self, operation: str, *arguments: Any, **named: Any) -> Any:
+    def ask(self, operation: str, /, *arguments: Any, **named: Any) -> Any:
         """Ask the other side for an operation and return its result. An exception there is raised here."""
+        self._give_back()
         self._send(["ask", operation, [self._encode(value) for value in arguments], self._named(named)])
         while True:
             kind, *content = self._receive()
@@ -234,11 +246,34 @@ class Link:
                 given: dict[Any, Any] = {**dict(enumerate(arguments)), **named}
                 for place, changed in content[1]:
                     assign(given[place], self._decode(changed))
-                return self._decode(content[0])
+                value = self._decode(content[0])
+                self._lend(value, operation, arguments)
+                return value
             elif kind == "raised":
                 raise self._error(content[0])(content[1])
             else:
                 raise Ended("no message")
+
+    def _lend(self, value: Any, operation: str, arguments: tuple[Any, ...]) -> None:
+        """Note a part of an object of the other side, such as a list in an attribute, if it may be changed here."""
+        if operation in ("getattr", "getitem") and is_mutable(value):
+            before = self._encode(value)
+            if len(json.dumps(before)) <= _LARGEST_LENT:
+                self._lent.append((value, before, operation, *arguments))
+
+    def _give_back(self) -> None:
+        """Change the parts of the other side's objects as they were changed here, and forget what no one holds."""
+        lent = [*self._lent]
+        self._lent.clear()
+        for entry in lent:
+            now, (before, operation, target, key) = self._encode(entry[0]), entry[1:]
+            with contextlib.suppress(AttributeError, PermissionError):  # an attribute that cannot be set
+                if now != before and self._is_program:
+                    self.ask("setattr", target, key, entry[0])  # the tests serve no more
+                elif now != before:
+                    self.ask("assign", target, entry[0], key, operation)
+            if _references(entry) > _ALONE:
+                self._lent.append((entry[0], now, operation, target, key))
 
     def serve(self) -> None:
         """Answer the other side until it ends."""
@@ -259,6 +294,7 @@ class Link:
             written: dict[Any, Any] = {**dict(enumerate(arguments)), **named}
             before = {place: value for place, value in written.items() if is_mutable(given[place])}
             result = OPERATIONS[operation](*values, **by_name)
+            self._give_back()
             after = {place: self._encode(given[place]) for place in before}
             changed = [[place, after[place]] for place in before if after[place] != before[place]]
             reply = ["value", self._encode(result), changed]
@@ -403,7 +439,7 @@ class Remote:
     def __delattr__(self, name: str) -> None:
         _ask(self, "delattr", name)
 
-    def __call__(self, *arguments: Any, **named: Any) -> Any:
+    def __call__(self, /, *arguments: Any, **named: Any) -> Any:
         return _ask(self, "call", *arguments, **named)
 
     def __eq__(self, other: Any) -> Any:
@@ -429,7 +465,7 @@ class Remote:
 _part = object.__getattribute__
 
 
-def _ask(remote: Remote, operation: str, *arguments: Any, **named: Any) -> Any:
+def _ask(remote: Remote, operation: str, /, *arguments: Any, **named: Any) -> Any:
     return _part(remote, "_remote_link").ask(operation, remote, *arguments, **named)
 
 

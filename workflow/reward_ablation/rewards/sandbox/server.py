@@ -7,7 +7,7 @@ Requests and replies are JSON packets on one socket:
 
 - {"start": id, "kind": "tests", ...} comes with two files, the program and its tests; {"kind": "script"} comes with the
   program and its standard input. The reply has a pipe: the result of the tests, or the standard output.
-- {"end": id} ends what is left of a job. The reply says for each of its processes whether SIGKILL ended it.
+- {"end": id} ends what is left of a job. The reply has the exit status of each of its processes.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Server:
                 if "start" in request:
                     self._start(request, files)
                 else:
-                    self._reply(ended=request["end"], killed=self._end(request["end"]))
+                    self._reply(ended=request["end"], statuses=self._end(request["end"]))
             except OSError as error:  # the system gives no process, no pipe or no memory
                 self._reply(failed=str(error))
             finally:
@@ -120,20 +120,19 @@ class Server:
         self._isolation.limit(request["seconds"], request["memory_bytes"])
         play(role, text, files, request)
 
-    def _end(self, job: int) -> list[bool]:
-        """End the processes of a job. Returns for each whether SIGKILL ended it, from here or by the CPU limit."""
+    def _end(self, job: int) -> list[int]:
+        """End the processes of a job. Returns their exit statuses; after a signal, its number times -1."""
         processes, folder = self._jobs.pop(job, ([], None))
-        killed = []
+        statuses = []
         for process in processes:
             os.kill(process, signal.SIGKILL)
-            status = os.waitpid(process, 0)[1]
-            killed.append(os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGKILL, signal.SIGXCPU))
+            statuses.append(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]))
         if folder is not None:
             self._isolation.remove_shared_memory(processes)
             with contextlib.suppress(OSError):
                 os.chmod(folder, 0o700)  # the program may have changed its mode
             shutil.rmtree(folder, ignore_errors=True)  # a program can make no folder in it
-        return killed
+        return statuses
 
 
 def play(role: str, text: str, files: list[int], request: dict[str, Any]) -> None:
@@ -149,9 +148,9 @@ def play(role: str, text: str, files: list[int], request: dict[str, Any]) -> Non
         result = processes.run_tests(tests["tests"], tests["code_before"], files[2], request["all_of_them"])
         os.write(files[1], json.dumps(result).encode() + b"\n")
     elif role == "program":
-        processes.serve_program(text, files[1])
+        processes.serve_program(text, request["first_line"], files[1])
     else:
-        processes.run_script(text)
+        processes.run_script(text, request["first_line"])
 
 
 def _content(descriptor: int) -> str:

@@ -10,6 +10,7 @@ import json
 import os
 import select
 import shutil
+import signal
 import socket
 import sys
 import sysconfig
@@ -53,21 +54,29 @@ class Job:
     seconds: int
     memory_mb: int
     all_of_them: bool = False  # whether the tests go on after the first failed one
+    first_line: int = 0  # number of the program's lines before those that a model wrote
 
 
 @dataclass(frozen=True)
 class Outcome:
     """The result of a job.
 
-    `output` is the result of the tests, or the text that the script has printed. `killed` says whether SIGKILL ended
-    the process of the script, or the processes of the tests and of the program. SIGKILL comes from the kernel at the
-    limit on CPU time, or from the server if the process still ran, or waited, when the job was over.
+    `output` is the result of the tests, or the text that the script has printed. `statuses` are the exit statuses of
+    the script, or of the tests and of the program.
     """
 
     output: bytes
     is_late: bool = False  # whether the limit on wall time ended the job
-    killed: tuple[bool, ...] = (False, False)
+    statuses: tuple[int, ...] = (1, 1)
     is_too_long: bool = False  # whether the script printed more than OUTPUT_BYTES
+
+    def was_killed(self, process: int) -> bool:
+        """Whether SIGKILL ended a process.
+
+        It comes from the kernel at the limit on CPU time, or from the server if the process still ran, or waited, when
+        the job was over.
+        """
+        return self.statuses[process] in (-signal.SIGKILL, -signal.SIGXCPU)
 
 
 class Sandbox(KillableProcess):
@@ -158,8 +167,8 @@ class Sandbox(KillableProcess):
                     os.close(pipe)
                     del running[pipe]
                     self.send({"end": one.number})
-                    killed = tuple(self.receive()[0]["killed"])
-                    found[one.number] = Outcome(one.output, not one.has_ended, killed, one.is_too_long)
+                    statuses = tuple(self.receive()[0]["statuses"])
+                    found[one.number] = Outcome(one.output, not one.has_ended, statuses, one.is_too_long)
 
     def _begin(self, started: _Running) -> int:
         """Start a job and return the pipe of its output."""
@@ -171,6 +180,7 @@ class Sandbox(KillableProcess):
             "seconds": job.seconds,
             "memory_bytes": job.memory_mb << 20,
             "all_of_them": job.all_of_them,
+            "first_line": job.first_line,
         }
         try:
             self.send(request, files)
