@@ -2,6 +2,7 @@
 
 import errno
 import json
+import math
 import os
 import shutil
 import time
@@ -91,16 +92,9 @@ def test_a_study_needs_all_of_its_own(config, tmp_path, root):
     arms = config["arms"]["arms"]
     config["arms"]["arms"] = {"first": arms["a"], "second": arms["b"]}
     assert unneeded(resolve(config, "s", tmp_path)) == []
-
-
-def test_a_renamed_evaluation_set_keeps_its_files(config, tmp_path, root):
-    before = files_of(root)
     config["data"]["evaluation"]["other"] = config["data"]["evaluation"].pop("test")
-    study = resolve(config, "s", tmp_path)
-    # Exports alone have the set's name in the config.
-    assert {leftover.path.relative_to(root).parts[0] for leftover in unneeded(study)} == {"exports"}
-    write_study(study)
-    assert {name for name in files_of(root) - before if not name.startswith("exports")} == set()
+    renamed = unneeded(resolve(config, "s", tmp_path))  # exports alone have the set's name in the config
+    assert {leftover.path.relative_to(root).parts[0] for leftover in renamed} == {"exports"}
 
 
 @pytest.mark.parametrize(
@@ -132,35 +126,40 @@ def test_what_is_left_after_an_edit_is_what_the_study_then_needs(config, tmp_pat
     assert unneeded(study) == []
 
 
-def test_a_supervised_start_is_needed_as_long_as_the_study_has_it(config, tmp_path):
+def test_a_supervised_start_is_needed_as_long_as_the_study_has_it_and_costly(config, tmp_path):
+    """It has no record of its hours."""
     study = resolve(config | {"sft": SFT}, "s", tmp_path)
     root = write_study(study)
     assert unneeded(study) == []
-    left = unneeded(resolve(config | {"sft": SFT | {"seed": 1}}, "s", tmp_path))
-    assert "models" in {leftover.path.parent.name for leftover in left}
     fetched = (root / study.fetched_file).parent
-    assert fetched not in {leftover.path for leftover in left}
+    start = write(root / study.model_file, json.dumps({"source": "sft", "files": {"config.json": {}}})).parent
     without = {leftover.path: leftover.what for leftover in unneeded(resolve(config, "s", tmp_path))}
-    assert without[(root / study.model_file).parent] == "base model of another config"
-    assert without[(root / study.model_file).parent.with_suffix(".json")].startswith("record of a supervised start")
+    assert without[start] == "base model of another config"
+    assert without[start.with_suffix(".json")].startswith("record of a supervised start")
     assert without[root / study.demonstrations_file] == "set of demonstrations of another config"
-    assert fetched not in without
+    study = resolve(config | {"sft": SFT | {"seed": 1}}, "s", tmp_path)
+    told = []
+    remove(study, unneeded(study), told.append)
+    dear = [leftover.path for leftover in unneeded(study) if leftover.path.parent.name == "models"]
+    assert dear == [start, start.with_suffix(".json")]
+    assert told[-1].endswith(", unknown hours; --delete --costly deletes them, too")
+    remove(study, unneeded(study), told.append, costly=True)
+    assert not start.exists()
+    assert fetched.exists()
 
 
 def test_an_unfinished_start_is_left_over_once_the_study_has_another(config, tmp_path):
     study = resolve(config | {"sft": SFT}, "s", tmp_path)
-    root = study.root / study.config.root
-    folder = (root / study.model_file).parent
+    folder = (study.results / study.model_file).parent
     work = folder.with_name(f".{folder.name}.sft")
     write(work / ".work" / "checkpoint-5" / "model.safetensors")
     assert unneeded(study) == []
-    left = unneeded(resolve(config | {"sft": SFT | {"seed": 1}}, "s", tmp_path))
-    assert [(leftover.path, leftover.what) for leftover in left] == [
-        (work, "unfinished supervised start of another config")
-    ]
+    [left] = unneeded(resolve(config | {"sft": SFT | {"seed": 1}}, "s", tmp_path))
+    assert (left.path, left.what) == (work, "unfinished supervised start of another config")
+    assert left.cost == (math.inf, True)
     with take(work / ".lock"):
-        assert "is at work there" in delete(left[0], root)
-    assert delete(left[0], root) is None
+        assert "is at work there" in delete(left, study.results)
+    assert delete(left, study.results) is None
     assert not work.exists()
 
 
@@ -212,40 +211,30 @@ def test_a_run_with_a_file_of_the_users_and_one_in_training_are_kept_and_told(co
     assert all((run / "run.json").is_file() for run in (first, second))
 
 
-def test_a_run_that_cannot_be_deleted_whole_is_told_and_stays_in_the_count(config, tmp_path, root, monkeypatch):
+def test_a_deleted_run_stays_in_the_count_whatever_fails(config, tmp_path, root, monkeypatch):
     run = write(root / "runs" / "gone-01234567" / "seed0" / "run.json").parent
-    begun = number_begun(root / "runs")
-    found = [each for each in unneeded(resolve(config, "s", tmp_path)) if each.path == run]
+    begun, rmtree = number_begun(root / "runs"), shutil.rmtree
+    [found] = unneeded(resolve(config, "s", tmp_path))
 
     def busy(path):
         raise OSError(errno.EBUSY, "Device or resource busy")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(files.shutil, "rmtree", busy)
-        assert delete_all(found, root) == {run: "cannot be deleted whole: Device or resource busy"}
-    assert number_begun(root / "runs") == begun
-    assert delete_all(found, root) == {run: None}
-    assert number_begun(root / "runs") == begun
-
-
-def test_the_count_outlives_a_disk_that_was_full(config, tmp_path, root, monkeypatch):
-    run = write(root / "runs" / "gone-01234567" / "seed0" / "run.json").parent
-    begun = number_begun(root / "runs")
-    [found] = unneeded(resolve(config, "s", tmp_path))
-    (root / PRUNED).symlink_to("/dev/full")
-    assert f"add the line {run.parent.name}/seed0" in delete(found, root)
-    (root / PRUNED).unlink()
-    write(run / "run.json")
-    rmtree = shutil.rmtree
 
     def with_room(path):
         (root / PRUNED).unlink()
         rmtree(path)
 
-    (root / PRUNED).symlink_to("/dev/full")
-    monkeypatch.setattr(files.shutil, "rmtree", with_room)
-    assert delete(found, root) is None
+    monkeypatch.setattr(files.shutil, "rmtree", busy)
+    assert delete(found, root) == "cannot be deleted whole: Device or resource busy"
     assert number_begun(root / "runs") == begun
+    (root / PRUNED).unlink()
+    for remove_run, told in ((with_room, None), (rmtree, f"add the line {run.parent.name}/seed0")):
+        write(run / "run.json")
+        (root / PRUNED).unlink(missing_ok=True)
+        (root / PRUNED).symlink_to("/dev/full")
+        monkeypatch.setattr(files.shutil, "rmtree", remove_run)
+        assert (told or "None") in str(delete(found, root))
+        assert not run.exists()
+        assert told or number_begun(root / "runs") == begun
 
 
 def test_a_preview_goes_and_what_it_links_to_stays(config, tmp_path, root):
@@ -387,23 +376,6 @@ def test_an_interrupted_run_has_a_price_too(config, tmp_path, root):
     config["arms"]["arms"].pop("b")
     study = resolve(config, "s", tmp_path)
     assert "unfinished run of another config, 4 GPU hours" in prune_text(study, unneeded(study))
-
-
-def test_a_supervised_start_is_costly(config, tmp_path):
-    """It has no record of its hours."""
-    study = resolve(config | {"sft": SFT}, "s", tmp_path)
-    root = write_study(study)
-    start = write(root / study.model_file, json.dumps({"source": "sft", "files": {"config.json": {}}})).parent
-    unfinished = write(root / "models" / ".base-01234567.sft" / ".work" / "model.safetensors").parents[1]
-    study = resolve(config | {"sft": SFT | {"seed": 1}}, "s", tmp_path)
-    told = []
-    remove(study, unneeded(study), told.append)
-    dear = [leftover.path for leftover in unneeded(study) if leftover.path.parent.name == "models"]
-    assert dear == [unfinished, start, start.with_suffix(".json")]
-    assert told[-1].endswith(", unknown hours; --delete --costly deletes them, too")
-    remove(study, unneeded(study), told.append, costly=True)
-    assert not start.exists()
-    assert not unfinished.exists()
 
 
 def test_answers_that_cost_much_are_kept_with_their_record(config, tmp_path, root):
