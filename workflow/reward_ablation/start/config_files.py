@@ -38,12 +38,7 @@ _SOURCES = ("model", "data", "sft")
 
 
 def check_config_files(words: Sequence[str]) -> None:
-    """Refuse config files that do not exist or that `check_contents` refuses, and a target that is taken for a file.
-
-    All words after `--configfile`, up to the next option, are files for Snakemake.
-
-    `words` is Snakemake's command line.
-    """
+    """Refuse, in Snakemake's words, config files that `contents_of` refuses, and a target taken for a file."""
     given: list[str] = []
     for first, *files in _with_values(words):
         option, equals, file = first.partition("=")
@@ -187,10 +182,7 @@ def from_working_folder(
     root: Path = Path(),
     known: dict[str, Any] | None = None,
 ) -> None:
-    """Spell the relative paths of a config, as its `file` has them, from the working folder `root`, in place.
-
-    `known` is the config of the files before, which may name the function that a component here only has parameters of.
-    """
+    """Spell the relative paths of a config, as its `file` has them, from the working folder `root`, in place."""
     folder = Path(os.path.realpath(file.parent))  # where `..` leads as the system follows it
     if not folder.is_dir() or folder.samefile(root):
         return

@@ -105,10 +105,7 @@ class PresentInputs:
         return self._record_beside(file).get("code") != self.study.scoring.code
 
     def shares_unknown_sets(self, file: str) -> bool:
-        """Whether nobody has compared a set to train on with one of the evaluation sets that are there.
-
-        Sets whose record of an older version does not say with what they were compared stay.
-        """
+        """Whether a set to train on was not compared with an evaluation set that is there; older records stay."""
         apart_from = self._record_beside(file).get("apart_from")
         return isinstance(apart_from, list) and not {*self.evaluation_sets.values()} <= {*map(str, apart_from)}
 
@@ -148,12 +145,7 @@ def stale_because(record: dict[str, Any], run: Run, present: PresentInputs) -> s
 
 
 def are_stale(answers: dict[str, Any], of_base: bool, dataset: str, present: PresentInputs) -> bool:
-    """Whether answers must be made again, because other code, problems or another base model than today's made them.
-
-    Answers of an earlier training of their run are a case of `Damage`. `answers` is the record beside the answers. A
-    value that the record of an older version lacks counts as unchanged. `of_base` says whether these are the base
-    model's answers, and not a run's. `dataset` is the name and key of the evaluation set.
-    """
+    """Whether answers must be made again: of other code, problems or, for the base model's, of another base model."""
     today = {"problems": present.evaluation_sets.get(dataset), "model": present.base if of_base else None}
     return made_otherwise(answers, {name: digest for name, digest in today.items() if digest is not None})
 
@@ -313,11 +305,7 @@ class PlannedRun:
 
 
 class Decisions:
-    """The decisions on a study, worked out on first use from the files as they are then.
-
-    `code_counts` says whether results of other code or inputs, also a readable `run.json` of another config, are made
-    again. It is False where the user keeps such results on purpose.
-    """
+    """What a start makes and keeps, read on first use. Without `code_counts`, results of other code are kept."""
 
     def __init__(self, study: Study, code_counts: bool = True):
         self.study = study
@@ -334,10 +322,7 @@ class Decisions:
 
     @cached_property
     def standings(self) -> list[Standing | None]:
-        """What `study.json` declared (question, claims, looks) when each finished run of the study began.
-
-        None where the run's record does not say.
-        """
+        """What `study.json` declared when each finished run of the study began; None where its record does not say."""
         records = {**self.history.records, **self.history.set_aside}
         return [standing_of(records[name].get("attempts")) for name in self.study.runs if name in records]
 
@@ -398,10 +383,7 @@ class Decisions:
 
     @cached_property
     def answers_again(self) -> set[str]:
-        """Files of answers that exist and are made again: damaged, stale, or of a run that is trained again.
-
-        Paths are relative to the results folder.
-        """
+        """Files of answers that exist and are made again: damaged, stale, or of a run that is trained again."""
         again = set(self.damaged_answers)
         for model in self._models:
             files = [file for file in self.damage.answer_files(model) if self.exists(file)]
@@ -446,10 +428,7 @@ class Decisions:
 
     @cached_property
     def inputs_to_make(self) -> set[str]:
-        """The files of these inputs that a start makes: they are missing, or other code or other inputs made them.
-
-        A set to train on is also made anew if it was not compared with each evaluation set.
-        """
+        """The files of these inputs that are made: missing, made otherwise, or not held apart from each other."""
         study, present = self.study, self.present
         make = {file for file in self.inputs if not self.exists(file)}
         held_apart = {file for file in (study.problems_file, study.demonstrations_file) if file}

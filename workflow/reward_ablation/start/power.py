@@ -64,10 +64,7 @@ MOST = 6
 
 
 def power(study: Study, keys: Mapping[str, Any], studies: int = STUDIES) -> str:
-    """Write the table and the figure of a study's power, and return in words what they show.
-
-    `keys` are the values of the command's options, and `studies` is the number of simulated studies for each design.
-    """
+    """Write the table and the figure of a study's power, and return in words what they show."""
     file = described(study)
     pairs = [(contrast.arm, contrast.against) for contrast in study.question.contrasts]
     if not pairs:
@@ -94,10 +91,7 @@ def described(study: Study) -> StudyFile:
 def components_of(
     study: Study, file: StudyFile, keys: Mapping[str, Any], limits: Limits, pairs: list[Pair]
 ) -> Components:
-    """Variance components from the stated pilot, else from the study's own finished runs, else from stated values.
-
-    Stated values also replace those of a pilot or of finished runs.
-    """
+    """Variance components from the pilot, else from own finished runs, else stated; stated values replace others."""
     values = Stated(**{name: positive(name, keys[name]) for name in STATED if name in keys})
     folder, question = study.results, study.question
     runs = finished_runs(file, folder, question.dataset)
@@ -163,10 +157,7 @@ def positive(name: str, value: Any) -> float:
 
 
 def designs(own: Design, components: Components) -> list[Design]:
-    """Designs of the table: several numbers of seeds, each with the own size, twice the questions, twice the samples.
-
-    Samples are not doubled where they add no variance.
-    """
+    """Designs of the table: numbers of seeds, each with the own size, twice the questions, twice the samples."""
     seeds = sorted({*TABLE_SEEDS, own.seeds, own.seeds + 1})
     sizes = [own, own._replace(questions=2 * own.questions)]
     if any(components.sample.values()):
@@ -186,11 +177,7 @@ def write(table: pd.DataFrame, own: Design, paths: list[Path], file: StudyFile) 
 def power_text(
     question: Question, plan: Plan, own: Design, effects: Sequence[float], table: pd.DataFrame, files: Sequence[str]
 ) -> str:
-    """The whole text.
-
-    `own` is the study's own design, and `effects` are in units of the metric. `table` has the power of several designs,
-    from `plan.table`. `files` has a line for each file of the command.
-    """
+    """The whole text; `own` is the study's design, and `table` has the power of several."""
     confidence, pairs = plan.analysis.confidence, plan.analysis.pairs
     lines = wrapped(
         f"{question.metric} on {question.dataset} ({question.mode}): {own.questions:,} questions"
@@ -284,10 +271,7 @@ def narrowing(of_pair: pd.DataFrame, own: Design) -> str:
 
 
 def of_scale(components: Components, deviation: float) -> float:
-    """A standard deviation in units of the metric, averaged over the arms.
-
-    `deviation` is on the comparable scale, on which `analysis.statistics.seed_variance` compares arms.
-    """
+    """A standard deviation on the comparable scale in units of the metric, averaged over the arms."""
     return float(np.mean([components.slope(arm) for arm in components.means]) * deviation)
 
 
@@ -304,10 +288,7 @@ def span(values: np.ndarray) -> str:
 
 
 def number(value: float) -> str:
-    """Three decimals below 1, else two significant digits, and from 100 on all digits before the point.
-
-    A number that three decimals would make 0 has two significant digits, too.
-    """
+    """Three decimals below 1, else (or where they would be 0) two significant digits, and no power of ten."""
     size = abs(value)
     if size >= 99.5:  # with two significant digits it would read 1e+02
         return f"{value:.0f}"

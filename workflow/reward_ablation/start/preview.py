@@ -141,11 +141,7 @@ class FinishedPart:
 
 
 def finished_part(decisions: Decisions) -> FinishedPart:
-    """The finished part of a study, by the files on disk.
-
-    Runs and answers that the next start would make again are left out. The workflow moves a file into place once the
-    file is complete, so every file that exists can be read.
-    """
+    """The finished part of a study, by the files on disk, without what the next start would make again."""
     study, records = decisions.study, decisions.history.records
     trained = [
         name for name, each in decisions.runs.items() if not each.trains and not each.diverged and records.get(name)
@@ -179,11 +175,7 @@ def _files(study: Study, model: str, dataset: str) -> Iterator[tuple[str, str | 
 
 
 def _largest_part(evaluated: dict[str, set[str]], preferred: list[str]) -> tuple[set[str], set[str]]:
-    """Choose evaluation sets, and return them with the runs that have answered all of them.
-
-    The set with the most runs is always chosen; among sets with equally many runs, one of `preferred`. Another set is
-    added if at least half of the first set's runs have answered all chosen sets.
-    """
+    """The set with the most runs (or `preferred`), others that keep half of them, and the runs that answered all."""
     shown: set[str] = set()
     runs: set[str] = set()
     ordered = sorted(evaluated, key=lambda dataset: (-len(evaluated[dataset]), dataset not in preferred))

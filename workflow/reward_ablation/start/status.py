@@ -152,10 +152,7 @@ class StatusReader:
     def _at_rest(
         self, planned: PlannedRun, signs: Signs, held: bool | None, has_folder: bool, recorded_at: float | None
     ) -> State:
-        """The state of a run that is neither done nor at work.
-
-        `recorded_at` is the time of its outdated or damaged record; None where it has none.
-        """
+        """The state of a run neither done nor at work; `recorded_at` is the time of an outdated or damaged record."""
         if signs.log is not None and signs.error and signs.log.changed > (recorded_at or 0):
             return State.FAILED
         if recorded_at:
@@ -246,11 +243,7 @@ def ask_slurm() -> tuple[list[SlurmJob], str]:
 
 
 def read_status(decisions: Decisions, jobs: list[SlurmJob], now: float | None = None) -> Status:
-    """Read the status of a study.
-
-    `jobs` are the user's Slurm jobs, also those of other studies. `now` is in seconds since 1970, and None stands for
-    the present time. The locks of runs are read before anything is decided.
-    """
+    """Read the status. `jobs` are the user's Slurm jobs, of any study. Locks are read before anything is decided."""
     study, root = decisions.study, decisions.root
     held = {name: is_held(root / "runs" / name / LOCK) for name in study.runs}
     now = time.time() if now is None else now
@@ -284,10 +277,7 @@ def _jobs_of_runs(study: Study, root: Path, jobs: list[SlurmJob]) -> dict[str, S
 
 
 def _other_jobs(study: Study, damage: Damage, trained: list[str]) -> Iterator[Job]:
-    """The jobs other than training, but for tables, figures and exports.
-
-    Answers and scores are those of the base model and of trained runs.
-    """
+    """The jobs other than training, but for tables, figures and exports; answers are those of base and trained runs."""
     yield Job("fetch the base model", study.fetched_file, "logs/fetch/base.log")
     if study.demonstrations_file is not None:
         yield Job("prepare the demonstrations", study.demonstrations_file, "logs/prepare/sft.log")
@@ -321,10 +311,7 @@ _QUIET = {State.DONE, State.STALE, State.NOT_STARTED}
 
 
 def status_text(status: Status, slurm_silent: str = "") -> str:
-    """The whole text: a line of counts, the runs, evaluations, failed jobs other than training, and hours so far.
-
-    `slurm_silent` says why the jobs at Slurm are not known; empty where they are known.
-    """
+    """The whole text. `slurm_silent` says why the jobs at Slurm are not known; empty where they are known."""
     lines = [f"study {status.study.config.name}, {plural(len(status.runs), 'run')}: {counted_states(status.runs)}", ""]
     if status.looks:
         lines += [*textwrap.wrap(status.looks, WIDTH, subsequent_indent="    "), ""]
