@@ -42,7 +42,7 @@ def left(config, tmp_path):
         answers = left.root / study.answers_folder / model / f"{dataset}.parquet"
         answers.parent.mkdir(parents=True)
         answers.write_text("answers")
-        inputs = {"problems": present.evaluation_sets[dataset], "model": present.base}
+        inputs = {"problems": present.evaluation_sets[dataset], "model": present.inputs["model"]}
         if model != "base":
             inputs = {**inputs, "run": sha256(left.root / "runs" / model / RECORD)}
         record = {"code": deciding_digest("evaluation"), "inputs": inputs, "size": answers.stat().st_size}
@@ -125,6 +125,11 @@ ROWS = {
         0,
         0,
         set(),
+    ),
+    "scores of an older version, without records": (lambda left: remove(left, "scores/**/*.json"), 0, 0, 5, set()),
+    "a record has other types": (
+        lambda left: change(first(left, f"runs/*/*/{RECORD}"), inputs=[], attempts={}, code="old"),
+        *(1, 1, 1, set()),
     ),
     "a record lists a name that is none": (
         lambda left: change(first(left, f"runs/*/*/{RECORD}"), files={"a\0b": "0" * 64}),

@@ -169,13 +169,6 @@ def test_changed_modules_are_named(config, tmp_path):
     )
 
 
-@pytest.mark.parametrize("text", ["[]", "{"])
-def test_a_record_that_cannot_be_read_is_written_anew(config, tmp_path, text):
-    study = finish(config, tmp_path, "a")
-    (tmp_path / study.config.root / "runs" / next(iter(study.runs)) / "run.json").write_text(text)
-    assert plan_for(config, tmp_path).runs[0].why == "its run.json cannot be read"
-
-
 def test_an_interrupted_run_goes_on_from_its_last_whole_checkpoint_under_the_same_code(config, tmp_path):
     study = finish(config, tmp_path, "b", seconds=36)
     run = next(iter(study.runs.values()))

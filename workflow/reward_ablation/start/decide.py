@@ -65,11 +65,6 @@ class PresentInputs:
         return self._digests({"model": self.study.model_file, "problems": self.study.problems_file})
 
     @cached_property
-    def base(self) -> str | None:
-        """Digest of the base model's record; None where there is none."""
-        return digest_where_present(self._root / self.study.model_file)
-
-    @cached_property
     def evaluation_sets(self) -> dict[str, str]:
         """Digests of the evaluation sets that are prepared, by name and key."""
         return self._digests(dict(zip(self.study.datasets, self.study.evaluation_files, strict=True)))
@@ -80,29 +75,19 @@ class PresentInputs:
         demonstrations = self.study.demonstrations_file
         if demonstrations is None:
             return False
-        model = self._root / self.study.model_file
+        model = self.study.results / self.study.model_file
         record = read_record(model.parent, model.name) or {}
-        files = {"model": self.study.fetched_file, "problems": demonstrations}
-        if self.study.config.model.source == "local":  # the key in the folder's name covers its content
-            del files["model"]
+        files = {"problems": demonstrations}
+        if self.study.config.model.source != "local":  # whose content the key in the folder's name covers
+            files["model"] = self.study.fetched_file
         present = self._digests(files)
         recorded = record.get("inputs", {})
         return any(recorded.get(name, digest) != digest for name, digest in present.items())
 
-    def prepared_otherwise(self, file: str) -> bool:
-        """Whether other code prepared a set of problems. Records of older versions name no code: these sets stay."""
-        code = deciding_digest("data")
-        return self._record_beside(file).get("code", code) != code
-
-    @cached_property
-    def taught_otherwise(self) -> bool:
-        """Whether other code made the supervised start. A start of an older version, without this record, stays."""
-        code = deciding_digest("sft")
-        return self._record_beside(Path(self.study.model_file).parent).get("code", code) != code
-
-    def scored_otherwise(self, file: str) -> bool:
-        """Whether other code made scores. Scores of older versions are made again: scoring trains nothing."""
-        return self._record_beside(file).get("code") != self.study.scoring.code
+    def of_other_code(self, file: str | Path, code: str, unnamed: bool = False) -> bool:
+        """Whether other code made a file or folder, by the record beside it; `unnamed` where that names no code."""
+        recorded = self._record_beside(file).get("code")
+        return unnamed if recorded is None else recorded != code
 
     def shares_unknown_sets(self, file: str) -> bool:
         """Whether a set to train on was not compared with an evaluation set that is there; older records stay."""
@@ -110,25 +95,15 @@ class PresentInputs:
         return isinstance(apart_from, list) and not {*self.evaluation_sets.values()} <= {*map(str, apart_from)}
 
     def _record_beside(self, file: str | Path) -> dict[str, Any]:
-        return read_record(self._root, record_beside(file)) or {}
-
-    @property
-    def _root(self) -> Path:
-        return self.study.results
+        return read_record(self.study.results, record_beside(file)) or {}
 
     def _digests(self, files: dict[str, str]) -> dict[str, str]:
-        digests = {name: digest_where_present(self._root / file) for name, file in files.items()}
+        digests = {name: digest_where_present(self.study.results / file) for name, file in files.items()}
         return {name: digest for name, digest in digests.items() if digest is not None}
 
 
-@cache
-def _modules(functions: tuple[str, ...]) -> dict[str, str]:
-    return training_modules(functions)
-
-
-@cache
-def _command_modules(functions: tuple[str, ...]) -> dict[str, str]:
-    return command_modules(functions)
+_modules = cache(training_modules)
+_command_modules = cache(command_modules)
 
 
 def stale_because(record: dict[str, Any], run: Run, present: PresentInputs) -> str | None:
@@ -146,7 +121,10 @@ def stale_because(record: dict[str, Any], run: Run, present: PresentInputs) -> s
 
 def are_stale(answers: dict[str, Any], of_base: bool, dataset: str, present: PresentInputs) -> bool:
     """Whether answers must be made again: of other code, problems or, for the base model's, of another base model."""
-    today = {"problems": present.evaluation_sets.get(dataset), "model": present.base if of_base else None}
+    today = {
+        "problems": present.evaluation_sets.get(dataset),
+        "model": present.inputs.get("model") if of_base else None,
+    }
     return made_otherwise(answers, {name: digest for name, digest in today.items() if digest is not None})
 
 
@@ -313,6 +291,7 @@ class Decisions:
         self.root = study.results
         self.present = PresentInputs(study)
         self.damage = Damage(study)
+        self._models = [BASE_MODEL, *study.sound_runs]
         self._reasons_if_new: dict[str, str] = {}
 
     @cached_property
@@ -386,8 +365,9 @@ class Decisions:
         """Files of answers that exist and are made again: damaged, stale, or of a run that is trained again."""
         again = set(self.damaged_answers)
         for model in self._models:
+            trains = model in self.runs and self.runs[model].trains
             files = [file for file in self.damage.answer_files(model) if self.exists(file)]
-            again.update(file for file in files if self._trains(model) or (self.code_counts and self._is_stale(file)))
+            again.update(file for file in files if trains or (self.code_counts and self._is_stale(file)))
         return again
 
     @cached_property
@@ -409,12 +389,15 @@ class Decisions:
     @cached_property
     def scorings(self) -> list[str]:
         """Files of scores by the study's own metrics that a start makes: missing, of new answers, or by other code."""
-        new = {evaluation.answers.partition("/")[2].partition("/")[2] for evaluation in self.evaluations}
-        return [file for file in self.study.scores if file.split("/", 2)[2] in new or self._lacks_scores(file)]
+        new = {evaluation.answers.split("/", 2)[2] for evaluation in self.evaluations}
 
-    def _lacks_scores(self, file: str) -> bool:
-        """Whether a file of scores is missing, or other code made it."""
-        return not self.exists(file) or (self.code_counts and self.present.scored_otherwise(file))
+        def is_made(file: str) -> bool:
+            if file.split("/", 2)[2] in new or not self.exists(file):
+                return True
+            # Scores of older versions, which name no code, are made again: scoring trains nothing.
+            return self.code_counts and self.present.of_other_code(file, self.study.scoring.code, unnamed=True)
+
+        return [file for file in self.study.scores if is_made(file)]
 
     @cached_property
     def inputs(self) -> dict[str, str]:
@@ -433,8 +416,10 @@ class Decisions:
         make = {file for file in self.inputs if not self.exists(file)}
         held_apart = {file for file in (study.problems_file, study.demonstrations_file) if file}
         if self.code_counts:
-            make |= {file for file in {*self._evaluation_sets, *held_apart} if present.prepared_otherwise(file)}
-            if study.demonstrations_file and present.taught_otherwise:
+            code, sets = deciding_digest("data"), {*self._evaluation_sets, *held_apart}
+            make |= {file for file in sets if present.of_other_code(file, code)}
+            start = Path(study.model_file).parent
+            if study.demonstrations_file and present.of_other_code(start, deciding_digest("sft")):
                 make.add(study.model_file)
         # A new evaluation set may share questions with the sets to train on.
         new = bool(make & self._evaluation_sets.keys())
@@ -448,13 +433,6 @@ class Decisions:
     def exists(self, file: str) -> bool:
         """Whether a file is there; the path is relative to the results folder."""
         return os.path.exists(f"{self.root}/{file}")
-
-    @cached_property
-    def _models(self) -> list[str]:
-        return [BASE_MODEL, *self.study.sound_runs]
-
-    def _trains(self, model: str) -> bool:
-        return model in self.runs and self.runs[model].trains
 
     def _is_stale(self, file: str) -> bool:
         """Whether other code, problems or another base model than today's made a file of answers."""

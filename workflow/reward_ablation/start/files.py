@@ -271,12 +271,13 @@ def delete(leftover: Leftover, root: Path) -> str | None:
             if not path.is_dir():
                 path.unlink(missing_ok=True)
             elif is_run:
-                noted = not is_begun(path) or _note(path, root)  # first, so that a half-deleted run stays in the count
+                name = f"{path.parent.name}/{path.name}"
+                noted = not is_begun(path) or _note(name, root)  # first, so that a half-deleted run stays in the count
                 for record in (RECORD, HIDDEN_RECORD):  # then, so that a half-deleted run does not count as finished
                     (path / record).unlink(missing_ok=True)
                 shutil.rmtree(path)
-                if not noted and not _note(path, root):
-                    return f"is deleted, but {root / PRUNED} cannot be written: add the line {_name(path)} there"
+                if not noted and not _note(name, root):
+                    return f"is deleted, but {root / PRUNED} cannot be written: add the line {name} there"
             else:
                 hidden = path if path.name.startswith(".") else path.with_name(f".{path.name}.old")
                 os.replace(path, hidden)  # in one step, so that a half-deleted folder does not look complete
@@ -293,18 +294,14 @@ def delete(leftover: Leftover, root: Path) -> str | None:
     return None
 
 
-def _note(run: Path, root: Path) -> bool:
+def _note(run: str, root: Path) -> bool:
     """Note, in the file of pruned runs, the name of a run that had begun; False where it cannot be written."""
     try:
         with open(root / PRUNED, "a") as names:
-            names.write(f"{_name(run)}\n")
+            names.write(f"{run}\n")
     except OSError:
         return False
     return True
-
-
-def _name(run: Path) -> str:
-    return "/".join(run.parts[-2:])
 
 
 def prune_text(study: Study, leftovers: Sequence[Leftover]) -> str:

@@ -96,18 +96,13 @@ def _without_command(text: str) -> str:
 
 def shortened(command: str) -> str:
     """A command whose long arguments are cut to their beginning."""
-    words = _words(command)
-    if all(len(word) <= 2 * SHOWN for word in words):  # also where the command cannot be split into words
+    try:
+        words = shlex.split(command)
+    except ValueError:  # its quotes do not match
+        return command
+    if all(len(word) <= 2 * SHOWN for word in words):
         return command
     return " ".join(
         word if len(word) <= 2 * SHOWN else f"{word[:SHOWN]}... ({len(word)} characters; snakemake -p shows all)"
         for word in words
     )
-
-
-def _words(command: str) -> list[str]:
-    """A command's words as a shell reads them; empty where the quotes do not match."""
-    try:
-        return shlex.split(command)
-    except ValueError:
-        return []

@@ -109,12 +109,6 @@ def as_one_process(settings: dict[str, Any], gpus: int, processes: int) -> dict[
     return {name: value for name, value in settings.items() if name not in ("tf32", "fp16")} | {"bf16": False}
 
 
-def _check_trackers(report_to: Any) -> None:
-    for name in [report_to] if isinstance(report_to, str) else report_to or []:
-        if name in ("tensorboard", "wandb", "trackio") and find_spec(name) is None:
-            raise StudyError(f"training: report_to: {name} is not installed; pip install {name}")
-
-
 def check_settings(lines: Iterable[str]) -> None:
     """Have TRL check JSON objects: settings `training` with a `layout`, or a supervised start's `sft` with `gpus`."""
     for line in lines:
@@ -122,7 +116,10 @@ def check_settings(lines: Iterable[str]) -> None:
         if "sft" in run:
             sft_config(as_one_process(run["sft"], run["gpus"], 1), Path("unused"), seed=0, on_cpu=run["gpus"] == 0)
             continue
-        _check_trackers(run["training"].get("report_to"))
+        trackers = run["training"].get("report_to") or []
+        for name in [trackers] if isinstance(trackers, str) else trackers:
+            if name in ("tensorboard", "wandb", "trackio") and find_spec(name) is None:
+                raise StudyError(f"training: report_to: {name} is not installed; pip install {name}")
         layout = Layout.read(run["layout"], "layout")
         check_installed(layout)
         settings = as_one_process(run["training"], layout.gpus, layout.process_count)

@@ -82,11 +82,6 @@ def values_given(words: Iterable[str]) -> dict[str, Any]:
     return given
 
 
-def value_of(name: str, text: str) -> Any:
-    """The value of a YAML text that the option or variable `name` has."""
-    return _read(name, text)
-
-
 def variables_in(environment: Mapping[str, str]) -> dict[str, str]:
     """The variables that set keys, sections before keys in them. A single underscore would have no effect: refused."""
     one_underscore = PREFIX.removesuffix("_")
@@ -106,7 +101,7 @@ def override(config: dict[str, Any], variables: Mapping[str, str]) -> list[Setti
     """Set the keys that variables name with YAML, in place and in order; a mapping replaces the whole value."""
     settings: dict[tuple[str, ...], Setting] = {}
     for name, text in variables.items():
-        value = _read(name, text)
+        value = value_of(name, text)
         path = _set(config, name, deepcopy(value))
         if other := settings.get(path):
             raise StudyError(f"{other.variable} and {name} both set {'.'.join(path)}; leave one of them")
@@ -129,7 +124,8 @@ def _differs(value: Any, before: Any, after: Any) -> bool:
     return bool(before != after)
 
 
-def _read(name: str, text: str) -> Any:
+def value_of(name: str, text: str) -> Any:
+    """The value of a YAML text that the option or variable `name` has."""
     if _EXPONENT.fullmatch(text.strip()):
         return float(text)
     try:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -77,7 +76,11 @@ def power(study: Study, keys: Mapping[str, Any], studies: int = STUDIES) -> str:
     plan = Plan(components, Analysis(pairs, file.confidence, file.seed_variance == "moderated"), studies)
     table = plan.table(designs(design, components), effects)
     paths = [study.results / FOLDER / f"power.{kind}" for kind in ("csv", "pdf", "png")]
-    write(table, design, paths, file)
+    paths[0].parent.mkdir(parents=True, exist_ok=True)
+    write_csv(table, paths[0])
+    figure = power_figure(table, design, file)
+    save_pdf(figure, paths[1], "power")
+    save_png(figure, paths[2])
     files = [f"written: {path.relative_to(study.root)}" for path in paths]
     return power_text(study.question, plan, design, effects, table, files)
 
@@ -165,15 +168,6 @@ def designs(own: Design, components: Components) -> list[Design]:
     return [size._replace(seeds=number) for size in sizes for number in seeds]
 
 
-def write(table: pd.DataFrame, own: Design, paths: list[Path], file: StudyFile) -> None:
-    """Write the table, and the figure as PDF and PNG."""
-    paths[0].parent.mkdir(parents=True, exist_ok=True)
-    write_csv(table, paths[0])
-    figure = power_figure(table, own, file)
-    save_pdf(figure, paths[1], "power")
-    save_png(figure, paths[2])
-
-
 def power_text(
     question: Question, plan: Plan, own: Design, effects: Sequence[float], table: pd.DataFrame, files: Sequence[str]
 ) -> str:
@@ -239,15 +233,14 @@ def contrast_lines(plan: Plan, own: Design, pair: Pair, effects: Sequence[float]
     here = of_pair[(of_pair["questions"] == own.questions) & (of_pair["samples"] == own.samples)]
     head = f"{'seeds':>5}  {'length of the interval':<24}{'found':<8}"
     lines = [f"{pair[0]} against {pair[1]}", head + "".join(f"{f'power of +{x:g}':<24}" for x in effects)]
+    limits = plan.components.limits
     for seeds, rows in here.groupby("seeds"):
         first = rows.iloc[0]
+        found = "none" if first["detectable"] > limits.high - limits.low else number(first["detectable"])
         length = f"{number(first['length'])} ({number(first['length_low'])} to {number(first['length_high'])})"
         powers = [f"{row.power:.2f} ({row.power_low:.2f} to {row.power_high:.2f})" for row in rows.itertuples()]
         mark = "*" if seeds == own.seeds else " "
-        lines.append(
-            f"{mark}{seeds:>4}  {length:<24}{detectable_text(first['detectable'], plan):<8}"
-            + "".join(f"{p:<24}" for p in powers)
-        )
+        lines.append(f"{mark}{seeds:>4}  {length:<24}{found:<8}" + "".join(f"{p:<24}" for p in powers))
     for effect in effects:
         few, low, high = (
             plan.fewest_seeds(own, pair, effect, of) for of in (Variance.ESTIMATED, Variance.LOW, Variance.HIGH)
@@ -273,12 +266,6 @@ def narrowing(of_pair: pd.DataFrame, own: Design) -> str:
 def of_scale(components: Components, deviation: float) -> float:
     """A standard deviation on the comparable scale in units of the metric, averaged over the arms."""
     return float(np.mean([components.slope(arm) for arm in components.means]) * deviation)
-
-
-def detectable_text(effect: float, plan: Plan) -> str:
-    """The smallest effect that the test finds; `none` where no effect in the metric's range is large enough."""
-    limits = plan.components.limits
-    return "none" if effect > limits.high - limits.low else number(effect)
 
 
 def span(values: np.ndarray) -> str:
