@@ -77,7 +77,9 @@ def plan_of(
         unneeded=len(history.records.keys() - study.runs.keys()),
         estimate=pace.estimate((planned.run, planned.steps_left) for planned in runs if planned.trains),
         evaluations=estimate_evaluations(study, evaluations, pace),
-        damaged_answers={file: what for file, what in decisions.damaged_answers.items() if file in to_make},
+        damaged_answers={file: what for file, what in decisions.damaged_answers.items() if file in to_make}
+        if to_make
+        else {},
         on_gpus=study.config.launch.gpus > 0,
         scorings=len(decisions.scorings) if scorings is None else scorings,
         metrics=(*study.config.evaluation.metrics,),
