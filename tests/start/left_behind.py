@@ -53,17 +53,7 @@ class LeftBehind:
         self.other_log(f"train/{run.name}.log", text, age)
 
     def at_step(self, run: Run, step: int, age: float = 0.0, left: float = 120.0, then: str = "", **beat: Any) -> None:
-        """A run that wrote its heartbeat and a line in its log so many seconds before NOW.
-
-        Parameters
-        ----------
-        left : float
-            Seconds that the steps which are left will take.
-        then : str
-            What the log ends with.
-        beat : Any
-            Other attributes of the heartbeat.
-        """
+        """A run that wrote its heartbeat and a line in its log so many seconds before NOW; `left` are seconds, too."""
         facts = {"step": step, "steps": 40, "reward": step / 100, "seconds_per_step": left / (40 - step)}
         self.beat(run, age, **facts | beat)
         self.log(run, f"step {step}/40: reward {step / 100:.3f}, {left:.0f} s left\n{then}", age)

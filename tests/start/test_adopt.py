@@ -38,6 +38,7 @@ def files_of(folder):
 
 
 def test_a_study_that_takes_over_its_runs_makes_nothing(left, other):  # noqa: F811
+    (other / left.study.model_file).parent.with_suffix(".json").write_text("{}")  # as of a supervised start
     before = {name: path.read_bytes() for name, path in files_of(other).items()}
     [line] = elsewhere_lines(Decisions(left.study))
     assert line.startswith("4 of these runs are finished in ")
@@ -52,6 +53,7 @@ def test_a_study_that_takes_over_its_runs_makes_nothing(left, other):  # noqa: F
     assert all(os.path.samefile(path, other / name) for name, path in own.items())
     expected = {name for name in before if name.startswith("runs/") and not name.endswith(LOCK)}
     assert {name for name in own if name.startswith("runs/")} == expected
+    assert (left.root / left.study.model_file).parent.with_suffix(".json").exists()
 
 
 def test_files_are_copied_where_there_are_no_links(left, other, monkeypatch):  # noqa: F811
@@ -60,7 +62,6 @@ def test_files_are_copied_where_there_are_no_links(left, other, monkeypatch):  #
 
     monkeypatch.setattr(os, "link", no_links)
     adopt(other, Decisions(left.study))
-    assert not any(each.trains for each in Decisions(left.study).runs.values())
     shutil.rmtree(other)
     assert not any(each.trains for each in Decisions(left.study).runs.values())
 
@@ -75,7 +76,6 @@ def first(other, pattern):
         (lambda run: change(run / RECORD, code="old"), "training code changed"),
         (lambda run: change(run / RECORD, seed=7), "its run.json is of another config"),
         (lambda run: (run / "model" / "model.safetensors").write_text("cut"), "model/model.safetensors has 3 bytes"),
-        (lambda run: (run / "rollouts.parquet").unlink(), "rollouts.parquet is missing"),
     ],
 )
 def test_a_run_that_a_start_would_not_keep_is_not_taken_over(left, other, happens, why):  # noqa: F811
@@ -90,6 +90,12 @@ def test_a_run_that_a_start_would_not_keep_is_not_taken_over(left, other, happen
 
 
 def test_what_is_here_is_never_replaced(left, other):  # noqa: F811
+    run = min(left.study.runs)
+    (left.root / "runs" / run).mkdir(parents=True)
+    with take(left.root / "runs" / run / LOCK):  # it is being trained
+        assert adopt(other, Decisions(left.study)).startswith("took over 3 finished runs")
+    assert not (left.root / "runs" / run / RECORD).exists()
+    shutil.rmtree(left.root)
     shutil.copytree(other, left.root)
     damaged = first(left.root, "runs/*/seed0/rollouts.parquet")
     damaged.write_text("damaged")
@@ -171,22 +177,6 @@ def test_runs_of_other_inputs_than_those_here_are_refused(left, other):  # noqa:
     assert not (left.root / left.study.answers_folder).exists()
 
 
-def test_a_run_that_is_being_trained_is_left_alone(left, other):  # noqa: F811
-    run = min(left.study.runs)
-    (left.root / "runs" / run).mkdir(parents=True)
-    lock = take(left.root / "runs" / run / LOCK)
-    assert adopt(other, Decisions(left.study)).startswith("took over 3 finished runs")
-    lock.release()
-    assert not (left.root / "runs" / run / RECORD).exists()
-
-
-def test_the_record_of_a_supervised_start_comes_with_it(left, other, tmp_path):  # noqa: F811
-    model = left.study.model_file
-    (other / model).parent.with_suffix(".json").write_text("{}")
-    adopt(other, Decisions(left.study))
-    assert (left.root / model).parent.with_suffix(".json").read_text() == "{}"
-
-
 def test_links_and_unfinished_work_are_not_taken_over(left, other, tmp_path):  # noqa: F811
     run = first(other, "runs/*/seed0")
     (tmp_path / "secret").write_text("secret")
@@ -200,26 +190,11 @@ def test_links_and_unfinished_work_are_not_taken_over(left, other, tmp_path):  #
     assert not (here / WORK).exists()
 
 
-@pytest.mark.parametrize(
-    ("folder", "why"),
-    [
-        ("nowhere", "has no folder `runs`"),
-        ("results", "no finished run there is"),
-        ("empty", "no finished"),
-    ],
-)
+@pytest.mark.parametrize(("folder", "why"), [("nowhere", "has no folder"), ("empty", "no finished run there is")])
 def test_another_folder_is_refused_in_one_line(left, tmp_path, folder, why):  # noqa: F811
     (tmp_path / "empty" / "runs").mkdir(parents=True)
-    named = left.root if folder == "results" else tmp_path / folder
     with pytest.raises(StudyError, match=why):
-        adopt(named, Decisions(left.study))
-
-
-def test_an_interrupted_taking_over_goes_on(left, other):  # noqa: F811
-    adopt(other, Decisions(left.study))
-    for record in (*left.root.glob(f"runs/*/*/{RECORD}"), *left.root.glob(f"runs/*/*/{HIDDEN_RECORD}")):
-        record.unlink()
-    assert adopt(other, Decisions(left.study)).startswith("took over 4 finished runs")
+        adopt(tmp_path / folder, Decisions(left.study))
 
 
 def test_no_run_is_there_before_its_answers(left, other, monkeypatch):  # noqa: F811
@@ -233,6 +208,8 @@ def test_no_run_is_there_before_its_answers(left, other, monkeypatch):  # noqa: 
             raise KeyboardInterrupt
         take_one(*paths)
 
+    for run in sorted(other.glob("runs/*/*"))[1:]:
+        (run / RECORD).unlink()
     monkeypatch.setattr(module, "_take", killed)
     for whole in itertools.count(1):
         shutil.rmtree(left.root, ignore_errors=True)
@@ -242,7 +219,8 @@ def test_no_run_is_there_before_its_answers(left, other, monkeypatch):  # noqa: 
         except KeyboardInterrupt:
             with suppress(StudyError):  # nothing is left to take over
                 adopt(other, Decisions(left.study))
-            assert Decisions(left.study).evaluations == []
+            after = Decisions(left.study)
+            assert not any(after.evaluations_of(name) for name, each in after.runs.items() if not each.trains)
         else:
             break
     assert whole > 20

@@ -68,18 +68,17 @@ def test_paths_start_from_the_folder_of_the_config(folder, tmp_path):
 
 
 def test_methods_of_combination_are_found(folder):
-    for combine in ("mine.py:combined", {"method": "mine.py:combined"}):
+    own, here = "mine.py:combined", "studies/mine.py:combined"
+    for given, found in ((own, here), ({"method": own}, {"method": here}), ("pcgrad", "pcgrad")):
         config = written()
-        config["arms"]["arms"]["b"]["combine"] = combine
-        respelled(config, folder)
-        found = config["arms"]["arms"]["b"]["combine"]
-        assert (found if isinstance(found, str) else found["method"]) == "studies/mine.py:combined"
-    config = written()
-    config["arms"]["arms"]["b"]["combine"] = "pcgrad"
-    assert respelled(config, folder)["arms"]["arms"]["b"]["combine"] == "pcgrad"
+        config["arms"]["arms"]["b"]["combine"] = given
+        assert respelled(config, folder)["arms"]["arms"]["b"]["combine"] == found
 
 
 def test_nothing_is_spelled_anew_beside_the_config_and_of_absolute_paths(folder, tmp_path):
+    config = written()
+    config["data"]["train"]["columns"] = {"path": "question"}  # which names no file
+    assert respelled(copy.deepcopy(config), folder)["data"]["train"]["columns"] == {"path": "question"}
     config = written()
     from_working_folder(config, tmp_path / "study.yaml", print)
     assert config == written()
@@ -115,12 +114,6 @@ def test_a_further_file_changes_a_parameter_of_a_function_that_it_does_not_name(
     more = {"components": {"format": {"parameters": {"words": "words.txt"}}}}
     from_working_folder(more, folder / "more.yaml", print, known=known)
     assert more["components"]["format"]["parameters"]["words"] == "studies/words.txt"
-
-
-def test_a_column_called_path_is_none(folder):
-    config = written()
-    config["data"]["train"]["columns"] = {"path": "question"}
-    assert respelled(config, folder)["data"]["train"]["columns"] == {"path": "question"}
 
 
 def test_a_folder_behind_a_link_is_followed(folder, tmp_path):

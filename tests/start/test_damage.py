@@ -70,8 +70,8 @@ def without_sizes(left, run):
 
 
 def test_whole_results_are_not_damaged(left):
-    assert [of_run(left, run) for run in left.runs] == [None] * 4
     assert Damage(left.study).all_answers() == {}
+    assert plan_for(left).training == []
     for run in left.runs:
         without_sizes(left, run)
     assert plan_for(left).training == []
@@ -83,9 +83,6 @@ def test_whole_results_are_not_damaged(left):
         (cut, "rollouts.parquet", "has 3 bytes instead of 40"),
         (grow, "rollouts.parquet", "has 44 bytes instead of 40"),
         (remove, "gradients.parquet", "is missing"),
-        (remove, "model/config.json", "is missing"),
-        (cut, "model/model.safetensors", "has 3 bytes instead of 40"),
-        (cut, "model-step5/adapter_model.safetensors", "has 3 bytes instead of 40"),
         (remove, "model-step5/adapter_model.safetensors", "is missing"),
     ],
 )
@@ -103,7 +100,6 @@ def test_a_run_with_a_damaged_file_is_trained_again(left, run, harm, file, probl
     [
         (cut, "rollouts.parquet", None),  # nothing in the record says so; `verify` does
         (lambda path: cut(path, 0), "rollouts.parquet", "rollouts.parquet is empty"),
-        (remove, "rollouts.parquet", "rollouts.parquet is missing"),
         (lambda path: None, "empty.txt", None),  # was written without a byte
     ],
 )
@@ -152,6 +148,13 @@ def test_a_file_that_cannot_be_looked_at_is_not_damaged(left, run):
 def test_damaged_answers(left, run):
     [dataset] = left.study.datasets
     folder = left.root / left.study.answers_folder
+    # Every evaluation of a run that this version trained names the training.
+    record = left.folder(run) / RECORD
+    written = record.read_text()
+    write_json({**json.loads(written), FORM: NAMING}, record)
+    file = f"{left.study.answers_folder}/{run.name}/{dataset}.parquet"
+    assert Damage(left.study).of_answers(run.name)[file] == NAMELESS
+    record.write_text(written)
     cut(folder / "base" / f"{dataset}.parquet")
     remove(folder / run.name / f"{dataset}.parquet")  # Snakemake sees this itself
     cut(folder / run.name / f"{dataset}.steps.parquet", 0)
@@ -185,16 +188,6 @@ def test_answers_of_an_earlier_training_are_made_again(left, run):
     assert Damage(left.study).all_answers() == {}
 
 
-def test_answers_that_name_no_training_are_of_the_present_one_unless_this_version_trained_the_run(left, run):
-    """Whatever the times of files are. Every evaluation of a run that this version trained names the training."""
-    [dataset] = left.study.datasets
-    file = left.root / left.study.answers_folder / run.name / f"{dataset}.parquet"
-    os.utime(file, (0, 0))
-    assert Damage(left.study).all_answers() == {}
-    write_json({**json.loads((left.folder(run) / RECORD).read_text()), FORM: NAMING}, left.folder(run) / RECORD)
-    assert Damage(left.study).of_answers(run.name)[str(file.relative_to(left.root))] == NAMELESS
-
-
 def test_plan_and_status_say_what_is_damaged_in_a_line_each(left, run):
     [dataset] = left.study.datasets
     cut(left.folder(run) / "rollouts.parquet")
@@ -222,11 +215,11 @@ def test_plan_and_status_say_what_is_damaged_in_a_line_each(left, run):
 
 
 def test_many_damaged_runs_are_not_all_listed(config, tmp_path):
-    config["seeds"] = list(range(40))
+    config["seeds"] = list(range(12))
     left = LeftBehind(resolve(config, "study.yaml", tmp_path))
     for run in left.runs:
         left.finish_whole(run, attempt(1))
         cut(left.folder(run) / "rollouts.parquet")
     lines = plan_text(plan_for(left)).splitlines()
     assert len([line for line in lines if line.startswith("damaged: ")]) == DAMAGED_RESULTS
-    assert "and 60 more damaged runs" in lines
+    assert "and 4 more damaged runs" in lines

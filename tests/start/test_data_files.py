@@ -24,66 +24,28 @@ def study_with(tmp_path, monkeypatch, name: str, text: str, where: str = "data/t
 
 
 ROWS = [
-    (
-        "my.jsonl",
-        '{"question": "a", "answer": "1"}\n{"question": "a", "question": "b", "answer": "1"}',
-        "line 2: key 'q",
-    ),
-    (
-        "my.json",
-        '[{"question": "a", "answer": "1"},\n {"question": "a",\n "question": "b"}]',
-        "line 3: key 'question' ",
-    ),
-    ("my.jsonl", json.dumps(GOOD) + "\n" + json.dumps({**GOOD, "level": "hard"}), "row 1: level 'hard' is no whole "),
+    ("my.jsonl", json.dumps(GOOD) + '\n{"question": "a", "question": "b", "answer": "1"}', "line 2: key 'question' "),
     ("my.csv", "question,answer,level\na,1,hard\n", "row 0: level 'hard' is no whole number"),
-    (
-        "my.jsonl",
-        json.dumps({**GOOD, "question": "\ud800?"}),
-        r"row 0: question has half a character (a surrogate), '\ud800'",
-    ),
+    ("my.jsonl", json.dumps({**GOOD, "question": "\ud800?"}), "row 0: question has half a character (a surrogate), "),
     ("my.jsonl", json.dumps({**GOOD, "question": ["x"]}), "row 0: question is a list; it must be text or a number"),
-    (
-        "my.jsonl",
-        json.dumps({**GOOD, "question": [{"role": "user", "content": "a"}]}),
-        "row 0: question is a list of messages (user); name its text with columns: {question: question.0.content}",
-    ),
     ("my.parquet", "version https://git-lfs.github.com/spec/v1\n", "is a Git LFS pointer, not the file itself; run"),
     ("my.json", "[" * 5000, "lists and objects are nested too deep"),
-    ("my.jsonl", json.dumps(GOOD) + "\n{", "line 2: not JSON"),
-    ("my.jsonl", '{"question": "a", "answer": ' + "1" * 5000 + "}", "line 1: a whole number has too many digits"),
 ]
 
 
-@pytest.mark.parametrize("where", ["data/train", "data/evaluation/test"])
 @pytest.mark.parametrize(("name", "text", "message"), ROWS)
-def test_a_bad_row_is_named(tmp_path, monkeypatch, name, text, message, where):
-    study = study_with(tmp_path, monkeypatch, name, text, where)
-    with pytest.raises(StudyError) as error:
-        check_data_files(study)
-    assert str(error.value).removeprefix(f"{where.replace('/', '.')}: {name}").lstrip(":").startswith(f" {message}")
+def test_a_bad_row_is_named(tmp_path, monkeypatch, name, text, message):
+    for where in ("data/train", "data/evaluation/test"):
+        study = study_with(tmp_path, monkeypatch, name, text, where)
+        with pytest.raises(StudyError) as error:
+            check_data_files(study)
+        assert str(error.value).removeprefix(f"{where.replace('/', '.')}: {name}").lstrip(":").startswith(f" {message}")
 
 
 @pytest.mark.parametrize("value", [{"a": ["\udc00"]}, "\udc00"])
 def test_a_bad_text_in_a_further_column_is_named(tmp_path, monkeypatch, value):
     study = study_with(tmp_path, monkeypatch, "my.jsonl", json.dumps({**GOOD, "tests": value}), tests="tests")
     with pytest.raises(StudyError, match="row 0: tests has half a character"):
-        check_data_files(study)
-
-
-def test_a_key_twice_in_a_cell_is_refused(tmp_path, monkeypatch):
-    study = study_with(
-        tmp_path, monkeypatch, "my.csv", 'question,answer,tests\na,1,"{""k"": 1, ""k"": 2}"\n', tests="tests"
-    )
-    with pytest.raises(StudyError, match=r"my.csv row 0: tests: line 1: key 'k' occurs twice"):
-        check_data_files(study)
-
-
-def test_a_nested_name_is_looked_up_as_in_the_job(tmp_path, monkeypatch):
-    row = {"question": "a", "reward_model": {"ground_truth": "1"}}
-    named = {"name": "my.jsonl", "text": json.dumps(row)}
-    check_data_files(study_with(tmp_path, monkeypatch, **named, answer="reward_model.ground_truth"))
-    study = study_with(tmp_path, monkeypatch, **named, answer="reward_model.gold")
-    with pytest.raises(StudyError, match=r"columns.answer: 'reward_model' has no field 'gold'.*here: ground_truth$"):
         check_data_files(study)
 
 

@@ -42,11 +42,8 @@ def record(config, root, model, seconds, models=1, kind="", **changes):
     write_json({**found, **changes}, path)
 
 
-def test_no_evaluation_is_not_told(config, tmp_path):
-    assert "evaluation" not in plan_text(plan_for(config, tmp_path))
-
-
 def test_without_an_earlier_evaluation_there_is_no_estimate(config, tmp_path):
+    assert "evaluation" not in plan_text(plan_for(config, tmp_path))
     plan = plan_for(config, tmp_path, (BASE, 0), (FINAL, 0), (FINAL, 1))
     assert plan_text(plan).splitlines()[0] == "study study: 4 of 4 runs to train, 3 evaluations to make"
     assert plan_text(plan).splitlines()[-1] == (

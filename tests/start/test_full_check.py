@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import os
 import platform
-import shutil
 import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from configs import changed
+from configs import CONFIG, changed
 from hub import Hub
-from models.conftest import tiny_model  # noqa: F401
+from models.conftest import model_copy, tiny_model  # noqa: F401
 from reward_ablation.cluster.slurm import Node, Partition
 from reward_ablation.config.sections.data import REVISIONS
 from reward_ablation.data.word_problems import generate
 from reward_ablation.spec.run import EvaluateSpec
 from reward_ablation.start import full_check as module
-from reward_ablation.start.full_check import check_before_training, full_check, remember_settings
+from reward_ablation.start.data_files import sets_of
+from reward_ablation.start.full_check import Work, check_before_training, full_check, remember_settings
 from reward_ablation.study.resolve import resolve
+from reward_ablation.study.study import Study
 from reward_ablation.system.errors import StudyError
 
-from .test_newcomers import GOOD, check_apart, works
-
+GOOD = [{"question": f"What is {number} + 1?", "answer": str(number + 1)} for number in range(8)]
 REWARD = """
 def scored(completions, *, key="", **columns):
     open("called", "w").close()
@@ -34,22 +39,41 @@ def scored(completions, *, key="", **columns):
 
 #: Told where the model is not there yet.
 UNMEASURED = "prompts: their lengths are not checked, because the model is not there yet"
+NOTHING: frozenset[str] = frozenset()
+
+
+def works(study: Study, **changes: Any) -> Work:
+    """A first start, which does everything on this machine."""
+    makes = frozenset([study.fetched_file, *(each.file for each in sets_of(study))])
+    everything = {"runs": frozenset(study.runs), "trains": True, "scores": True, "makes": makes, "code_counts": True}
+    return Work(**{**everything, "submits": False, "site": None, "evaluates": True, **changes})
 
 
 @pytest.fixture
 def checked(config, tmp_path, monkeypatch):
     """Checks the config, for whose settings TRL was asked; returns the problems and the lines that were told."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     config["launch"] = {"gpus": 0}
 
     def check(offline=False, remember=True, **work):
         study = resolve(config, "study.yaml", tmp_path)
         if remember:
-            remember_settings(study, tmp_path / study.config.root)
+            remember_settings(study, study.results)
+        before = sorted(tmp_path.rglob("*"))
         told = []
-        return full_check(study, works(study, **work), told.append, offline), told
+        problems = full_check(study, works(study, **work), told.append, offline)
+        assert {*tmp_path.rglob("*")} - {*before} <= {tmp_path / "called"}
+        assert not any("\n" in problem for problem in problems)
+        return problems, told
 
     return check
+
+
+@pytest.fixture(scope="module")
+def imported():
+    """Checks that need torch run in forks of this process, which then need not import it."""
+    importlib.import_module("reward_ablation.start.model_files")
 
 
 def rows(name: str, rows: list) -> dict:
@@ -57,21 +81,26 @@ def rows(name: str, rows: list) -> dict:
     return {"source": "file", "path": name}
 
 
-def test_all_problems_are_told_at_once_and_no_code_of_the_user_runs(checked, config, tmp_path, monkeypatch):
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+def test_all_problems_are_told_at_once_and_no_code_of_the_user_runs(checked, config, tmp_path):
     (tmp_path / "mine.py").write_text(REWARD)
     config["components"]["format"] = {"function": "mine.py:scored", "parameters": {"key": {"env": "NO_SUCH_KEY"}}}
-    config["launch"] = {"gpus": 2}
+    config["launch"] = {"gpus": 4}
     config["data"]["train"] = rows("train.jsonl", GOOD * 2)
-    config["data"]["evaluation"]["test"] = rows("test.jsonl", [{"prompt": "?"}])
+    pq.write_table(pa.table({"prompt": ["1 + 1?"], "reward_model": [{"ground_truth": "2"}]}), "columns.parquet")
+    (tmp_path / "text.parquet").write_text("question,answer\n")
+    (tmp_path / "empty.jsonl").touch()
+    evaluation = {name: {"source": "file", "path": name} for name in ("empty.jsonl", "text.parquet", "columns.parquet")}
+    config["data"]["evaluation"] = {name.partition(".")[0]: source for name, source in evaluation.items()}
     problems, _ = checked()
-    assert [problem.partition(":")[0] for problem in problems] == [
-        "components.format.parameters",
-        "launch.gpus",
-        "data.evaluation.test",
-        "data.train",
+    expected = [
+        "components.format.parameters: the environment variable NO_SUCH_KEY is not set; set it with `export ",
+        "launch.gpus: a run takes 4 GPUs and this machine ",
+        "data.evaluation.empty: empty.jsonl: is empty; it needs at least one row",
+        "data.evaluation.text: text.parquet: not a Parquet file (",
+        "data.evaluation.columns: columns.parquet: no column 'question'; name the file's column with columns: {questio",
+        "data.train: train.jsonl: 8 questions occur more than once, first file/train/8 ",
     ]
-    assert not any("\n" in problem for problem in problems)
+    assert [problem[: len(line)] for problem, line in zip(problems, expected, strict=True)] == expected
     assert not (tmp_path / "called").exists()
 
 
@@ -95,7 +124,7 @@ def test_files_of_different_jobs_may_import_different_files_by_one_name(config, 
 
 
 @pytest.mark.slow
-def test_nothing_is_written_where_trl_is_asked(checked, tmp_path):
+def test_trl_is_asked_and_nothing_is_written(checked, tmp_path, imported):
     problems, told = checked(remember=False)
     assert (problems, told[-1]) == ([], "asking TRL for its rules ...")
     assert list(tmp_path.iterdir()) == []
@@ -112,65 +141,83 @@ def test_questions_that_are_dropped_are_counted(checked, config):
     assert f"warning: data.train: {dropped}" in told
 
 
-def test_demonstrations_are_held_apart_too(checked, config):
-    config["data"]["evaluation"]["test"] = rows("test.jsonl", GOOD)
+def test_training_sets_and_demonstrations_are_held_apart_from_evaluation_sets(checked, config):
+    config["data"]["evaluation"]["test"] = config["data"]["train"] = rows("test.jsonl", GOOD)
     config["sft"] = {"data": rows("sft.jsonl", [{**row, "solution": "so"} for row in GOOD])}
-    problems, _ = checked()
-    assert problems[0].startswith("sft.data: sft.jsonl: 8 questions occur in an evaluation set too, first file/sft/0")
-
-
-def test_prepared_sets_are_not_read_again_but_compared_with(checked, config, tmp_path):
-    config["data"]["evaluation"]["test"] = rows("test.jsonl", GOOD)
-    config["data"]["train"] = rows("train.jsonl", GOOD)
-    study = resolve(config, "study.yaml", tmp_path)
-    assert checked(makes=frozenset()) == ([], [])
-    problems, told = checked(makes=frozenset({study.fetched_file, study.problems_file}))
-    assert (problems, told) == (
-        [],
-        ["reading data.train ...", UNMEASURED],
-    )  # the evaluation set is not there to compare with
-
-
-def test_a_large_file_is_left_to_its_job(checked, config, monkeypatch):
-    config["data"]["train"] = rows("train.jsonl", GOOD * 2)
-    monkeypatch.setattr("reward_ablation.start.data_files.LARGEST", 10)
-    assert checked()[0] == []
-
-
-def test_jobs_of_a_cluster_need_no_gpu_here(checked, config, monkeypatch):
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    config["launch"] = {"gpus": 2}
-    assert checked(submits=True)[0] == []
-    assert checked(runs=frozenset(), trains=False, evaluates=False)[0] == []
-
-
-def test_a_cluster_that_would_never_run_the_jobs_is_a_problem(checked, config, tmp_path, monkeypatch):
-    config["launch"] = {"gpus": 2}
-    site = tmp_path / "site.yaml"
-    assert checked(submits=True, site=site)[0] == [
-        f"{site}: No such file or directory; name your site file with --slurm-study-site"
+    assert [problem.partition(" (")[0] for problem in checked()[0]] == [
+        "data.train: test.jsonl: 8 questions occur in an evaluation set too, first file/test/0",
+        "sft.data: sft.jsonl: 8 questions occur in an evaluation set too, first file/sft/0",
     ]
-    site.write_text("train: {hours: 48, mem_gb: 1}\nevaluate: {hours: 48, mem_gb: 1}\n")
+
+
+def test_prepared_sets_are_not_read_again_and_large_files_are_left_to_their_jobs(
+    checked, config, tmp_path, monkeypatch
+):
+    config["data"]["evaluation"]["test"] = config["data"]["train"] = rows("train.jsonl", GOOD)
+    study = resolve(config, "study.yaml", tmp_path)
+    assert checked(makes=NOTHING) == ([], [])
+    makes = frozenset({study.fetched_file, study.problems_file})
+    assert checked(makes=makes) == ([], ["reading data.train ...", UNMEASURED])  # no evaluation set to compare with
+    monkeypatch.setattr("reward_ablation.start.data_files.LARGEST", 10)
+    assert checked() == ([], [])
+
+
+def test_a_generation_takes_no_more_problems_than_there_are(checked, config):
+    config["data"]["train"] = rows("train.jsonl", GOOD)
+    config["training"]["per_device_train_batch_size"] = 128
+    line = "training: a generation takes 16 problems at once, and data.train has 8; add problems, or lower "
+    assert [problem[: len(line)] for problem in checked()[0]] == [line]
+
+
+def test_jobs_of_a_cluster_need_no_gpu_here(checked, config):
+    config["launch"] = {"gpus": 2}
+    assert checked(submits=True, makes=NOTHING)[0] == []
+    assert checked(runs=NOTHING, trains=False, evaluates=False, makes=NOTHING)[0] == []
+
+
+def test_what_this_machine_cannot_do_is_told(checked, config, tmp_path):
+    config["evaluation"]["backend"] = "vllm"
+    study = resolve(config, "study.yaml", tmp_path)
+    (study.results / study.model_file).parent.mkdir(parents=True)
+    (study.results / study.model_file).write_text(json.dumps({"parameters": 10**15}))
+    backend, disk = checked(makes=NOTHING)[0]
+    assert backend == "evaluation.backend: vllm needs the package vllm and a GPU; use auto or transformers"
+    assert disk.startswith("results: ")
+    assert " free, and 4 runs, 1 at once, write up to " in disk
+
+
+@pytest.mark.parametrize(
+    ("hours", "bundle", "resources", "line"),
+    [
+        (0, "", {}, "{site}: No such file or directory; name your site file with --slurm-study-site"),
+        (48, "", {}, "{site}: evaluate: asks for 48 hours; partition gpu gives a job at most 24 hours"),
+        (13, "bundle: run", {}, "{site}: train + evaluate (bundle: run): asks for 26 hours; partition gpu gives"),
+        (13, "bundle: run", {"runtime": "2d"}, "{site}: train + evaluate (bundle: run): asks for 61 hours; "),
+        (
+            13,
+            "",
+            {"runtime": "long"},
+            "resources of a train job: Resource 'runtime' with value 'long' could not be parsed as minutes; write "
+            "minutes, or 2h or 2d",
+        ),
+    ],
+)
+def test_a_cluster_that_would_never_run_the_jobs_is_a_problem(
+    checked, config, tmp_path, monkeypatch, hours, bundle, resources, line
+):
+    config["launch"] = {"gpus": 2, "resources": resources}
+    site = tmp_path / "site.yaml"
+    if hours:
+        asked = f"{{hours: {hours}, mem_gb: 1}}"
+        site.write_text(f"{bundle}\ntrain: {asked}\nevaluate: {asked}\n")
     nodes = [Node("g1", 32, 128_000, {"h200": 4})]
     offered = {"gpu": Partition("gpu", default=True, up=True, max_minutes=1440, nodes=nodes)}
     monkeypatch.setattr("reward_ablation.cluster.slurm.partitions", lambda: offered)  # else `sinfo` is asked
-    [problem] = checked(submits=True, site=site)[0]
-    assert problem.startswith(f"{site}: evaluate: asks for 48 hours; partition gpu gives a job at most 24 hours")
-    site.write_text("bundle: run\ntrain: {hours: 13, mem_gb: 1}\nevaluate: {hours: 13, mem_gb: 1}\n")
     monkeypatch.setattr("reward_ablation.cluster.preflight.run_slurm_command", lambda *command: "")
-    [problem] = checked(submits=True, site=site)[0]
-    assert problem.startswith(f"{site}: train + evaluate (bundle: run): asks for 26 hours; partition gpu gives")
-    config["launch"]["resources"] = {"runtime": "2d"}
-    [problem] = checked(submits=True, site=site)[0]
-    assert problem.startswith(f"{site}: train + evaluate (bundle: run): asks for 61 hours; partition gpu gives")
-    config["launch"]["resources"] = {"runtime": "long"}
-    assert checked(submits=True, site=site)[0] == [
-        "resources of a train job: Resource 'runtime' with value 'long' could not be parsed as minutes; write "
-        "minutes, or 2h or 2d"
-    ]
+    [problem] = checked(submits=True, site=site, makes=NOTHING)[0]
+    assert problem.startswith(line.format(site=site))
 
 
-@pytest.mark.slow
 def test_offline_says_what_is_left_out(checked, config):
     config["model"] = {"source": "hub", "id": "some/model", "revision": "0" * 40}
     problems, told = checked(offline=True)
@@ -178,56 +225,129 @@ def test_offline_says_what_is_left_out(checked, config):
     assert "model: not checked whether the hub can be reached: offline" in told
 
 
+#: Checks configs in a process of its own, as a command does: libraries read the environment when they are imported.
+CHECK = """
+import json, sys
+from pathlib import Path
+import reward_ablation.start.model_files
+from reward_ablation.start.full_check import full_check, remember_settings
+from reward_ablation.study.resolve import resolve
+from start.test_full_check import works
+
+told = []
+for config in json.loads(sys.argv[1]):
+    study = resolve(config, "study.yaml", Path.cwd())
+    remember_settings(study, study.results)
+    told.append(full_check(study, works(study, makes=frozenset([study.fetched_file, study.problems_file])), str))
+print(json.dumps(told))
+"""
+
+
 @pytest.mark.slow
-def test_data_sets_of_the_hub_are_asked_for_unless_they_are_cached(config, tmp_path):
-    config["launch"] = {"gpus": 0}
-    config["data"]["train"] = {"source": "gsm8k", "split": "train"}
-
-    def error(**environment):
-        home = {"HF_HOME": str(tmp_path / "home")}
-        return check_apart(tmp_path, config, home | environment).stderr.removeprefix(
-            "error: data.train: openai/gsm8k: "
-        )
-
+def test_what_the_hub_does_not_give_is_told(tmp_path):
+    weights, gsm8k = {"config.json": b"{}", "model.safetensors": b""}, {"source": "gsm8k", "split": "train"}
     with Hub() as hub:
-        asked = {"HF_ENDPOINT": hub.url, "HF_HUB_OFFLINE": "0"}
-        assert error(**asked).startswith("no such repository")
+        commits = {
+            "some/modle": "0" * 40,
+            "some/model": hub.add("models", "some/model", weights),
+            "some/gated": hub.add("models", "some/gated", weights, gated=True),
+            "some/pickles": hub.add("models", "some/pickles", {"config.json": b"{}", "pytorch_model.bin": b""}),
+        }
         hub.add("datasets", "openai/gsm8k", {})
-        assert error(**asked).startswith("has no revision cc7b047b")
-    assert "or give a local copy with path" in error(**asked)
-    assert error(HF_HUB_OFFLINE="1").startswith("HF_HUB_OFFLINE is set, and the data set is not in the cache")
-    (tmp_path / "home" / "datasets" / "openai___gsm8k" / "main" / "0.0.0" / REVISIONS["gsm8k"]).mkdir(parents=True)
-    assert error(HF_HUB_OFFLINE="1") == ""
+        models = [{"source": "hub", "id": name, "revision": commit} for name, commit in commits.items()]
+        models.append({**models[1], "revision": "0" * 40})
+        sets = [gsm8k, {**gsm8k, "source": "math"}, *[CONFIG["data"]["train"]] * 3]
+        configs = [
+            {**CONFIG, "launch": {"gpus": 0}, "model": model, "data": {**CONFIG["data"], "train": train}}
+            for model, train in zip(models, sets, strict=True)
+        ]
+        path = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+        environment = {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path), "PYTHONPATH": path}
+        command = [sys.executable, "-c", CHECK, json.dumps(configs)]
+        result = subprocess.run(command, cwd=tmp_path, env=os.environ | environment, capture_output=True, text=True)
+    told = [problem for problems in json.loads(result.stdout or result.stderr) for problem in problems]
+    expected = [
+        "model: some/modle: no such repository, or a private one; check ",
+        "data.train: openai/gsm8k: has no revision cc7b047b",
+        "data.train: DigitalLearningGmbH/MATH-lighteval: no such repository",
+        "model: some/gated: gated; accept its terms on its page, then log in",
+        "model: some/pickles: has pickled weights only (pytorch_model.bin)",
+        f"model: some/model: has no revision {'0' * 40}; give the full hash",
+    ]
+    assert [problem[: len(line)] for problem, line in zip(told, expected, strict=True)] == expected
 
 
 @pytest.mark.slow
-def test_evaluation_prompts_are_refused_in_the_words_of_the_job(checked, config, tmp_path, request):
+def test_without_a_hub_only_what_is_cached_can_be_had(tmp_path, monkeypatch, imported):
+    from reward_ablation.start.model_files import ask_for_data, ask_for_model
+
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", str(tmp_path))
+    with pytest.raises(StudyError, match=r"^some/model: HF_HUB_OFFLINE is set, and the model is not fetched yet"):
+        ask_for_model("some/model", "0" * 40)
+    with pytest.raises(StudyError, match=r"^openai/gsm8k: HF_HUB_OFFLINE is set, and the data set is not in the cache"):
+        ask_for_data("gsm8k", REVISIONS["gsm8k"])
+    with monkeypatch.context() as online:
+        online.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+        online.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
+        with pytest.raises(
+            StudyError, match=r"^openai/gsm8k: the hub cannot be reached.* or give a local copy with path"
+        ):
+            ask_for_data("gsm8k", REVISIONS["gsm8k"])
+    (tmp_path / "openai___gsm8k" / "main" / "0.0.0" / REVISIONS["gsm8k"]).mkdir(parents=True)
+    ask_for_data("gsm8k", REVISIONS["gsm8k"])
+
+
+@pytest.fixture
+def local(config, model_copy, imported):  # noqa: F811
+    """The config with a model in a folder, without a chat; returns the folder."""
+    config["model"], config["prompt"] = {"source": "local", "path": str(model_copy)}, {"chat": False}
+    return model_copy
+
+
+@pytest.mark.slow
+def test_a_folder_that_is_no_model_is_refused(checked, config, tmp_path):
+    (tmp_path / "adapter").mkdir()
+    for name in ("config.json", "adapter_config.json", "adapter_model.safetensors"):
+        (tmp_path / "adapter" / name).write_text("{}")
+    config["model"] = {"source": "local", "path": "adapter"}
+    assert [problem[:52] for problem in checked()[0]] == ["model: adapter: holds a LoRA adapter; merge it into "]
+
+
+@pytest.mark.slow
+def test_evaluation_prompts_are_refused_in_the_words_of_the_job(checked, config, tmp_path, local):
     import pandas as pd  # here and below, because most tests need neither it nor torch
 
     from reward_ablation.evaluation.evaluate import Evaluator
 
-    shutil.copytree(request.getfixturevalue("tiny_model"), tmp_path / "model")
-    config["model"], config["prompt"] = {"source": "local", "path": "model"}, {"chat": False}
     changed(config, "evaluation/max_new_tokens", 32768)
     [problem] = checked()[0]
     spec = EvaluateSpec.parse(resolve(config, "study.yaml", tmp_path).evaluation_spec)
     questions = pd.DataFrame(generate(10, 0, "test")).assign(id=[str(number) for number in range(10)])
     with pytest.raises(StudyError) as error:
-        Evaluator(spec, None, {"test": questions}).answers(tmp_path / "model", "test")
+        Evaluator(spec, None, {"test": questions}).answers(local, "test")
     assert str(error.value) == problem
 
 
 @pytest.mark.slow
-def test_adapters_of_layers_that_the_model_lacks_are_refused_before_any_job(checked, config, tmp_path, request):
-    shutil.copytree(request.getfixturevalue("tiny_model"), tmp_path / "model")
-    config["model"], config["prompt"] = {"source": "local", "path": "model"}, {"chat": False}
-    config["lora"] = {"target_modules": ["q_proj", "v_prj"]}
-    assert [problem[:60] for problem in checked()[0]] == [
-        "lora.target_modules: v_prj: the model has no such layer; writ"[:60]
-    ]
-    assert checked(trains=False)[0] == []
-    config["lora"] = {"target_modules": ["q_proj", "v_proj"]}
-    assert checked()[0] == []
+@pytest.mark.parametrize(
+    ("path", "value", "line"),
+    [
+        ("prompt", {"chat": True}, "prompt.chat: the model's tokenizer has no chat template"),
+        (
+            "training/max_completion_length",
+            32768,
+            "training.max_completion_length: 10 of 10 prompts do not fit into the model's context of 32768 tokens with "
+            "a completion of 32768; the longest prompt has ",
+        ),
+        ("lora", {"target_modules": ["q_proj", "v_prj"]}, "lora.target_modules: v_prj: the model has no such layer; "),
+        ("lora", {"target_modules": ["q_proj", "v_proj"]}, None),
+    ],
+)
+def test_what_a_model_cannot_do_is_told_before_any_job(checked, config, local, path, value, line):
+    changed(config, path, value)
+    assert [problem[: len(line or "")] for problem in checked()[0]] == [line] * (line is not None)
+    if path == "lora":
+        assert checked(trains=False)[0] == []
 
 
 def test_the_module_imports_neither_torch_nor_snakemake():
@@ -250,6 +370,11 @@ def test_prompts_are_measured_for_the_longest_completions_also_where_no_length_i
 
 
 HARDWARE = {"machine": "x86_64", "cpus": 2, "gpus": [], "processes": 1}
+ALL_ALIKE = [{}, {}, {}, {}]
+OLD_NUMPY = {"packages": {"numpy": "1.0"}}
+OTHER_GPU = {"hardware": {"gpus": ["NVIDIA A100"]}}
+OLD_CODE = {"code": "0" * 16}
+RESCORED = [{"record": {"rescored": {"components": names}}} for names in (["format"], [])]
 
 
 @pytest.fixture
@@ -272,10 +397,35 @@ def start(config, tmp_path):
     return check
 
 
-ALL_ALIKE = [{}, {}, {}, {}]
-OLD_NUMPY = {"packages": {"numpy": "1.0"}}
-OTHER_GPU = {"hardware": {"gpus": ["NVIDIA A100"]}}
-OLD_CODE = {"code": "0" * 16}
+@pytest.mark.parametrize(
+    ("finished", "refuse"),
+    [
+        ([], True),
+        ([{}, {}], True),
+        (ALL_ALIKE, True),
+        ([OLD_NUMPY] * 4, True),  # all are there, and alike
+        (RESCORED, True),
+        ([OLD_CODE | OLD_NUMPY, {}], True),  # trained again, so that it does not count
+        ([{}, OLD_NUMPY], False),
+        ([{}, OTHER_GPU], False),
+    ],
+)
+def test_runs_that_are_alike_pass_and_others_where_nothing_is_to_be_refused(start, finished, refuse):
+    start(*finished, refuse=refuse)
+
+
+@pytest.mark.parametrize(
+    ("finished", "options", "line"),
+    [
+        ([{}, OTHER_GPU, {}, {}], {}, r"^results/study: GPUs is none in runs/a-\w+/seed0 and 1 x NVIDIA A100"),
+        ([OLD_NUMPY], {}, rf"numpy is 1.0 in runs/a-.* and {version('numpy')} in the runs to be trained now; delete"),
+        ([{"packages": {"no-such": "1.0"}}], {}, r"no-such is 1\.0 in .* and none in the runs to be trained now"),
+        ([OLD_CODE, {}], {"code_counts": False}, "code is 0000000000000000 in runs/"),
+    ],
+)
+def test_runs_that_differ_are_refused(start, finished, options, line):
+    with pytest.raises(StudyError, match=line):
+        start(*finished, **options)
 
 
 def test_a_control_beside_finished_runs_is_of_the_same_code(start, config):
@@ -287,49 +437,7 @@ def test_a_control_beside_finished_runs_is_of_the_same_code(start, config):
         start(*ALL_ALIKE, OLD_CODE, {}, code_counts=False)
 
 
-def test_runs_that_are_alike_pass(start):
-    start()
-    start({}, {})
-    start(*ALL_ALIKE)
-
-
-@pytest.mark.parametrize("finished", [[{}, OLD_NUMPY], [OLD_NUMPY], [{}, OTHER_GPU]])
-def test_by_default_nothing_is_refused(start, finished):
-    start(*finished, refuse=False)
-
-
-def test_finished_runs_that_differ_are_refused(start):
-    with pytest.raises(StudyError, match=r"^results/study: GPUs is none in runs/a-\w+/seed0 and 1 x NVIDIA A100"):
-        start({}, OTHER_GPU, {}, {})
-
-
 def test_a_finished_run_that_is_trained_again_does_not_count(start, config, tmp_path):
     """Such as a damaged run, or one of other inputs."""
     _, second, *_ = resolve(config, "config.yaml", tmp_path).runs
     start({}, OTHER_GPU, {}, {}, to_make={second})
-
-
-def test_a_package_that_has_changed_since_is_refused_while_runs_are_missing(start):
-    with pytest.raises(StudyError) as error:
-        start(OLD_NUMPY)
-    assert "numpy is 1.0 in runs/a-" in str(error.value)
-    assert f"and {version('numpy')} in the runs to be trained now; delete the runs" in str(error.value)
-    start(*[OLD_NUMPY] * 4)  # all are there, and alike
-
-
-def test_a_package_that_is_not_here_any_more_is_refused_in_one_line(start):
-    with pytest.raises(StudyError, match=r"no-such-package is 1\.0 in .* and none in the runs to be trained now"):
-        start({"packages": {"no-such-package": "1.0"}})
-
-
-def test_runs_that_were_scored_afterwards_may_stand_beside_others(start):
-    start({"record": {"rescored": {"components": ["format"]}}}, {"record": {"rescored": {"components": []}}})
-
-
-def test_runs_of_older_code_are_trained_again_and_do_not_count(start):
-    start(OLD_CODE | OLD_NUMPY, {})
-
-
-def test_where_older_code_is_kept_it_counts(start):
-    with pytest.raises(StudyError, match=r"code is 0000000000000000 in runs/"):
-        start(OLD_CODE, {}, code_counts=False)

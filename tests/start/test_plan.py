@@ -2,7 +2,6 @@
 
 import copy
 import json
-from pathlib import Path
 
 import pytest
 
@@ -104,15 +103,6 @@ def test_the_nearest_earlier_spec_of_the_arm_is_compared(config, tmp_path):
     assert reasons == {"a": "new arm", "b": "learning_rate 1e-05 → 0.0001"}
 
 
-def test_time_is_that_of_the_same_arm_where_it_was_trained(config, tmp_path):
-    finish(config, tmp_path, "a", seconds=3600)
-    finish(config, tmp_path, "b", seconds=36000)
-    config["seeds"] = [0, 1, 2]
-    assert plan_for(config, tmp_path).estimate.hours == pytest.approx(11)
-    config["launch"]["gpus"] = 1  # runs on two GPUs say nothing of one
-    assert plan_for(config, tmp_path).estimate.unknown == 6
-
-
 def test_arms_on_other_numbers_of_gpus_are_told_apart(config, tmp_path):
     config["arms"]["arms"]["b"]["launch"] = {"gpus": 4, "nodes": 2}
     finish(config, tmp_path, "a", seconds=3600)
@@ -122,7 +112,7 @@ def test_arms_on_other_numbers_of_gpus_are_told_apart(config, tmp_path):
     # an hour on 2 GPUs, 10 hours on 4
     assert (plan.estimate.hours, plan.estimate.device_hours) == (pytest.approx(11), pytest.approx(42))
     assert "about 42 GPU hours: 20 steps of 1980 s on 2 to 4 GPUs, from 4 finished runs" in plan_text(plan)
-    config["arms"]["arms"]["b"]["launch"]["nodes"] = 1
+    config["arms"]["arms"]["b"]["launch"]["nodes"] = 1  # which says nothing of the time
     assert plan_for(config, tmp_path).estimate.unknown == 0
     config["arms"]["arms"]["b"]["launch"]["gpus"] = 8
     assert plan_for(config, tmp_path).estimate.unknown == 3
@@ -150,7 +140,6 @@ def test_the_number_of_steps_is_that_of_earlier_runs_where_no_setting_says_it(co
     ("changes", "why"),
     [
         ({"code": "0" * 16}, "training code changed"),
-        ({"code": "0" * 16, "modules": {}}, "training code changed"),
         ({"inputs": {"problems": "0" * 64}}, "its training set changed"),
         ({"inputs": {"problems": "0" * 64, "model": "1" * 64}}, "its base model and its training set changed"),
         ({"seed": 7}, "its run.json is of another config"),
@@ -178,13 +167,6 @@ def test_changed_modules_are_named(config, tmp_path):
     assert plan_for(config, tmp_path).runs[0].why == (
         "training code changed: training/core/gone_0.py, training/core/gone_1.py, training/core/gone_2.py and 1 more"
     )
-
-
-@pytest.mark.parametrize("text", ["", "[]", "{", "{}"])
-def test_a_record_that_cannot_be_read_is_written_anew(config, tmp_path, text):
-    study = finish(config, tmp_path, "a")
-    (tmp_path / study.config.root / "runs" / next(iter(study.runs)) / "run.json").write_text(text)
-    assert plan_for(config, tmp_path).runs[0].why == "its run.json cannot be read"
 
 
 def test_an_interrupted_run_goes_on_from_its_last_whole_checkpoint_under_the_same_code(config, tmp_path):
@@ -233,11 +215,11 @@ def test_arms_that_share_runs_are_noted(config, tmp_path):
 
 
 def test_a_large_study_is_told_in_a_screen(config, tmp_path):
-    weights = {f"arm{number}": {"weights": {"correctness": 1, "format": 0.1 + number / 1000}} for number in range(1000)}
+    weights = {f"arm{number}": {"weights": {"correctness": 1, "format": 0.1 + number / 1000}} for number in range(100)}
     config["arms"]["arms"] = weights
     lines = plan_text(plan_for(config, tmp_path)).splitlines()
-    assert lines[0] == "study study: 2000 of 2000 runs to train"
-    assert "    and 988 more arms" in lines
+    assert lines[0] == "study study: 200 of 200 runs to train"
+    assert "    and 88 more arms" in lines
     assert len(lines) < 25
     assert max(map(len, lines)) <= 100
     finish(config, tmp_path, *weights)
@@ -246,23 +228,9 @@ def test_a_large_study_is_told_in_a_screen(config, tmp_path):
         arm["weights"]["format"] *= 3
     lines = plan_text(plan_for(config, tmp_path)).splitlines()
     assert lines[2].startswith("train, 2 runs: correctness 1 → 2, format 0.1 → 0.3")
-    assert "and 1960 runs for 980 more reasons" in lines
+    assert "and 160 runs for 80 more reasons" in lines
     assert len(lines) < 52
 
 
-@pytest.mark.parametrize(
-    ("numbers", "text"), [([3], "seed 3"), ([0, 1, 2, 3, 4, 7], "seeds 0-4, 7"), ([5, 1], "seeds 1, 5")]
-)
-def test_seeds_in_a_row(numbers, text):
-    assert seeds(numbers) == text
-
-
-def test_the_folder_of_an_arm_under_its_own_name_comes_first(config, tmp_path):
-    """A folder of another arm with the same key does not matter: a job on another machine chooses the same folder."""
-    study = resolve(config, "s", tmp_path)
-    key = study.keys["a"]
-    runs = tmp_path / study.config.root / "runs"
-    for names, folder in (([], "a"), (["old"], "old"), (["older"], "old"), (["a"], "a"), (["not a name"], "a")):
-        for name in names:
-            (runs / f"{name}-{key}").mkdir(parents=True)
-        assert resolve(config, "s", Path(tmp_path)).folders[key] == f"{folder}-{key}"
+def test_seeds_in_a_row():
+    assert [seeds(numbers) for numbers in ([3], [0, 1, 2, 3, 4, 7], [5, 1])] == ["seed 3", "seeds 0-4, 7", "seeds 1, 5"]

@@ -25,10 +25,7 @@ def study(config, tmp_path):
         (0, "0.000"),
         (0.0001, "0.0001"),
         (0.02, "0.020"),
-        (9.96, "10"),
-        (99.4, "99"),
         (99.6, "100"),
-        (1234, "1234"),
         (-99.6, "-100"),
     ],
 )
@@ -55,9 +52,10 @@ def test_before_any_run_stated_values_count(study, tmp_path):
 
 
 def test_another_study_is_a_pilot(config, tmp_path):
-    MadeUpStudy(steps=1, rollouts=2, datasets={"test": 30}).write(tmp_path / "pilot")
-    text = power(resolve(config, "study.yaml", tmp_path), {"pilot": "pilot"}, FEW)
-    assert "variances: pilot\n" in text
+    name = "pi\x1b[31mlot"
+    MadeUpStudy(steps=1, rollouts=2, datasets={"test": 30}).write(tmp_path / name)
+    text = power(resolve(config, "study.yaml", tmp_path), {"pilot": name}, FEW)
+    assert "variances: pi\\x1b[31mlot\n" in text  # nothing reaches the terminal raw
     assert "two seeds say little" in text.replace("\n   ", "")
     assert "10 questions" in text  # this study's, not the pilot's
 
@@ -71,21 +69,12 @@ def test_a_pilot_of_one_arm_says_nothing_of_how_differences_vary(config, tmp_pat
     assert "of a difference between questions: 0.300" in power(study, {"pilot": "pilot", "question_sd": 0.3}, FEW)
 
 
-def test_nothing_reaches_the_terminal_raw(config, tmp_path):
-    name = "pi\x1b[31mlot"
-    MadeUpStudy(steps=1, rollouts=2, datasets={"test": 30}).write(tmp_path / name)
-    assert "\x1b" not in power(resolve(config, "study.yaml", tmp_path), {"pilot": name}, FEW)
-
-
 @pytest.mark.parametrize(
     ("keys", "says"),
     [
         ({}, "no arm has two finished seeds.*add --pilot FOLDER"),
         ({"seed_sd": -0.1}, "--seed-sd: -0.1 is not a number above 0; state a number, such as --seed-sd 0.02"),
-        ({"seed_sd": float("nan")}, "--seed-sd: nan is not a number above 0"),
-        ({"seed_sd": 0.02, "effect": []}, "effect: state one to three effects"),
         ({"seed_sd": 0.02, "effect": [1.0]}, "--effect: state one to three effects, each below 1"),
-        ({"seed_sd": 0.02, "effect": [0.1, 0.0]}, "--effect: 0.0 is not a number above 0"),
         ({"seed_sd": 0.02, "mean": 1.2}, "mean: state a mean of the metric between 0 and 1"),
         ({"seed_sd": 0.02, "questions": 1.5}, r"questions: 1\.5 is not a number of questions"),
         ({"pilot": "nowhere"}, "pilot: nowhere: not a study's results folder"),

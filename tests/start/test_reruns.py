@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from types import SimpleNamespace
 
 import pytest
 from snakemake.io import is_flagged
 
-from reward_ablation.start.decide import PresentInputs, are_stale
 from reward_ablation.start.reruns import Reruns
-from reward_ablation.study.core_digest import deciding_digest
 from reward_ablation.study.resolve import resolve
-from reward_ablation.system.files import sha256, write_json
+from reward_ablation.system.files import write_json
 
 from .left_behind import LeftBehind
 
@@ -44,7 +41,7 @@ def test_a_trained_run_asks_for_no_job_that_makes_its_inputs(config, tmp_path, t
 
 @pytest.fixture
 def evaluated(config, tmp_path):
-    """A study with a base model and an evaluation set, and the record of answers to these."""
+    """A study with a base model and an evaluation set, and the files of these."""
     study = resolve(config, "study.yaml", tmp_path)
     [dataset] = study.datasets
     files = {"model": study.model_file, "problems": f"data/evaluation/{dataset}.parquet"}
@@ -53,36 +50,13 @@ def evaluated(config, tmp_path):
         path.parent.mkdir(parents=True)
         path.write_text(name)
         files[name] = path
-    inputs = {name: sha256(path) for name, path in files.items()}
-    return study, dataset, files, {"code": deciding_digest("evaluation"), "inputs": inputs}
+    return study, dataset, files
 
 
 def with_metric(config, root):
     """The study with a metric of its own."""
     config["evaluation"]["metrics"] = {"flat": {"function": "constant"}}
     return resolve(config, "study.yaml", root)
-
-
-def test_answers_of_what_is_there_are_not_stale(evaluated):
-    study, dataset, _, record = evaluated
-    for of_base in (True, False):
-        assert not are_stale(record, of_base, dataset, PresentInputs(study))
-        assert not are_stale({}, of_base, dataset, PresentInputs(study))  # of an older version
-
-
-@pytest.mark.parametrize(("changed", "of_run"), [("problems", True), ("model", False)])
-def test_answers_to_other_problems_or_of_another_base_model_are_stale(evaluated, changed, of_run):
-    study, dataset, files, record = evaluated
-    files[changed].write_text("other")
-    assert are_stale(record, True, dataset, PresentInputs(study))
-    assert are_stale(record, False, dataset, PresentInputs(study)) == of_run
-    files[changed].unlink()  # nothing to compare with
-    assert not are_stale(record, True, dataset, PresentInputs(study))
-
-
-def test_answers_of_other_code_are_stale(evaluated):
-    study, dataset, _, record = evaluated
-    assert are_stale({**record, "code": "other"}, False, dataset, PresentInputs(study))
 
 
 class Wildcards(SimpleNamespace):
@@ -105,7 +79,7 @@ def workflow_with(**more):
 
 @pytest.mark.parametrize("of_run", [False, True])
 def test_inputs_of_answers_are_ancient_once_these_are_there(evaluated, tmp_path, of_run):
-    study, dataset, files, _ = evaluated
+    study, dataset, files = evaluated
     run = next(iter(study.runs))
     paths = {name: [str(path.relative_to(tmp_path))] for name, path in files.items()}
     LeftBehind(study).finish(study.runs[run])
@@ -134,39 +108,20 @@ def test_snakemakes_own_record_is_no_reason_to_make_a_result(evaluated, ask):
         assert changed(other) == ["changed"]
 
 
-@pytest.mark.parametrize(
-    ("answers", "scores", "model", "stays"),
-    [
-        (5, 3, 1, True),  # times say nothing
-        (3, 5, 1, True),
-        (None, 3, 1, False),
-        (1, None, 1, False),
-        (5, 3, None, True),  # the base model is fetched; the next start compares it with the answers'
-    ],
-)
-def test_scores_stay_beside_their_answers(evaluated, config, tmp_path, answers, scores, model, stays):
+@pytest.mark.parametrize("missing", ["answers", "scores", "model"])
+def test_scores_stay_beside_their_answers(evaluated, config, tmp_path, missing):
+    """Whatever the base model: it is fetched, and the next start compares it with that of the answers."""
     study, dataset = with_metric(config, tmp_path), evaluated[1]
-    name = f"base/{dataset}"
-    times = {
-        f"{study.answers_folder}/{name}.parquet": answers,
-        f"{study.scores_folder}/{name}.parquet": scores,
-        study.model_file: model,
-    }
-    for file, time in times.items():
-        path = tmp_path / study.config.root / file
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("written")
-        os.utime(path, (time or 0, time or 0))
-        if time is None:
-            path.unlink()
-    scores_record = tmp_path / study.config.root / f"{study.scores_folder}/base/{dataset}.json"
-    write_json({"code": study.scoring.code}, scores_record)
-    wildcards = Wildcards(model="base", dataset=dataset, kind="")
-    inputs = Reruns(workflow_with(), study).inputs_of_scores(wildcards)
-    [path] = inputs["answers"]
-    assert list(inputs) == ["answers"], "no run made the base model's answers"
-    assert path == f"{study.config.root}/{study.answers_folder}/{name}.parquet"
-    assert is_flagged(path, "before_update") == stays
+    name = f"base/{dataset}.parquet"
+    files = {"answers": f"{study.answers_folder}/{name}", "scores": f"{study.scores_folder}/{name}"}
+    for file in (*files.values(), study.model_file):
+        (study.results / file).parent.mkdir(parents=True, exist_ok=True)
+        (study.results / file).write_text("written")
+    write_json({"code": study.scoring.code}, (study.results / files["scores"]).with_suffix(".json"))
+    (study.results / {**files, "model": study.model_file}[missing]).unlink()
+    inputs = Reruns(workflow_with(), study).inputs_of_scores(Wildcards(model="base", dataset=dataset, kind=""))
+    assert inputs == {"answers": [f"{study.config.root}/{files['answers']}"]}
+    assert is_flagged(inputs["answers"][0], "before_update") == (missing == "model")
 
 
 def test_scores_of_a_run_s_answers_depend_on_its_record(evaluated, config, tmp_path):

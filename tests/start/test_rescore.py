@@ -48,7 +48,6 @@ def study(config, tmp_path, monkeypatch):
     ("own", "helper", "is_text"),
     [
         (HANDS_ON.format("helper"), "def other(completions, **columns):\n    return [1] * len(completions)\n", True),
-        (HANDS_ON.format("helper"), READS, False),
         (HANDS_ON.format("helper"), "from third import other\n", False),  # at any depth
         (HANDS_ON.format("helper").replace("other", "random"), "def random(): ...\n", True),
         (HANDS_ON.format("reward_ablation.rewards.components.token_length"), "", True),
@@ -66,7 +65,6 @@ def test_all_files_that_a_component_reaches_are_searched(study, tmp_path, own, h
     [
         (LOOKS.format("[len(each) for each in ids]"), [3.0, 4.0]),
         (LOOKS.format("[each[0] for each in ids]"), None),
-        (LOOKS.format("[len({*each}) for each in ids]"), None),
         (CATCHES, None),
     ],
 )
@@ -83,7 +81,7 @@ def test_tokens_have_a_number_and_nothing_else(study, helper, scores):
 
 @pytest.mark.parametrize(
     ("rows", "processes", "calls"),
-    [(16, 1, [16, 16]), (16, 2, [8, 8, 8, 8]), (16, 4, [8, 8, 8, 8]), (24, 2, [16, 8, 16, 8]), (2, 1, [2, 2])],
+    [(16, 1, [16, 16]), (16, 4, [8, 8, 8, 8]), (24, 2, [16, 8, 16, 8]), (2, 1, [2, 2])],
 )
 def test_a_function_is_called_for_each_process_as_in_training(study, config, rows, processes, calls):
     """A group in several processes is scored by the one that has its first completion."""

@@ -11,7 +11,7 @@ import pytest
 from reward_ablation.config import trl_settings
 from reward_ablation.start import full_check as before_jobs
 from reward_ablation.start.full_check import check_training_settings, remember_settings
-from reward_ablation.start.model_files import as_one_process, check_settings
+from reward_ablation.start.model_files import check_settings
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.errors import StudyError
 
@@ -44,7 +44,7 @@ def test_what_has_passed_is_not_checked_again(config, tmp_path, monkeypatch):
     assert len(started) == 3
 
 
-@pytest.mark.parametrize("installed", ["1.17.0", "1.16.1", "1.15.0", "1.16.0.dev0", None])
+@pytest.mark.parametrize("installed", ["1.16.1", "1.16.0.dev0", None])
 def test_another_trl_is_refused_at_the_start_and_in_each_job(config, tmp_path, monkeypatch, installed):
     from reward_ablation.sft import __main__ as sft
     from reward_ablation.training import __main__ as training
@@ -79,6 +79,7 @@ def check(settings, gpus):
     ("settings", "gpus"),
     [
         ({"num_generations": 8, "per_device_train_batch_size": 2}, 4),  # 8 completions over 4 processes
+        ({"num_generations": 8, "per_device_train_batch_size": 2, "generation_batch_size": 16}, 4),
         ({"tf32": True, "bf16": True}, 1),  # the machine that submits jobs may have no GPU
         ({"report_to": ["tensorboard"]}, 0),
     ],
@@ -91,20 +92,10 @@ def test_accepted(settings, gpus):
     ("settings", "gpus", "message"),
     [
         ({"num_generations": 8, "per_device_train_batch_size": 2}, 1, "must be divisible by num_generations (8)"),
-        ({"deepspeed": "no_such_file.json"}, 1, "training: TRL's GRPOConfig refuses these settings: "),
         ({"report_to": "trackio"}, 0, "report_to: trackio is not installed; pip install trackio"),
+        ({"deepspeed": "no_such_file.json"}, 1, "training: TRL's GRPOConfig refuses these settings: "),
     ],
 )
 def test_refused(settings, gpus, message):
     with pytest.raises(StudyError, match=re.escape(message)):
         check(settings, gpus)
-
-
-def test_the_generated_batch_spans_all_processes():
-    assert as_one_process({"per_device_train_batch_size": 2}, 4, 4)["per_device_train_batch_size"] == 8
-    assert as_one_process({"generation_batch_size": 16, "per_device_train_batch_size": 2}, 4, 4) == {
-        "generation_batch_size": 16,
-        "per_device_train_batch_size": 8,
-        "bf16": False,
-    }
-    assert as_one_process({"per_device_train_batch_size": 2}, 0, 2) == {"per_device_train_batch_size": 4}

@@ -42,10 +42,7 @@ def siblings(decisions: Decisions) -> list[Path]:
 
 
 def finished_in(results: Path, decisions: Decisions) -> dict[str, Path]:
-    """Folders of runs that a start would train, without a record here and finished in other results, by their names.
-
-    Such a run has the same spec and seed, was made by code and inputs that count as today's, and has all its files.
-    """
+    """Folders of runs that a start would train and that are finished in other results, by their names here."""
     return {name: folder for name, folder, why_not in _of_equal_keys(results, decisions) if not why_not}
 
 

@@ -51,11 +51,7 @@ Seeds = Mapping[str, int]
 
 
 class Budget:
-    """A study whose numbers of seeds are to be chosen.
-
-    To count, a finished run must have been trained with the code and inputs of `present`. `keys` are the values of the
-    command's options.
-    """
+    """A study whose seeds are chosen. Finished runs count by today's code and inputs; `keys` are the options."""
 
     def __init__(self, study: Study, present: PresentInputs, keys: Mapping[str, Any]) -> None:
         self.study, file, config = study, described(study), study.config
@@ -195,11 +191,7 @@ def needed_arms(study: Study) -> set[str]:
 
 
 def costs_of(study: Study, keys: Mapping[str, Any], arms: list[str]) -> tuple[dict[str, float], str]:
-    """Hours of one more run of each arm with its evaluations, and where they are from, in words.
-
-    GPU hours; for a study without GPU, hours with one job at a time. The hours are those stated in `run_hours`, else
-    those of finished runs and evaluations. The evaluations of a run of the first arm count for all arms.
-    """
+    """Hours of one more run of each arm with evaluations, the first arm's for all, and where they are from."""
     if "run_hours" in keys:
         hours = positive("run_hours", keys["run_hours"])
         return dict.fromkeys(arms, hours), f"stated: {hours:g} for each run with its evaluations"

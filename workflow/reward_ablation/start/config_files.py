@@ -38,12 +38,7 @@ _SOURCES = ("model", "data", "sft")
 
 
 def check_config_files(words: Sequence[str]) -> None:
-    """Refuse config files that do not exist or that `check_contents` refuses, and a target that is taken for a file.
-
-    All words after `--configfile`, up to the next option, are files for Snakemake.
-
-    `words` is Snakemake's command line.
-    """
+    """Refuse, in Snakemake's words, config files that `contents_of` refuses, and a target taken for a file."""
     given: list[str] = []
     for first, *files in _with_values(words):
         option, equals, file = first.partition("=")
@@ -64,7 +59,9 @@ def check_config_files(words: Sequence[str]) -> None:
                 )
             if not Path(file).exists() or Path(file).is_dir():
                 raise StudyError(f"{option} {file}: no such file; name a config, such as config/demo.yaml")
-        check_contents(files)
+        for file in files:
+            if Path(file).is_file():  # a pipe can be read once only
+                contents_of(file)
     _check_values_given(given)
 
 
@@ -94,14 +91,6 @@ def _check_values_given(words: Iterable[str]) -> None:
             raise StudyError(f"--config {key}: {error}") from None
         except ValueError:
             continue
-
-
-def check_contents(files: Iterable[str | Path]) -> None:
-    """Refuse config files that Snakemake would read otherwise than they are meant, or fail to read."""
-    for file in files:
-        if Path(file).exists() and not Path(file).is_file():  # a pipe can be read once only
-            continue
-        contents_of(file)
 
 
 def read_config(files: Iterable[Path], tell: Callable[[str], None]) -> dict[str, Any]:
@@ -187,10 +176,7 @@ def from_working_folder(
     root: Path = Path(),
     known: dict[str, Any] | None = None,
 ) -> None:
-    """Spell the relative paths of a config, as its `file` has them, from the working folder `root`, in place.
-
-    `known` is the config of the files before, which may name the function that a component here only has parameters of.
-    """
+    """Spell the relative paths of a config, as its `file` has them, from the working folder `root`, in place."""
     folder = Path(os.path.realpath(file.parent))  # where `..` leads as the system follows it
     if not folder.is_dir() or folder.samefile(root):
         return
@@ -225,14 +211,10 @@ def _sources(config: dict[str, Any]) -> Iterator[_Place]:
 
 def _functions(config: dict[str, Any]) -> Iterator[_Place]:
     """Functions in files: of components, of metrics, and of methods of combination."""
-    for where, component in _components(config):
-        yield from _texts(component, "function", where)
+    for where, each in _scoring(config):
+        yield from _texts(each, "function", where)
     yield from _below(config.get("arms"), "arms", "combine")
     yield from _below(config.get("arms"), "arms", "method")
-    metrics = _mapping(_mapping(config.get("evaluation")).get("metrics"))
-    yield from (
-        place for name, each in metrics.items() for place in _texts(each, "function", f"evaluation.metrics.{name}")
-    )
 
 
 def _marked(config: dict[str, Any], known: dict[str, Any], root: Path) -> Iterator[_Place]:
@@ -240,9 +222,7 @@ def _marked(config: dict[str, Any], known: dict[str, Any], root: Path) -> Iterat
     from reward_ablation.rewards.parameters import Mark  # here, because it is seldom needed
     from reward_ablation.study.reward_import import planned_marks
 
-    metrics = _mapping(_mapping(config.get("evaluation")).get("metrics"))
-    scoring = [*_components(config), *((f"evaluation.metrics.{name}", each) for name, each in metrics.items())]
-    for where, each in scoring:
+    for where, each in _scoring(config):
         parameters = _mapping(each).get("parameters")
         function = _mapping(each).get("function", _function_of(known, where))
         if not (isinstance(parameters, dict) and isinstance(function, str)):
@@ -264,8 +244,11 @@ def _function_of(config: dict[str, Any], where: str) -> Any:
     return config.get("function")
 
 
-def _components(config: dict[str, Any]) -> list[tuple[str, Any]]:
-    return [(f"components.{name}", each) for name, each in _mapping(config.get("components")).items()]
+def _scoring(config: dict[str, Any]) -> list[tuple[str, Any]]:
+    """Components and metrics, by their places in the config."""
+    metrics = _mapping(_mapping(config.get("evaluation")).get("metrics"))
+    sections = {"components": _mapping(config.get("components")), "evaluation.metrics": metrics}
+    return [(f"{section}.{name}", each) for section, named in sections.items() for name, each in named.items()]
 
 
 def _below(value: Any, where: str, key: str) -> Iterator[_Place]:

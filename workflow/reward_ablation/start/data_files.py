@@ -76,10 +76,7 @@ def sets_of(study: Study) -> Iterator[ProblemSet]:
 
 
 def check_data_files(study: Study) -> None:
-    """Refuse Git LFS pointers, missing columns, and rows of local text files that the jobs would refuse later.
-
-    Rows of Parquet files are left to `try_preparation`.
-    """
+    """Refuse LFS pointers, missing columns, and rows of local text files that jobs would refuse; no rows of Parquet."""
     for each in sets_of(study):
         if (study.results / each.file).exists() or each.path is None:
             continue
@@ -154,11 +151,7 @@ def check_rows(spec: Any, path: str | Path) -> None:
 def try_preparation(
     study: Study, makes: frozenset[str], folder: Path, tell: Callable[[str], None]
 ) -> tuple[list[str], dict[str, Path]]:
-    """Prepare for trial, in a temporary folder and in limited memory, the sets that are about to be prepared.
-
-    The files of `makes` are below the results folder. Sets that need a download, and large ones, are left out.
-    Returns a line for each set that the jobs would refuse, and the files of the prepared sets by key.
-    """
+    """Prepare for trial small sets without a download; lines on refused ones, and prepared files by key."""
     files: dict[str, Path] = {}
     problems = []
     for each in sets_of(study):
@@ -212,11 +205,7 @@ MOST = 64
 
 
 def trial_of(study: Study) -> Trial:
-    """A group of completions of the first problem of the training set.
-
-    The problem is made up if the set is not prepared, and reading it needs a download, may take long or much memory, or
-    fails. Errors on a problem that is made up are warnings.
-    """
+    """A group of completions of the first training problem, or of a made-up one where it is not quickly read."""
     config = study.config
     problem = _prepared(study.root / config.root / study.problems_file) or _of_source(study)
     made_up = problem is None
@@ -248,10 +237,7 @@ def _prepared(path: Path) -> dict[str, Any] | None:
 
 
 def _of_source(study: Study) -> dict[str, Any] | None:
-    """The first problem that will be prepared, of a set that is quickly read: generated, or a small local text file.
-
-    A small Parquet file can need much memory.
-    """
+    """The first problem of a quickly read set, but of no Parquet file: a small one can need much memory."""
     training = next(each for each in sets_of(study) if each.key == "data.train")
     if not training.is_quickly_read or (training.path and training.path.suffix.lower() == PARQUET):
         return None

@@ -65,11 +65,6 @@ class PresentInputs:
         return self._digests({"model": self.study.model_file, "problems": self.study.problems_file})
 
     @cached_property
-    def base(self) -> str | None:
-        """Digest of the base model's record; None where there is none."""
-        return digest_where_present(self._root / self.study.model_file)
-
-    @cached_property
     def evaluation_sets(self) -> dict[str, str]:
         """Digests of the evaluation sets that are prepared, by name and key."""
         return self._digests(dict(zip(self.study.datasets, self.study.evaluation_files, strict=True)))
@@ -80,58 +75,35 @@ class PresentInputs:
         demonstrations = self.study.demonstrations_file
         if demonstrations is None:
             return False
-        model = self._root / self.study.model_file
+        model = self.study.results / self.study.model_file
         record = read_record(model.parent, model.name) or {}
-        files = {"model": self.study.fetched_file, "problems": demonstrations}
-        if self.study.config.model.source == "local":  # the key in the folder's name covers its content
-            del files["model"]
+        files = {"problems": demonstrations}
+        if self.study.config.model.source != "local":  # whose content the key in the folder's name covers
+            files["model"] = self.study.fetched_file
         present = self._digests(files)
         recorded = record.get("inputs", {})
         return any(recorded.get(name, digest) != digest for name, digest in present.items())
 
-    def prepared_otherwise(self, file: str) -> bool:
-        """Whether other code prepared a set of problems. Records of older versions name no code: these sets stay."""
-        code = deciding_digest("data")
-        return self._record_beside(file).get("code", code) != code
-
-    @cached_property
-    def taught_otherwise(self) -> bool:
-        """Whether other code made the supervised start. A start of an older version, without this record, stays."""
-        code = deciding_digest("sft")
-        return self._record_beside(Path(self.study.model_file).parent).get("code", code) != code
-
-    def scored_otherwise(self, file: str) -> bool:
-        """Whether other code made scores. Scores of older versions are made again: scoring trains nothing."""
-        return self._record_beside(file).get("code") != self.study.scoring.code
+    def of_other_code(self, file: str | Path, code: str, unnamed: bool = False) -> bool:
+        """Whether other code made a file or folder, by the record beside it; `unnamed` where that names no code."""
+        recorded = self._record_beside(file).get("code")
+        return unnamed if recorded is None else recorded != code
 
     def shares_unknown_sets(self, file: str) -> bool:
-        """Whether nobody has compared a set to train on with one of the evaluation sets that are there.
-
-        Sets whose record of an older version does not say with what they were compared stay.
-        """
+        """Whether a set to train on was not compared with an evaluation set that is there; older records stay."""
         apart_from = self._record_beside(file).get("apart_from")
         return isinstance(apart_from, list) and not {*self.evaluation_sets.values()} <= {*map(str, apart_from)}
 
     def _record_beside(self, file: str | Path) -> dict[str, Any]:
-        return read_record(self._root, record_beside(file)) or {}
-
-    @property
-    def _root(self) -> Path:
-        return self.study.results
+        return read_record(self.study.results, record_beside(file)) or {}
 
     def _digests(self, files: dict[str, str]) -> dict[str, str]:
-        digests = {name: digest_where_present(self._root / file) for name, file in files.items()}
+        digests = {name: digest_where_present(self.study.results / file) for name, file in files.items()}
         return {name: digest for name, digest in digests.items() if digest is not None}
 
 
-@cache
-def _modules(functions: tuple[str, ...]) -> dict[str, str]:
-    return training_modules(functions)
-
-
-@cache
-def _command_modules(functions: tuple[str, ...]) -> dict[str, str]:
-    return command_modules(functions)
+_modules = cache(training_modules)
+_command_modules = cache(command_modules)
 
 
 def stale_because(record: dict[str, Any], run: Run, present: PresentInputs) -> str | None:
@@ -148,13 +120,11 @@ def stale_because(record: dict[str, Any], run: Run, present: PresentInputs) -> s
 
 
 def are_stale(answers: dict[str, Any], of_base: bool, dataset: str, present: PresentInputs) -> bool:
-    """Whether answers must be made again, because other code, problems or another base model than today's made them.
-
-    Answers of an earlier training of their run are a case of `Damage`. `answers` is the record beside the answers. A
-    value that the record of an older version lacks counts as unchanged. `of_base` says whether these are the base
-    model's answers, and not a run's. `dataset` is the name and key of the evaluation set.
-    """
-    today = {"problems": present.evaluation_sets.get(dataset), "model": present.base if of_base else None}
+    """Whether answers must be made again: of other code, problems or, for the base model's, of another base model."""
+    today = {
+        "problems": present.evaluation_sets.get(dataset),
+        "model": present.inputs.get("model") if of_base else None,
+    }
     return made_otherwise(answers, {name: digest for name, digest in today.items() if digest is not None})
 
 
@@ -313,11 +283,7 @@ class PlannedRun:
 
 
 class Decisions:
-    """The decisions on a study, worked out on first use from the files as they are then.
-
-    `code_counts` says whether results of other code or inputs, also a readable `run.json` of another config, are made
-    again. It is False where the user keeps such results on purpose.
-    """
+    """What a start makes and keeps, read on first use. Without `code_counts`, results of other code are kept."""
 
     def __init__(self, study: Study, code_counts: bool = True):
         self.study = study
@@ -325,6 +291,7 @@ class Decisions:
         self.root = study.results
         self.present = PresentInputs(study)
         self.damage = Damage(study)
+        self._models = [BASE_MODEL, *study.sound_runs]
         self._reasons_if_new: dict[str, str] = {}
 
     @cached_property
@@ -334,10 +301,7 @@ class Decisions:
 
     @cached_property
     def standings(self) -> list[Standing | None]:
-        """What `study.json` declared (question, claims, looks) when each finished run of the study began.
-
-        None where the run's record does not say.
-        """
+        """What `study.json` declared when each finished run of the study began; None where its record does not say."""
         records = {**self.history.records, **self.history.set_aside}
         return [standing_of(records[name].get("attempts")) for name in self.study.runs if name in records]
 
@@ -398,14 +362,12 @@ class Decisions:
 
     @cached_property
     def answers_again(self) -> set[str]:
-        """Files of answers that exist and are made again: damaged, stale, or of a run that is trained again.
-
-        Paths are relative to the results folder.
-        """
+        """Files of answers that exist and are made again: damaged, stale, or of a run that is trained again."""
         again = set(self.damaged_answers)
         for model in self._models:
+            trains = model in self.runs and self.runs[model].trains
             files = [file for file in self.damage.answer_files(model) if self.exists(file)]
-            again.update(file for file in files if self._trains(model) or (self.code_counts and self._is_stale(file)))
+            again.update(file for file in files if trains or (self.code_counts and self._is_stale(file)))
         return again
 
     @cached_property
@@ -427,12 +389,15 @@ class Decisions:
     @cached_property
     def scorings(self) -> list[str]:
         """Files of scores by the study's own metrics that a start makes: missing, of new answers, or by other code."""
-        new = {evaluation.answers.partition("/")[2].partition("/")[2] for evaluation in self.evaluations}
-        return [file for file in self.study.scores if file.split("/", 2)[2] in new or self._lacks_scores(file)]
+        new = {evaluation.answers.split("/", 2)[2] for evaluation in self.evaluations}
 
-    def _lacks_scores(self, file: str) -> bool:
-        """Whether a file of scores is missing, or other code made it."""
-        return not self.exists(file) or (self.code_counts and self.present.scored_otherwise(file))
+        def is_made(file: str) -> bool:
+            if file.split("/", 2)[2] in new or not self.exists(file):
+                return True
+            # Scores of older versions, which name no code, are made again: scoring trains nothing.
+            return self.code_counts and self.present.of_other_code(file, self.study.scoring.code, unnamed=True)
+
+        return [file for file in self.study.scores if is_made(file)]
 
     @cached_property
     def inputs(self) -> dict[str, str]:
@@ -446,16 +411,15 @@ class Decisions:
 
     @cached_property
     def inputs_to_make(self) -> set[str]:
-        """The files of these inputs that a start makes: they are missing, or other code or other inputs made them.
-
-        A set to train on is also made anew if it was not compared with each evaluation set.
-        """
+        """The files of these inputs that are made: missing, made otherwise, or not held apart from each other."""
         study, present = self.study, self.present
         make = {file for file in self.inputs if not self.exists(file)}
         held_apart = {file for file in (study.problems_file, study.demonstrations_file) if file}
         if self.code_counts:
-            make |= {file for file in {*self._evaluation_sets, *held_apart} if present.prepared_otherwise(file)}
-            if study.demonstrations_file and present.taught_otherwise:
+            code, sets = deciding_digest("data"), {*self._evaluation_sets, *held_apart}
+            make |= {file for file in sets if present.of_other_code(file, code)}
+            start = Path(study.model_file).parent
+            if study.demonstrations_file and present.of_other_code(start, deciding_digest("sft")):
                 make.add(study.model_file)
         # A new evaluation set may share questions with the sets to train on.
         new = bool(make & self._evaluation_sets.keys())
@@ -469,13 +433,6 @@ class Decisions:
     def exists(self, file: str) -> bool:
         """Whether a file is there; the path is relative to the results folder."""
         return os.path.exists(f"{self.root}/{file}")
-
-    @cached_property
-    def _models(self) -> list[str]:
-        return [BASE_MODEL, *self.study.sound_runs]
-
-    def _trains(self, model: str) -> bool:
-        return model in self.runs and self.runs[model].trains
 
     def _is_stale(self, file: str) -> bool:
         """Whether other code, problems or another base model than today's made a file of answers."""

@@ -85,10 +85,7 @@ class Declarations:
         return self.study.looks is not None and (there is None or there.key != self.study.looks.key)
 
     def content(self) -> dict[str, Any]:
-        """The content of `study.json`: the summary, what is declared, each run of each arm, and which runs diverged.
-
-        A run diverged if a number of its training or model was not finite. Evaluation, tables and figures leave it out.
-        """
+        """The content of `study.json`: the summary, what is declared, the runs of each arm, and which diverged."""
         looks = {} if self.looks is None else {"sequential": self.looks.model_dump()}
         declared = {"primary": self.primary.model_dump(), **self.claims.content(), **looks, "digest": self.study.digest}
         return {**self.study.summary, **declared, "runs": described_runs(self.study), **diverged_runs(self.study)}

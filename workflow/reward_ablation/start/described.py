@@ -74,11 +74,7 @@ def make_tables(
     tell: Callable[[str], None],
     report: str | None = None,
 ) -> int:
-    """Make what changed in a folder since the last time; 1 where a table, figure, summary or report failed, else 0.
-
-    `shown` is the folder as the user can type it, and `home` the folder of the Snakefile. `report` is the name of a
-    report to write there.
-    """
+    """Make what changed in a folder, called `shown`, since the last time; 1 where anything failed, else 0."""
     work = folder / WORK
     work.mkdir(exist_ok=True)
     write_if_changed(asdict(rules), work / RULES)

@@ -41,10 +41,7 @@ class Estimate:
 
 
 class Pace:
-    """Seconds of a step and number of steps in earlier runs: the median of the same arm's runs, else of all arms'.
-
-    Only runs with the same layout (GPUs, processes and vLLM) count. Others say nothing about the time.
-    """
+    """Seconds of a step and steps of earlier runs of the same layout: the same arm's median, else that of all arms."""
 
     def __init__(self, history: History):
         self.records: dict[Layout, dict[str, list[dict[str, Any]]]] = {}
@@ -139,13 +136,7 @@ def evaluation_of(answers: str, model: str) -> Evaluation:
 
 
 def estimate_evaluations(study: Study, evaluations: Iterable[Evaluation], pace: Pace) -> Evaluations:
-    """Count evaluations and estimate their hours.
-
-    The estimate is the median time that one model took in earlier evaluations of the same evaluation set, scaled to
-    today's number of answers to a problem, times the number of models. Earlier evaluations under other settings count
-    only where there is none under the present settings. `pace` knows a run's number of steps, which decides how many
-    models the run keeps.
-    """
+    """Count evaluations, and estimate their hours by earlier ones of the same set, for today's number of answers."""
     evaluations = list(evaluations)
     earlier = {dataset: _seconds_per_model(study, dataset) for dataset in {each.dataset for each in evaluations}}
     seconds, unknown = 0.0, 0
@@ -165,10 +156,7 @@ def estimate_evaluations(study: Study, evaluations: Iterable[Evaluation], pace: 
 
 
 def _model_count(study: Study, evaluation: Evaluation, pace: Pace) -> int | None:
-    """Number of models that an evaluation judges; None where the number of models that the run keeps is not known.
-
-    A run keeps a model each `keep_models` steps, but not at its last step: that one is the final model.
-    """
+    """Number of models that an evaluation judges; None where not known. The last step is that of the final model."""
     if evaluation.kind != KEPT:
         return 1
     steps = pace.steps_of(study.runs[evaluation.run])
@@ -176,10 +164,7 @@ def _model_count(study: Study, evaluation: Evaluation, pace: Pace) -> int | None
 
 
 def _seconds_per_model(study: Study, dataset: str) -> list[float]:
-    """Wall seconds that one model would take for an evaluation set, by each earlier evaluation on this kind of device.
-
-    Evaluations under the present settings are preferred; without any, those under other settings count.
-    """
+    """Wall seconds that one model would take for a set, by evaluations under these settings, else under others."""
     device = "cuda" if study.config.launch.gpus else "cpu"
     today = _answers_per_problem(study.config.evaluation.model_dump())
 

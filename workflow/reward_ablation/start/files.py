@@ -122,11 +122,7 @@ class Leftover:
 
     @cached_property
     def cost(self) -> tuple[float, bool]:
-        """Hours that a run or answers took, and whether these are GPU hours, else CPU hours; 0 for all else.
-
-        A finished run and answers have them in their record, an unfinished run in those of its attempts. They are
-        infinite for a finished run whose record does not say them, and for a supervised start, which has none.
-        """
+        """Hours by records, infinite where not known, as of a supervised start; and whether of GPUs, else CPUs."""
         unknown = 0.0
         if _is_supervised_start(self.path):
             return math.inf, True
@@ -145,10 +141,7 @@ class Leftover:
 
 
 def unneeded(study: Study) -> list[Leftover]:
-    """The files and folders in the results folder that the study does not need, sorted by path.
-
-    Only paths of the kinds that the workflow makes are listed. Links, and everything behind them, are left alone.
-    """
+    """Files and folders of kinds that the workflow makes and the study does not need, by path; nothing behind links."""
     needed = needed_paths(replace(study, diverged={}))  # all that a diverged run has is needed, too
     root, too_young = study.results, time.time() - _LEFT_OVER_AFTER
     leftovers: dict[Path, str] = {}
@@ -199,10 +192,7 @@ def needed_paths(study: Study) -> set[str]:
 
 
 def _kind(path: Path, name: str, study: Study, needed: set[str]) -> str | None:
-    """What an unneeded path is, in words; None where the study needs it, or the workflow did not make it.
-
-    The gradients in the folder of an export (`.npz`) are needed with it: their names have steps, which no config lists.
-    """
+    """What an unneeded path is; None where it is needed or a user's own. An export's gradients go with it."""
     if name in needed or (path.suffix == ".npz" and str(PurePath(name).parent) in needed):
         return None
     kinds = _FOLDER_KINDS if path.is_dir() else _FILE_KINDS
@@ -264,20 +254,13 @@ def remove(study: Study, leftovers: Sequence[Leftover], tell: Callable[[str], No
 
 
 def costly_leftovers(leftovers: Sequence[Leftover]) -> list[Leftover]:
-    """The leftovers of runs that cost more than `DEAR` hours, by the runs' records or by those of their answers.
-
-    Supervised starts, and answers of the base model that cost as much, are among them.
-    """
+    """The leftovers of runs, supervised starts and answers that cost more than `DEAR` hours by their records."""
     dear = {leftover.owner for leftover in leftovers if leftover.cost[0] > DEAR}
     return [leftover for leftover in leftovers if leftover.owner in dear]
 
 
 def delete(leftover: Leftover, root: Path) -> str | None:
-    """Delete a leftover, and then remove the folders above that are empty.
-
-    Returns why the leftover was kept, or what is left to do where a deleted run could not be noted; None where all is
-    done.
-    """
+    """Delete a leftover and empty folders above. Returns why it was kept, or what is left to do."""
     path = leftover.path
     is_run = path.is_dir() and bool(re.fullmatch(SEED, path.name))
     may_be_in_use = is_run or path.name in (PREVIEW, UNFINISHED) or path.name.endswith(SFT_WORK)
@@ -288,12 +271,13 @@ def delete(leftover: Leftover, root: Path) -> str | None:
             if not path.is_dir():
                 path.unlink(missing_ok=True)
             elif is_run:
-                noted = not is_begun(path) or _note(path, root)  # first, so that a half-deleted run stays in the count
+                name = f"{path.parent.name}/{path.name}"
+                noted = not is_begun(path) or _note(name, root)  # first, so that a half-deleted run stays in the count
                 for record in (RECORD, HIDDEN_RECORD):  # then, so that a half-deleted run does not count as finished
                     (path / record).unlink(missing_ok=True)
                 shutil.rmtree(path)
-                if not noted and not _note(path, root):
-                    return f"is deleted, but {root / PRUNED} cannot be written: add the line {_name(path)} there"
+                if not noted and not _note(name, root):
+                    return f"is deleted, but {root / PRUNED} cannot be written: add the line {name} there"
             else:
                 hidden = path if path.name.startswith(".") else path.with_name(f".{path.name}.old")
                 os.replace(path, hidden)  # in one step, so that a half-deleted folder does not look complete
@@ -310,18 +294,14 @@ def delete(leftover: Leftover, root: Path) -> str | None:
     return None
 
 
-def _note(run: Path, root: Path) -> bool:
+def _note(run: str, root: Path) -> bool:
     """Note, in the file of pruned runs, the name of a run that had begun; False where it cannot be written."""
     try:
         with open(root / PRUNED, "a") as names:
-            names.write(f"{_name(run)}\n")
+            names.write(f"{run}\n")
     except OSError:
         return False
     return True
-
-
-def _name(run: Path) -> str:
-    return "/".join(run.parts[-2:])
 
 
 def prune_text(study: Study, leftovers: Sequence[Leftover]) -> str:
@@ -397,12 +377,7 @@ class RecordedFile:
 
 
 def verify(study: Study, tell: Callable[[str], None], tell_progress: Callable[[str], None]) -> int:
-    """Read a study's recorded files again, and return the number of damaged ones.
-
-    `tell` gets a line for each damaged file, and at the end a line with the number of files, and one on runs in
-    training if there are any. `tell_progress` gets a line with the bytes read so far, between two files, every few
-    seconds.
-    """
+    """Read recorded files again and return the number of damaged ones; `tell` gets their lines, then a line in all."""
     root, damaged, read, last_progress = study.results, 0, 0, time.monotonic()
     in_training = [name for name in study.runs if is_held(root / "runs" / name / LOCK) is True]
     files = [*_recorded_inputs(study), *_recorded_runs(study, in_training), *_recorded_answers(study)]
@@ -442,10 +417,7 @@ def _recorded_inputs(study: Study) -> Iterator[RecordedFile]:
 
 
 def _recorded_runs(study: Study, in_training: Sequence[str]) -> Iterator[RecordedFile]:
-    """Files of finished runs that are not in training. Models that the user deleted are left out.
-
-    They are not left out where only the copy of `run.json` can be read: a start then trains such a run again.
-    """
+    """Files of finished runs not in training, without models that the user deleted where `run.json` is whole."""
     root, damage = study.results, Damage(study)
     for name in (name for name in study.runs if name not in in_training):
         read = read_record(root / "runs" / name)

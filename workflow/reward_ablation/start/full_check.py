@@ -76,11 +76,7 @@ class Work:
 
 
 def full_check(study: Study, work: Work, tell: Tell, offline: bool = False) -> list[str]:
-    """All problems that would end a start or one of its jobs, each as one line `key: what is wrong; what to do`.
-
-    `tell` gets warnings, and progress where a check takes seconds. With `offline`, the hub is not asked. Code of the
-    study's own files is called last, and only if there is no other problem.
-    """
+    """All problems of a start or its jobs, a line each. Code of the study's files is called if there are none."""
     problems: list[str] = []
 
     def collect(check: Callable[..., list[str] | None], *arguments: Any) -> None:
@@ -239,10 +235,7 @@ def _check_layers(study: Study, work: Work) -> None:
 
 
 def _base_model(study: Study, work: Work) -> Path:
-    """Folder of the fetched model, or of the local one that is to be fetched; it may be missing.
-
-    `no model yet` is the name of no folder, for a model that is not local.
-    """
+    """Folder of the fetched model, or of the local one that is to be fetched; it may be missing."""
     if study.fetched_file in work.makes:
         return study.root / getattr(study.config.model, "path", "no model yet")
     return (study.results / study.fetched_file).parent
@@ -267,11 +260,7 @@ _Seen = dict[str, tuple[str, str]]
 
 
 def check_training_settings(study: Study, folder: Path, tell: Callable[[str], None]) -> None:
-    """Let TRL check every distinct set of training settings and processes.
-
-    Importing TRL takes seconds, so nothing is asked if `remember_settings` has recorded in the results folder `folder`
-    that TRL accepted them. Any other version of TRL than the one that the workflow needs is refused.
-    """
+    """Let TRL check every distinct set of settings, unless `remember_settings` recorded in `folder` that it did."""
     check_version()
     refuse_other_launchers()
     record = folder / PASSED
@@ -307,12 +296,7 @@ def _digest_of_settings(study: Study) -> str:
 
 
 def check_reward_files(study: Study, trains: bool, scores: bool, tell: Callable[[str], None]) -> None:
-    """Import the users' files that this start needs, in a process of their own, and call their components once.
-
-    A file that does not load and a component that fails are refused, or told where the jobs may not meet the error.
-    `trains` says whether components score completions, and `scores` whether the study's own metrics score answers. A
-    metric is imported for the last evaluation set alone: `study.resolve` has checked its arguments for each.
-    """
+    """Import the users' files that this start needs in other processes, and call their components once."""
     config, data = study.config, study.config.data
     requests: dict[str, Request] = {}
     if trains:
@@ -341,11 +325,7 @@ def check_reward_files(study: Study, trains: bool, scores: bool, tell: Callable[
 
 
 def check_before_training(study: Study, code_counts: bool = True, to_make: Collection[str] = ()) -> None:
-    """Under `mixed_provenance: refuse`, refuse before any job what the rule `tables_provenance` would refuse later.
-
-    The hardware of the coming runs is not known yet, and not compared. What the runs `to_make` were trained with does
-    not matter: they are trained again. With `code_counts`, so are runs of other code.
-    """
+    """Under `mixed_provenance: refuse`, refuse what the rule `tables_provenance` would. Runs `to_make` do not count."""
     if study.config.mixed_provenance == "tell":
         return
     seen: _Seen = {}

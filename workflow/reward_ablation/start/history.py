@@ -115,10 +115,7 @@ def _read_interrupted(run: Path) -> Interrupted | None:
 
 
 def is_held(lock: Path) -> bool | None:
-    """Whether a process holds a lock.
-
-    None where that cannot be known: the lock's file does not exist yet, or the file system has no locks.
-    """
+    """Whether a process holds a lock; None without its file, or where the file system has no locks."""
     held = _is_held_now(lock)
     if held:  # perhaps for the instant in which another process looks
         time.sleep(0.002)
@@ -177,12 +174,7 @@ class Damage:
         return f"{file} {problem}{more}"
 
     def files_of_run(self, name: str, record: dict[str, Any], with_models: bool = False) -> list[tuple[str, str]]:
-        """Damaged files of a finished run, each with its problem in words.
-
-        `record` is the run's `run.json`. Records of older versions have no sizes; then the files must only exist.
-        `with_models` says whether the files of a model whose whole folder is missing count as damaged. A user deletes
-        such a folder to free space. An evaluation that needs the model says so, and what to do.
-        """
+        """Damaged files of a finished run, each with its problem; a deleted model's only `with_models`."""
         folder = f"{self.root}/runs/{name}"
         damaged = []
         for file, digest, size in recorded_files(record):
@@ -194,10 +186,7 @@ class Damage:
         return damaged
 
     def of_answers(self, model: str) -> dict[str, str]:
-        """The problem of each damaged file of answers, by path relative to the results folder.
-
-        `model` is a run's name, or `base`. Missing answers do not count as damaged, because Snakemake makes them.
-        """
+        """The problem of each damaged file of answers of `base` or a run; missing answers do not count."""
         damaged = {}
         run = self.root / "runs" / model / RECORD
         trained = None if model == "base" else digest_where_present(run)
@@ -233,11 +222,7 @@ def recorded_files(record: dict[str, Any]) -> list[tuple[str, str, int | None]]:
 
 
 def size_problem(path: str, recorded: int | None, may_be_empty: bool = False) -> str | None:
-    """What is wrong with a file by its size, in words; None where nothing is.
-
-    `recorded` is the size in bytes that was written. If the size is not recorded, an empty file counts as damaged,
-    unless it `may_be_empty`.
-    """
+    """What is wrong with a file by its size, if anything; without a recorded one, an empty file is damaged."""
     size = size_of(path)
     if size is None:
         return MISSING

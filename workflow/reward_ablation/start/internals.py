@@ -20,11 +20,7 @@ from reward_ablation.system.errors import StudyError
 
 
 def per_job(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function with a cached signature, for a param or input function that Snakemake calls for every job.
-
-    Snakemake reads the signature of such a function two or three times per job. Python computes a method's signature
-    anew each time, which took a sixth of planning 10,000 jobs.
-    """
+    """The same function with a cached signature, which Snakemake reads two or three times for every job."""
 
     @wraps(function)
     def same(*args: Any, **kwargs: Any) -> Any:
@@ -101,29 +97,19 @@ def given_config(workflow: Any) -> Mapping[str, Any]:
 
 
 def hand_to_jobs(workflow: Any, entry: str) -> None:
-    """Start the Snakemake of each job with this `key=value` in --config, in place of this start's own --config.
-
-    The text must need no quotes, because Snakemake does not quote as a shell needs it.
-    """
+    """Give each job's Snakemake this `key=value` as --config. It must need no quotes: Snakemake does not quote it."""
     _part(workflow, "config_settings").config_args = [entry]  # 11
 
 
 def keep_updated(workflow: Any) -> None:
-    """Let failed jobs keep their outputs that are flagged `update()`.
-
-    Snakemake makes no backup of such outputs for a job that it submits, and removes outputs that it cannot restore.
-    """
+    """Let failed jobs keep outputs flagged `update()`: Snakemake would remove those that it has no backup of."""
     persistence = _part(workflow, "persistence")
     _part(persistence, "restore_output", of="persistence")  # 12
     persistence.restore_output = Path.exists
 
 
 def watch_failures(failed: Callable[[Any, int], None]) -> None:
-    """Call a function for each job that fails on this machine, before Snakemake decides on another attempt.
-
-    Snakemake itself starts a job again after any exit status. `failed` gets the job and the exit status of its command
-    as in `subprocess`; 1 for an error without a command.
-    """
+    """Call a function with each failed local job and its exit status (1 without a command) before another attempt."""
     report = getattr(local.Executor, "_callback", None)  # 13
     if report is None:
         raise StudyError("this version of Snakemake has no local.Executor._callback; install snakemake 9.27")

@@ -33,19 +33,13 @@ SHOWN = 80
 
 
 def shell_prefix(programs: Path) -> str:
-    """The beginning of every shell command of a rule. It puts the folder `programs` first in PATH.
-
-    Snakemake's `shell.prefix` takes braces for fields, so braces in the path are doubled.
-    """
+    """The beginning of every shell command: `programs` first in PATH. Braces are fields for Snakemake."""
     folder = shlex.quote(str(programs)).replace("{", "{{").replace("}", "}}")
     return f'set -euo pipefail; export PATH={folder}:"$PATH"; '
 
 
 def shorten_failed_commands(record: logging.LogRecord) -> bool:
-    """Filter for Snakemake's logger: shows a failed job's command once instead of twice, and cuts its long arguments.
-
-    A run's spec has thousands of characters, and the error is printed below them.
-    """
+    """Filter for Snakemake's logger: a failed job's command once, with long arguments cut, such as a run's spec."""
     fields = vars(record)
     if fields.get("event") == LogEvent.JOB_ERROR and fields.get("shellcmd"):
         fields["shellcmd"] = shortened(fields["shellcmd"])
@@ -55,10 +49,7 @@ def shorten_failed_commands(record: logging.LogRecord) -> bool:
 
 
 def end_at_second_interrupt() -> None:
-    """Let the first Ctrl-C stop the jobs in order, and the second end this process. Both end in one line.
-
-    Snakemake itself would print a traceback. To be called in `onstart`, in the main thread.
-    """
+    """Let the first Ctrl-C stop the jobs in order, and the second this process; to be called in the main thread."""
     stopped = b"stopped; the same command goes on from the last checkpoints\n"
 
     def first(number: int, frame: Any) -> None:
@@ -74,10 +65,7 @@ def end_at_second_interrupt() -> None:
 
 
 class FailedJobs:
-    """Filter for Snakemake's logger: notes the logs of failed jobs, and tells their errors when the process ends.
-
-    Snakemake's own last lines name no reason. A job that succeeded when it was tried again has no error in its log.
-    """
+    """Filter for Snakemake's logger: notes the logs of failed jobs, and tells their errors when the process ends."""
 
     def __init__(self) -> None:
         self.logs: dict[str, None] = {}
@@ -108,18 +96,13 @@ def _without_command(text: str) -> str:
 
 def shortened(command: str) -> str:
     """A command whose long arguments are cut to their beginning."""
-    words = _words(command)
-    if all(len(word) <= 2 * SHOWN for word in words):  # also where the command cannot be split into words
+    try:
+        words = shlex.split(command)
+    except ValueError:  # its quotes do not match
+        return command
+    if all(len(word) <= 2 * SHOWN for word in words):
         return command
     return " ".join(
         word if len(word) <= 2 * SHOWN else f"{word[:SHOWN]}... ({len(word)} characters; snakemake -p shows all)"
         for word in words
     )
-
-
-def _words(command: str) -> list[str]:
-    """A command's words as a shell reads them; empty where the quotes do not match."""
-    try:
-        return shlex.split(command)
-    except ValueError:
-        return []

@@ -68,10 +68,7 @@ def ask_for_data(source: str, revision: str) -> None:
 
 
 def check_prompts(model: Path, run: str | None, evaluation: str, files: Mapping[str, Path]) -> None:
-    """Refuse prompts that are too long for a model, as the jobs will.
-
-    `run` is the spec of a run, and `evaluation` that of the evaluations. `files` are prepared sets by key.
-    """
+    """Refuse prompts that are too long for a model, as the jobs will; `files` are prepared sets by key."""
     import pyarrow.parquet as pq
 
     tokenizer = load_tokenizer(model)
@@ -103,11 +100,7 @@ def check_layers(model: Path, loras: Mapping[str, Any]) -> None:
 
 
 def as_one_process(settings: dict[str, Any], gpus: int, processes: int) -> dict[str, Any]:
-    """Change settings so that TRL judges them in this one process, perhaps without a GPU, as in the run's processes.
-
-    TRL multiplies the micro-batch by the number of processes wherever it uses it. Number formats that need a GPU are
-    left out.
-    """
+    """Change settings so that TRL judges them in one process, perhaps without a GPU, as in the run's processes."""
     if processes > 1:
         per_process = settings.get("per_device_train_batch_size", 8)  # TRL's default
         settings = {**settings, "per_device_train_batch_size": processes * per_process}
@@ -116,23 +109,17 @@ def as_one_process(settings: dict[str, Any], gpus: int, processes: int) -> dict[
     return {name: value for name, value in settings.items() if name not in ("tf32", "fp16")} | {"bf16": False}
 
 
-def _check_trackers(report_to: Any) -> None:
-    for name in [report_to] if isinstance(report_to, str) else report_to or []:
-        if name in ("tensorboard", "wandb", "trackio") and find_spec(name) is None:
-            raise StudyError(f"training: report_to: {name} is not installed; pip install {name}")
-
-
 def check_settings(lines: Iterable[str]) -> None:
-    """Have TRL check training settings: each JSON object has a run's settings `training` and its `layout`.
-
-    For a supervised start, the object has the settings `sft` and the number `gpus`.
-    """
+    """Have TRL check JSON objects: settings `training` with a `layout`, or a supervised start's `sft` with `gpus`."""
     for line in lines:
         run = json.loads(line)
         if "sft" in run:
             sft_config(as_one_process(run["sft"], run["gpus"], 1), Path("unused"), seed=0, on_cpu=run["gpus"] == 0)
             continue
-        _check_trackers(run["training"].get("report_to"))
+        trackers = run["training"].get("report_to") or []
+        for name in [trackers] if isinstance(trackers, str) else trackers:
+            if name in ("tensorboard", "wandb", "trackio") and find_spec(name) is None:
+                raise StudyError(f"training: report_to: {name} is not installed; pip install {name}")
         layout = Layout.read(run["layout"], "layout")
         check_installed(layout)
         settings = as_one_process(run["training"], layout.gpus, layout.process_count)

@@ -57,10 +57,7 @@ class Setting(NamedTuple):
 def overridden(
     config: dict[str, Any], variables: Mapping[str, str], given: Mapping[str, Any], tell: Callable[[str], None]
 ) -> None:
-    """Apply the variables of the environment and then the values of --config to a config, in place.
-
-    `tell` gets a line for each variable.
-    """
+    """Apply the environment and then --config to a config, in place; `tell` gets a line for each variable."""
     settings = override(config, variables)
     before = deepcopy(config)
     merge(config, given)
@@ -85,17 +82,8 @@ def values_given(words: Iterable[str]) -> dict[str, Any]:
     return given
 
 
-def value_of(name: str, text: str) -> Any:
-    """The value of a YAML text that the option or variable `name` has."""
-    return _read(name, text)
-
-
 def variables_in(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that set keys of a study. Variables for sections come before variables for keys in the sections.
-
-    A variable with a single underscore before a section's name is refused: it would have no effect, and the user would
-    not notice.
-    """
+    """The variables that set keys, sections before keys in them. A single underscore would have no effect: refused."""
     one_underscore = PREFIX.removesuffix("_")
     for name in sorted(environment):
         if not name.startswith(one_underscore) or name.startswith(PREFIX):
@@ -110,13 +98,10 @@ def variables_in(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def override(config: dict[str, Any], variables: Mapping[str, str]) -> list[Setting]:
-    """Set the keys of a config, in place, that variables name. A mapping replaces the whole value in the config.
-
-    `variables` has the YAML of each variable, in the order in which they are applied.
-    """
+    """Set the keys that variables name with YAML, in place and in order; a mapping replaces the whole value."""
     settings: dict[tuple[str, ...], Setting] = {}
     for name, text in variables.items():
-        value = _read(name, text)
+        value = value_of(name, text)
         path = _set(config, name, deepcopy(value))
         if other := settings.get(path):
             raise StudyError(f"{other.variable} and {name} both set {'.'.join(path)}; leave one of them")
@@ -139,7 +124,8 @@ def _differs(value: Any, before: Any, after: Any) -> bool:
     return bool(before != after)
 
 
-def _read(name: str, text: str) -> Any:
+def value_of(name: str, text: str) -> Any:
+    """The value of a YAML text that the option or variable `name` has."""
     if _EXPONENT.fullmatch(text.strip()):
         return float(text)
     try:
@@ -193,10 +179,7 @@ class StartConfig:
     auto: bool  # whether `launch.gpus` was `auto`, so that its number is that of this machine's GPUs
 
     def hand_on(self, results: Path, submits: bool) -> str:
-        """Write the config for the jobs, and return the entry of --config with which a job's Snakemake reads it.
-
-        Refuses to submit jobs with this machine's number of GPUs.
-        """
+        """Write the config for the jobs, and return the entry of --config by which a job's Snakemake reads it."""
         if self.auto and submits:
             raise StudyError(AUTO)
         with storage_errors(results), atomic_path(results / FILE, durable=False) as temporary:
@@ -211,10 +194,7 @@ def config_of_start(
     environment: Mapping[str, str],
     tell: Callable[[str], None],
 ) -> StartConfig:
-    """The config of this Snakemake, in place of `config`, which is as Snakemake has read it: files and --config.
-
-    The files are read anew, because their paths start from their folders. In a job, the config is that of its start.
-    """
+    """The config of this Snakemake, in place of `config`. Files are read anew, and a job has its start's."""
     if file := config.pop(HANDED, None):
         settled = StartConfig(load_json(Path(file).read_bytes()), str(file), auto=False)
     else:
@@ -235,10 +215,7 @@ def with_overrides(
     environment: Mapping[str, str],
     tell: Callable[[str], None],
 ) -> StartConfig:
-    """Apply the overrides of the environment and of --config to the config of files, and count the GPUs for `auto`.
-
-    `tell` gets a line for each override, and one on `auto`.
-    """
+    """Apply the environment and --config to the config of files, and count the GPUs for `auto`; `tell` gets lines."""
     variables = variables_in(environment)
     overridden(config, variables, given, tell)
     auto = value_at(config, GPUS) == "auto"

@@ -62,11 +62,7 @@ def plan_of(
     scorings: int | None = None,
     inputs: set[str] | None = None,
 ) -> Plan:
-    """The plan of a whole start.
-
-    A start that makes only some files gives the names of the runs, the evaluations, the number of scorings and the
-    files of inputs that it asks for.
-    """
+    """The plan of a whole start, or of one that makes only these runs, evaluations, number of scorings and inputs."""
     study, history, pace = decisions.study, decisions.history, decisions.pace
     runs = [planned for name, planned in decisions.runs.items() if names is None or name in names]
     evaluations = decisions.evaluations if evaluations is None else list(evaluations)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -64,10 +63,7 @@ MOST = 6
 
 
 def power(study: Study, keys: Mapping[str, Any], studies: int = STUDIES) -> str:
-    """Write the table and the figure of a study's power, and return in words what they show.
-
-    `keys` are the values of the command's options, and `studies` is the number of simulated studies for each design.
-    """
+    """Write the table and the figure of a study's power, and return in words what they show."""
     file = described(study)
     pairs = [(contrast.arm, contrast.against) for contrast in study.question.contrasts]
     if not pairs:
@@ -80,7 +76,11 @@ def power(study: Study, keys: Mapping[str, Any], studies: int = STUDIES) -> str:
     plan = Plan(components, Analysis(pairs, file.confidence, file.seed_variance == "moderated"), studies)
     table = plan.table(designs(design, components), effects)
     paths = [study.results / FOLDER / f"power.{kind}" for kind in ("csv", "pdf", "png")]
-    write(table, design, paths, file)
+    paths[0].parent.mkdir(parents=True, exist_ok=True)
+    write_csv(table, paths[0])
+    figure = power_figure(table, design, file)
+    save_pdf(figure, paths[1], "power")
+    save_png(figure, paths[2])
     files = [f"written: {path.relative_to(study.root)}" for path in paths]
     return power_text(study.question, plan, design, effects, table, files)
 
@@ -94,10 +94,7 @@ def described(study: Study) -> StudyFile:
 def components_of(
     study: Study, file: StudyFile, keys: Mapping[str, Any], limits: Limits, pairs: list[Pair]
 ) -> Components:
-    """Variance components from the stated pilot, else from the study's own finished runs, else from stated values.
-
-    Stated values also replace those of a pilot or of finished runs.
-    """
+    """Variance components from the pilot, else from own finished runs, else stated; stated values replace others."""
     values = Stated(**{name: positive(name, keys[name]) for name in STATED if name in keys})
     folder, question = study.results, study.question
     runs = finished_runs(file, folder, question.dataset)
@@ -163,10 +160,7 @@ def positive(name: str, value: Any) -> float:
 
 
 def designs(own: Design, components: Components) -> list[Design]:
-    """Designs of the table: several numbers of seeds, each with the own size, twice the questions, twice the samples.
-
-    Samples are not doubled where they add no variance.
-    """
+    """Designs of the table: numbers of seeds, each with the own size, twice the questions, twice the samples."""
     seeds = sorted({*TABLE_SEEDS, own.seeds, own.seeds + 1})
     sizes = [own, own._replace(questions=2 * own.questions)]
     if any(components.sample.values()):
@@ -174,23 +168,10 @@ def designs(own: Design, components: Components) -> list[Design]:
     return [size._replace(seeds=number) for size in sizes for number in seeds]
 
 
-def write(table: pd.DataFrame, own: Design, paths: list[Path], file: StudyFile) -> None:
-    """Write the table, and the figure as PDF and PNG."""
-    paths[0].parent.mkdir(parents=True, exist_ok=True)
-    write_csv(table, paths[0])
-    figure = power_figure(table, own, file)
-    save_pdf(figure, paths[1], "power")
-    save_png(figure, paths[2])
-
-
 def power_text(
     question: Question, plan: Plan, own: Design, effects: Sequence[float], table: pd.DataFrame, files: Sequence[str]
 ) -> str:
-    """The whole text.
-
-    `own` is the study's own design, and `effects` are in units of the metric. `table` has the power of several designs,
-    from `plan.table`. `files` has a line for each file of the command.
-    """
+    """The whole text; `own` is the study's design, and `table` has the power of several."""
     confidence, pairs = plan.analysis.confidence, plan.analysis.pairs
     lines = wrapped(
         f"{question.metric} on {question.dataset} ({question.mode}): {own.questions:,} questions"
@@ -252,15 +233,14 @@ def contrast_lines(plan: Plan, own: Design, pair: Pair, effects: Sequence[float]
     here = of_pair[(of_pair["questions"] == own.questions) & (of_pair["samples"] == own.samples)]
     head = f"{'seeds':>5}  {'length of the interval':<24}{'found':<8}"
     lines = [f"{pair[0]} against {pair[1]}", head + "".join(f"{f'power of +{x:g}':<24}" for x in effects)]
+    limits = plan.components.limits
     for seeds, rows in here.groupby("seeds"):
         first = rows.iloc[0]
+        found = "none" if first["detectable"] > limits.high - limits.low else number(first["detectable"])
         length = f"{number(first['length'])} ({number(first['length_low'])} to {number(first['length_high'])})"
         powers = [f"{row.power:.2f} ({row.power_low:.2f} to {row.power_high:.2f})" for row in rows.itertuples()]
         mark = "*" if seeds == own.seeds else " "
-        lines.append(
-            f"{mark}{seeds:>4}  {length:<24}{detectable_text(first['detectable'], plan):<8}"
-            + "".join(f"{p:<24}" for p in powers)
-        )
+        lines.append(f"{mark}{seeds:>4}  {length:<24}{found:<8}" + "".join(f"{p:<24}" for p in powers))
     for effect in effects:
         few, low, high = (
             plan.fewest_seeds(own, pair, effect, of) for of in (Variance.ESTIMATED, Variance.LOW, Variance.HIGH)
@@ -284,17 +264,8 @@ def narrowing(of_pair: pd.DataFrame, own: Design) -> str:
 
 
 def of_scale(components: Components, deviation: float) -> float:
-    """A standard deviation in units of the metric, averaged over the arms.
-
-    `deviation` is on the comparable scale, on which `analysis.statistics.seed_variance` compares arms.
-    """
+    """A standard deviation on the comparable scale in units of the metric, averaged over the arms."""
     return float(np.mean([components.slope(arm) for arm in components.means]) * deviation)
-
-
-def detectable_text(effect: float, plan: Plan) -> str:
-    """The smallest effect that the test finds; `none` where no effect in the metric's range is large enough."""
-    limits = plan.components.limits
-    return "none" if effect > limits.high - limits.low else number(effect)
 
 
 def span(values: np.ndarray) -> str:
@@ -304,10 +275,7 @@ def span(values: np.ndarray) -> str:
 
 
 def number(value: float) -> str:
-    """Three decimals below 1, else two significant digits, and from 100 on all digits before the point.
-
-    A number that three decimals would make 0 has two significant digits, too.
-    """
+    """Three decimals below 1, else (or where they would be 0) two significant digits, and no power of ten."""
     size = abs(value)
     if size >= 99.5:  # with two significant digits it would read 1e+02
         return f"{value:.0f}"

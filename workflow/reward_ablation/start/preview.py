@@ -57,7 +57,10 @@ class Preview:
         """Make what changed since the last preview; return 1 where a table, figure or the summary failed, else 0."""
         name = f"study {self.study.config.name}"
         if not self.finished.runs:
-            tell(f"{name}: nothing to preview: {self._why_nothing()}")
+            trained = len(self.finished.trained)
+            trained_runs = f"{trained} run{'s are' if trained > 1 else ' is'} trained"
+            why = f"{trained_runs}, and none is evaluated beside the base model" if trained else "no run is trained"
+            tell(f"{name}: nothing to preview: {why}")
             return 0
         content, missing = self._content()
         tell(f"{name}: preview of {content['preview']['runs']} of {content['preview']['planned']} runs")
@@ -66,24 +69,13 @@ class Preview:
         tell(CAUTION)
         with storage_errors(self.folder):
             self.folder.mkdir(exist_ok=True)
-            with hold_lock(
-                self.folder / LOCK, f"{self._shown()}: {{holder}} makes a preview there; wait until it is done"
-            ):
-                return self._make(content, tell)
-
-    def _why_nothing(self) -> str:
-        trained = len(self.finished.trained)
-        if not trained:
-            return "no run is trained"
-        return f"{trained} run{'s are' if trained > 1 else ' is'} trained, and none is evaluated beside the base model"
-
-    def _make(self, content: dict[str, Any], tell: Callable[[str], None]) -> int:
-        """Write the files that the rules need, run the rules, and report where the results are or what failed."""
-        for folder in READ:
-            with suppress(FileExistsError):
-                (self.folder / folder).symlink_to(Path("..", folder), target_is_directory=True)
-        write_if_changed(content, self.folder / DESCRIPTION)
-        return make_tables(self.folder, self._shown(), self._rules_know(), self.home, self.cores, tell)
+            shown = Path(self.study.config.root, PREVIEW).as_posix()  # as the user can type it
+            with hold_lock(self.folder / LOCK, f"{shown}: {{holder}} makes a preview there; wait until it is done"):
+                for folder in READ:
+                    with suppress(FileExistsError):
+                        (self.folder / folder).symlink_to(Path("..", folder), target_is_directory=True)
+                write_if_changed(content, self.folder / DESCRIPTION)
+                return make_tables(self.folder, shown, self._rules_know(), self.home, self.cores, tell)
 
     def _content(self) -> tuple[dict[str, Any], list[str]]:
         """`study.json` of the finished part, and lines on what is missing. A preview never declares the question."""
@@ -126,10 +118,6 @@ class Preview:
             figures=study.config.figures.model_dump(include={"appendix", "width"}),
         )
 
-    def _shown(self) -> str:
-        """The preview's folder as the user can type it."""
-        return Path(self.study.config.root, PREVIEW).as_posix()
-
 
 @dataclass(frozen=True)
 class FinishedPart:
@@ -141,11 +129,7 @@ class FinishedPart:
 
 
 def finished_part(decisions: Decisions) -> FinishedPart:
-    """The finished part of a study, by the files on disk.
-
-    Runs and answers that the next start would make again are left out. The workflow moves a file into place once the
-    file is complete, so every file that exists can be read.
-    """
+    """The finished part of a study, by the files on disk, without what the next start would make again."""
     study, records = decisions.study, decisions.history.records
     trained = [
         name for name, each in decisions.runs.items() if not each.trains and not each.diverged and records.get(name)
@@ -179,11 +163,7 @@ def _files(study: Study, model: str, dataset: str) -> Iterator[tuple[str, str | 
 
 
 def _largest_part(evaluated: dict[str, set[str]], preferred: list[str]) -> tuple[set[str], set[str]]:
-    """Choose evaluation sets, and return them with the runs that have answered all of them.
-
-    The set with the most runs is always chosen; among sets with equally many runs, one of `preferred`. Another set is
-    added if at least half of the first set's runs have answered all chosen sets.
-    """
+    """The set with the most runs (or `preferred`), others that keep half of them, and the runs that answered all."""
     shown: set[str] = set()
     runs: set[str] = set()
     ordered = sorted(evaluated, key=lambda dataset: (-len(evaluated[dataset]), dataset not in preferred))

@@ -65,10 +65,7 @@ class Reruns:
 
     @cached_property
     def code_counts(self) -> bool:
-        """Whether results of other code are made again.
-
-        False with `--rerun-triggers` without `params`, by which a user keeps runs of older code on purpose.
-        """
+        """Whether results of other code are made again; not with `--rerun-triggers` without `params`."""
         return counts_params(self.workflow)
 
     @cached_property
@@ -88,10 +85,7 @@ class Reruns:
         return self._inputs(f"runs/{wildcards.run}/{RECORD}", files, again)
 
     def inputs_of_answers(self, wildcards: Any) -> dict[str, list[str]]:
-        """Input function of an evaluation: the base model, all problems, and the run's record if a run is evaluated.
-
-        Forces answers that exist and are made again. Answers that stay do not ask for the jobs of their inputs.
-        """
+        """Input function of an evaluation: model, problems, a run's record. Forces answers that are made again."""
         run = wildcards.get("run")
         files = {"model": [self.study.model_file], "problems": self.study.evaluation_files}
         if run is not None:
@@ -103,10 +97,7 @@ class Reruns:
         return self._below_root(files) if make or not self.is_main else self._staying(files)
 
     def inputs_of_scores(self, wildcards: Any) -> dict[str, list[str]]:
-        """Input function of a scoring: the answers to score, and the run's record if they are a run's.
-
-        An evaluation that replaces answers removes their scores, so scores that exist are of the answers that exist.
-        """
+        """Input function of a scoring: the answers, and their run's record. New answers have removed old scores."""
         name = f"{wildcards.model}/{wildcards.dataset}{wildcards.kind}.parquet"
         files = {"answers": [f"{self.study.answers_folder}/{name}"]}
         if wildcards.model != BASE_MODEL:
@@ -153,10 +144,7 @@ class Reruns:
         return [f"{study.config.root}/{file}" for file in [*files, *self.study.evaluation_files, *study.scores]]
 
     def inputs_of(self, made: str, **files: list[str]) -> Callable[[Any], dict[str, list[str]]]:
-        """Input function of the model or set of problems `made`, which has these inputs, by name.
-
-        Forces it where its inputs or its code changed. `made` may have wildcards. Paths start from the results folder.
-        """
+        """Input function of the model or set of problems `made`, which may have wildcards. Forces what changed."""
 
         def inputs(wildcards: Any) -> dict[str, list[str]]:
             file = made.format_map(dict(wildcards.items()))
@@ -166,10 +154,7 @@ class Reruns:
         return inputs
 
     def _inputs(self, made: str, files: dict[str, list[str]], again: bool) -> dict[str, list[str]]:
-        """Inputs of the result `made`, by name. Forces the result if it exists and is made `again`.
-
-        The paths given are relative to the results folder.
-        """
+        """Inputs of the result `made`, by name. Forces the result if it exists and is made `again`."""
         if again:
             self._force(made)
         return self._below_root(files) if again or not self.decisions.exists(made) else self._staying(files)
@@ -207,10 +192,7 @@ class Reruns:
         return RETRIES if self.is_main else 0
 
     def failed(self, job: Any, status: int) -> None:
-        """Do not start a failed job again whose exit status says that the error stays until the user corrects it.
-
-        Without a model or a set of problems nothing else of this start is worth its hours, so the start ends.
-        """
+        """Start no job again that the user must correct, and nothing more without a model or a set of problems."""
         if is_permanent(status):
             last_attempt(job)
         if job.rule.name in PREPARATIONS and job.attempt > job.restart_times:
@@ -249,10 +231,7 @@ class Reruns:
 
     @property
     def _made(self) -> set[str]:
-        """Files of the inputs of runs and evaluations that this start is about to make, but for reward models.
-
-        The full check finds by itself which of those are missing.
-        """
+        """Inputs of runs and evaluations that are about to be made, but for reward models."""
         study = self.study
         files = {"fetch": study.fetched_file, "prepare_train": study.problems_file, "sft": study.model_file}
         files["prepare_sft"] = str(study.demonstrations_file)
@@ -282,11 +261,7 @@ class Reruns:
 
 
 def share_gpus(workflow: Any) -> None:
-    """Start at most as many jobs at once as this machine has GPUs for. To be called in the Snakefile.
-
-    On a cluster this limits nothing: Snakemake counts the resource `gpu` on this machine alone, by its scope. A dry run
-    needs no GPU. Where nvidia-smi fails, each job says so, or waits for its GPU.
-    """
+    """Start at most as many jobs at once as this machine has GPUs for; not in a dry run, which needs none."""
     if is_main(workflow) and not is_dry_run(workflow):
         with suppress(StudyError):
             limit(workflow, "gpu", len(gpus_here()))

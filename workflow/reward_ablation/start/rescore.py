@@ -59,10 +59,7 @@ class Source:
 
 
 def trained_part(spec: ArmSpec) -> str:
-    """What decides the model that a run ends with: settings, and the components that take part in its advantage.
-
-    Names of components do not count, their order does.
-    """
+    """What decides the model that a run ends with; names of components do not count, their order does."""
     content = spec.content()
     taking_part = [[content["components"][name], content["weights"][name]] for name in sorted(spec.taking_part)]
     rest = {name: value for name, value in content.items() if name not in ("components", "weights", "seed")}
@@ -106,10 +103,7 @@ def _spec_of(record: Mapping[str, Any]) -> ArmSpec | None:
 
 
 def _source(folder: Path, record: dict[str, Any], before: ArmSpec, run: Run, decisions: Decisions) -> Source | None:
-    """A folder with the record of a run of the spec `before`, as the source of a run.
-
-    None if its code, inputs or files forbid it, or a function that is to be called does.
-    """
+    """A folder of the spec `before` as a run's source; None where code, inputs, files or functions forbid it."""
     if record.get("code") != training_digest(before.functions) or not _is_inside(folder, record):
         return None
     inputs = deciding_inputs(record["spec"], decisions.present.inputs)
@@ -167,10 +161,7 @@ def rescored_lines(found: Mapping[str, Source], shown: str) -> list[str]:
 
 
 def make_rescored(source: Source, run: Run, study: Study, target: Path) -> dict[str, Any]:
-    """Make a run's folder from its source, and return its record, which the caller writes last.
-
-    Raises StudyError if a component fails, as it would have failed in training.
-    """
+    """Make a run's folder from its source, and return its record, which the caller writes last."""
     rollouts = pq.read_table(source.folder / "rollouts.parquet")
     scores = {name: _scores(name, run, study, rollouts) for name in source.scored}
     made: dict[str, Callable[[pa.Table], pa.Table]] = {
@@ -238,10 +229,7 @@ class _Tokens:
 
 
 def _batches(rollouts: pa.Table, spec: ArmSpec) -> Iterator[dict[str, list[Any]]]:
-    """Rows of each step and process, in the file's order. A group is of the process that has its first row.
-
-    Groups have 8 completions by TRL's default.
-    """
+    """Rows of each step and process. A group, 8 completions by TRL's default, is of the process with its first row."""
     steps, size = rollouts["step"].to_numpy(), spec.training.get("num_generations", 8)
     ends = [*(np.flatnonzero(np.diff(steps)) + 1), len(steps)]
     for start, end in zip([0, *ends[:-1]], ends, strict=True):

@@ -39,10 +39,7 @@ class ResultsFolder:
         self._planned_at = last_change(folder / LOCK)
 
     def other_config(self, files: Sequence[str | Path]) -> list[str]:
-        """A warning if the last start here was that of another config, which still exists; else none.
-
-        The first file is the study. Further files change it.
-        """
+        """A warning if the last start here was that of another config, which still exists; else none."""
         try:
             other = (self.folder / CONFIG).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
@@ -60,11 +57,7 @@ class ResultsFolder:
             (self.folder / CONFIG).write_text(os.path.relpath(files[0]), encoding="utf-8")
 
     def claim(self, space: int = LEAST_SPACE) -> Lock:
-        """Lock the folder until this process ends, or the lock that is returned is released.
-
-        `space` is the number of bytes that must be free there; 0 for a start that only deletes, as a full disk asks
-        for.
-        """
+        """Lock the folder until this process ends or the lock is released; `space` bytes must be free."""
         if self.folder.exists() and not self.folder.is_dir():
             raise StudyError(f"{self.folder}: is not a folder; name another folder with the key `results`")
         with storage_errors(self.folder):

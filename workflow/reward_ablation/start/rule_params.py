@@ -69,12 +69,7 @@ class RuleParams:
 
     @cached_property
     def resources_of_run(self) -> dict[str, int | Callable[[Any], int | str | None]]:
-        """Resources of a training job, each as a function of the wildcards.
-
-        A resource that an arm does not set is None, which means not set for Snakemake, or 0 where Snakemake needs a
-        number. A number that is the same for all runs is not a function: Snakemake would call the function for each
-        job, which takes a second for 5,000 runs.
-        """
+        """Resources of a training job by wildcards; a plain number where all runs are alike, which is faster."""
         of_runs = {name: resources_of(run.launch) for name, run in self.study.runs.items()}
         names = dict.fromkeys(name for own in of_runs.values() for name in own)
         resources: dict[str, int | Callable[[Any], int | str | None]] = {}
@@ -97,21 +92,13 @@ class RuleParams:
         return self.priorities.get(wildcards.run, 0)
 
     def priority_of_answers(self, wildcards: Any) -> int:
-        """Priority of an evaluation, or of the scoring of answers.
-
-        It is above all training, and highest for the base model. The wildcard that names the model is `run` or `model`.
-        The evaluation of the base model has neither.
-        """
+        """Priority of an evaluation or scoring: above all training, and highest for the base model."""
         runs = len(self.study.runs)
         return runs + self.priorities.get(wildcards.get("run", wildcards.get("model")), runs + 1)
 
     @cached_property
     def priorities(self) -> dict[str, int]:
-        """Priority of the training of each run by the run's name, from 1.
-
-        The first seed of all arms comes before the second seed of any arm. Among the first seeds, as among the second
-        ones, the baseline comes first, because the other arms are compared with it. The rest is in the study's order.
-        """
+        """Priority of each training, from 1: first seeds before second ones, and the baseline first among equals."""
         study = self.study
         baseline = study.folders[study.keys[study.config.baseline or next(iter(study.arms))]]
         seeds_before: Counter[str] = Counter()

@@ -21,9 +21,9 @@ from typing import Any
 from reward_ablation.cluster.command import SlurmError
 from reward_ablation.cluster.job_names import job_name, prefix
 from reward_ablation.cluster.slurm import SlurmJob, my_jobs, run_jobs
-from reward_ablation.start.decide import DONE, Decisions, PlannedRun, PresentInputs, goes_on, stale_because
+from reward_ablation.start.decide import DONE, Decisions, PlannedRun, goes_on, stale_because
 from reward_ablation.start.declarations import Declarations
-from reward_ablation.start.history import Damage, History, is_held
+from reward_ablation.start.history import Damage, is_held
 from reward_ablation.start.plan import damaged_answers_lines, first_lines, hours_text, plural
 from reward_ablation.start.signs import BRIEF, NO_SIGNS, Signs, read_attempts, read_log_end, read_signs
 from reward_ablation.study.heartbeat import STARTING, TRAINING, Heartbeat
@@ -90,22 +90,20 @@ class RunStatus:
 class StatusReader:
     """Everything that was read to tell the states of a study's runs."""
 
-    root: Path  # the results folder
+    decisions: Decisions
     #: Whether a process holds the lock of each run. The locks are read before the records, so a run that finishes in
     #: between counts as running, and never as failed.
     held: dict[str, bool | None]
-    history: History
-    present: PresentInputs
     now: float  # seconds since 1970
     #: By the run's name: the Slurm job that waits or runs, or the last one that did not end well.
     jobs: dict[str, SlurmJob]
 
     def status(self, planned: PlannedRun) -> RunStatus:
         """The status of a run; `planned` is the decision on the run."""
-        run = planned.run
-        folder = self.root / "runs" / run.name
-        record = self.history.records.get(run.name)
-        record = record or self.history.set_aside.get(run.name, record)
+        run, history, present = planned.run, self.decisions.history, self.decisions.present
+        folder = self.decisions.root / "runs" / run.name
+        record = history.records.get(run.name)
+        record = record or history.set_aside.get(run.name, record)
         recorded_at = None if record is None else _changed(folder / RECORD) or _changed(folder / HIDDEN_RECORD)
         on_gpus = run.arm_spec.gpus > 0
         if not planned.trains:
@@ -114,14 +112,15 @@ class StatusReader:
             ended = State.DIVERGED if planned.diverged else State.DONE
             return RunStatus(run, ended, hours=hours_of(attempts, on_gpus), finished=recorded_at, why=why)
         attempts = read_attempts(folder / WORK)
-        signs = read_signs(folder / WORK, self.root / "logs" / "train" / f"{run.name}.log")
+        signs = read_signs(folder / WORK, self.decisions.root / "logs" / "train" / f"{run.name}.log")
         job = self.jobs.get(run.name)
         held = self.held[run.name]
         has_folder = folder.is_dir()
         state = self._at_work(signs, job, held, has_folder)
         state = state or self._at_rest(planned, signs, held, has_folder, recorded_at)
-        work = self.history.interrupted.get(run.name)
-        if state is State.RUNNING and held is False and not _wrote(job, signs):
+        work = history.interrupted.get(run.name)
+        job_wrote = job is not None and job.start is not None and signs.at >= job.start
+        if state is State.RUNNING and held is False and not job_wrote:
             signs = NO_SIGNS  # an earlier attempt wrote these: the present one has not begun
         begun = state is not State.RUNNING or (signs.beat is not None and signs.beat.step is not None)
         return RunStatus(
@@ -132,9 +131,9 @@ class StatusReader:
             host=_other_host(folder / LOCK) if held else None,
             held=held,
             attempts=(len(attempts) + (not begun)) if attempts else None,
-            goes_on_from=work.step if work and goes_on(work, run, self.present) else 0,
+            goes_on_from=work.step if work and goes_on(work, run, present) else 0,
             hours=hours_of([*((record or {}).get("attempts") or []), *attempts], on_gpus),
-            why=planned.damage or (stale_because(record, run, self.present) or "" if record is not None else ""),
+            why=planned.damage or (stale_because(record, run, present) or "" if record is not None else ""),
         )
 
     def _at_work(self, signs: Signs, job: SlurmJob | None, held: bool | None, has_folder: bool) -> State | None:
@@ -152,23 +151,15 @@ class StatusReader:
     def _at_rest(
         self, planned: PlannedRun, signs: Signs, held: bool | None, has_folder: bool, recorded_at: float | None
     ) -> State:
-        """The state of a run that is neither done nor at work.
-
-        `recorded_at` is the time of its outdated or damaged record; None where it has none.
-        """
+        """The state of a run neither done nor at work; `recorded_at` is the time of an outdated or damaged record."""
         if signs.log is not None and signs.error and signs.log.changed > (recorded_at or 0):
             return State.FAILED
         if recorded_at:
             return State.DAMAGED if planned.damage else State.STALE
         if signs.log is None or signs.stopped or not has_folder:
-            return State.INTERRUPTED if planned.run.name in self.history.interrupted else State.NOT_STARTED
+            return State.INTERRUPTED if planned.run.name in self.decisions.history.interrupted else State.NOT_STARTED
         # The log has no error. Where the lock tells nothing, the process may have ended or may still be silent.
         return State.INTERRUPTED if held is None else State.FAILED
-
-
-def _wrote(job: SlurmJob | None, signs: Signs) -> bool:
-    """Whether a running job wrote these signs."""
-    return job is not None and job.start is not None and signs.at >= job.start
 
 
 def _ended_attempt(job: SlurmJob, signs: Signs, state: State) -> bool:
@@ -246,20 +237,14 @@ def ask_slurm() -> tuple[list[SlurmJob], str]:
 
 
 def read_status(decisions: Decisions, jobs: list[SlurmJob], now: float | None = None) -> Status:
-    """Read the status of a study.
-
-    `jobs` are the user's Slurm jobs, also those of other studies. `now` is in seconds since 1970, and None stands for
-    the present time. The locks of runs are read before anything is decided.
-    """
+    """Read the status. `jobs` are the user's Slurm jobs, of any study. Locks are read before anything is decided."""
     study, root = decisions.study, decisions.root
     held = {name: is_held(root / "runs" / name / LOCK) for name in study.runs}
-    now = time.time() if now is None else now
-    reader = StatusReader(root, held, decisions.history, decisions.present, now, _jobs_of_runs(study, root, jobs))
+    reader = StatusReader(decisions, held, now or time.time(), _jobs_of_runs(study, root, jobs))
     runs = [reader.status(planned) for planned in decisions.runs.values()]
-    trained = [each.run.name for each in runs if each.state is State.DONE]
-    damage = decisions.damage
-    answers = [file for model in ("base", *trained) for file in damage.answer_files(model)]
-    damaged = {file: what for model in ("base", *trained) for file, what in damage.of_answers(model).items()}
+    damage, models = decisions.damage, ["base", *(each.run.name for each in runs if each.state is State.DONE)]
+    answers = [file for model in models for file in damage.answer_files(model)]
+    damaged = {file: what for model in models for file, what in damage.of_answers(model).items()}
     return Status(
         study=study,
         now=reader.now,
@@ -267,7 +252,7 @@ def read_status(decisions: Decisions, jobs: list[SlurmJob], now: float | None = 
         evaluated=sum((root / file).is_file() for file in answers if file not in decisions.answers_again),
         evaluations=(len(study.sound_runs) + 1 + len(study.keeping_runs)) * len(study.datasets),
         damaged_answers=damaged,
-        failed_jobs=list(_failed_jobs(_other_jobs(study, damage, trained), root, study.config.root)),
+        failed_jobs=list(_failed_jobs(_other_jobs(study, damage, models), root, study.config.root)),
         on_gpus=any(run.arm_spec.gpus for run in study.runs.values()),
         looks=Declarations(study).looks_line(decisions.standings),
     )
@@ -283,11 +268,8 @@ def _jobs_of_runs(study: Study, root: Path, jobs: list[SlurmJob]) -> dict[str, S
     return failed | run_jobs(of_study, study.runs, jobs)
 
 
-def _other_jobs(study: Study, damage: Damage, trained: list[str]) -> Iterator[Job]:
-    """The jobs other than training, but for tables, figures and exports.
-
-    Answers and scores are those of the base model and of trained runs.
-    """
+def _other_jobs(study: Study, damage: Damage, models: list[str]) -> Iterator[Job]:
+    """The jobs other than training, but for tables, figures and exports; answers are those of base and trained runs."""
     yield Job("fetch the base model", study.fetched_file, "logs/fetch/base.log")
     if study.demonstrations_file is not None:
         yield Job("prepare the demonstrations", study.demonstrations_file, "logs/prepare/sft.log")
@@ -297,14 +279,14 @@ def _other_jobs(study: Study, damage: Damage, trained: list[str]) -> Iterator[Jo
     yield Job("prepare the training set", study.problems_file, "logs/prepare/train.log")
     for data in study.datasets:
         yield Job(f"prepare {data}", evaluation_file(data), f"logs/prepare/evaluation/{data}.log")
-    for model in ("base", *trained):
+    for model in models:
         files = damage.answer_files(model)
         missing = [file for file in files if not (damage.root / file).exists()]
         yield Job(f"evaluate {model}", (missing or files)[0], f"logs/evaluate/{model}.log")
     for file in study.scores:
         name = file.removeprefix(f"{study.scores_folder}/").removesuffix(".parquet")
         model, _, data = name.rpartition("/")
-        if model in ("base", *trained):
+        if model in models:
             yield Job(f"score the answers of {model} to {data}", file, f"logs/score/{name}.log")
 
 
@@ -321,10 +303,7 @@ _QUIET = {State.DONE, State.STALE, State.NOT_STARTED}
 
 
 def status_text(status: Status, slurm_silent: str = "") -> str:
-    """The whole text: a line of counts, the runs, evaluations, failed jobs other than training, and hours so far.
-
-    `slurm_silent` says why the jobs at Slurm are not known; empty where they are known.
-    """
+    """The whole text. `slurm_silent` says why the jobs at Slurm are not known; empty where they are known."""
     lines = [f"study {status.study.config.name}, {plural(len(status.runs), 'run')}: {counted_states(status.runs)}", ""]
     if status.looks:
         lines += [*textwrap.wrap(status.looks, WIDTH, subsequent_indent="    "), ""]
