@@ -139,11 +139,7 @@ class MadeUpStudy:
             weights=self.weights_in(arm),
             components={name: of_all[name] for name in self.weights_in(arm)},
             gradients={"every": self.gradients_every} | ({"backward": self.backward} if self.backward else {}),
-            training={
-                "learning_rate": 1e-5,
-                "max_steps": self.steps,
-                "per_device_train_batch_size": self.rollouts,
-            },
+            training={"learning_rate": 1e-5, "max_steps": self.steps, "per_device_train_batch_size": self.rollouts},
             **({"combine": {"parameters": {}} | self.methods[arm]} if arm in self.methods else {}),
         )
 

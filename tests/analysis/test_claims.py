@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from analysis.made_up import MadeUpStudy, run_rule
+from analysis.made_up import MadeUpStudy, made_tables, write_tables
 from reward_ablation.analysis.claims import SCHEMAS
 from reward_ablation.analysis.claims_text import cautions, seeds_of_difference
 from reward_ablation.analysis.reading import read_table
@@ -43,8 +43,7 @@ def root(tmp_path_factory):
     plan = study.plan()
     plan["withdrawn_claims"] = [claim("gone", "length_only", "higher", says=f"Gone: {HOSTILE}")]
     write_json(plan, root / "study.json")
-    for rule in ("evaluation", "claims"):
-        run_rule(rule, root, root / "tables")
+    made_tables(root, "evaluation", "claims")
     return root
 
 
@@ -135,24 +134,19 @@ def test_the_summary_has_a_card_a_claim(root):
     assert parts[-1].startswith("- Taken out after there were runs: gone, ")
 
 
-def test_a_study_without_claims_has_an_empty_table_and_no_section(tmp_path):
-    MadeUpStudy(seeds=(0,), steps=1, rollouts=4).write(tmp_path)
-    for rule in ("evaluation", "claims"):
-        run_rule(rule, tmp_path, tmp_path / "tables")
-    table = read_table(tmp_path / "tables" / "claims.parquet")
-    assert list(table.columns) == SCHEMAS["claims"].names
-    assert table.empty
-    assert claims_section(read_study(tmp_path / "study.json"), None) == []
-
-
-def test_one_seed_is_judged_over_questions(tmp_path):
+def test_one_seed_is_judged_over_questions_and_a_study_without_claims_has_no_section(tmp_path):
     one = [claim("format_rises", "format_only", "higher"), claim("base", "format_only", "higher", against="base")]
     MadeUpStudy(seeds=(3,), steps=1, rollouts=4, claims=one).write(tmp_path)
-    for rule in ("evaluation", "claims"):
-        run_rule(rule, tmp_path, tmp_path / "tables")
-    table = pd.read_parquet(tmp_path / "tables" / "claims.parquet")
+    made_tables(tmp_path, "evaluation")
+    table = made_tables(tmp_path, "claims")["claims"]
     assert table["seeds"].tolist() == [1, 1]
     assert table[["low", "high", "p"]].notna().all().all()
+    without = MadeUpStudy(seeds=(3,), steps=1, rollouts=4).plan()
+    write_json(without, tmp_path / "study.json")
+    table = made_tables(tmp_path, "claims")["claims"]
+    assert list(table.columns) == SCHEMAS["claims"].names
+    assert table.empty
+    assert claims_section(StudyFile.model_validate(without), None) == []
 
 
 def test_a_claim_of_a_sequential_study_has_the_interval_and_the_p_value_of_the_last_look(tmp_path):
@@ -165,8 +159,7 @@ def test_a_claim_of_a_sequential_study_has_the_interval_and_the_p_value_of_the_l
     ]
     study = MadeUpStudy(seeds=(0, 1, 2), steps=1, rollouts=4, claims=claims, datasets={"gsm8k_test": 60})
     study.write(tmp_path)
-    for rule in ("evaluation", "claims"):
-        run_rule(rule, tmp_path, tmp_path / "plain")
+    write_tables(tmp_path, tmp_path / "plain", ["evaluation", "claims"])
     plain = read_table(tmp_path / "plain" / "claims.parquet").set_index("claim")
     pair = {"arm": "format_only", "against": "correctness_only"}
     at_look = {"estimate": 0.25, "low": -0.01, "high": 0.5, "p": 0.02, "p_holm": 0.04}
@@ -177,14 +170,12 @@ def test_a_claim_of_a_sequential_study_has_the_interval_and_the_p_value_of_the_l
     record = {**plan, "arms": {}, "declared": "2026-01-31T11:00:00Z", "runs_then": 0, "taken": [look]}
     content = study.plan() | {"primary": primary, "sequential": record}
     write_json(study.plan() | {"runs": [run for run in content["runs"] if run["seed"] < 2]}, tmp_path / "study.json")
-    for rule in ("evaluation", "claims"):
-        run_rule(rule, tmp_path, tmp_path / "of_look")
+    write_tables(tmp_path, tmp_path / "of_look", ["evaluation", "claims"])
     of_look = read_table(tmp_path / "of_look" / "claims.parquet").set_index("claim")
     write_json(content, tmp_path / "study.json")
-    for rule in ("evaluation", "claims"):
-        run_rule(rule, tmp_path, tmp_path / "tables")
-    table = read_table(tmp_path / "tables" / "claims.parquet").set_index("claim")
-    same = read_table(tmp_path / "tables" / "paired_differences.parquet").query("family == 'primary'").iloc[0]
+    tables = made_tables(tmp_path, "evaluation", "claims")
+    table = tables["claims"].set_index("claim")
+    same = tables["paired_differences"].query("family == 'primary'").iloc[0]
     columns = ["estimate", "low", "high", "seeds"]
     assert table.loc["look", columns].tolist() == same[columns].tolist() == [0.25, -0.01, 0.5, 2]
     assert table.loc["look", "p"] == same["p_holm"] == 0.04
@@ -200,8 +191,7 @@ def test_a_claim_of_a_sequential_study_has_the_interval_and_the_p_value_of_the_l
     noted = [row.Index for row in table.itertuples() if "not corrected for them" in cautions(row, written)]
     assert noted == others
     write_json(content | {"sequential": {**record, "in_force": False}}, tmp_path / "study.json")
-    run_rule("claims", tmp_path, tmp_path / "tables")
-    listed = read_table(tmp_path / "tables" / "claims.parquet").set_index("claim")
+    listed = made_tables(tmp_path, "claims")["claims"].set_index("claim")
     pd.testing.assert_frame_equal(listed[[*columns, "p"]], plain[[*columns, "p"]])
 
 
@@ -210,12 +200,7 @@ def test_a_claim_of_a_sequential_study_has_the_interval_and_the_p_value_of_the_l
     [
         ((0, 1, 2), (0, 1, 2), 3, True, "3 seeds"),
         ((0, 1, 2), (1, 2, 3), 2, True, "2 shared seeds"),
-        ((0, 1, 2), (1, 2, 3), 3, False, "3 seeds against 3"),
-        ((0, 1, 2, 3), (2, 3, 4), 2, True, "2 shared seeds"),
         ((0, 1, 2, 3), (2, 3, 4), 3, False, "4 seeds against 3"),
-        ((0, 1, 2), (0, 1), 2, True, "2 shared seeds"),
-        ((0, 1, 2), (0, 1), 2, False, "3 seeds against 2"),
-        ((0, 1, 2), (3, 4), 2, False, "3 seeds against 2"),
         ((0, 1, 2), (1,), 1, True, "1 seed"),
     ],
 )
@@ -235,10 +220,8 @@ def test_the_table_says_which_of_two_intervals_a_claim_has(tmp_path):
     plan = study.plan()
     plan["runs"] = [run for run in plan["runs"] if run["arm"] != "format_only" or run["seed"] < 4]
     write_json(plan, tmp_path / "study.json")
-    for rule in ("evaluation", "claims"):
-        run_rule(rule, tmp_path, tmp_path / "tables")
-    table = read_table(tmp_path / "tables" / "claims.parquet")
-    by_run = pd.read_parquet(tmp_path / "tables" / "evaluation_by_run.parquet").query("mode == 'sampled'")
+    tables = made_tables(tmp_path, "evaluation", "claims")
+    table, by_run = tables["claims"], tables["evaluation_by_run"].query("mode == 'sampled'")
     for row in table.itertuples():
         values = by_run[by_run["metric"] == row.metric].pivot_table(index="seed", columns="arm", values="value")
         own, other = values["format_only"], values["correctness_only"]

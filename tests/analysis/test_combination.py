@@ -7,23 +7,13 @@ import pandas as pd
 import pytest
 
 from analysis.made_up import MadeUpStudy, made_tables
-from reward_ablation.analysis.combination import (
-    MOST_STEPS,
-    RANGE,
-    advantage_size,
-    mean_squares,
-    method_weights,
-)
+from reward_ablation.analysis.combination import MOST_STEPS, RANGE, advantage_size, mean_squares, method_weights
 from reward_ablation.system.errors import StudyError
 
 ARMS = {name: {"a": 1.0, "b": 0.5} for name in ("static", "gradients", "limits")} | {"limits": {"a": 1.0, "b": 0.0}}
 METHODS = {
     "gradients": {"method": "upgrad", "gram": "previous"},
-    "limits": {
-        "method": "schedule",
-        "parameters": {"b": {"0": 0.0, "5": 1.0}},
-        "components": ["b"],
-    },
+    "limits": {"method": "schedule", "parameters": {"b": {"0": 0.0, "5": 1.0}}, "components": ["b"]},
 }
 
 
@@ -68,28 +58,17 @@ def test_the_baseline_would_have_done_what_it_did(tables):
     assert alone["cosine"].isna().all()
 
 
-def test_an_arm_whose_components_do_not_score_the_baseline_is_named_in_the_log(tmp_path, capsys):
-    arms = {"static": {"a": 1.0, "b": 1.0, "c": 0.0}, "more": {"a": 1.0, "b": 1.0, "c": 1.0}}
-    study = MadeUpStudy(arms=arms, methods={"more": METHODS["gradients"]}, problems=2, where_trained=("c",))
-    study.write(tmp_path)
+def test_arms_that_cannot_be_asked_about_are_named_and_a_changed_log_of_weights_is_refused(tmp_path, capsys):
+    arms = {"static": (1.0, 1.0, 0.0), "none": (0.0, 0.0, 0.0), "more": (1.0, 1.0, 1.0)}
+    arms = {arm: dict(zip("abc", weights, strict=True)) for arm, weights in arms.items()}
+    methods = {"more": METHODS["gradients"]}
+    MadeUpStudy(arms=arms, methods=methods, problems=2, steps=2, where_trained=("c",)).write(tmp_path)
     tables = made_tables(tmp_path, "combination")
-    assert "methods_offline: more left out" in capsys.readouterr().out
-    assert tables["methods_offline"].empty  # no Gram matrices of single completions are stored
-
-
-def test_an_arm_that_trains_on_no_component_is_named_in_the_log_with_this_reason(tmp_path, capsys):
-    arms = {"static": {"a": 1.0, "b": 1.0}, "none": {"a": 0.0, "b": 0.0}, "more": {"a": 1.0, "b": 1.0}}
-    MadeUpStudy(arms=arms, methods={"more": METHODS["gradients"]}, problems=2, steps=2).write(tmp_path)
-    made_tables(tmp_path, "combination")
     log = capsys.readouterr().out
     assert "methods_offline: none left out: it trains on no component, as all of its weights are 0\n" in log
-    assert "do not score" not in log
-
-
-def test_a_changed_log_of_weights_is_refused(tmp_path):
-    study = MadeUpStudy(arms=ARMS, methods=METHODS, steps=2, problems=2)
-    study.write(tmp_path)
-    changed = next(tmp_path.glob("runs/gradients-*/seed0/weights.parquet"))
+    assert "methods_offline: more left out: it has components that do not score the runs of static\n" in log
+    assert tables["methods_offline"].empty  # no Gram matrices of single completions are stored
+    changed = next(tmp_path.glob("runs/more-*/seed0/weights.parquet"))
     changed.write_bytes(b"no Parquet")
     with pytest.raises(StudyError, match=r"weights.parquet: truncated or changed"):
         made_tables(tmp_path, "combination")
@@ -102,12 +81,6 @@ def test_signals_of_an_arm_with_a_method_are_by_its_advantages(root, capsys):
     assert known.loc["covariance"].dropna().index.tolist() == ["static"]
     assert known.loc["covariance_with_advantage"].notna().all()
     assert known.loc["no_signal"].notna().all()
-
-
-def test_steps_of_arms_with_a_method_are_aligned_by_their_own_advantages(root):
-    aligned = made_tables(root, "gradients")["alignment"]
-    assert set(aligned["arm"]) == set(ARMS)
-    assert aligned["estimate"].notna().all()
 
 
 #: Student's t of one degree of freedom at 97.5 %.
@@ -173,11 +146,6 @@ def test_steps_have_the_range_of_the_seeds_and_the_run_an_interval():
     )
     assert table["dead"].tolist() == [0.25] * 3
     assert table["conflicts"].isna().all()
-
-
-def test_a_seed_without_conflicts_leaves_those_of_the_other():
-    table = method_weights({0: log([1.0]), 1: log([1.0], conflicts=0.5)}, "arm", 0.95)
-    assert table["conflicts"].tolist() == [0.5, 0.5]
 
 
 def test_many_steps_are_averaged():

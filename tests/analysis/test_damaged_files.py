@@ -13,6 +13,7 @@ from reward_ablation.system.errors import StudyError
 from storage import fill, small_disk
 
 RUN = "runs/first-00000000/seed1"
+RULES = ["provenance", "training", "evaluation"]
 ANSWERS = "evaluation/first-00000000/seed1/gsm8k_test.parquet"
 
 
@@ -41,30 +42,34 @@ def flip(path: Path) -> None:
     path.write_bytes(content)
 
 
-@pytest.mark.parametrize("damage", [truncate, empty, flip])
+RERUN = f"delete {{root}}/{RUN} and run the workflow again, which trains it again"
+
+
 @pytest.mark.parametrize(
-    ("name", "remedy"),
+    ("rule", "name", "damage", "remedy"),
     [
-        (f"{RUN}/rollouts.parquet", f"delete {{root}}/{RUN} and run the workflow again, which trains it again"),
-        (f"{RUN}/gradients.parquet", f"delete {{root}}/{RUN} and run the workflow again, which trains it again"),
-        (f"{RUN}/run.json", f"delete {{root}}/{RUN} and run the workflow again, which trains it again"),
-        (ANSWERS, "delete it and run the workflow again"),
+        ("training", f"{RUN}/rollouts.parquet", flip, RERUN),
+        ("gradients", f"{RUN}/gradients.parquet", truncate, RERUN),
+        ("training", f"{RUN}/run.json", truncate, RERUN),
+        ("training", f"{RUN}/run.json", empty, RERUN),
+        *(
+            ("evaluation", ANSWERS, damage, "delete it and run the workflow again")
+            for damage in (truncate, empty, flip)
+        ),
     ],
 )
-def test_the_analysis_names_a_damaged_file(root, name, damage, remedy):
+def test_the_analysis_names_a_damaged_file(root, rule, name, damage, remedy):
     damage(root / name)
     with pytest.raises(StudyError) as error:
-        write_tables(root)
+        write_tables(root, rules=[rule])
     assert str(error.value).startswith(f"{root / name}: truncated or changed")
     assert str(error.value).endswith(remedy.format(root=root))
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("damage", [truncate, empty, flip])
-def test_a_figure_names_a_damaged_table(root, damage):
-    write_tables(root)
-    path = root / "tables" / "rewards_by_step.parquet"
-    damage(path)
+def test_a_figure_names_a_damaged_table(root):
+    path = write_tables(root, rules=["training"]) / "rewards_by_step.parquet"
+    flip(path)
     options = ["--study", str(root / "study.json"), "--tables", str(path.parent), "--output", str(root)]
     with pytest.raises(StudyError) as error:
         draw(["rewards", *options])
@@ -76,11 +81,11 @@ def test_a_full_disk_is_one_line_and_with_space_the_same_command_ends_well(root,
     with small_disk(tmp_path_factory.mktemp("mounted") / "disk", "1m") as disk:
         filler = fill(disk, leave=12288)
         with pytest.raises(StudyError) as error:
-            write_tables(root, disk / "tables")
+            write_tables(root, disk / "tables", RULES)
         assert str(error.value).startswith(f"{disk / 'tables'}: No space left on device; what is done is kept")
         assert not list(disk.rglob("*.tmp"))
         filler.unlink()
-        write_tables(root, disk / "tables")
-        write_tables(root)
+        write_tables(root, disk / "tables", RULES)
+        write_tables(root, rules=RULES)
         tables = sorted((root / "tables").iterdir())
         assert [path.read_bytes() for path in tables] == [(disk / "tables" / path.name).read_bytes() for path in tables]

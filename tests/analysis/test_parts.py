@@ -29,10 +29,8 @@ def study(tmp_path_factory):
 @pytest.mark.parametrize(
     ("runs", "datasets"),
     [
-        (["full 0"], ["one"]),
         (["no_format 2"], ["two"]),  # without baseline, control and the primary data set
         (["full 0", "no_format 1"], ["one", "two"]),  # no seed in common
-        (["full 0", "full 1", "no_format 0", "random_only 0"], ["one", "two"]),
         (["full 0", "full 1", "full 2", "no_format 1", "no_format 2", "random_only 0", "random_only 2"], ["one"]),
     ],
 )

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis.made_up import MadeUpStudy, made_tables, run_rule, write_tables
+from analysis.made_up import MadeUpStudy, made_tables, run_rule
 from reward_ablation.analysis.provenance import sentence
 from reward_ablation.study.provenance import attempts_of_final_state
 from reward_ablation.system.errors import StudyError
@@ -54,12 +54,12 @@ def moved(record) -> None:
     record["attempts"] = [first, second]
 
 
-def tables_of(root: Path) -> dict[str, pd.DataFrame]:
-    return made_tables(root)
+def table_of(root: Path) -> pd.DataFrame:
+    return made_tables(root, "provenance")["provenance"]
 
 
 def test_what_all_runs_have_in_common_is_told(root):
-    table = tables_of(root)["provenance"]
+    table = table_of(root)
     assert list(table["quantity"]) == [
         *["code", "surrounding code", "python", "torch", "transformers", "trl"],
         *["machine", "CPUs", "GPUs", "processes"],
@@ -72,25 +72,21 @@ def test_what_all_runs_have_in_common_is_told(root):
         "the same for all 6 runs: code c0de, python 3.11.7, torch 2.13.0, transformers 5.17.0, trl 1.16.0, x86_64, "
         "1 x NVIDIA H200"
     )
-
-
-def test_one_run_is_told_as_one(root):
-    table = tables_of(root)["provenance"].assign(runs=1)
-    assert sentence(table).startswith("one run: code c0de, python 3.11.7, ")
+    assert sentence(table.assign(runs=1)).startswith("one run: code c0de, python 3.11.7, ")
 
 
 def test_what_differs_is_told_with_its_runs_and_arms(root):
     edit(root, 1, 0, other_torch)
     edit(root, 2, 1, moved)
-    tables = tables_of(root)
-    table = tables["provenance"].set_index(["quantity", "value"])
+    made = table_of(root)
+    table = made.set_index(["quantity", "value"])
     assert list(table.loc["torch", "runs"]) == [5, 1]
     assert list(table.loc["torch", "arms"]) == ["all arms", "second"]
     assert list(table.loc["GPUs"].index) == ["1 x NVIDIA H200", "1 x NVIDIA A100"]
     assert list(table.loc["GPUs", "runs"]) == [6, 1]
     assert list(table.loc["GPUs", "split_runs"]) == [1, 1]
     assert list(table[table["mixed"]].index.unique("quantity")) == ["torch", "GPUs"]
-    assert sentence(tables["provenance"]) == (
+    assert sentence(made) == (
         "mixed: torch 2.13.0 (5 runs: all arms), 2.12.1 (1 run: second); "
         "GPUs 1 x NVIDIA H200 (6 runs: all arms), 1 x NVIDIA A100 (1 run: third). "
         "The same for all: code c0de, python 3.11.7, transformers 5.17.0, trl 1.16.0, x86_64"
@@ -99,7 +95,7 @@ def test_what_differs_is_told_with_its_runs_and_arms(root):
 
 def test_code_that_decides_no_number_is_told_as_well(root):
     edit(root, 1, 0, other_surroundings)
-    table = tables_of(root)["provenance"]
+    table = table_of(root)
     assert list(table.loc[table["mixed"], "quantity"].unique()) == ["surrounding code"]
     assert list(table.loc[table["mixed"], "runs"]) == [5, 1]
 
@@ -107,7 +103,7 @@ def test_code_that_decides_no_number_is_told_as_well(root):
 def test_a_comparison_says_in_what_its_runs_differ(root):
     edit(root, 1, 0, other_code)
     edit(root, 1, 0, other_torch)
-    differences = tables_of(root)["paired_differences"].groupby("arm")["provenance"].unique()
+    differences = made_tables(root, "evaluation")["paired_differences"].groupby("arm")["provenance"].unique()
     assert {arm: list(told) for arm, told in differences.items()} == {
         "second": ["differs in code, torch"],
         "third": ["same"],
@@ -117,7 +113,7 @@ def test_a_comparison_says_in_what_its_runs_differ(root):
 def test_seeds_of_different_provenance_do_not_confound_a_comparison_within_seeds(root):
     for arm in range(3):
         edit(root, arm, 1, other_code)
-    tables = tables_of(root)
+    tables = made_tables(root, "provenance", "evaluation")
     assert tables["provenance"].loc[tables["provenance"]["quantity"] == "code", "mixed"].all()
     assert set(tables["paired_differences"]["provenance"]) == {"same"}
 
@@ -159,12 +155,12 @@ def test_the_report_page_shows_the_table_and_the_sentence(root):
 
 def test_the_digests_of_the_runs_change_with_any_record(root):
     """The digests make the other tables again, even if the table of provenance does not change."""
-    write_tables(root)
+    write_provenance(root, "tell")
     tables = root / "tables"
     before = (tables / "runs.sha256").read_text()
     subprocess.run(["sha256sum", "--check", "runs.sha256"], cwd=tables, check=True, stdout=subprocess.DEVNULL)
     provenance = (tables / "provenance.parquet").read_bytes()
     edit(root, 1, 0, lambda record: record.update(wall_seconds=record["wall_seconds"] + 1))
-    write_tables(root)
+    write_provenance(root, "tell")
     assert (tables / "provenance.parquet").read_bytes() == provenance
     assert (tables / "runs.sha256").read_text() != before

@@ -19,7 +19,7 @@ from reward_ablation.system.files import write_parquet
 def folder(tmp_path_factory):
     root = tmp_path_factory.mktemp("study")
     MadeUpStudy(datasets={"gsm8k_test": 60}).write(root)
-    write_tables(root)
+    write_tables(root, rules=["provenance", "evaluation", "cost"])
     return root
 
 

@@ -38,15 +38,10 @@ def csv_of(frame: pd.DataFrame) -> bytes:
     return file.getvalue()
 
 
-@pytest.mark.parametrize("name", COLUMNS)
-def test_what_is_read_is_what_was_written(name):
-    frame = pd.DataFrame({name: COLUMNS[name], "other": range(ROWS)})
+def test_what_is_read_is_what_was_written():
+    frame = pd.DataFrame(COLUMNS | {"other": range(ROWS)})
     read = pd.read_csv(io.BytesIO(csv_of(frame)), lineterminator="\n")
     pd.testing.assert_frame_equal(read, frame, check_dtype=False, check_exact=True)
-
-
-def test_a_table_without_rows_has_a_header_only():
-    assert csv_of(pd.DataFrame(columns=["a", "b, c"])) == b'"a","b, c"\n'
 
 
 RUN_BY_SPREADSHEETS = [

@@ -141,11 +141,6 @@ def test_signals_of_a_method_are_by_its_advantages_and_not_by_the_weighted_total
     assert list(found.index) == list(step_signals(table, WEIGHTS).columns)
 
 
-def test_a_method_without_any_advantage_has_no_signal():
-    table = rollouts([1, 1, 0, 0], [1, 0, 1, 0]).assign(advantage=0.0)
-    assert step_signals(table, WEIGHTS, fixed_weights=False).loc[1, ("no_signal", "")] == 1.0
-
-
 def test_rewards_by_step():
     rollouts = pd.DataFrame(
         {
@@ -219,15 +214,9 @@ def test_intervals_hold_the_truth_and_constants_have_no_correlation():
     assert np.isnan(found.loc[("a", "c"), ["estimate", "low", "high"]].astype(float)).all()
 
 
-@pytest.mark.parametrize("other", [0.7, None], ids=["also constant", "random"])
-def test_equal_scores_have_no_correlation_whatever_their_mean_is_rounded_to(other):
+def test_equal_scores_have_no_correlation_whatever_their_mean_is_rounded_to():
     problems = np.tile(np.repeat(["x", "y"], 8), 3)  # the mean of eight scores of .1 is not .1
     table = pd.DataFrame({"step": np.repeat([1, 2, 3], 16), "problem_id": problems, "score_a": 0.1})
-    table["score_b"] = np.random.default_rng(0).integers(0, 2, len(table)) * 1.0 if other is None else other
+    table["score_b"] = np.random.default_rng(0).integers(0, 2, len(table)) * 1.0
     found = component_correlations({0: pair_sums(table, ["a", "b"])}, "arm", 50, 0.95)
     assert found[["estimate", "low", "high"]].isna().all(axis=None)
-
-
-def test_one_component_has_no_pairs():
-    sums = {0: pair_sums(groups_of_four(np.random.default_rng(0)), ["a"])}
-    assert component_correlations(sums, "arm", 10, 0.95).empty

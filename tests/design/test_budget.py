@@ -65,7 +65,7 @@ def small_study(rng) -> tuple[Problem, float]:
     return problem, float(rng.uniform(0.3, 1.6) * 3 * sum(hours.values())) - less
 
 
-@pytest.mark.parametrize("studies", [40, pytest.param(500, marks=[pytest.mark.slow, pytest.mark.long])])
+@pytest.mark.parametrize("studies", [30, pytest.param(500, marks=[pytest.mark.slow, pytest.mark.long])])
 def test_the_choice_is_the_best_of_all_choices(studies):
     rng = np.random.default_rng(studies)
     left_out = 0

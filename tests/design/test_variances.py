@@ -99,7 +99,7 @@ def test_arms_without_seeds_in_common_give_each_its_own_variance():
     assert set(filled.question) == {*PAIRS, ("d", "c")}
 
 
-@pytest.mark.parametrize("seeds", [{"a": [0]}, {"a": [0], "b": [1, 2]}, {"a": [0, 1, 2], "b": [2, 3]}], ids=str)
+@pytest.mark.parametrize("seeds", [{"a": [0]}, {"a": [0, 1, 2], "b": [2, 3]}], ids=str)
 def test_arms_that_share_no_two_seeds_show_how_much_questions_differ(seeds):
     values = answers(4, 4000, question_sd=0.3, cell_sd=0.3)
     values |= {arm: {seed: values[arm][seed] for seed in of_arm} for arm, of_arm in seeds.items()}
@@ -109,7 +109,6 @@ def test_arms_that_share_no_two_seeds_show_how_much_questions_differ(seeds):
 def test_an_arm_that_the_pilot_lacks_is_like_the_others():
     found = components(answers(seed_sd=0.05)).for_arms(["a", "new"], [("new", "a")])
     assert found.means["new"] == pytest.approx(0.5, abs=0.1)
-    assert found.question["new", "a"] > 0 or found.question["new", "a"] == 0
     assert set(found.interaction) == {"a", "new"}
 
 

@@ -10,7 +10,9 @@ import pandas as pd
 import pytest
 
 from analysis.made_up import MadeUpStudy, made_tables
+from reward_ablation.analysis.registry import TABLES
 from reward_ablation.analysis.study_file import StudyFile, read_study
+from reward_ablation.figures.catalogue import FIGURES
 
 THREE = ["correctness", "format", "length"]
 LONG = "with_a_name_as_long_as_names_may_be_" + "x" * 40
@@ -27,7 +29,7 @@ STUDIES = {
         layers=4,
         seeds=(0,),
     ),
-    "many steps": MadeUpStudy(steps=250, rollouts=2, gradients_every=1, layers=0),
+    "many steps": MadeUpStudy(arms={"one": dict(zip(THREE, (1, 0, 0), strict=True))}, steps=250, rollouts=2, layers=0),
     "one of everything": MadeUpStudy(arms={"only": {"a": 1.0, "b": -2.5}}, seeds=(4,), steps=1, rollouts=2),
     "ten pairs": MadeUpStudy(
         arms={f"arm_{n}": {f"component_{k}": (n + k) / 10 for k in range(5)} for n in range(6)}, steps=3, rollouts=2
@@ -72,13 +74,13 @@ STUDIES = {
             f"arm_{n:02}_{LONG}"[:60] if n % 2 else f"arm_{n:02}": dict(
                 zip(THREE, (1 - n / 50, n / 50, n % 7 / 7), strict=True)
             )
-            for n in range(48)
+            for n in range(38)
         },
-        steps=12,
+        steps=6,
         rollouts=8,
         problems=2,
         layers=1,
-        keep_models=6,
+        keep_models=3,
         gradients_every=3,
         sample_grams=True,
     ),
@@ -88,11 +90,26 @@ STUDIES = {
 
 @dataclass(frozen=True)
 class WithTables:
-    """A study, its tables in memory and the folder that they are written to."""
+    """A study, its tables by name and its folder; a table and its file are made when first asked for."""
 
     study: StudyFile
-    tables: dict[str, pd.DataFrame]
+    tables: Tables
     root: Path
+
+
+class Tables(dict[str, pd.DataFrame]):
+    """Tables of a study by name."""
+
+    def __init__(self, root: Path):
+        super().__init__()
+        self.root = root
+
+    def __missing__(self, name: str) -> pd.DataFrame:
+        self |= made_tables(self.root, TABLES[name])
+        return self[name]
+
+    def of_figure(self, figure: str) -> list[pd.DataFrame]:
+        return [self[name] for name in FIGURES[figure].tables]
 
 
 @pytest.fixture(scope="session")
@@ -102,7 +119,6 @@ def made_up(tmp_path_factory):
     @cache
     def make(name: str) -> WithTables:
         root = tmp_path_factory.mktemp("study")
-        study = read_study(STUDIES[name].write(root))
-        return WithTables(study, made_tables(root), root)
+        return WithTables(read_study(STUDIES[name].write(root)), Tables(root), root)
 
     return make

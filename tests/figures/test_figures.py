@@ -20,6 +20,8 @@ from reward_ablation.figures.evaluation import arms, evaluation, primary
 from reward_ablation.figures.gradients import similarity_parts, similarity_steps
 from reward_ablation.figures.style import COLOURS, STYLE, arm_looks, wrapped
 
+from .conftest import THREE
+
 
 @cache
 def draw(made_up, name: str, figure: str) -> Figure:
@@ -30,8 +32,7 @@ def draw(made_up, name: str, figure: str) -> Figure:
 
 def drawn_with(given, figure: str, **columns) -> Figure:
     """A figure of a study, with other values in some columns of its tables."""
-    tables = [given.tables[name].assign(**columns) for name in FIGURES[figure].tables]
-    return draw_from(figure, tables, given.study)
+    return draw_from(figure, [table.assign(**columns) for table in given.tables.of_figure(figure)], given.study)
 
 
 def tick_labels(figure: Figure, *, drawn: bool) -> set[int]:
@@ -64,8 +65,19 @@ def line(axes, arm: str):
     return next(line for line in axes.get_lines() if line.get_label() == arm)
 
 
-@pytest.mark.parametrize("figure", ["title", *FIGURES])
-@pytest.mark.parametrize("name", ["four arms", "twelve arms", "one of everything"])
+#: Figures whose rows or curves are arms, of a study with long names.
+OF_ARMS = ["title", "rewards", "signals", "primary", "evaluation", "arms", "differences", "by_level", "cost"]
+LAYOUTS = [
+    *(("a control", figure) for figure in ["title", *FIGURES]),
+    *(("one of everything", figure) for figure in ["title", *FIGURES]),
+    *(("twelve arms", figure) for figure in [*OF_ARMS, "similarity_parts", "similarity_steps"]),
+    *(("methods", figure) for figure in ("method_weights", "methods_offline", "signals", "alignment")),
+    *(("an unscored component", figure) for figure in ("rewards", "alignment")),
+    ("ten pairs", "similarity_parts"),
+]
+
+
+@pytest.mark.parametrize(("name", "figure"), LAYOUTS)
 def test_a_figure_has_its_title_and_no_text_is_cut_off_or_written_over_another(made_up, name, figure):
     drawn = draw(made_up, name, figure)
     check_texts(drawn)
@@ -73,21 +85,9 @@ def test_a_figure_has_its_title_and_no_text_is_cut_off_or_written_over_another(m
         assert drawn.get_suptitle().startswith(FIGURES[figure].title)
 
 
-@pytest.mark.parametrize(
-    ("name", "figure"),
-    [
-        *(("methods", figure) for figure in ("method_weights", "methods_offline", "signals", "alignment")),
-    ],
-)
-def test_no_text_is_cut_off_in_special_cases(made_up, name, figure):
-    check_texts(draw(made_up, name, figure))
-
-
 def test_a_component_that_gives_no_scores_stops_no_figure(made_up):
     for figure in FIGURES:
         draw(made_up, "an unscored component", figure)
-    check_texts(draw(made_up, "an unscored component", "rewards"))
-    check_texts(draw(made_up, "an unscored component", "alignment"))
 
 
 def check_texts(figure: Figure) -> None:
@@ -98,8 +98,9 @@ def check_texts(figure: Figure) -> None:
         assert min(box.x0, box.y0) >= 0, words
         assert box.x1 <= width, words
         assert box.y1 <= height, words
-    for (words, box), (others, other) in combinations(texts, 2):
-        assert Bbox.intersection(box.padded(-1), other.padded(-1)) is None, f"{words!r} over {others!r}"
+    boxes = np.array([np.sort(box.padded(-1).get_points(), axis=0) for _, box in texts])
+    over = (np.maximum(boxes[:, None, 0], boxes[:, 0]) <= np.minimum(boxes[:, None, 1], boxes[:, 1])).all(axis=2)
+    assert [(texts[one][0], texts[other][0]) for one, other in np.argwhere(np.triu(over, 1))] == []
 
 
 def test_rewards_show_the_mean_over_seeds_and_each_seed(made_up):
@@ -155,8 +156,7 @@ def test_many_steps_are_averaged_and_the_figure_says_so(made_up):
     table = made_up("many steps").tables["rewards_by_step"]
     total = table[table["quantity"] == "total"]
     points = thinned(total, "mean")
-    one = points[(points["arm"] == "length_only") & (points["seed"] == 1)]
-    source = total[(total["arm"] == "length_only") & (total["seed"] == 1)].sort_values("step")
+    one, source = points[points["seed"] == 1], total[total["seed"] == 1].sort_values("step")
     assert len(one) == 83  # 250 steps by threes: 82 points of 3 steps, the last of 4
     assert len(one) <= MOST_POINTS
     assert one["mean"].iloc[0] == pytest.approx(source["mean"].iloc[:3].mean())
@@ -342,18 +342,14 @@ def test_terms_between_batches_are_shown_where_there_are_some(made_up):
     check_texts(figure)
 
 
-@pytest.mark.parametrize("figure", [name for name in FIGURES if name.startswith("similarity")])
+@pytest.mark.parametrize("figure", ["similarity_steps", "similarity_parts"])
 def test_captions_say_how_exact_folded_cosines_are(made_up, figure):
-    def caption(error: float) -> str:
-        drawn = drawn_with(made_up("four arms"), figure, folding_error=error)
-        return " ".join(text.get_text().replace("\n", " ") for text in drawn.findobj(Text))
-
-    assert "has a standard error of at most 0.002" in caption(0.0018)
-    assert "standard error" not in caption(0.0)
+    drawn = drawn_with(made_up("four arms"), figure, folding_error=0.0018)
+    words = " ".join(text.get_text().replace("\n", " ") for text in drawn.findobj(Text))
+    assert "has a standard error of at most 0.002" in words
 
 
-def test_many_pairs_and_arms_have_room(made_up):
-    check_texts(draw(made_up, "ten pairs", "similarity_parts"))
+def test_many_pairs_have_a_panel_each(made_up):
     assert len(draw(made_up, "ten pairs", "similarity_parts").axes) == 10
 
 
@@ -361,22 +357,21 @@ OF_GRADIENTS = ["signals", *(name for name, entry in FIGURES.items() if entry.ca
 
 
 @pytest.mark.parametrize("figure", OF_GRADIENTS)
-@pytest.mark.parametrize("name", ["TRL's backward pass", "arms without gradients"])
-def test_figures_are_drawn_where_runs_have_no_gradients(made_up, name, figure):
-    assert texts_on_canvas(draw(made_up, name, figure))
+def test_figures_are_drawn_where_some_arms_have_no_gradients(made_up, figure):
+    assert texts_on_canvas(draw(made_up, "arms without gradients", figure))
 
 
 @pytest.mark.parametrize(
-    ("name", "words"),
+    ("name", "words", "figures"),
     [
-        ("gradients off", "not measured: gradients.every is 0"),
-        ("TRL's backward pass", "not measured: gradients.backward is trl"),
-        ("one component", "nothing to compare: the study has one component"),
+        ("gradients off", "not measured: gradients.every is 0", ["similarity_steps"]),
+        ("TRL's backward pass", "not measured: gradients.backward is trl", OF_GRADIENTS[1:]),
+        ("one component", "nothing to compare: the study has one component", ["similarity_steps"]),
     ],
 )
-@pytest.mark.parametrize("figure", ["similarity_steps", "similarity_parts"])
-def test_no_similarity_is_said_in_words(made_up, name, words, figure):
-    assert words in [text.get_text() for text in draw(made_up, name, figure).findobj(Text)]
+def test_no_similarity_is_said_in_words(made_up, name, words, figures):
+    for figure in figures:
+        assert words in [text.get_text() for text in draw(made_up, name, figure).findobj(Text)]
 
 
 def test_title_page_names_the_study(made_up):
@@ -397,7 +392,6 @@ def test_names_break_after_underscores():
 
 def test_figures_leave_matplotlibs_settings_alone(made_up):
     before = dict(matplotlib.rcParams)
-    drawn_with(made_up("four arms"), "rewards")
     drawn_with(made_up("four arms"), "evaluation")
     assert dict(matplotlib.rcParams) == before
 
@@ -422,7 +416,7 @@ def test_an_interval_far_longer_than_the_others_ends_in_an_arrow(made_up):
     )
 
 
-@pytest.mark.parametrize(("ends", "words"), [((2, 2), "2 seeds"), ((1, 2), "1 to 2 seeds"), ((1, 1), "the one seed")])
+@pytest.mark.parametrize(("ends", "words"), [((1, 2), "1 to 2 seeds"), ((1, 1), "the one seed")])
 def test_similarities_are_over_the_seeds_that_arms_have(made_up, ends, words):
     given = made_up("four arms")
     rows = given.tables["similarity_by_arm"]
@@ -430,3 +424,48 @@ def test_similarities_are_over_the_seeds_that_arms_have(made_up, ends, words):
     drawn = drawn_with(given, "similarity_parts", seeds=of_first.map({True: ends[0], False: ends[1]}))
     texts = [" ".join(text.get_text().split()) for text in drawn.findobj(Text)]
     assert any(f"mean over {words}. Bars" in text for text in texts)
+
+
+#: A study with a control, whose component the other arms do not score.
+CONTROLLED = "a control"
+
+
+def lines_in(panel) -> set[str]:
+    return {line.get_label() for line in panel.get_lines() if not line.get_label().startswith("_")}
+
+
+def test_curves_are_of_the_arms_that_score_a_component(made_up):
+    arms = set(made_up(CONTROLLED).study.arm_names)
+    of_panel = {panel.get_title(loc="left"): lines_in(panel) for panel in draw(made_up, CONTROLLED, "rewards").axes}
+    assert of_panel["random"] == {"random_only"}
+    assert of_panel["format"] == of_panel["total"] == arms
+    panels = draw(made_up, CONTROLLED, "signals").axes
+    signals = {panel.get_title(loc="left").replace("\n", " "): lines_in(panel) for panel in panels}
+    assert signals["random: share of the advantage"] == {"random_only"}
+
+
+def test_similarities_are_of_the_arms_that_score_both(made_up):
+    panels = draw(made_up, CONTROLLED, "similarity_steps").axes
+    of_panel = {panel.get_title(loc="left"): lines_in(panel) for panel in panels}
+    assert list(of_panel) == [" · ".join(pair) for pair in combinations([*THREE, "random"], 2)]
+    for pair, names in of_panel.items():
+        assert names == ({"random_only"} if "random" in pair else set(made_up(CONTROLLED).study.arm_names))
+
+
+def test_alignment_has_no_point_where_a_component_is_not_scored(made_up):
+    panels = draw(made_up, CONTROLLED, "alignment").axes
+    arms = {panel.get_title(loc="left"): {bar.get_label() for bar in panel.containers} for panel in panels}
+    assert arms == {name: {"full", "no_format", "random_only"} for name in THREE} | {"random": {"random_only"}}
+
+
+def test_a_weight_of_what_is_not_scored_is_no_zero(made_up):
+    study = made_up(CONTROLLED).study
+    panel = draw(made_up, CONTROLLED, "arms").axes[0]
+    cells = {text.get_position(): text.get_text() for text in panel.texts}
+    rows = [label.get_text() for label in panel.get_yticklabels()]
+    written = {arm: [cells[column, rows.index(arm)] for column in range(4)] for arm in study.arm_names}
+    assert written == {
+        "full": ["1", "0.5", "0.5", "–"],
+        "no_format": ["1", "0", "0.5", "–"],
+        "random_only": ["0", "0", "0", "1"],
+    }

@@ -52,11 +52,6 @@ def test_many_jobs_are_asked_for_in_turns(sacct, tmp_path):
     assert all("--clusters=one" in line for line in asked)
 
 
-def test_no_jobs_are_no_question(sacct, tmp_path):
-    assert allocations([]) == []
-    assert not (tmp_path / "asked").exists()
-
-
 def test_a_database_that_hangs_is_not_waited_for(sacct):
     sacct.write_text("#!/bin/sh\nexec sleep 60\n")
     with pytest.raises(SlurmError, match="sacct: no answer within 0 s"):

@@ -10,10 +10,10 @@ import pytest
 
 from analysis.made_up import MadeUpStudy, run_rule
 from reward_ablation.analysis.runs import Attempt, RunRecord
-from reward_ablation.analysis.study_file import StudyRun, read_study
+from reward_ablation.analysis.study_file import StudyRun
 from reward_ablation.report.cost.accounting import Accounting, Allocation
 from reward_ablation.report.cost.columns import COUNTS, TIMES, sentence
-from reward_ablation.report.cost.tables import cost_by_arm, cost_of_run, lost, runs_table
+from reward_ablation.report.cost.tables import cost_by_arm, cost_of_run, lost
 from specs import arm_spec
 
 RUN = StudyRun(arm="a", key="00000000", seed=0, folder="runs/a-00000000/seed0", spec=arm_spec())
@@ -119,7 +119,6 @@ def test_of_a_job_that_went_on_with_the_evaluation_the_time_of_the_training_coun
     "other",
     [
         None,  # on a workstation
-        JOB | {"name": "interactive"},
         JOB | {"name": None},
         JOB | {"name": "study-1f2e3d.train.b-00000000_seed0"},
         JOB | {"start": None, "seconds_before": None},
@@ -192,13 +191,6 @@ def test_a_study_in_slurm_is_told_why_there_is_no_accounting(root, monkeypatch, 
     table = pd.read_csv(tables / "cost.csv")
     assert list(table["gpu_hours_of_jobs"]) == pytest.approx([0.1794, 0.1794, 0.3589], abs=2e-4)
     assert table["gpu_hours_accounted"].isna().all()
-
-
-def test_a_study_without_slurm_asks_nobody(root, tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("PATH", "")
-    runs = runs_table(read_study(root / "study.json"), root)
-    assert "cost" not in capsys.readouterr().out
-    assert runs["gpu_hours_accounted"].isna().all()
 
 
 def test_the_answer_of_the_accounting_is_in_the_tables(root, tmp_path, monkeypatch, capsys):

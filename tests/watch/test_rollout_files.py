@@ -40,7 +40,7 @@ def test_a_finished_run_has_its_means_and_rows(finished):
 def test_a_growing_file_is_read_as_it_grows_wherever_a_line_is_torn(tmp_path):
     path = live_file(tmp_path)
     written = lines_of([*rows_of(1), *rows_of(2)])
-    for cut in range(0, len(written), 7):
+    for cut in range(0, len(written), 61):
         path.write_bytes(written[:cut])
         run = RunRollouts(tmp_path, COLUMNS)
         run.look()

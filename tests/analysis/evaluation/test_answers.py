@@ -56,18 +56,11 @@ def of_run(means, arm, seed):
     return runs_means([(arm, seed, None, means)], "gsm8k")
 
 
-def test_samples_of_a_question_are_averaged_first():
-    means = question_means(ONE_SEED)["sampled"]
-    assert means.problems.tolist() == ["a", "b"]
-    assert means.of("accuracy_strict").tolist() == [0.5, 1]
-    assert means.of("tokens").tolist() == [15, 40]
-    assert means.answers.tolist() == [2, 2]
-
-
 def test_texts_that_are_read_as_categories_give_the_same_means():
     coded = ONE_SEED.astype(dict.fromkeys(("mode", "problem_id", "answer"), "category"))
     coded["mode"] = coded["mode"].cat.reorder_categories(["sampled", "greedy"])
     coded["problem_id"] = coded["problem_id"].cat.set_categories(["b", "unused", "a"])
+    assert question_means(ONE_SEED)["sampled"].problems.tolist() == ["a", "b"]
     for mode, means in question_means(ONE_SEED).items():
         of_coded = question_means(coded)[mode]
         assert of_coded.metrics == means.metrics
@@ -85,7 +78,8 @@ def test_every_question_counts_the_same_whatever_its_number_of_samples():
 
 def test_only_sampled_answers_have_metrics_of_several_samples():
     values = of_run(question_means(ONE_SEED), "base", None).set_index(["mode", "metric"])["value"]
-    assert values["sampled", "pass@1"] == values["sampled", "accuracy_strict"]
+    assert values["sampled", "pass@1"] == values["sampled", "accuracy_strict"] == 0.75  # half of a, all of b
+    assert values["sampled", "tokens"] == (15 + 40) / 2
     assert values["sampled", "pass@2"] == 1  # one of two right in a, both in b
     assert values["sampled", "maj@2"] == 0.75  # a tie in a
     assert "pass@1" not in values["greedy"].index
@@ -145,15 +139,23 @@ def test_more_confidence_is_a_wider_interval(confidence):
     assert (row["high"] - row["low"]) / 2 == pytest.approx(expected, rel=0.15)
 
 
-def test_arms_with_different_seeds_are_compared_by_all_seeds_of_each():
-    better, baseline = question_means(ONE_SEED.assign(correct_strict=True)), question_means(ONE_SEED)
-    arms = {"arm": {0: better, 1: baseline}, "baseline": {5: baseline, 6: baseline, 9: better, 8: better, 7: better}}
-    both = {arm: answered(of_arm, "gsm8k", 200) for arm, of_arm in arms.items()}
+B = "better"
+#: The base is right in three quarters of the sampled answers, and `better` in all.
+SEEDS_OF_ARMS = [
+    ({0: B, 1: ""}, {5: "", 6: "", 9: B, 8: B, 7: B}, (1 + 0.75) / 2 - (3 * 1 + 2 * 0.75) / 5, 2),  # by all seeds
+    ({1: B}, {0: "", 1: ""}, 0.25, 1),  # an arm with one seed is compared with the same seed
+]
+
+
+@pytest.mark.parametrize(("own", "other", "estimate", "seeds"), SEEDS_OF_ARMS)
+def test_arms_with_different_seeds_are_compared(own, other, estimate, seeds):
+    made = {B: question_means(ONE_SEED.assign(correct_strict=True)), "": question_means(ONE_SEED)}
+    arms = {"arm": own, "baseline": other}
+    both = {arm: answered({seed: made[of] for seed, of in by.items()}, "gsm8k", 200) for arm, by in arms.items()}
     study = StudyFile.model_construct(confidence=0.95, equivalence_margin=None, primary=NOTHING_DECLARED)
     row = difference_rows("arm", "baseline", both, "gsm8k", study, {}).set_index(["mode", "metric"])
     row = row.loc[("sampled", "accuracy_strict")]
-    assert row["estimate"] == pytest.approx((1 + 0.75) / 2 - (3 * 1 + 2 * 0.75) / 5)
-    assert row["seeds"] == 2
+    assert (row["estimate"], row["seeds"]) == (pytest.approx(estimate), seeds)
 
 
 def test_a_seed_that_is_missing_or_added_makes_no_interval_longer():
@@ -179,15 +181,6 @@ def test_a_seed_that_is_missing_or_added_makes_no_interval_longer():
     assert length(own, two) <= length(without, two) + 1e-12
     later = arm(range(1, 4), 0.0)
     assert distribution_of_difference(own, later, "arm", "baseline", "data", None)[0].seeds == [2]  # 1 and 2, paired
-
-
-def test_an_arm_with_one_seed_is_compared_with_the_same_seed():
-    better, baseline = question_means(ONE_SEED.assign(correct_strict=True)), question_means(ONE_SEED)
-    both = {"arm": answered({1: better}, "gsm8k", 200), "baseline": answered({0: better, 1: baseline}, "gsm8k", 200)}
-    study = StudyFile.model_construct(confidence=0.95, equivalence_margin=None, primary=NOTHING_DECLARED)
-    row = difference_rows("arm", "baseline", both, "gsm8k", study, {}).set_index(["mode", "metric"])
-    row = row.loc[("sampled", "accuracy_strict")]
-    assert (row["estimate"], row["seeds"]) == (0.25, 1)
 
 
 def test_the_config_knows_the_metrics_of_mathematics():

@@ -43,38 +43,34 @@ def test_a_study_has_the_effects_of_its_design_and_no_others(design, control, me
     assert not any(BASE in effect.coefficients for effect in found)
 
 
-def test_a_component_alone_has_no_effect_without_a_control():
-    arms = {"a": {"a": 1.0, "b": 0.0}, "b": {"a": 0.0, "b": 1.0}}
-    assert effects(arms, ["a", "b"], "one_at_a_time") == []
+@pytest.mark.parametrize(
+    ("design", "control", "arms", "components"),
+    [
+        ("one_at_a_time", None, {"a": (1, 0), "b": (0, 1)}, ""),  # alone, without a control
+        ("one_at_a_time", "random", {"one": (1, 0), "two": (2, 0), "other": (0, 1)}, "b"),  # a at two weights
+        ("one_at_a_time", "random", {"a": (1, 0)}, "a"),  # no arm is trained on b
+        ("leave_one_out", None, {"full": (1, 2), "no_a": (0, 1), "no_b": (1, 0)}, "b"),  # no_a has another b
+        ("factorial", None, {"a": (1, 0), "b": (0, 1)}, ""),  # a subset is missing
+        ("simplex", None, {"one": (1.2, -0.2), "two": (0.8, 0.2), "three": (1, 0)}, ""),  # a negative weight
+        ("simplex", None, {"one": (1, 0.5), "two": (1, 2)}, ""),  # a line through two points fits whatever comes
+    ],
+)
+def test_components_without_an_effect_of_their_own(design, control, arms, components):
+    weights = {arm: dict(zip("ab", map(float, of_arm), strict=True)) for arm, of_arm in arms.items()}
+    assert "".join(effect.component for effect in effects(weights, ["a", "b"], design, control)) == components
 
 
-def test_main_effects_are_means_over_the_sets_of_other_components():
-    results = {"a": 1.0, "b": 2.0, "c": 3.0, "ab": 5.0, "ac": 6.0, "bc": 7.0, "abc": 11.0}
-    found = values(effects(factorial("abc"), list("abc"), "factorial"), "main_effect", results)
-    assert found["a"] == pytest.approx(((5 - 2) + (6 - 3) + (11 - 7)) / 3)
-
-
-def test_a_missing_subset_leaves_no_factorial_effects():
+def test_a_list_has_the_effects_that_its_arms_allow():
     arms = factorial("abc")
     del arms["bc"]
     assert effects(arms, list("abc"), "factorial") == []
     assert [effect.component for effect in effects(arms, list("abc"), "list")] == ["b", "c"]  # no arm without a
 
 
-def test_leaving_out_is_compared_at_equal_weights():
-    arms = {"full": {"a": 1.0, "b": 2.0}, "no_a": {"a": 0.0, "b": 1.0}, "no_b": {"a": 1.0, "b": 0.0}}
-    assert [effect.component for effect in effects(arms, ["a", "b"], "leave_one_out")] == ["b"]  # no_a has another b
-
-
-def test_a_component_alone_at_two_weights_has_no_effect_of_its_own():
-    arms = {"one": {"a": 1.0, "b": 0.0}, "two": {"a": 2.0, "b": 0.0}, "other": {"a": 0.0, "b": 1.0}}
-    found = effects(arms, ["a", "b"], "one_at_a_time", "random")
-    assert [(effect.method, effect.component) for effect in found] == [("over_control", "b")]
-
-
-def test_components_that_no_arm_is_trained_on_have_no_effect():
-    found = effects({"a": {"a": 1.0, "tracked": 0.0}}, ["a", "tracked"], "one_at_a_time", "random")
-    assert {effect.component for effect in found} == {"a"}
+def test_main_effects_are_means_over_the_sets_of_other_components():
+    results = {"a": 1.0, "b": 2.0, "c": 3.0, "ab": 5.0, "ac": 6.0, "bc": 7.0, "abc": 11.0}
+    found = values(effects(factorial("abc"), list("abc"), "factorial"), "main_effect", results)
+    assert found["a"] == pytest.approx(((5 - 2) + (6 - 3) + (11 - 7)) / 3)
 
 
 def test_effects_in_a_mixture():
@@ -120,16 +116,6 @@ def test_an_arm_without_a_part_in_an_effect_has_no_rest_of_rounding():
     assert found[0].coefficients["m2"] == 0
     sizes = [abs(c) for effect in found for c in effect.coefficients.values()]
     assert min(size for size in sizes if size) > 1e-6
-
-
-def test_negative_weights_are_not_regressed_on():
-    arms = {"one": {"a": 1.2, "b": -0.2}, "two": {"a": 0.8, "b": 0.2}, "three": {"a": 1.0, "b": 0.0}}
-    assert values(effects(arms, ["a", "b"], "simplex"), "regression", dict.fromkeys(arms, 1.0)) == {}
-
-
-def test_too_few_arms_to_regress_on():
-    arms = {"one": {"a": 1.0, "b": 0.5}, "two": {"a": 1.0, "b": 2.0}}  # a line through two points fits whatever comes
-    assert effects(arms, ["a", "b"], "simplex") == []
 
 
 def test_reach_of_an_effect_on_a_share():

@@ -13,20 +13,19 @@ from reward_ablation.system.files import write_parquet
 VALUES = ["metric", "value", "questions", "answers"]
 
 
-def made(root, **changes):
-    study = read_study(MadeUpStudy(**changes).write(root))
-    return study, {run.folder: 6 for run in study.runs}
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """A study that kept models, its last steps, its folder, and the rows of its curves."""
+    root = tmp_path_factory.mktemp("kept")
+    study = read_study(MadeUpStudy(keep_models=2).write(root))
+    return study, root, learning_curves(study, root)
 
 
-@pytest.fixture
-def kept(tmp_path):
-    return *made(tmp_path, keep_models=2), tmp_path
-
-
-def learning_curves(study, root, steps) -> pd.DataFrame:
-    return joined(
-        SCHEMAS["learning_curves"], parts_of_curves(study, root, steps, stored_answers.means_reader(study, root))
+def learning_curves(study, root) -> pd.DataFrame:
+    parts = parts_of_curves(
+        study, root, {run.folder: 6 for run in study.runs}, stored_answers.means_reader(study, root)
     )
+    return joined(SCHEMAS["learning_curves"], parts)
 
 
 def of(table, arm, **values):
@@ -37,16 +36,14 @@ def of(table, arm, **values):
 
 
 def test_a_curve_goes_from_the_base_model_over_the_kept_ones_to_the_final_one(kept):
-    study, steps, root = kept
-    table = learning_curves(study, root, steps)
+    _, _, table = kept
     assert list(table.columns) == SCHEMAS["learning_curves"].names
     for _, rows in table.groupby(["arm", "seed", "mode", "metric"]):
         assert rows["step"].tolist() == [0, 2, 4, 6]
 
 
 def test_its_ends_are_the_rows_of_evaluation_by_run(kept):
-    study, steps, root = kept
-    table = learning_curves(study, root, steps)
+    study, root, table = kept
     by_run = made_tables(root, "evaluation")["evaluation_by_run"]
     for run in study.runs:
         for mode in ("greedy", "sampled"):
@@ -56,8 +53,7 @@ def test_its_ends_are_the_rows_of_evaluation_by_run(kept):
 
 
 def test_a_step_s_value_is_the_mean_of_its_answers(kept):
-    study, steps, root = kept
-    table = learning_curves(study, root, steps)
+    study, root, table = kept
     answers = [
         pd.read_parquet(root / study.kept_answers_file("gsm8k_test", run.name)) for run in study.runs_of("format_only")
     ]
@@ -67,27 +63,21 @@ def test_a_step_s_value_is_the_mean_of_its_answers(kept):
 
 
 def test_each_file_of_answers_is_read_once(kept, monkeypatch):
-    study, steps, root = kept
-    paths = []
-    read = stored_answers.read_parquet
+    study, root, _ = kept
+    paths, read = [], stored_answers.read_parquet
     monkeypatch.setattr(
         stored_answers,
         "read_parquet",
         lambda path, columns, coded: paths.append(path) or read(path, columns, coded=coded),
     )
-    learning_curves(study, root, steps)
+    learning_curves(study, root)
     assert len(paths) == len(set(paths)) == 1 + 2 * len({run.folder for run in study.runs})
 
 
-def test_without_kept_models_there_is_no_curve(tmp_path):
-    study, steps = made(tmp_path)
-    assert learning_curves(study, tmp_path, steps).empty
-
-
-def test_kept_models_with_other_questions_are_refused(kept):
-    study, steps, root = kept
-    path = root / study.kept_answers_file("gsm8k_test", study.runs[0].name)
+def test_kept_models_with_other_questions_are_refused(tmp_path):
+    study = read_study(MadeUpStudy({"one": {"a": 1.0}}, seeds=(0,), keep_models=2).write(tmp_path))
+    path = tmp_path / study.kept_answers_file("gsm8k_test", study.runs[0].name)
     rows = pd.read_parquet(path)
     write_parquet(rows[(rows["step"] != 4) | (rows["problem_id"] != "gsm8k_test:3")], path)
     with pytest.raises(StudyError, match=r"\.steps\.parquet: answers other questions than the base model did"):
-        learning_curves(study, root, steps)
+        learning_curves(study, tmp_path)

@@ -14,7 +14,6 @@ from reward_ablation.analysis.gradients.measured_steps import (
     read_step,
     spread_steps,
 )
-from reward_ablation.analysis.gradients.similarity_by_arm import cross_prompt_products
 from reward_ablation.analysis.gradients.what_if import read_measured_step, what_if
 from reward_ablation.gram.store import GRAMS_FILE
 from reward_ablation.system.errors import StudyError
@@ -23,19 +22,6 @@ from reward_ablation.system.files import write_parquet
 
 def shares_of(measured, weights) -> np.ndarray:
     return measured.shares(np.array([[weights.get(name, 0.0) for name in NAMES]]))[0]
-
-
-def test_products_over_pairs_of_different_prompts_by_plain_loops():
-    rng = np.random.default_rng(0)
-    rows = rng.normal(size=(6, 5))
-    labels, first, second = np.array([1, 1, 4, 4, 4, 9]), rng.normal(size=(2, 6)), rng.normal(size=(3, 6))
-    found = cross_prompt_products(rows @ rows.T, first, second, labels)
-    for v in range(2):
-        for w in range(3):
-            by_prompt = (
-                (first[v] * (labels == prompt) @ rows) @ (second[w] * (labels != prompt) @ rows) for prompt in (1, 4, 9)
-            )
-            assert found[v, w] == pytest.approx(sum(by_prompt))
 
 
 def test_effects_on_other_prompts_are_those_of_the_definition(tmp_path):
@@ -85,30 +71,21 @@ def test_blocks_of_one_prompt_each_say_nothing_of_other_prompts(tmp_path):
     assert np.isnan(effects_on_other_prompts(measured, [shares_of(measured, OWN)])).all()
 
 
-def test_a_step_that_cannot_be_asked_gives_its_reason(tmp_path):
-    make_run(tmp_path)
-    assert "step 6 was not measured" in read_step(MeasuredRun(tmp_path, [6], NAMES), 6)
-
-
 def test_steps_are_spread():
     assert spread_steps([1, 2, 3], 5) == [1, 2, 3]
     assert spread_steps(list(range(1, 101)), 4) == [1, 34, 67, 100]
 
 
-def test_a_damaged_file_is_refused(tmp_path):
-    make_run(tmp_path)
-    path = tmp_path / GRAMS_FILE
-    path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(StudyError, match=r"its stored Gram matrices cannot be read .* run the workflow again"):
-        read_step(MeasuredRun(tmp_path, [7], NAMES), 7)
-
-
-def test_a_step_without_its_completions_gives_its_reason(tmp_path):
+def test_a_damaged_file_is_refused_and_missing_completions_are_a_reason(tmp_path):
     make_run(tmp_path)
     path = tmp_path / "rollouts.parquet"
     rollouts = pd.read_parquet(path)
     write_parquet(rollouts[rollouts["problem_id"] != "p1"], path)
     assert "are not in rollouts.parquet" in read_step(MeasuredRun(tmp_path, [7], NAMES), 7)
+    path = tmp_path / GRAMS_FILE
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(StudyError, match=r"its stored Gram matrices cannot be read .* run the workflow again"):
+        read_step(MeasuredRun(tmp_path, [7], NAMES), 7)
 
 
 def test_scores_against_the_others_of_their_group():

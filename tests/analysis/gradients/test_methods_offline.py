@@ -111,7 +111,8 @@ def test_the_step_of_a_runs_own_method_is_its_own(root):
         ("run.json", b"{", "truncated or changed: it is not JSON; delete "),
         ("run.json", b"{}", "spec: "),
         ("rollouts.parquet", None, "there is no such file; run the workflow again, it makes what is missing"),
-        *((f"{name}.parquet", b"x", "truncated or changed") for name in ("rollouts", "gradients", "metrics")),
+        ("gradients.parquet", b"x", "truncated or changed"),
+        ("metrics.parquet", b"x", "truncated or changed"),
     ],
 )
 def test_missing_and_damaged_files_of_a_run_are_refused_in_one_line(root, tmp_path, name, content, told):
@@ -181,14 +182,9 @@ def test_parameters_of_a_method_and_fewer_steps(root):
 GDPO = {"gdpo": MethodSettings("gdpo", {"a": 1.0})}
 
 
-def test_what_is_no_finished_run_is_refused(tmp_path):
-    with pytest.raises(StudyError, match=r"run.json: there is no such file"):
-        methods_offline(tmp_path, GDPO)
+def test_no_runs_and_a_component_that_does_not_score_the_run_are_refused(root):
     with pytest.raises(StudyError, match="no runs"):
         methods_offline([], GDPO)
-
-
-def test_a_component_that_does_not_score_the_run_is_refused(root):
     with pytest.raises(StudyError, match="z does not score its completions"):
         methods_offline(folders(root, "static")[0], {"x": MethodSettings("gdpo", {"z": 1.0})})
 

@@ -9,19 +9,12 @@ from reward_ablation.analysis.gradients.similarity_by_arm import ratios
 from reward_ablation.analysis.statistics.intervals import block_length, block_shares
 
 
-def test_two_seeds_have_the_interval_of_student():
-    """t of one degree of freedom at .975 is tan(.475 pi) = 12.706; the standard error of 1 and 3 is 1."""
-    found = over_seeds(np.array([[1.0, 3.0]]), np.zeros((1, 2, 5)), 0.95)
-    assert found.estimate[0] == 2
-    assert found.high[0] - 2 == pytest.approx(12.7062, rel=1e-4)
-    assert 2 - found.low[0] == pytest.approx(12.7062, rel=1e-4)
-    assert found.interval[0] == "seeds"
-
-
 def test_seeds_without_a_value_are_no_degrees_of_freedom():
     values = np.array([[1.0, np.nan, 3.0], [1.0, 2.0, 3.0], [np.nan, np.nan, np.nan]])
     found = over_seeds(values, np.zeros((3, 3, 5)), 0.95)
-    assert found.high[0] - 2 == pytest.approx(12.7062, rel=1e-4)
+    assert found.estimate[0] == 2
+    # t of one degree of freedom at .975 is tan(.475 pi) = 12.706; the standard error of 1 and 3 is 1
+    assert [2 - found.low[0], found.high[0] - 2] == pytest.approx([12.7062, 12.7062], rel=1e-4)
     assert found.high[1] - 2 == pytest.approx(4.3027 / 3**0.5, rel=1e-4)
     assert np.isnan([found.estimate[2], found.low[2], found.high[2]]).all()
     assert list(found.interval) == ["seeds", "seeds", None]
@@ -52,8 +45,7 @@ def alike_neighbours(rng, shape, memory=0.5):
     return noise[..., 50:]
 
 
-@pytest.mark.parametrize("spread", [0.0, 0.3])
-@pytest.mark.parametrize("seeds", [2, 3, 5])
+@pytest.mark.parametrize(("seeds", "spread"), [(2, 0.3), (5, 0.0)])
 def test_intervals_of_means_hold_the_truth(seeds, spread):
     rng = np.random.default_rng([seeds, int(10 * spread)])
     values = 1 + spread * rng.normal(size=(4000, seeds, 1)) + alike_neighbours(rng, (4000, seeds, 40))
@@ -61,7 +53,7 @@ def test_intervals_of_means_hold_the_truth(seeds, spread):
     assert 0.93 < np.mean((found.low < 1) & (found.high > 1)) < 0.97
 
 
-@pytest.mark.parametrize("seeds", [2, 3, 5])
+@pytest.mark.parametrize("seeds", [2, 5])
 def test_intervals_of_cosines_hold_the_truth(seeds):
     """Inner products with noise; squared norms that vary by a factor of some e from step to step."""
     rng = np.random.default_rng(seeds)

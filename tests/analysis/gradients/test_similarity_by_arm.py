@@ -112,10 +112,6 @@ def test_definitions_and_pairs_are_apart():
     assert list(cosines["share"] - cosines["alone"]) == pytest.approx([0.5, 0.5])
 
 
-def test_no_row_gives_no_row():
-    assert similarity_by_arm(by_step(np.zeros((0, 0, 0)), ()), "one", 0.95).empty
-
-
 def test_the_largest_error_of_folding_is_told_of_the_parts_that_have_it():
     table = similarity_by_arm(by_step(np.zeros((2, 2, 5))), "one", 0.95)
     for layer in ("all", "layers.0"):

@@ -150,29 +150,6 @@ def test_similarity_under_other_weights_is_that_of_the_gradients(tmp_path, train
     assert np.isnan(rows.loc[("all", "correctness", "format"), "cosine"])  # weight 0: no share
 
 
-def test_effects_are_those_of_the_definition(tmp_path):
-    """Gradient of each expected score with the leave-one-out baseline, by plain loops."""
-    run = make_run(tmp_path)
-    effect = what_if(OTHER, read_measured_step(tmp_path, 7)).effect.set_index(["layer", "component"])
-    direction = run.direction(OTHER)
-    length = sum(part @ part for part in direction) ** 0.5
-    for k, name in enumerate(NAMES):
-        by_layer = []
-        for rows, step in zip(run.gradients, direction, strict=True):
-            gradient = 0.0
-            for i, row in enumerate(rows):
-                others = [j for j in range(len(rows)) if run.prompts[j] == run.prompts[i] and j != i]
-                baseline = np.mean(run.scores[others, k])
-                gradient = gradient + (run.scores[i, k] - baseline) * -row / run.token_weights[i] / len(rows)
-            by_layer.append(gradient @ step)
-        for layer, expected in (("all", sum(by_layer)), ("own", by_layer[0]), ("shared", by_layer[1])):
-            row = effect.loc[(layer, name)]
-            assert row["effect"] == pytest.approx(expected, abs=3e-3 * abs(effect["effect"]).max())
-            assert row["per_length"] == pytest.approx(row["effect"] / length, rel=2e-3)
-            assert row["self"] + row["same_prompt"] + row["cross_prompt"] == pytest.approx(row["effect"])
-            assert row["per_length_low"] < row["per_length"] < row["per_length_high"]
-
-
 def test_intervals_of_effects_leave_out_a_prompt_at_a_time(tmp_path):
     run = make_run(tmp_path)
     found = what_if(OTHER, read_measured_step(tmp_path, 7)).effect.set_index(["layer", "component"])
@@ -188,6 +165,13 @@ def test_intervals_of_effects_leave_out_a_prompt_at_a_time(tmp_path):
             estimates.append(gradients[kept].mean(axis=0) @ step / np.linalg.norm(step))
         error = (3 / 4 * np.sum((np.array(estimates) - np.mean(estimates)) ** 2)) ** 0.5
         row = found.loc[("all", name)]
+        assert row["self"] + row["same_prompt"] + row["cross_prompt"] == pytest.approx(row["effect"])
+        assert row["effect"] == pytest.approx(
+            found.loc[("own", name), "effect"] + found.loc[("shared", name), "effect"]
+        )
+        step = -shares @ rows
+        assert row["effect"] == pytest.approx(gradients.mean(axis=0) @ step, abs=3e-3 * abs(found["effect"]).max())
+        assert row["per_length"] == pytest.approx(row["effect"] / np.linalg.norm(step), rel=2e-3)
         margin = 3.182446 * error  # Student's t with 3 degrees of freedom, .975
         assert row["per_length_high"] - row["per_length"] == pytest.approx(margin, rel=0.02)
         assert row["per_length"] - row["per_length_low"] == pytest.approx(margin, rel=0.02)
@@ -268,19 +252,16 @@ def test_steps_that_cannot_answer_are_refused(tmp_path, changes, step, told):
     assert "\n" not in str(error.value)
 
 
-def test_advantages_that_do_not_follow_from_the_scores_are_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda rows: rows.assign(advantage_length=rows["advantage_length"] * 1.1), "do not follow from its scores"),
+        (lambda rows: pd.concat([rows, rows]), "a problem occurs twice"),
+    ],
+)
+def test_rollouts_that_do_not_fit_are_refused(tmp_path, change, told):
     make_run(tmp_path)
     path = tmp_path / "rollouts.parquet"
-    rollouts = pd.read_parquet(path)
-    write_parquet(rollouts.assign(advantage_length=rollouts["advantage_length"] * 1.1), path)
-    with pytest.raises(StudyError, match="the advantages of step 7 do not follow from its scores"):
-        read_measured_step(tmp_path, 7)
-
-
-def test_a_problem_that_occurs_twice_is_refused(tmp_path):
-    make_run(tmp_path)
-    path = tmp_path / "rollouts.parquet"
-    rollouts = pd.read_parquet(path)
-    write_parquet(pd.concat([rollouts, rollouts]), path)
-    with pytest.raises(StudyError, match="a problem occurs twice"):
+    write_parquet(change(pd.read_parquet(path)), path)
+    with pytest.raises(StudyError, match=told):
         read_measured_step(tmp_path, 7)

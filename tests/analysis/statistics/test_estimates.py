@@ -5,8 +5,8 @@ from math import sqrt
 
 import numpy as np
 import pytest
-from scipy.stats import t, ttest_1samp
 from scipy.stats import t as student
+from scipy.stats import ttest_1samp
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.weightstats import DescrStatsW
 
@@ -45,15 +45,9 @@ TWO_WAY = np.array([[[0.0, 2.0, 4.0], [2.0, 2.0, 8.0]]])
 
 
 def test_variance_of_a_mean_is_that_of_the_two_way_analysis():
-    found = spread(TWO_WAY)
-    assert found.of_seeds[0] == pytest.approx(1)
-    assert found.of_questions[0] == pytest.approx(sqrt(2))
-
-
-def test_one_seed_has_the_variance_between_questions():
-    found = spread(TWO_WAY[:, :1])
-    assert found.of_questions[0] == pytest.approx(sqrt(4 / 3))  # 0, 2, 4: variance 4
-    assert found.of_seeds[0] == 0
+    found, of_one_seed = spread(TWO_WAY), spread(TWO_WAY[:, :1])
+    assert (found.of_seeds[0], found.of_questions[0]) == pytest.approx((1, sqrt(2)))
+    assert (of_one_seed.of_seeds[0], of_one_seed.of_questions[0]) == pytest.approx((0, sqrt(4 / 3)))  # 0, 2, 4
 
 
 def test_questions_that_differ_less_than_chance_add_nothing():
@@ -85,19 +79,7 @@ def test_an_interval_over_seeds_that_differ_is_that_of_their_means():
     assert high - low == pytest.approx(expected.high - expected.low, rel=0.1)  # four seeds' means are few to draw from
 
 
-def test_seeds_that_agree_do_not_count_as_more_questions():
-    questions = np.random.default_rng(1).random((1, 200))
-    alone, eight = one(questions), one(np.repeat(questions, 8, axis=0))
-    assert np.subtract(*eight) == pytest.approx(np.subtract(*alone), rel=0.02)
-
-
-@pytest.mark.parametrize(
-    ("right", "expected"),
-    [
-        (4, (0.0055, 0.0504)),  # Clopper and Pearson of 4 of 200
-        (196, (0.9496, 0.9945)),
-    ],
-)
+@pytest.mark.parametrize(("right", "expected"), [(4, (0.0055, 0.0504)), (196, (0.9496, 0.9945))])  # Clopper, Pearson
 def test_a_rare_answer_has_an_interval_that_leans_to_the_middle(right, expected):
     low, high = one((np.arange(200) < right)[None].astype(float))
     assert (low, high) == pytest.approx(expected, abs=0.004)
@@ -128,7 +110,7 @@ def test_intervals_stay_within_the_range_of_their_metric():
     assert 0 <= low < 1 / 30 < high <= 1
 
 
-@pytest.mark.parametrize(("seeds", "shift"), [(1, 0.1), (3, 0.05), (3, -0.1), (5, 0.3)])
+@pytest.mark.parametrize(("seeds", "shift"), [(1, 0.1), (3, -0.1)])
 def test_p_is_where_an_interval_just_holds_zero(seeds, shift):
     rng = np.random.default_rng([seeds, 4])
     values = shift + rng.normal(0, 0.5, (seeds, 60)) + rng.normal(0, 0.03, (seeds, 1))
@@ -177,7 +159,7 @@ def test_seeds_of_equal_values_leave_doubt_about_other_seeds():
     given = SeedVariance(np.array([0.02**2]), np.array([2.0]))
     found = distribution(values, resampled_seeds(values, "data", 500), "data", (np.zeros(1), np.ones(1)), given)
     low, high = intervals(found, 0.95)
-    of_seeds, of_questions = t.ppf(0.975, 2) * 0.02 / sqrt(2), 1 - 0.025 ** (1 / 100)
+    of_seeds, of_questions = student.ppf(0.975, 2) * 0.02 / sqrt(2), 1 - 0.025 ** (1 / 100)
     assert (low[0], high[0]) == pytest.approx((1 - sqrt(of_seeds**2 + of_questions**2), 1.0), abs=1e-3)
     # A difference on every question of two seeds is not certain, either.
     whole = distribution(values, resampled_seeds(values, "data", 500), "data", (-np.ones(1), np.ones(1)), given)
@@ -217,14 +199,14 @@ def test_margins_of_seeds_and_questions_add_up_by_squares():
     assert found._replace(spread=found.spread._replace(least=np.array([5.0]))).margin(lambda degrees: degrees)[0] == 20
 
 
-@pytest.mark.parametrize(("seeds", "most"), [(2, 0.02), (3, 0.02), (5, 0.02)])
-def test_p_values_of_nothing_are_seldom_small(seeds, most):
+@pytest.mark.parametrize("seeds", [2, 5])
+def test_p_values_of_nothing_are_seldom_small(seeds):
     """Two arms that do not differ but for their seeds: p below .01 in about one study of a hundred."""
     rng = np.random.default_rng([seeds, 14])
     studies = rng.normal(0, 1, (1500, seeds, 100)) + rng.normal(0, 0.1, (1500, seeds, 1))
     p = p_values(of(studies, low=-np.inf, high=np.inf, resamples=500))
-    assert (p < 0.01).mean() <= most
-    assert (p < 0.001).mean() <= most / 4
+    assert (p < 0.01).mean() <= 0.02
+    assert (p < 0.001).mean() <= 0.005
 
 
 def test_equal_differences_without_a_range_are_compared_with_none_at_all():
@@ -237,7 +219,7 @@ def test_equal_differences_without_a_range_are_compared_with_none_at_all():
 UNLIMITED = (np.array([-np.inf]), np.array([np.inf]))
 
 
-@pytest.mark.parametrize(("seeds", "questions"), [(1, 1), (1, 3), (2, 3)])
+@pytest.mark.parametrize(("seeds", "questions"), [(1, 1), (2, 3)])
 def test_two_arms_that_are_equal_may_differ_elsewhere_by_as_much_as_they_have(seeds, questions):
     arm = np.full((1, seeds, questions), 256.0)
     by_seed = resampled_seeds(arm, "data", 200)
@@ -314,9 +296,9 @@ def test_values_that_are_all_equal_give_the_interval_of_no_difference():
     assert p_values(of)[0] == pytest.approx(1)
 
 
-@pytest.mark.parametrize(("seeds", "others"), [(2, 5), (3, 8)])
-def test_intervals_hold_the_truth(seeds, others):
+def test_intervals_hold_the_truth():
     """400 studies of two arms whose seeds and questions differ: at least 93 % (standard error 1.1)."""
+    seeds, others = 2, 5
     rng = np.random.default_rng(seeds)
     studies, questions = 400, 60
     difficulty = rng.normal(0, 0.2, (studies, 1, questions))

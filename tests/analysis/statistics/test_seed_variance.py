@@ -74,7 +74,7 @@ def test_arms_that_share_their_runs_lend_once():
     assert of_itself.degrees[0] == 1
 
 
-@pytest.mark.parametrize("twin", range(4))
+@pytest.mark.parametrize("twin", [0, 3])
 def test_an_arm_under_two_names_counts_once_among_the_others(twin):
     alone = small([[[0, 1, 0], [0, 1, -2], [0, 1.5, 1], [0, 30, -9]], [[0, 0, 0], [0, 1, 2], [0, 1, 1], [3, 0, 1]]])
     values = alone.values[:, [0, 1, 2, 3, twin, twin]]
@@ -120,9 +120,10 @@ def test_flags_are_as_rare_as_said_where_arms_are_alike():
     assert 0.03 < lengths(studies).flagged.any(axis=1).mean() < 0.07
 
 
-@pytest.mark.parametrize("seeds", [2, 3, 5])
-@pytest.mark.parametrize("correlation", [0.0, 0.7])
-@pytest.mark.parametrize("contrast", [{"a": 1.0}, {"b": 1.0, "a": -1.0}], ids=["arm", "difference"])
+@pytest.mark.parametrize(
+    ("seeds", "correlation", "contrast"),
+    [(2, 0.7, {"a": 1.0}), (5, 0.0, {"a": 1.0}), (2, 0.0, {"b": 1.0, "a": -1.0}), (3, 0.7, {"b": 1.0, "a": -1.0})],
+)
 def test_intervals_hold_the_truth_where_arms_are_alike(seeds, correlation, contrast):
     rng = np.random.default_rng([seeds, round(10 * correlation)])
     common, own = rng.normal(size=(4000, 1, seeds)), rng.normal(size=(4000, 4, seeds))
@@ -151,9 +152,9 @@ def test_equal_seeds_are_not_taken_for_no_variance():
     assert alike.of_contrast({"a": 1.0}, [0, 1]).variance[0] == pytest.approx(USUAL_SEED_SD**2)
 
 
-@pytest.mark.parametrize("seeds", [2, 3])
-def test_seeds_that_agree_by_chance_give_no_tiny_p_value(seeds):
+def test_seeds_that_agree_by_chance_give_no_tiny_p_value():
     """Each seed switches on, with probability 1/2, what decides a quarter of the questions, in all arms alike."""
+    seeds = 2
     rng = np.random.default_rng(seeds)
     studies = 2000
     values = 1 - 0.25 * (rng.random((studies, 4, seeds)) < 0.5)

@@ -47,7 +47,7 @@ SCHEMAS = {
         (FLAG, "paired"),
         (TEXT, "verdict flagged_arms provenance declared"),
         (COUNT, "runs_then"),
-    ),
+    )
 }
 
 
@@ -62,10 +62,10 @@ def write(study: StudyFile, options: Namespace) -> None:
 
 
 def claims_table(study: StudyFile, root: Path, by_run: pd.DataFrame) -> pd.DataFrame:
-    """All claims of a study, in its order, with the differences of `paired_differences`; Holm's correction is over all.
+    """All claims in the study's order; differences as in `paired_differences`, Holm's correction over all of them.
 
-    A claim on a contrast of a sequential study has the numbers of the contrast's last look.
-    `by_run` is the table evaluation_by_run, which gives the seed means.
+    A claim on a contrast of a sequential study has the numbers of its last look. The table evaluation_by_run, `by_run`,
+    gives the seed means.
     """
     answers = answers_reader(study, means_reader(study, root))
     records = read_runs(study, root)
@@ -90,10 +90,7 @@ def claims_table(study: StudyFile, root: Path, by_run: pd.DataFrame) -> pd.DataF
 def claim_row(
     claim: DeclaredClaim, own: Answered, other: Answered, means: SeedMeans, confidence: float
 ) -> pd.DataFrame:
-    """One claim with its difference and its test, still without Holm's p-value and the verdict.
-
-    `other` has the answers of the arm that the claim's arm is compared with; `means` are of all arms.
-    """
+    """One claim with its difference and test, still without Holm's p-value and the verdict; `means` are of all arms."""
     difference, flags = distribution_of_difference(own, other, claim.arm, claim.against, claim.dataset, means)
     row = own.metrics.index(claim.metric)
     written = {"claim": claim.name, **claim.model_dump(exclude={"name"})}
@@ -149,20 +146,14 @@ def judged(table: pd.DataFrame, study: StudyFile) -> pd.DataFrame:
 
 
 def verdict(claim: Claim, low: float, high: float, p_holm: float, confidence: float) -> Verdict:
-    """The verdict on a claim, from the interval of its difference and the test.
-
-    A claim is decided where the interval lies wholly inside or wholly outside of what is claimed. This must also hold
-    after Holm's correction for the number of claims: `p_holm` of `p_of_ends` must be below one minus the confidence.
-    """
+    """Decided where the interval lies wholly in or out of what is claimed, also after Holm's correction."""
     return of_interval(claim, low, high) if p_holm < level_of(confidence) else "undecided"
 
 
 def p_of_ends(claim: Claim, difference: Distribution, metric: int) -> float:
-    """One minus the confidence at which the interval of a difference would just reach an end of what is claimed.
+    """One minus the confidence at which the interval would just reach the nearer end of what is claimed.
 
-    This is the two-sided p-value of the hypothesis that the difference is at that end. Of two ends the larger p-value
-    counts, which belongs to the nearer end. For a difference between the ends this is twice the p-value of two
-    one-sided tests (Schuirmann 1987): here the interval at the full confidence must lie inside, there the shorter
-    interval at twice the level. `metric` is the place of the claim's metric in `difference`.
+    For a difference between two ends it is twice the p-value of two one-sided tests (Schuirmann 1987): here the
+    interval at the full confidence must lie inside. `metric` is the claim's place in `difference`.
     """
     return max(float(p_values(difference, end)[metric]) for end in claimed(claim) if math.isfinite(end))

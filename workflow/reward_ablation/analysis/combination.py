@@ -14,15 +14,12 @@ import numpy as np
 import pandas as pd
 
 from reward_ablation.analysis.gradients.methods_offline import OfflineComparison, method_of_arm, methods_offline
-from reward_ablation.analysis.gradients.seed_intervals import (
-    mean_of_last_axis,
-    means_over_steps_and_seeds,
-    over_seeds,
-)
+from reward_ablation.analysis.gradients.seed_intervals import means_over_steps_and_seeds, over_seeds
 from reward_ablation.analysis.reading import read_parquet
 from reward_ablation.analysis.runs import read_rollouts, read_runs, rerun_of
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.tables import COUNT, NUMBER, TEXT, Parts, columns, write_tables
+from reward_ablation.combination.normalisation import nan_mean
 from reward_ablation.study.run_folder import RECORD
 from reward_ablation.system.digests import check_files
 from reward_ablation.system.errors import StudyError
@@ -96,11 +93,9 @@ def combination_tables(study: StudyFile, root: Path) -> Parts:
 
 
 def method_weights(weights: Mapping[int, pd.DataFrame], arm: str, confidence: float) -> pd.DataFrame:
-    """Means over seeds of `QUANTITIES`: rows of single steps, then of the whole run (step null), by component.
+    """Means over seeds of `QUANTITIES`, from logs by seed: rows of single steps, then of the whole run (step null).
 
-    In rows of one step low and high are the lowest and the highest seed, null with one seed. In rows of the whole run
-    they are an interval of the mean over steps, by Student's t over seeds, or over the steps of a single seed.
-    `weights` has the runs' logs by seed.
+    Of one step, low and high are the lowest and the highest seed, null with one seed; of the run, ends of an interval.
     """
     logs = [weights[seed] for seed in sorted(weights)]
     components = list(dict.fromkeys(name for log in logs for name in log["component"]))
@@ -116,14 +111,15 @@ def method_weights(weights: Mapping[int, pd.DataFrame], arm: str, confidence: fl
 def _by_step(values: np.ndarray, steps: np.ndarray, components: list[str]) -> pd.DataFrame:
     width = -(-len(steps) // MOST_STEPS)
     edges = range(0, len(steps), width)
-    points = np.stack([mean_of_last_axis(values[..., edge : edge + width]) for edge in edges], axis=1)  # (Q, T, K, S)
+    # (Q, T, K, S)
+    points = np.stack([nan_mean(values[..., edge : edge + width], -1)[..., 0] for edge in edges], axis=1)
     last = [steps[min(edge + width, len(steps)) - 1] for edge in edges]
     unknown = np.isnan(points)
     ranged = (~unknown).sum(axis=-1) > 1
     columns = {"step": np.repeat(last, len(components)), "component": np.tile(components, len(last))}
     low, high = np.where(unknown, np.inf, points).min(axis=-1), np.where(unknown, -np.inf, points).max(axis=-1)
     for ending, of_all in (
-        ("", mean_of_last_axis(points)),
+        ("", nan_mean(points, -1)[..., 0]),
         ("_low", np.where(ranged, low, np.nan)),
         ("_high", np.where(ranged, high, np.nan)),
     ):
@@ -149,10 +145,8 @@ def mean_squares(rollouts: pd.DataFrame) -> dict[int, pd.Series]:
 def advantage_size(squares: Mapping[str, Mapping[int, pd.Series]], baseline: str, confidence: float) -> pd.DataFrame:
     """Root mean square of each arm's advantages, mean over seeds, and its ratio to that of the baseline.
 
-    Arms whose advantages differ in size take steps of different size. Intervals are by Student's t over seeds, or over
-    the steps of a single seed. The ratio is the geometric mean over the seeds that both arms have; its interval is
-    computed for the logarithm. Completions without a logged advantage are left out. `squares` has the `mean_squares`
-    of each arm.
+    The ratio is the geometric mean over the seeds that both have; its interval is computed for the logarithm. `squares`
+    has the `mean_squares` of each arm.
     """
     rows = []
     for arm, by_seed in squares.items():
@@ -208,11 +202,7 @@ def by_weights(estimates: pd.DataFrame, study: StudyFile) -> list[float]:
 
 
 def offline(study: StudyFile, root: Path) -> OfflineComparison | None:
-    """What the arms' combinations would have done at the baseline's completions; None where that is not known.
-
-    An arm is left out if one of its components does not score the baseline's runs, if it trains on no component, or if
-    it has no runs; the log names such arms.
-    """
+    """What the arms' combinations would have done at the baseline's completions; None where that is not known."""
     methods = {}
     runs = study.runs_of(study.baseline)
     scored = set(runs[0].spec.components) if runs else set()

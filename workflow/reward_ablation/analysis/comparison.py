@@ -17,7 +17,7 @@ import pandas as pd
 
 from reward_ablation.analysis.evaluation.answers import Answered, answered, difference_rows
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study
-from reward_ablation.analysis.evaluation.question_means import QuestionMeans, SeedMeansByMode, seed_means
+from reward_ablation.analysis.evaluation.question_means import QuestionMeans, seed_means
 from reward_ablation.analysis.evaluation.stored_answers import Reader, means_reader
 from reward_ablation.analysis.evaluation.tables import runs_of_dataset
 from reward_ablation.analysis.reading import read_parquet
@@ -86,7 +86,8 @@ def of_dataset(
     check_questions(one, other, dataset)
     readers = on_shared_questions(both, readers, dataset)
     by_run = [runs_of_dataset(each.study, dataset, read) for each, read in zip(both, readers, strict=True)]
-    means = both_means(*(seed_means(rows, each.study) for each, rows in zip(both, by_run, strict=True)))
+    of_one, of_other = (seed_means(rows, each.study) for each, rows in zip(both, by_run, strict=True))
+    means = {mode: joined_means(of_one[mode], of_other[mode]) for mode in of_one if mode in of_other}
     resamples = min(each.study.bootstrap for each in both)
     # The second folder of such a path is named by the key of the settings.
     made_of = [
@@ -124,10 +125,7 @@ def check_questions(one: Results, other: Results, dataset: str) -> None:
 def on_shared_questions(
     both: tuple[Results, Results], readers: tuple[Reader, Reader], dataset: str
 ) -> tuple[Reader, Reader]:
-    """Readers of the questions that both studies judge: each leaves out those with an answer that has no score.
-
-    All models of a study have the same questions, so those of its first model count.
-    """
+    """Readers of the questions that both studies judge; all models of a study have those of its first model."""
     first, second = (
         next(iter(read(dataset, each.study.evaluated_names[0]).values()))
         for each, read in zip(both, readers, strict=True)
@@ -162,13 +160,8 @@ def check_limits(both: tuple[Results, Results], own: Mapping[str, Answered], the
                 raise StudyError(f"{name}: its range is {ranges}; give it one range, and the same scores, in both")
 
 
-def both_means(one: SeedMeansByMode, other: SeedMeansByMode) -> SeedMeansByMode:
-    """Seed means of the arms of two studies together, by mode. Names of arms begin with `one` or `other`."""
-    return {mode: joined_means(one[mode], other[mode]) for mode in one if mode in other}
-
-
 def joined_means(one: SeedMeans, other: SeedMeans) -> SeedMeans:
-    """Seed means of the arms of two studies together, which have the same metrics."""
+    """Seed means in the same metrics of the arms of two studies; their names begin with `one` or `other`."""
     if len(one.limits) != len(other.limits):
         raise StudyError("the studies have other metrics; evaluate both alike")
     seeds = sorted({*one.seeds, *other.seeds})

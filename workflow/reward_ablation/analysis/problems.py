@@ -26,7 +26,7 @@ SCHEMAS = {
     # source: training (without a data set) or evaluation.
     "problem_curves": columns(
         (TEXT, "problem_id question arm"), (COUNT, "step"), (TEXT, "source dataset"), *ESTIMATE, (COUNT, "answers")
-    ),
+    )
 }
 
 
@@ -44,17 +44,13 @@ def write(study: StudyFile, options: Namespace) -> None:
 def problem_curves(
     study: StudyFile, root: Path, last_steps: dict[str, int], training_set: str | None = None
 ) -> list[pd.DataFrame]:
-    """Parts of table problem_curves: share of right answers to the named problems, by arm and step.
+    """Parts of the table: share of right answers to the named problems, by arm and step; prints which nobody met.
 
-    Training: right completions among those sampled at a step, by the component that scores the answer alone.
-    Evaluation: answers that are strictly right, or have the best score of the study's first own metric; sampled answers
-    where there are some. The models are the base model (step 0), the kept models and the final one.
+    Of completions at a step, by the component that scores the answer alone; and of answers of the base model, kept and
+    final ones, strictly right or with the best score of the first own metric; sampled ones where there are some.
 
-    Low and high are Wilson's interval over the answers of all seeds: it says how well the share of these models is
-    known, and nothing about other seeds. Prints which problems neither the runs nor the evaluations met.
-
-    Questions of training are null where the file of the training set is gone, or has another digest than
-    `training_set`, that of the set which the runs were trained on.
+    Low and high are Wilson's over the answers of all seeds, and say nothing about other seeds. Questions of training
+    are null where the training set is gone, or has another digest than `training_set`.
     """
     parts = [_of_training(study, root, training_set)]
     parts += [_of_evaluation(study, dataset, root, last_steps) for dataset in study.datasets]

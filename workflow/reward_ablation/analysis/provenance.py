@@ -21,9 +21,7 @@ from reward_ablation.study.run_folder import RECORD
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import atomic_path, sha256
 
-SCHEMAS = {
-    "provenance": columns((TEXT, "quantity value"), (FLAG, "mixed"), (COUNT, "runs split_runs"), (TEXT, "arms")),
-}
+SCHEMAS = {"provenance": columns((TEXT, "quantity value"), (FLAG, "mixed"), (COUNT, "runs split_runs"), (TEXT, "arms"))}
 
 #: Quantities that a sentence names also where all runs agree. The other quantities are in the table.
 ALWAYS_NAMED = ["code", IMPORTED, "python", "torch", "transformers", "trl", "machine", "GPUs"]
@@ -46,11 +44,7 @@ def write(study: StudyFile, options: Namespace) -> None:
 
 
 def provenance(study: StudyFile, values: dict[str, Quantities]) -> pd.DataFrame:
-    """One row per quantity and value, in the order of the runs. `values` has the `quantities` of each run's folder.
-
-    `mixed` says whether the study has several values of this quantity. `split_runs` counts the runs that have a second
-    value, because an interruption moved them.
-    """
+    """One row per quantity and value, from the `quantities` by run's folder; an interrupted run may have two."""
     names = list(dict.fromkeys(quantity for of_run in values.values() for quantity in of_run))
     rows = []
     for quantity in names:
@@ -92,12 +86,7 @@ def check_not_mixed(table: pd.DataFrame) -> None:
 
 
 def difference_in_provenance(arm: list[StudyRun], baseline: list[StudyRun], values: dict[str, Quantities]) -> str:
-    """`same`, or `differs in ...`: quantities in which an arm's and the baseline's runs of one seed differ.
-
-    `baseline` are the runs of the other arm, whichever it is. `not known` where one of the two was trained elsewhere.
-
-    Where the arms have different seeds, each run of one arm is compared with each run of the other.
-    """
+    """`same`, `differs in ...` or `not known`: of runs of one seed, or, with different seeds, of each with each."""
     of_seed = {run.seed: values[run.folder] for run in baseline}
     pairs = [(values[run.folder], of_seed[run.seed]) for run in arm if run.seed in of_seed]
     if {run.seed for run in arm} != of_seed.keys():

@@ -18,23 +18,21 @@ import pyarrow.parquet as pq
 from reward_ablation.system.errors import StudyError
 
 
-def read_parquet(
-    path: Path, columns: list[str] | None = None, later: Collection[str] = (), coded: Collection[str] = ()
-) -> pd.DataFrame:
-    """Read a Parquet file, or some of its columns.
+def read_parquet(path: Path, columns: list[str] | None = None, coded: Collection[str] = ()) -> pd.DataFrame:
+    """Read a Parquet file, or some of its columns; those of texts in `coded` are read as categories.
 
-    `later` names columns that files of earlier versions do not have; their values are null there. Columns of texts in
-    `coded` are read as categories, which is faster and takes less memory. A StudyError is raised where the file is
-    missing, or where its footer and the checksums of its pages show that it was truncated or changed.
+    A StudyError is raised where the file is missing, or where checksums show that it was truncated or changed.
     """
-    table = read_columns(path, columns, later, coded).to_pandas()
-    return table if columns is None else table.reindex(columns=columns)
+    return read_columns(path, columns, (), coded).to_pandas()
 
 
 def read_parquets(
     paths: Collection[Path], columns: list[str], later: Collection[str] = (), coded: Collection[str] = ()
 ) -> tuple[pd.DataFrame, list[int]]:
-    """Rows of several files, one file after the other, and the number of rows of each; else as `read_parquet`."""
+    """Rows of several files, one after the other, and the number of rows of each; else as `read_parquet`.
+
+    Columns in `later` are null where a file of an earlier version does not have them.
+    """
     tables = [read_columns(path, columns, later, coded) for path in paths]
     table = pa.concat_tables(tables, promote_options="permissive").unify_dictionaries().to_pandas()
     return table.reindex(columns=columns), [len(of_file) for of_file in tables]

@@ -39,7 +39,7 @@ SCHEMAS = {
         (NUMBER, "rise rise_low rise_high before after change change_low change_high"),
         (COUNT, "seeds"),
         (TEXT, "sentence"),
-    ),
+    )
 }
 
 #: Takes the place of strict accuracy, which changes with the form of an answer.

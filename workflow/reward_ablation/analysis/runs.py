@@ -125,10 +125,7 @@ def rerun_of(folder: Path) -> str:
 
 
 def read_run(run: StudyRun, root: Path, inputs: dict[str, str]) -> RunRecord:
-    """Read a run's `run.json`; refuse a run whose spec, seed, model or data are not those of the study.
-
-    Equal specs do not ensure equal `inputs`, because new code may prepare other rows from the same source.
-    """
+    """Read a run's record; refuse another spec, seed, model, or data: new code may prepare other rows."""
     folder = root / run.folder
     rerun = rerun_of(folder)
     if not (folder / RECORD).exists():

@@ -236,10 +236,7 @@ class StudyFile(Section):
         return self.sequential is not None and self.sequential.in_force
 
     def last_look(self, claim: Any) -> tuple[Look, ContrastAtLook] | None:
-        """The last look at the difference of a claim or of its row in the table; None where no look tests it.
-
-        The result is turned round where the claim names the two arms of the contrast the other way round.
-        """
+        """The last look at the difference of a claim, turned round as the claim is; None where none tests it."""
         asked = (self.primary.dataset, self.primary.mode, self.primary.metric)
         if self.sequential is None or not self.is_sequential or asked != (claim.dataset, claim.mode, claim.metric):
             return None
@@ -376,11 +373,7 @@ def first_mistake(error: ValidationError) -> str:
 
 
 def correctness_component(study: StudyFile) -> tuple[str, float] | None:
-    """Name of the first component that scores the answer alone, by `RIGHT_ANSWER`, and the score of a right answer.
-
-    A component that mixes correctness with something else, such as `cosine_length`, does not count. Nor does one whose
-    parameters give a right answer no more than another, since its scores do not tell which answers are right.
-    """
+    """First component that scores the answer alone, and a right answer's score, if that is above any other answer's."""
     components = {name: component for run in study.runs for name, component in run.spec.components.items()}
     for function, right in RIGHT_ANSWER.items():
         for name, component in components.items():
@@ -393,9 +386,6 @@ def correctness_component(study: StudyFile) -> tuple[str, float] | None:
 
 
 def wrong_answer(study: StudyFile, name: str) -> float | None:
-    """Score of each answer that is not right, by a component of `RIGHT_ANSWER`.
-
-    None where these scores can differ, so that the share of right answers does not follow from their mean.
-    """
+    """Score of each answer that is not right, by a component of `RIGHT_ANSWER`; None where such scores can differ."""
     component = [known for run in study.runs if (known := run.spec.components.get(name))][-1]
     return None if component.parameters.get("partial") else WRONG_ANSWER.get(component.function, 0.0)

@@ -58,11 +58,7 @@ def joined(schema: pa.Schema, parts: list[pd.DataFrame]) -> pd.DataFrame:
 
 
 class TableFiles:
-    """The two files of a table, `NAME.parquet` and `NAME.csv`, while parts of the table are added.
-
-    Parts wait until they are `ROWS_OF_GROUP` rows, which the Parquet file compresses together. So the memory does not
-    grow with the table. `stack` gives the files their names when it closes.
-    """
+    """The two files of a table while parts are added; `ROWS_OF_GROUP` rows wait, so that memory does not grow."""
 
     def __init__(self, name: str, folder: Path, schema: pa.Schema, csv_only: Collection[str], stack: ExitStack):
         self.schema, self.waiting, self.rows = schema, [schema.empty_table()], 0

@@ -93,11 +93,7 @@ def training_tables(study: StudyFile, root: Path) -> Parts:
 
 
 def rewards_by_step(rollouts: pd.DataFrame, components: list[str]) -> pd.DataFrame:
-    """Mean and standard deviation of the scores, the total, lengths and truncation over the rollouts of each step.
-
-    `rollouts` counts those with a value, `unscored` those without. `mean` is null without any value, and `std` with
-    fewer than two.
-    """
+    """Mean and standard deviation of scores, total, lengths and truncation over a step's rollouts with a value."""
     sources = {component: f"score_{component}" for component in components}
     sources |= {quantity: quantity for quantity in OF_RUN}
     values = rollouts[list(sources.values())].astype(float)
@@ -124,11 +120,7 @@ def rewards_by_step(rollouts: pd.DataFrame, components: list[str]) -> pd.DataFra
 
 @dataclass(frozen=True)
 class Groups:
-    """The step and the group of each of a run's N completions, in T steps and G groups.
-
-    A group is the completions of one problem at one step; with one rollout a problem, all completions of a step. Values
-    that are NaN have no part in a mean, which is NaN where no value is known.
-    """
+    """Step and group of N completions: a problem at a step, or with one rollout a problem the step. NaN is no value."""
 
     steps: np.ndarray  # (T,) steps in ascending order
     step: np.ndarray  # (N,) index of each completion's step in `steps`
@@ -186,10 +178,7 @@ def means_by(values: np.ndarray, unit: np.ndarray, units: int) -> np.ndarray:
 
 
 def _no_signal(groups: Groups, trained_on: list[np.ndarray] | None, advantage: np.ndarray, single: bool) -> np.ndarray:
-    """Share by step of groups, or of single completions, without an advantage.
-
-    `trained_on` says of each quantity in the advantage which groups have equal values; None where a method decides.
-    """
+    """Share by step of groups, or completions, without an advantage; `trained_on`: which groups are alike."""
     if trained_on is None:
         return groups.over_groups(without_advantage(advantage, groups))
     if single:
@@ -301,8 +290,8 @@ def signal_rows(signals: pd.DataFrame) -> pd.DataFrame:
 def pair_sums(rollouts: pd.DataFrame, components: list[str], single: bool = False) -> pd.DataFrame:
     """Sums over a step's completions of products of the two scores' deviations from their group's means, by pair.
 
-    A completion counts for a pair where both components have scored it. The result has a row per step and columns
-    (component_a, component_b, sum), with `ab` for the products of two scores and `aa`, `bb` for the squares.
+    Columns are (component_a, component_b, sum), with `ab` for the products of two scores and `aa`, `bb` for the
+    squares.
     """
     groups = Groups.of(rollouts, single)
     scores = {name: rollouts[f"score_{name}"].to_numpy(dtype=float) for name in components}
@@ -322,10 +311,8 @@ def pair_sums(rollouts: pd.DataFrame, components: list[str], single: bool = Fals
 def component_correlations(sums: dict[int, pd.DataFrame], arm: str, resamples: int, confidence: float) -> pd.DataFrame:
     """Pooled within-group correlation of each pair of components in one arm, with bootstrap intervals.
 
-    The correlation is that of deviations from the group's mean, over all groups, steps and seeds together. So it says
-    how scores differ among completions of one problem, and easy problems do not raise it. With one rollout a problem, a
-    group is a step, and they may. Resamples draw seeds, and blocks of neighbouring steps once for all seeds. `sums` has
-    the `pair_sums` of each seed's run. The estimate is null where one of the two never differs within a group.
+    Of deviations from the group's mean, so that easy problems do not raise it, unless a problem has one rollout.
+    Resamples draw seeds, and blocks of steps once for all seeds. Null where a score never differs within a group.
     """
     steps = sorted(set().union(*(table.index for table in sums.values())))
     pairs = list(dict.fromkeys(label[:2] for label in next(iter(sums.values())).columns))

@@ -25,12 +25,10 @@ AROUND = 0.1
 def changes(
     before: pd.Series, after: pd.Series, confidence: float, same_runs: Mapping[str, str]
 ) -> dict[str, dict[Any, Any]]:
-    """The change of each arm, mean over its seeds, with an interval by Student's t over seeds.
+    """Before, after, change, its ends by Student's t and seeds by arm, from values by (arm, seed).
 
-    `before` and `after` are by (arm, seed). The result has before, after, change, low, high and seeds by arm. One
-    degree of freedom of the variance is borrowed from the other arms, since two seeds say little about how much seeds
-    differ. Arms with one value in `same_runs` share their runs, so they lend once, and not to each other. There is no
-    interval where an arm has one seed and nothing to borrow, or where no two seeds of the study differ.
+    One degree of freedom is borrowed from the other arms, since two seeds say little; arms with one value in
+    `same_runs` lend once, and not to each other. NaN with one seed and nothing to borrow, or where no two seeds differ.
     """
     known = pd.DataFrame({"before": before, "after": after}).reindex(after.index).dropna()
     known["change"] = known["after"] - known["before"]
@@ -54,9 +52,7 @@ def changes(
 def around(rewards: pd.DataFrame, point: float | pd.Series) -> pd.Series:
     """Mean reward by (arm, seed) over a tenth of the steps: the first at 0, the last at 1, else around the point.
 
-    A run of few steps may have none there: then its nearest counts, or the nearest two.
-    Each (arm, seed) may have a point of its own, or none.
-    Steps count from the first with rewards: an imported run may have them at each 25th step alone.
+    In a run of few steps its nearest count. Steps count from the first with rewards: an imported run may have few.
     """
     steps = rewards.groupby(["arm", "seed"], observed=True)["step"]
     first, last = steps.transform("min"), steps.transform("max")
@@ -72,9 +68,8 @@ def around(rewards: pd.DataFrame, point: float | pd.Series) -> pd.Series:
 class EndOfTraining(NamedTuple):
     """Mean score of a component over the last tenth of an arm's steps and over seeds.
 
-    The difference to the baseline is of runs with the same seed, with its interval over seeds. These are NaN for the
-    baseline, and where the two arms share no seed. An arm with the baseline's runs differs by 0, without an interval;
-    ends are also NaN where `changes` finds none.
+    The difference to the baseline, by seed, is NaN for the baseline and without a common seed; 0 without ends if it has
+    the baseline's runs.
     """
 
     arm: str
@@ -86,10 +81,7 @@ class EndOfTraining(NamedTuple):
 
 
 def end_of_training(study: StudyFile, rewards_by_step: pd.DataFrame) -> list[EndOfTraining]:
-    """The scores at the end of training, by component and then by arm.
-
-    The intervals are those of `changes`, which borrows from the other arms how much seeds differ.
-    """
+    """The scores at the end of training, by component and then by arm, with the intervals of `changes`."""
     rows: list[EndOfTraining] = []
     same = study.same_runs
     twins = [arm for arm in same if arm != study.baseline and same[arm] == same.get(study.baseline)]

@@ -148,10 +148,7 @@ def precision_of(components: Components, questions: int, samples: int, confidenc
 
 @dataclass(frozen=True)
 class Problem:
-    """The problem of choosing seeds: as many contrasts as the limit pays for, and then the smallest margins.
-
-    These are the least sum of squared margins times `weights`, or without weights the least largest squared margin.
-    """
+    """Choosing seeds: the most contrasts, then the least sum of squared margins by `weights`, or the least largest."""
 
     precision: Precision
     hours: Mapping[str, float]  # of one more run of each arm, with its evaluations
@@ -178,10 +175,7 @@ class Problem:
         return {arm for pair in self.pairs for arm in pair}
 
     def options(self, arm: str) -> list[int]:
-        """Numbers of seeds that an arm may have; 0 leaves it out, if it is not needed and has no finished seed.
-
-        An arm in no contrast has its finished seeds alone, and at least `FEWEST` if it is needed.
-        """
+        """Numbers of seeds of an arm: 0 if it may be left out; in no contrast, its finished or needed ones alone."""
         finished = self.finished.get(arm, 0)
         if arm not in self.contrasted:
             return [max(finished, FEWEST) if arm in self.needed else finished]
@@ -219,10 +213,7 @@ class Chosen(NamedTuple):
 
 
 def choose(problem: Problem, limit: float) -> Chosen:
-    """Choose the number of seeds of each arm within a limit of hours; 0 leaves an arm out.
-
-    Raises `TooFewHours` if the limit does not pay for one contrast and the fewest seeds of all needed arms.
-    """
+    """Seeds of each arm within a limit of hours, 0 for none; `TooFewHours` if it does not pay for one contrast."""
     least = {arm: problem.options(arm)[0] for arm in problem.hours}
     first = [{**least, **{arm: max(least[arm], FEWEST) for arm in pair}} for pair in problem.pairs]
     hours = min(problem.cost(seeds) for seeds in first)
@@ -268,11 +259,7 @@ def improved(problem: Problem, seeds: dict[str, int], limit: float) -> dict[str,
 
 
 def program(problem: Problem, limit: float, start: Mapping[str, int]) -> Chosen | None:
-    """The choice of the integer program; None if the solver finds none in time.
-
-    Of the choices with the most contrasts that the limit pays for, it has the smallest margins. `start` is any choice;
-    states that cannot be as good are left out.
-    """
+    """The integer program's choice, of the most contrasts the smallest margins, from any `start`; None out of time."""
     import pulp  # no other target needs it
 
     model = pulp.LpProblem("budget", pulp.LpMinimize)
@@ -329,10 +316,7 @@ class State(NamedTuple):
 
 
 def useful_states(problem: Problem, limit: float, start: Mapping[str, int], contrasts: int) -> dict[str, list[State]]:
-    """States of each arm that a best choice with so many contrasts can have.
-
-    A state is left out if the limit does not pay for it, or if it alone makes a contrast worse than `start` is.
-    """
+    """States that a best choice with so many contrasts can have: paid for, and not alone worse than `start`."""
     precision = problem.precision
     least = {arm: min(problem.options(arm)) for arm in problem.hours}
     lost, value = problem.value(start)
@@ -366,10 +350,7 @@ def useful_states(problem: Problem, limit: float, start: Mapping[str, int], cont
 def arm_variables(
     model: Any, problem: Problem, limit: float, states: Mapping[str, list[State]]
 ) -> dict[str, dict[State, Any]]:
-    """Binary variables of each arm and state. Each arm has one state, and all arms together stay within the limit.
-
-    A state that borrows needs as many arms with its seeds as `Precision.borrowing` asks for.
-    """
+    """Binary variables by arm and state: one state each, within the limit, borrowing as `Precision.borrowing` says."""
     import pulp
 
     has = {
@@ -399,8 +380,8 @@ def arm_variables(
 def contrast_terms(model: Any, problem: Problem, pair: Pair, has: Mapping[str, Mapping[State, Any]]) -> tuple[Any, Any]:
     """Share of a contrast in the study, 1 or 0, and its squared margin over `Problem.unit`, as linear expressions.
 
-    A share of the contrast is compared by the seeds that both arms have, and the rest by all seeds of each arm. With
-    binary states of the arms one of the two is best, and so the solver's choice.
+    A share is compared by the seeds that both arms have, the rest by all seeds; with binary states one of the two is
+    best.
     """
     import pulp
 

@@ -17,7 +17,7 @@ to be different leaves its part of the error to the open contrasts, from this lo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -52,18 +52,14 @@ LEVELS = np.logspace(-12, np.log10(0.999), 241)
 
 
 def pocock(level: float, fraction: float) -> float:
-    """Error spent up to an information fraction: early looks get about as much as late looks.
-
-    Lan and DeMets' function whose boundaries are close to Pocock's (Biometrika 1977).
-    """
+    """Error spent up to an information fraction, about equally: Lan and DeMets' function near Pocock's boundaries."""
     return float(level * np.log1p((np.e - 1) * fraction))
 
 
 def obrien_fleming(level: float, fraction: float) -> float:
     """Error spent up to an information fraction: almost nothing at early looks.
 
-    Lan and DeMets' function whose boundaries are close to those of O'Brien and Fleming (Biometrics 1979). Each side of
-    the test spends half of the level.
+    Lan and DeMets' function, near the boundaries of O'Brien and Fleming (1979). Each side spends half of the level.
     """
     return float(4 * ndtr(ndtri(level / 4) / np.sqrt(fraction)))
 
@@ -71,15 +67,10 @@ def obrien_fleming(level: float, fraction: float) -> float:
 SPENDING: dict[Spending, Callable[[float, float], float]] = {"pocock": pocock, "obrien_fleming": obrien_fleming}
 
 
-def information_fractions(looks: Sequence[int]) -> tuple[float, ...]:
-    """Information fraction of each look: its number of seeds over the number of seeds at the last look."""
-    return tuple(look / looks[-1] for look in looks)
-
-
 class _Paths:
     """Distribution of a Brownian motion that has crossed no boundary so far (Armitage, McPherson and Rowe 1969).
 
-    The score at a look, times the square root of the look's information fraction, is such a motion.
+    A look's score, times the square root of its information fraction, is such a motion.
     """
 
     def __init__(self) -> None:
@@ -102,11 +93,7 @@ class _Paths:
 
 @lru_cache(maxsize=4096)
 def boundaries(level: float, fractions: tuple[float, ...], spending: Spending) -> tuple[float, ...]:
-    """Two-sided p-values at or below which a test rejects, by look.
-
-    `level`, the probability that the test rejects at any look if there is no difference, is divided over the looks by
-    the spending function. `fractions` are the information fractions of the looks, ascending to 1.
-    """
+    """Two-sided p-values at which a test rejects, by look; the spending function divides `level` over `fractions`."""
     paths, spent, p_values = _Paths(), 0.0, []
     for fraction in fractions:
         error = SPENDING[spending](level, fraction) - spent
@@ -133,11 +120,9 @@ def _log_boundaries(look: int, fractions: tuple[float, ...], spending: Spending)
 
 
 def level_reached(p: np.ndarray, look: int, fractions: tuple[float, ...], spending: Spending) -> np.ndarray:
-    """Correct p-values at a look for all looks: for each, the smallest level at which the test rejects.
+    """Correct p-values at a look for all looks: for each, the smallest level at which the test rejects, or 1.
 
-    Liu and Anderson, "On adaptive extensions of group sequential trials for clinical investigations" (JASA 2008), call
-    these sequential p-values. The smallest value that is returned is the smallest of `LEVELS`, and 1 where none
-    rejects.
+    They are sequential p-values (Liu and Anderson, "On adaptive extensions of group sequential trials", JASA 2008).
     """
     grid = _log_boundaries(look, fractions, spending)
     return np.asarray(np.exp(np.interp(np.log(np.maximum(p, 1e-300)), grid, np.log(LEVELS), right=0.0)))
@@ -152,8 +137,8 @@ class Plan(NamedTuple):
 
     @property
     def fractions(self) -> tuple[float, ...]:
-        """Information fractions of the looks."""
-        return information_fractions(self.looks)
+        """Information fraction of each look: its number of seeds over the number of seeds at the last look."""
+        return tuple(look / self.looks[-1] for look in self.looks)
 
     def boundary(self, look: int, undecided: int) -> float:
         """The p-value at or below which the clearest contrast is called different, of `undecided` that are not yet."""
@@ -162,8 +147,8 @@ class Plan(NamedTuple):
     def confidence(self, look: int) -> float:
         """Confidence of the interval at a look, such that the intervals of all looks together have 1 - `level`.
 
-        These are repeated confidence intervals (Jennison and Turnbull 2000, chapter 9), which hold whenever and for
-        whatever reason a study stops. As in the tables, they are not corrected for the number of contrasts.
+        These are repeated confidence intervals (Jennison and Turnbull 2000, chapter 9): they hold whenever a study
+        stops.
         """
         return 1 - boundaries(self.level, self.fractions, self.stop)[look]
 
@@ -183,11 +168,7 @@ class Measured(NamedTuple):
 
 
 def with_next_look(study: StudyFile, root: Path, refuse_mixed: bool) -> Sequential:
-    """Take the next look from the answers of all runs, and add it to the record of looks.
-
-    The study has the runs of the look. Its sequential plan is in force and has a look to come. Raises StudyError if
-    the tables would also refuse a run or an answer. The look is then not taken.
-    """
+    """Take the next look from the answers of its runs; a StudyError as of the tables leaves it untaken."""
     record = study.sequential
     number = None if record is None else record.next_look
     if record is None or number is None:
@@ -229,10 +210,7 @@ def measured_contrasts(study: StudyFile, root: Path, contrasts: list[Contrast], 
 def next_look(
     contrasts: list[Contrast], measured: list[Measured], plan: Plan, record: Sequential, has_margin: bool
 ) -> Look:
-    """Make the next look of a record, with a decision on each open contrast.
-
-    `contrasts` are the open ones. `has_margin` says whether the equivalence margin applies to the primary metric.
-    """
+    """Decide on each open contrast; `has_margin`: whether the equivalence margin applies to the primary metric."""
     number = len(record.taken)
     equivalent = sum(contrast.decision == "equivalent" for look in record.taken for contrast in look.contrasts)
     p_holm = corrected(np.array([values.p for values in measured]), number, plan, equivalent)
@@ -257,10 +235,6 @@ def next_look(
 
 
 def corrected(p: np.ndarray, look: int, plan: Plan, equivalent: int) -> np.ndarray:
-    """Correct the p-values of the open contrasts at a look for all looks, and for all contrasts not found different.
-
-    A contrast is different if its corrected p-value is below `plan.level`. `equivalent` is the number of contrasts
-    that were found equivalent. They leave no error to the others.
-    """
+    """p-values of open contrasts for all looks and all contrasts not different; `equivalent` ones leave no error."""
     over_looks = level_reached(p, look, plan.fractions, plan.stop)
     return holm(np.append(over_looks, np.ones(equivalent)))[: len(p)]

@@ -89,8 +89,7 @@ class Simulated:
     def found(self, effects: Sequence[float] | np.ndarray) -> np.ndarray:
         """(contrasts, studies) array of bool: contrasts of true `effects` that are significant after Holm's correction.
 
-        Holm's procedure rejects p-values in ascending order, each at alpha over the number of contrasts not yet
-        rejected. An estimate beyond its margin at a level has a p-value below this level.
+        Each p-value, ascending, is tested at alpha over the contrasts not yet rejected, by the margin at this level.
         """
         estimates = np.abs(self.errors + np.asarray(effects)[:, None])
         contrasts, studies = estimates.shape
@@ -118,11 +117,7 @@ class Simulated:
 def simulate(
     components: Components, analysis: Analysis, design: Design, variances: Variances, studies: int
 ) -> Simulated:
-    """Simulate studies of a design. Equal arguments give equal studies.
-
-    Seed means are normal. An arm's own part of a question is independent of the other arms' parts, so that the
-    questions of two contrasts with a common arm are correlated.
-    """
+    """Simulate studies, equal ones for equal arguments; questions of contrasts with a common arm are correlated."""
     rng = generator("power", *map(str, design))
     arms = list(components.means)
     means = seed_means(components, design, variances(studies, rng), rng)
@@ -226,10 +221,7 @@ class Plan:
         )
 
     def fewest_seeds(self, design: Design, pair: Pair, effect: float, variance: Variance) -> int | None:
-        """Fewest of `SEEDS` with which an effect is found with a power of `TARGET`; None if all are too few.
-
-        The search takes for granted that power grows with seeds.
-        """
+        """Fewest of `SEEDS` that find an effect with power `TARGET`, which grows with seeds; None if none does."""
         first = bisect_left(
             SEEDS, TARGET, key=lambda seeds: self.power(design._replace(seeds=seeds), pair, effect, variance)
         )

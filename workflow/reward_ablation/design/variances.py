@@ -27,7 +27,7 @@ import pandas as pd
 from scipy.special import chdtri
 
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study
-from reward_ablation.analysis.evaluation.question_means import is_of_samples, measured, question_means
+from reward_ablation.analysis.evaluation.question_means import ModeMeans, is_of_samples, measured, question_means
 from reward_ablation.analysis.evaluation.stored_answers import read_answers
 from reward_ablation.analysis.statistics.estimates import mean_squares
 from reward_ablation.analysis.statistics.limits import Limits
@@ -58,11 +58,11 @@ class SeedPart(NamedTuple):
         """Variance between seeds without the noise of finitely many questions."""
         return max(self.total - self.noise, 0.0)
 
-    def ends(self, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    def ends(self) -> tuple[float, float]:
         """Ends of the chi-square interval of `variance`. A stated value is certain: both ends are the value."""
         if not np.isfinite(self.degrees):
             return self.variance, self.variance
-        squares = [self.total * self.degrees / chdtri(self.degrees, (1 + sign * confidence) / 2) for sign in (-1, 1)]
+        squares = [self.total * self.degrees / chdtri(self.degrees, (1 + sign * CONFIDENCE) / 2) for sign in (-1, 1)]
         low, high = (max(square - self.noise, 0.0) for square in squares)
         return low, high
 
@@ -75,12 +75,10 @@ class SeedPart(NamedTuple):
 
 @dataclass(frozen=True)
 class Components:
-    """Variance components of one metric on one data set in one mode.
+    """Variance components of one metric on one data set in one mode, in squared units of the metric.
 
-    `interaction` is the variance from seed to seed of each arm's answers to a question, without the noise of sampling.
-    `sample` is the variance of a single sampled answer of each arm about the seed's mean at this question, and 0 for
-    greedy answers. `question` is the variance between questions of each difference of two arms. These three are in
-    squared units of the metric.
+    `interaction` is from seed to seed of an arm's answers to a question, without the noise of sampling; `sample` that
+    of one sampled answer about the seed's mean; `question` between questions of each difference of two arms.
     """
 
     limits: Limits  # of the metric
@@ -115,10 +113,7 @@ class Components:
         return of_seed + self.answer_variance(arm, questions, samples)
 
     def for_arms(self, arms: Iterable[str], pairs: Iterable[Pair]) -> Components:
-        """Components for the arms and pairs of a study. An arm or pair without a value gets the mean of the others.
-
-        A pair has the value of the same arms in the other order. Where no pair has a value, it is 0.
-        """
+        """Components of a study's arms and pairs; what has no value has the mean of the others, or a pair 0."""
         names = list(arms)
 
         def filled(values: Mapping[str, float]) -> dict[str, float]:
@@ -149,11 +144,7 @@ def finished_runs(study: StudyFile, root: Path, dataset: str) -> list[StudyRun]:
 
 
 def pilot_of(study: StudyFile, root: Path, question: Question, source: str) -> Components:
-    """Variance components of a metric, from the finished runs in a study's folder.
-
-    `study` and `root` are the pilot's, and `question` is that of the study to plan. Raises StudyError if the pilot
-    lacks the data set or the metric, if no arm has two finished seeds, or if runs answered different questions.
-    """
+    """Components of a metric, from finished runs of a pilot; refused without set, metric, or an arm with two seeds."""
     runs = finished_runs(study, root, question.dataset) if question.dataset in study.datasets else []
     if question.dataset not in study.datasets:
         raise StudyError(f"{source}: has no data set {question.dataset}; its data sets: {', '.join(study.datasets)}")
@@ -161,13 +152,13 @@ def pilot_of(study: StudyFile, root: Path, question: Question, source: str) -> C
     noise: dict[str, list[float]] = {}
     questions, samples = None, 1
     for run in runs:
-        answers = _answers_of(study, root, question, run, source)
-        questions = answers.questions if questions is None else questions
-        if answers.questions != questions:
+        of_run, sample_of_run = _answers_of(study, root, question, run, source)
+        questions = of_run.problems.tolist() if questions is None else questions
+        if of_run.problems.tolist() != questions:
             raise StudyError(f"{source}: its runs answered different questions; run the workflow there again")
-        values.setdefault(run.arm, {})[run.seed] = answers.values
-        noise.setdefault(run.arm, []).append(answers.sample)
-        samples = answers.samples
+        values.setdefault(run.arm, {})[run.seed] = of_run.of(question.metric)
+        noise.setdefault(run.arm, []).append(sample_of_run)
+        samples = int(of_run.answers[0])
     sample = {arm: float(np.mean(of_arm)) for arm, of_arm in noise.items()}
     limits = metrics_of_study(study).limits(question.metric)
     return estimate_components(values, samples, sample, limits, _pairs(study, question, values), source)
@@ -188,27 +179,23 @@ def _pairs(study: StudyFile, question: Question, arms: Iterable[str]) -> list[Pa
     return [pair for pair in planned if known.issuperset(pair)] or [pair for pair in own if known.issuperset(pair)]
 
 
-class _RunAnswers(NamedTuple):
-    """Means of a run's answers by question, and the mean variance of a single sample about them."""
+def _answers_of(
+    study: StudyFile, root: Path, question: Question, run: StudyRun, source: str
+) -> tuple[ModeMeans, float]:
+    """Means of a run's answers by question, and the mean variance of a single sample about them.
 
-    questions: list[str]
-    values: np.ndarray  # (questions,)
-    sample: float  # variance; 0 with one sample per question, and for a metric of all samples, such as pass@4
-    samples: int  # per question, as counted at the first one
-
-
-def _answers_of(study: StudyFile, root: Path, question: Question, run: StudyRun, source: str) -> _RunAnswers:
+    The variance is 0 with one sample per question, and for a metric of all samples, such as pass@4.
+    """
     metrics = metrics_of_study(study)
     answers = read_answers(study, root, question.dataset, run.name, metrics.columns)
     answers = answers[answers["mode"] == question.mode]
     of_mode = question_means(answers, metrics).get(question.mode)
     if of_mode is None or question.metric not in of_mode.metrics:
         raise StudyError(f"{source}: has no metric {question.metric} in mode {question.mode}; name another pilot")
-    samples, sample = int(of_mode.answers[0]), 0.0
-    if samples > 1 and not is_of_samples(question.metric):
-        values = pd.Series(measured(answers, metrics)[question.metric], answers.index)
-        sample = float(values.groupby(answers["problem_id"]).var().mean())
-    return _RunAnswers(of_mode.problems.tolist(), of_mode.of(question.metric), sample, samples)
+    if of_mode.answers[0] < 2 or is_of_samples(question.metric):
+        return of_mode, 0.0
+    values = pd.Series(measured(answers, metrics)[question.metric], answers.index)
+    return of_mode, float(values.groupby(answers["problem_id"]).var().mean())
 
 
 def estimate_components(
@@ -219,11 +206,9 @@ def estimate_components(
     pairs: Iterable[Pair],
     source: str,
 ) -> Components:
-    """Estimate variance components from the answers of a pilot.
+    """Estimate variance components from question means by arm and seed, with the questions in one order.
 
-    `values` has question means by arm and seed, with the questions in the same order. `samples` is the number of
-    answers to each question, and `sample` the variance of one about its question's mean, by arm, 0 for greedy answers.
-    `source` says in words where the answers are from. Raises StudyError if no arm has two seeds.
+    `samples` is the number of answers to a question, and `sample` one's variance about its question's mean, by arm.
     """
     several = {arm: np.stack([*of_seeds.values()]) for arm, of_seeds in values.items() if len(of_seeds) > 1}
     if not several:
@@ -260,12 +245,11 @@ def noise_of(means: SeedMeans, residual: Mapping[str, float]) -> dict[str, float
 
 
 def pooled_seed_variance(means: SeedMeans, noise: Mapping[str, float]) -> SeedPart:
-    """Variance between seeds, from all arms with two or more seeds that are not flagged, else from that of most seeds.
+    """Variance between seeds of arms that have several and are not flagged, else of the arm with most seeds.
 
-    Arms that share their runs count once. The means of these arms at the seeds that all of them have are a two-way
-    table of arms by seeds. Its interaction is what a seed does to one arm, and its mean over arms shows what a seed
-    does to all arms. If the arms share fewer than two seeds, their own variances are averaged by degrees of freedom,
-    and the common part is unknown and taken as 0.
+    Of arms by the seeds that all have, the interaction is what a seed does to one arm, and the mean what it does to
+    all. With fewer than two such seeds the arms' variances are averaged by degrees of freedom, and the common part is
+    0. Arms that share their runs count once.
     """
     first = np.unique(means.kind, return_index=True)[1]
     chosen = [arm for arm in sorted(first) if means.degrees[arm] and not means.flagged[0, arm]]
@@ -289,11 +273,10 @@ def pooled_seed_variance(means: SeedMeans, noise: Mapping[str, float]) -> SeedPa
 def question_variances(
     values: Mapping[str, Mapping[int, np.ndarray]], residual: Mapping[str, float], pairs: Iterable[Pair]
 ) -> dict[Pair, float]:
-    """Variance between questions of the differences of two arms.
+    """Variance between questions of the differences of two arms, by seed where they share two.
 
-    Arms that share two or more seeds are subtracted seed by seed. Else it is that of the arms' means over all of their
-    seeds, less the part of each arm's residual mean square, as in `analysis.statistics.estimates.spread_of_two`. An arm
-    of one seed gets the mean residual.
+    Else of means over seeds, less each arm's residual mean square, as in `analysis.statistics.estimates.spread_of_two`;
+    an arm of one seed has the mean residual.
     """
     usual = float(np.mean([*residual.values()]))
     variances = {}
@@ -329,11 +312,9 @@ class Stated(NamedTuple):
 def components_from_stated(
     values: Stated, limits: Limits, questions: int, samples: int, greedy: bool, arms: list[str], pairs: list[Pair]
 ) -> Components:
-    """Variance components from stated values, and usual values for the rest. Their `source` says which are usual.
+    """Components from stated values, and usual ones for the rest; refused where a value has no usual one.
 
-    All variance of a greedy answer is from seed to seed. All variance of a sampled answer is noise of sampling.
-    `greedy` is also True for a metric of all samples of a question, which has one value in each seed. Raises StudyError
-    if a value is missing that has no usual value, or if the mean is outside of the metric's limits.
+    All variance of a `greedy` answer, or of a metric of all samples, is from seed to seed, and of others of sampling.
     """
     if values.seed_sd is None:
         raise StudyError("seed_sd: the standard deviation between seeds is not known; state it, or name a pilot")

@@ -24,11 +24,7 @@ _GRADIENTS = "gradients_step_"
 
 
 def export(run: Path, metadata: Mapping[str, str], output: Path) -> None:
-    """Write the rewards of a run, and link its whole gradients beside them.
-
-    `run` is the folder of a finished run with the components correctness, format and length. `metadata` has `model` and
-    `dataset` in words. `output` is the JSON file. It is written after the links, one step at a time.
-    """
+    """Write a run's rewards to the JSON file `output`, step by step, after links to its whole gradients beside it."""
     record = read_finished(run)
     link_gradients(run, record, output.parent)
     began, ended = clock_times(record["attempts"])
@@ -41,10 +37,7 @@ def export(run: Path, metadata: Mapping[str, str], output: Path) -> None:
 
 
 def steps_of(run: Path) -> Iterator[dict[str, Any]]:
-    """Entries of `steps`. Runs do not record the time of a step, so `timestamp` is null.
-
-    A sample has raw scores and its length in characters. A score is null if the component gave none.
-    """
+    """Entries of `steps`, with raw scores, null if none was given, and lengths in characters; no time is on record."""
     columns = ["completion", *(f"score_{component}" for component in SCORES.values())]
     for step, rows in rollouts_by_step(run, columns):
         samples = [
@@ -63,10 +56,7 @@ def steps_of(run: Path) -> Iterator[dict[str, Any]]:
 
 
 def statistics(samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Averages and counts over the samples that have the score, and the number of all samples.
-
-    A correct sample has correctness 1, a valid one format above 0.
-    """
+    """Averages and counts over samples with the score: a correct one has correctness 1, a valid one format above 0."""
     names = (*SCORES, "actual_length")
     known = {name: [sample[name] for sample in samples if sample[name] is not None] for name in names}
     return {
@@ -78,19 +68,13 @@ def statistics(samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def clock_times(attempts: Sequence[Mapping[str, Any]]) -> tuple[str | None, str | None]:
-    """Times at which the first process of a run began and the last process ended, in UTC.
-
-    Only Slurm jobs record the time of day: the time is None for an attempt outside of Slurm.
-    """
+    """Times in UTC at which a run's first process began and its last ended; None outside of Slurm, which records it."""
     began, last = began_at(attempts[0]), began_at(attempts[-1])
     return as_text(began), as_text(None if last is None else last + attempts[-1]["wall_seconds"])
 
 
 def began_at(attempt: Mapping[str, Any]) -> float | None:
-    """Seconds since 1970 at which the process of an attempt began: the job's start and its seconds before the process.
-
-    None if the start was not recorded.
-    """
+    """Seconds since 1970 at which the process of an attempt began; None if the start was not recorded."""
     job = attempt.get("slurm") or {}
     start = job.get("start")
     return None if start is None else start + (job.get("seconds_before") or 0.0)

@@ -22,28 +22,19 @@ ROWS = 1024
 
 
 def read_finished(run: Path) -> dict[str, Any]:
-    """Read the record of a finished run, and check that its rollouts are unchanged.
-
-    Raises StudyError if the run is not finished, or if its rollouts have changed since.
-    """
+    """Read the record of a finished run; refused if it is not finished, or its rollouts have changed since."""
     record = read_object(run / RECORD, rerun_of(run))
     check_listed(run, record, [ROLLOUTS])
     return record
 
 
 def check_listed(run: Path, record: dict[str, Any], names: list[str]) -> None:
-    """Check that files of a run are those that its record lists.
-
-    Raises StudyError if a file is missing or has changed.
-    """
+    """Refuse a run whose files are missing or not those that its record lists."""
     check_files(run, record.get("files", {}), names, RECORD, rerun_of(run))
 
 
 def rollouts_by_step(run: Path, columns: list[str]) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-    """Read the rollouts one step at a time, with these columns of `rollouts.parquet`, and `step`.
-
-    Yields each step, from 1, with the rows of its completions in the order in which they were sampled.
-    """
+    """Each step, from 1, with its rollouts in the order of sampling: these columns and `step`."""
     with pq.ParquetFile(run / ROLLOUTS, page_checksum_verification=True) as file:
         batches = file.iter_batches(batch_size=ROWS, columns=["step", *columns])
         rows = (row for batch in batches for row in batch.to_pylist())

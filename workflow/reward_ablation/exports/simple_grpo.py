@@ -36,12 +36,8 @@ def export(
 ) -> None:
     """Write the rollouts, the answers before and after training, and at last their summary, into the folder `output`.
 
-    `run` is the folder of a finished run, `model` is that of the base model with its tokenizer, and `problems` is the
-    prepared training set. `answers` has, for each data set, its name in the config, its questions, the answers of the
-    base model, and the answers of the run. `answer_format` says where strict accuracy looks for the answer. Rollouts
-    are graded by this format, whatever the run was trained on.
-
-    Raises StudyError if the run is not finished, or was trained on other problems.
+    `answers` has the name of each data set in the config, its questions, and the answers of the base model and the run.
+    Rollouts are graded by `answer_format`, whatever the run was trained on. Refused for other `problems`.
     """
     record = read_finished(run)
     spec = ArmSpec.read(record["spec"], f"{run}/run.json: spec")
@@ -66,11 +62,7 @@ def prompts_and_golds(path: Path, spec: ArmSpec, model: Path) -> tuple[Texts, Te
 
 
 def prompt_texts(questions: Texts, spec: ArmSpec, model: Path) -> Texts:
-    """Prompt of each problem as the model got it, with the chat template. Only the tokenizer is loaded.
-
-    `questions` are by problem id. `spec` is that of the run, with its prompt settings and its variables of the chat
-    template. `model` is the folder of the base model.
-    """
+    """Prompt of each problem as the model got it, with the chat template of the `model`'s tokenizer."""
     rendered: dict[str, Any] = {problem: render_prompt(text, spec.prompt) for problem, text in questions.items()}
     if not spec.prompt.chat:
         return rendered
@@ -102,11 +94,7 @@ def rollout_lines(run: Path, prompts: Texts, golds: Texts, answer_format: str) -
 
 
 def answer_lines(answers: Path, prompts: Texts, golds: Texts) -> tuple[list[dict], dict[str, float]]:
-    """Lines of a file of greedy answers, and their summary.
-
-    The lines are the answers with their strict grades, in the order of the questions. The summary has `eval_accuracy`
-    in [0, 1], and `eval_avg_new_tokens`, which counts the end token and not the padding.
-    """
+    """Lines of greedy answers with strict grades, and their summary; new tokens count the end and no padding."""
     table = read_parquet(answers, ["problem_id", "mode", "completion", "answer", "correct_strict", "tokens"])
     greedy = table[table["mode"] == "greedy"].to_dict("records")
     lines = [

@@ -94,10 +94,7 @@ def end_with_parent() -> None:
 
 
 def error_of(name: str, study: StudyFile, tables: Path, output: Path, narrow: bool) -> str:
-    """Draw a figure and write its files. Returns why that failed, in words; empty if it did not.
-
-    With `narrow` the file for a paper fits a column. A figure that would be higher than a page keeps the page's width.
-    """
+    """Draw a figure and write its files; why that failed, or empty. `narrow` fits a column unless it is too high."""
     print(f"draw {name}\n", end="", flush=True)  # in one piece, because several processes write here
     try:
         with storage_errors(output / f"{name}.pdf"):
@@ -130,10 +127,7 @@ def save(figure: Figure, paper: Figure, name: str, study: StudyFile, output: Pat
 
 
 def reader_of(figure: str, table: str) -> Callable[[Path], pd.DataFrame]:
-    """Function that reads a table for a figure: the one in `READERS` of the figure's module, else the whole table.
-
-    Figures of a large study draw few rows or columns of some tables.
-    """
+    """Function that reads a table for a figure: that of its module's `READERS`, for some rows or columns, or all."""
     readers: dict[str, Callable[[Path], pd.DataFrame]] = getattr(_module(figure), "READERS", {})
     return readers.get(table, read_table)
 

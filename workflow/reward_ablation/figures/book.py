@@ -82,10 +82,7 @@ def facts(study: StudyFile, provenance: pd.DataFrame) -> dict[str, str]:
 
 @rc_context(STYLE)
 def title_page(study: StudyFile, provenance: pd.DataFrame) -> Figure:
-    """Name the study, say what trained its runs, and list its arms with their weights and their look in figures.
-
-    Of more than `MOST_ARMS` arms, the first are listed, without looks.
-    """
+    """The study's name, what trained it, and its arms with weights and looks; of too many the first, without looks."""
     fact_lines = [
         (key if n == 0 else "", line)
         for key, value in facts(study, provenance).items()

@@ -66,11 +66,7 @@ APPENDIX = [name for name, entry in FIGURES.items() if name not in PAGES and not
 
 
 def figures_of(asked: Collection[str], empty: Collection[str] = ()) -> dict[str, Entry]:
-    """Figures of a study: those whose tables the study makes.
-
-    `asked` names the rules of `ON_REQUEST` that the study asks for. `empty` names the rules whose tables have no rows,
-    because imported runs lack what the tables are made of; figures that show these tables first are left out.
-    """
+    """Figures whose tables a study makes: `asked` has rules of `ON_REQUEST`, `empty` those without rows."""
     missing = ON_REQUEST.difference(asked)
     return {
         name: entry

@@ -61,8 +61,8 @@ def curve_panels(
 ) -> tuple[Figure, list[Row]]:
     """Make a figure with panels for each quantity, one for each group of arms; `height` is that of a row in inches.
 
-    `labels` of the y axes are one for all quantities, or one each. With several groups there is a row per quantity,
-    whose panels share their y axis. With one group there are at most three quantities in a row.
+    Several groups have a row per quantity with one y axis. `labels` of the y axes are one for all quantities, or one
+    each.
     """
     groups, quantities = arm_groups(study), len(titles)
     if len(groups) > 1:
@@ -98,10 +98,7 @@ def steps_per_point(steps: pd.Series, most_points: int) -> int:
 
 
 def thinned(table: pd.DataFrame, value: str, most_points: int = MOST_POINTS) -> pd.DataFrame:
-    """Average neighbouring steps of each arm and seed, so that no curve has more than `most_points` points.
-
-    The step of a point is the mean of its averaged steps.
-    """
+    """Average neighbouring steps of each arm and seed to at most `most_points` points, at the means of their steps."""
     steps = np.sort(table["step"].unique())
     width = steps_per_point(table["step"], most_points)
     # The remaining steps join the last point: a point of its own, with fewer steps, would be the noisiest.
@@ -118,11 +115,7 @@ def draw_steps(
     steps: pd.Series,
     most_points: int = MOST_POINTS,
 ) -> None:
-    """Draw curves over steps: a line for the mean over seeds, and a thin line for each of several seeds.
-
-    The line has a gap where `value` is null in every seed. `steps` are all steps of the study, the range of the x
-    axis.
-    """
+    """Draw means over seeds, with gaps where all are null, and thin lines of several seeds; `steps` are the x axis."""
     of_seeds = thinned(table, value, most_points).rename(columns={"step": "x", value: "mean"})
     curves = of_seeds.groupby(["arm", "x"])["mean"].mean().reset_index()
     for panel, arms in row:

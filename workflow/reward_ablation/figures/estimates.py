@@ -20,12 +20,7 @@ from reward_ablation.analysis.evaluation.metrics import metrics_of_study, panels
 from reward_ablation.analysis.statistics.intervals import level_of
 from reward_ablation.analysis.statistics.limits import SHARE
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.few_arms import (
-    draw_others_at,
-    draw_others_in_row,
-    others_note,
-    rows_of_others,
-)
+from reward_ablation.figures.few_arms import draw_others_at, draw_others_in_row, others_note, rows_of_others
 from reward_ablation.figures.style import (
     BASE_COLOUR,
     Look,
@@ -155,11 +150,7 @@ def name_rows(axes: Axes, arms: list[str]) -> None:
 
 
 def weight_matrix(axes: Axes, study: StudyFile, arms: list[str]) -> None:
-    """Draw the weights of `arms`, from top to bottom; a dash stands for a component that does not score the arm.
-
-    Shades are relative to the study's largest weight, because each study has weights of its own size. Only the number
-    shows the sign of a weight.
-    """
+    """Draw the weights of `arms` in shades of the study's largest; a dash for what does not score the arm."""
     weights = {arm.name: arm.weights for arm in study.arms}
     no_weights = dict.fromkeys(study.components, 0.0)  # the row of the other arms
     matrix = np.array([[weights.get(arm, no_weights)[component] for component in study.components] for arm in arms])
@@ -224,19 +215,8 @@ def base_legend(figure: Figure, evaluation_by_arm: pd.DataFrame, study: StudyFil
     legend_below(figure, handles, before + base_note(study) + flag_note(evaluation_by_arm) + others)
 
 
-def interval_note(
-    study: StudyFile,
-    means: str = "Points",
-    intervals: str = "Bars",
-    of_all: str = "",
-    detail: str = "",
-    shared: int | None = None,
-) -> str:
-    """Say what the means and the intervals of a figure are over.
-
-    `means` and `intervals` name the marks that show them. `of_all` and `detail` are additions on means and on
-    intervals, if there are several seeds. `shared` is the number of seeds of effects, which are of several arms.
-    """
+def interval_note(study: StudyFile, of_all: str = "", detail: str = "", shared: int | None = None) -> str:
+    """What means and intervals are over; `of_all`, `detail`: with several seeds; `shared`: seeds of effects."""
     level, counted_seeds, that = f"{100 * study.confidence:g} % intervals", study.counted_seeds, ""
     fewest, most = study.seed_counts
     if shared is not None and (fewest, most) != (shared, shared):
@@ -244,10 +224,10 @@ def interval_note(
         fewest, most, counted_seeds = shared, shared, f"the {shared} seeds{that}"
     if most == 1:
         alone = "over questions only; nothing is known of other seeds"
-        return f"{means}: the one seed{that}. {intervals}: {level} {alone}."
+        return f"Points: the one seed{that}. Bars: {level} {alone}."
     alone = "; for an arm with one seed: over questions only" if fewest == 1 else ""
     over = f"over seeds and questions{alone}{detail}"
-    return f"{means}: mean over {counted_seeds}{of_all}. {intervals}: {level} {over}."
+    return f"Points: mean over {counted_seeds}{of_all}. Bars: {level} {over}."
 
 
 def base_note(study: StudyFile) -> str:
@@ -256,10 +236,7 @@ def base_note(study: StudyFile) -> str:
 
 
 class Row(NamedTuple):
-    """A row of a forest plot.
-
-    A row with a look is one effect. A row without a look is a heading, or the distribution of the effects in `others`.
-    """
+    """A row of a forest plot: one effect if it has a look, else a heading, or the distribution of `others`."""
 
     label: str
     look: Look | None = None
@@ -280,11 +257,9 @@ def forest_panels(
 ) -> Figure:
     """Make a figure with a row of panels per data set and mode, and a column of panels per metric.
 
-    `table` has the columns dataset, mode, metric, key, questions, flagged_arms, p_holm and the `NUMBERS` of each, and
-    arm if its rows are of an arm, else seeds. `rows` are those of each panel, from top to bottom. `label` precedes the
-    metric's name in the label of an x axis, such as `effect on`. `family` says in words which tests Holm's correction
-    is over, and `before` begins the legend's note. `primary` has the data set, mode and metric of the primary question,
-    whose panel is named primary.
+    `table` has dataset, mode, metric, key, questions, flagged_arms, p_holm and the `NUMBERS` of each, and arm if its
+    rows are of an arm, else seeds. `family` says which tests Holm's correction is over, `before` begins the note, and
+    `primary` is the data set, mode and metric of the panel that is named so.
     """
     names = [row.label for row in rows]
     of_kinds = datasets_and_modes(table, study)
@@ -321,10 +296,7 @@ def forest_legend(
     after: str = "",
     detail: str = ", uncorrected",
 ) -> None:
-    """Put below a forest plot what points, bars and marks mean.
-
-    `after` follows the words on points and bars, and `detail` those on bars.
-    """
+    """Put below a forest plot what it shows; `after` follows the words on points and bars, `detail` those on bars."""
     shared = None if "arm" in table else int(table["seeds"].min())  # effects have one number of seeds
     handles = dot_handles(f"Holm p < {level_of(study.confidence):g}", "not significant, or no test")
     points = interval_note(study, of_all=" and all questions", detail=detail, shared=shared)
@@ -350,11 +322,7 @@ def limits(effects: pd.DataFrame, value: float = 0.0) -> tuple[float, float]:
 
 
 def forest(axes: Axes, rows: Sequence[Row], effects: pd.DataFrame, filled: pd.Series, value: float = 0.0) -> None:
-    """Draw one effect per row, with a filled point where `filled` says so, and otherwise with a hollow one.
-
-    The axis has its limits before, and gets a line at `value`. `effects` and `filled` are indexed by the rows' keys. A
-    row without an estimate says so.
-    """
+    """Draw effects by the rows' keys, filled or hollow, within the axis's limits, and a line at `value`."""
     axes.axvline(value, color="black", linewidth=0.8, zorder=1)
     flagged = set(effects.index[effects["flagged_arms"].notna()])
     numbers = dict(zip(effects.index, effects[NUMBERS].to_numpy(float), strict=True))

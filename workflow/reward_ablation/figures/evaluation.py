@@ -131,11 +131,7 @@ def first_kind(table: pd.DataFrame, study: StudyFile) -> tuple[str, pd.DataFrame
 
 
 def draw_table(evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
-    """Draw a row per arm: name, weights, and main metric in each data set and mode.
-
-    The best arm in the first data set and mode comes first. Equal arms stay in the study's order. Many components make
-    the figure wider than a page. In a column of a paper each data set and mode stands below the weights.
-    """
+    """Draw a row per arm, best first: name, weights, and main metric by data set and mode; many components widen it."""
     kinds = datasets_and_modes(evaluation_by_arm, study)
     first, mode, _ = kinds[0]
     estimates = select(evaluation_by_arm, first, mode, study.main_metric)["estimate"]
@@ -201,10 +197,7 @@ def seeds_and_decision(study: StudyFile, arm: str, against: str) -> str:
 
 
 def differences(paired_differences: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
-    """Draw the differences between arms: a row of panels per data set and mode, a panel per metric of `shown_metrics`.
-
-    Arms are listed below the arm with which they are compared.
-    """
+    """Draw the differences, below the arm compared with: panels per data set and mode, and of `shown_metrics`."""
     table = paired_differences[paired_differences["metric"].isin(panels(study))]
     if table.empty:
         return page_of_words("nothing to compare: the study has one arm")
@@ -230,10 +223,7 @@ def differences(paired_differences: pd.DataFrame, evaluation_by_arm: pd.DataFram
 
 
 def effects(component_effects: pd.DataFrame, study: StudyFile) -> Figure:
-    """Draw the effects of components: a row of panels per data set and mode, a panel per metric of `shown_metrics`.
-
-    The components stand in the study's order, below a heading with the definition of an effect.
-    """
+    """Draw the effects of components, in order, below their definition: panels as of `differences`."""
     table = component_effects[component_effects["metric"].isin(panels(study))]
     if table.empty:
         of_design = "the arms do not allow those of the study's design"
@@ -289,10 +279,7 @@ def by_level(table: pd.DataFrame, study: StudyFile) -> Figure:
 
 
 def learning_curves(table: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
-    """Draw a row of panels per data set and mode, and a panel per metric, with a line for each arm and each seed.
-
-    A study with many arms has a row for each group of arms.
-    """
+    """Draw a line for each arm and seed: a row per data set, mode and group of arms, a panel per metric."""
     if not study.keep_models:
         return page_of_words(
             "No models were kept during training. Set keep_models in the config to keep one at every n-th step."

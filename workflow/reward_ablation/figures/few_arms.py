@@ -25,10 +25,7 @@ LIGHT, DARK, MEDIAN = "#ececec", "#c9c9c9", "#7a7a7a"
 
 
 def reduced_to_shown_arms(study: StudyFile, evaluation_by_arm: pd.DataFrame) -> StudyFile:
-    """Reduce a study to the arms that figures show: all, or the best and the worst by the primary question's metric.
-
-    The baseline and the control are always shown. The study keeps its runs, by which `count_of_others` counts arms.
-    """
+    """Reduce a study to the arms that figures show, chosen by the primary metric; all its runs stay."""
     if len(study.arms) <= MOST_ARMS:
         return study
     primary = study.primary
@@ -39,10 +36,7 @@ def reduced_to_shown_arms(study: StudyFile, evaluation_by_arm: pd.DataFrame) -> 
 
 
 def reduced_to_ends(study: StudyFile, values: pd.Series) -> StudyFile:
-    """Reduce a study to the arms with the highest and the lowest values, the baseline and the control; highest first.
-
-    `values` are indexed by arm. A study with at most `MOST_ARMS` arms stays as it is.
-    """
+    """Reduce a study to arms with the highest and lowest of `values`, baseline and control; highest first."""
     if len(study.arms) <= MOST_ARMS:
         return study
     known = values.reindex(study.arm_names).dropna().sort_values(ascending=False, kind="stable").index
@@ -70,11 +64,7 @@ def with_others(study: StudyFile, arms: list[str]) -> list[str]:
 
 
 def others_note(study: StudyFile, by: str | None = None, in_this_order: bool = True) -> str:
-    """Say which arms are shown and what the grey means; empty if all arms are shown.
-
-    `by` says by what the arms are chosen, if not by the primary question, such as `most expensive and the 8 cheapest`.
-    The figure has them `in_this_order`, or says itself in which.
-    """
+    """Say which arms are shown, by what and whether `in_this_order`, and what grey means; empty if all are."""
     if not count_of_others(study):
         return ""
     primary = study.primary

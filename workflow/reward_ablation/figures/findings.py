@@ -20,8 +20,7 @@ MOST_NAMES = 3
 def clearest(effects: pd.DataFrame, limits: Limits, level: float) -> str:
     """The clearest difference with its interval, and of several, how many are significant.
 
-    The clearest difference has the smallest corrected p-value, and of equal ones it is furthest from 0 in lengths
-    of its interval. `effects` are indexed by their names.
+    It has the smallest corrected p, and of equal ones is furthest from 0 in lengths of its interval.
     """
     known = effects.dropna(subset="estimate")
     if known.empty:
@@ -34,10 +33,7 @@ def clearest(effects: pd.DataFrame, limits: Limits, level: float) -> str:
 
 
 def lowest_and_highest(rows: pd.DataFrame, limits: Limits, ends: str = "intervals") -> str:
-    """The lowest and the highest of the arms, and whether all their `ends` overlap, so that no arm stands out.
-
-    `rows` have an estimate with low and high by arm. Only intervals are written out.
-    """
+    """The lowest and the highest of the arms, and whether all `ends` overlap; only intervals are written out."""
     known = rows.dropna(subset="estimate").drop(index="base", errors="ignore")
     if known.empty:
         return ""
@@ -54,10 +50,7 @@ def lowest_and_highest(rows: pd.DataFrame, limits: Limits, ends: str = "interval
 
 
 def signs(rows: pd.DataFrame, names: pd.Series) -> str:
-    """In how many arms the intervals of each name lie above 0, and in how many below 0.
-
-    `rows` have low and high, a row for each arm and name.
-    """
+    """In how many arms the intervals of each name lie above 0, and in how many below 0; a row for each arm and name."""
     known = rows[["low", "high"]].notna().all(axis=1)
     arms, parts = known.groupby(names, sort=False).sum(), []
     for side, beyond in (("above", rows["low"] > 0), ("below", rows["high"] < 0)):
@@ -68,10 +61,7 @@ def signs(rows: pd.DataFrame, names: pd.Series) -> str:
 
 
 def rises(rewards_by_step: pd.DataFrame, quantities: list[str], same_runs: Mapping[str, str]) -> str:
-    """In how many runs each quantity was higher over the last tenth of the steps than over the first.
-
-    Runs that arms share, which have one value in `same_runs`, count once.
-    """
+    """In how many runs, each counted once, a quantity was higher over the last tenth of the steps than the first."""
     parts = []
     rewards_by_step = rewards_by_step.assign(arm=rewards_by_step["arm"].map(same_runs))
     rewards_by_step = rewards_by_step.drop_duplicates(["arm", "seed", "quantity", "step"])

@@ -78,30 +78,21 @@ READERS = {
 
 
 def single_rewards(table: pd.DataFrame) -> pd.DataFrame:
-    """Rows over all parameters of the definition `alone`: a component's gradient as if it were the only reward.
-
-    An arm has such a gradient for each component that scores it, also at weight 0.
-    """
+    """Rows over all parameters of a component's gradient `alone`, which each arm has that scores it, also at 0."""
     return table[(table["layer"] == ALL_LAYERS) & (table["definition"] == "alone")]
 
 
 def pair_panels(
     study: StudyFile, table: pd.DataFrame, height: float, label: str = LABEL
 ) -> tuple[Figure, list[tuple[Row, pd.DataFrame]]]:
-    """Make a figure with panels for each pair of components that some run has.
-
-    Returns the figure, and for each pair its panels and its rows of the table.
-    """
+    """Make a figure with panels for each pair that some run has; and each pair's panels and rows of the table."""
     figure, rows = curve_panels(study, [" · ".join(pair) for pair in study.pairs], label, height)
     of_pairs = [table[table["component_a"].isin(pair) & table["component_b"].isin(pair)] for pair in study.pairs]
     return figure, list(zip(rows, of_pairs, strict=True))
 
 
 def similarity_axis(axes: Axes, limit: float, rows: pd.DataFrame, arms: list[str]) -> None:
-    """Give a panel a y axis from -limit to limit and a line at zero. A panel without curves says why.
-
-    `rows` are the rows of the panel's pair of components, and `arms` are the arms of the panel.
-    """
+    """Give a panel a y axis from -limit to limit and a line at zero. A panel without curves says why."""
     if not any(np.isfinite(np.asarray(line.get_ydata(), dtype=float)).any() for line in axes.get_lines()):
         measured = rows["arm"].isin(arms).any()
         words = "no cosine: one of the gradients\nis zero at every step" if measured else NOT_MEASURED
@@ -134,12 +125,7 @@ def why_not_measured(study: StudyFile) -> str:
 
 
 def exactness_note(study: StudyFile, folding_error: pd.Series) -> str:
-    """Say in which precision gradients were computed, and how exact the cosines are if large parameters were folded.
-
-    Folding keeps, of a gradient with many numbers, fewer sums of these numbers with random signs.
-
-    TRL trains in bfloat16 on a GPU unless `training.bf16` says otherwise.
-    """
+    """Precision of gradients (TRL trains in bfloat16 on a GPU by default), and the error of folded cosines, if any."""
     specs = [run.spec for run in study.runs]
     rough = {spec.training.get("bf16", spec.gpus > 0) for spec in specs if isinstance(spec, ArmSpec)}
     names = ["float32"] * (False in rough) + ["bfloat16"] * (True in rough)
@@ -240,10 +226,7 @@ def similarity_parts(similarity_by_arm: pd.DataFrame, evaluation_by_arm: pd.Data
 
 
 def row_panels(panels: Sequence[tuple[str, pd.DataFrame, float]], rows: list[ForestRow], label: str = "") -> Figure:
-    """Make a figure with a row for each arm in each panel. A point is filled if its interval leaves out a value.
-
-    A panel has a title, its estimates by arm, and the value. `label` is that of the x axes.
-    """
+    """Make panels of a title, estimates by arm, and a value; filled points have intervals that leave the value out."""
     labels, columns = [row.label for row in rows], beside(min(3, len(panels)))
     height = row_height(labels) * len(labels) + 0.75
     figure = Figure(figsize=(figure_width(), ceil(len(panels) / columns) * height + 0.3))

@@ -32,11 +32,7 @@ REFERENCE: dict[str, Any] = {"color": "#606060", "linestyle": "dotted", "linewid
 
 @rc_context(STYLE)
 def power(table: pd.DataFrame, own: Design, study: StudyFile) -> Figure:
-    """Draw interval length, which is the same for all effects, and in a panel for each effect the power against seeds.
-
-    `table` is from `design.power.Plan.table`. Its rows with twice the study's questions become hollow points. A dotted
-    line marks the seeds of `own`, the study's own size.
-    """
+    """Draw interval length and, for each effect, power against seeds; hollow: twice the questions; dotted: `own`."""
     effects = list(dict.fromkeys(table["effect"]))
     longest = table[table["seeds"] == own.seeds].groupby(["arm", "against"], sort=False)["length"].max()
     pairs = list(longest.sort_values(ascending=False, kind="stable").index[:MOST])

@@ -117,16 +117,14 @@ def wrapped(name: str, width: int) -> str:
 
 
 @cache
-def _glyphs(family: str) -> frozenset[int]:
-    return frozenset(get_font(findfont(family)).get_charmap())
+def _glyphs() -> frozenset[int]:
+    return frozenset(get_font(findfont(STYLE["font.family"])).get_charmap())
 
 
-def replace_undrawable(text: str, family: str = STYLE["font.family"]) -> str:
+def replace_undrawable(text: str) -> str:
     """Replace each character that the font lacks, or that would be drawn onto its neighbour, by a box."""
     return "".join(
-        character
-        if ord(character) in _glyphs(family) and unicodedata.category(character) not in ("Mn", "Me")
-        else NO_GLYPH
+        character if ord(character) in _glyphs() and unicodedata.category(character) not in ("Mn", "Me") else NO_GLYPH
         for character in unicodedata.normalize("NFC", text)
     )
 

@@ -126,10 +126,7 @@ def signals(signals_by_step: pd.DataFrame, evaluation_by_arm: pd.DataFrame, stud
 
 
 def shown_signals(signals_by_step: pd.DataFrame, study: StudyFile) -> list[tuple[str, str | None, str, str]]:
-    """Quantity, component, title and y label of each panel. Lengths are left out if correctness is not known.
-
-    All rows of a length have the same component: the one whose scores say which completions are right.
-    """
+    """Quantity, component, title and y label of each panel; lengths only where one component says what is right."""
     panels: list[tuple[str, str | None, str, str]] = [
         ("no_signal", None, "groups with zero advantage", "share of groups")
     ]

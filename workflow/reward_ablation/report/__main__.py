@@ -45,10 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def pages(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFrame, picture: bytes) -> dict[str, str]:
-    """Content of each file, by its name.
-
-    `tables` are those that `summary` takes, by name, and `picture` is the figure of the first page as PNG.
-    """
+    """Content of each file, by its name; `picture` is the figure of the first page as PNG."""
     words = summary(study, tables, cost)
     main = (
         main_table(study, tables["evaluation_by_arm"], tables["paired_differences"])

@@ -57,11 +57,7 @@ class MainTable(NamedTuple):
 
 
 def main_table(study: StudyFile, evaluation: pd.DataFrame, differences: pd.DataFrame) -> MainTable:
-    """Make the main table from the tables `evaluation_by_arm` and `paired_differences`.
-
-    A row for the base model and a row for each arm have the weights, seeds, metrics with intervals, difference to the
-    baseline, and Holm's p-value.
-    """
+    """The main table: a row for the base model and for each arm, with metrics, difference to the baseline, Holm's p."""
     metrics = list(dict.fromkeys([study.primary.metric, *panels(study)]))
     of_arm = {(row["arm"], row["metric"]): row for row in _primary_rows(study, evaluation)}
     against = {

@@ -52,20 +52,13 @@ class ReportPages:
     study: Study
 
     def digest(self, wildcards: Any) -> str:
-        """Digest of the pages' content, a param of the rule that writes them.
-
-        The config enters as JSON, because YAML of 1,000 arms takes half a second.
-        """
+        """Digest of the pages, a param of their rule; the config enters as JSON, as YAML of 1,000 arms takes 0.5 s."""
         configs = [dict(self.config), self.study.config.model_dump(mode="json", by_alias=True)]
         content = [json.dumps(_shown(configs, self.study.root)), self._other_pages]
         return hashlib.sha256(canonical(content).encode()).hexdigest()[:16]
 
     def write(self, folder: Path, described: Path) -> None:
-        """Write each page to its file in a folder.
-
-        `described` is the path of `study.json`, which says since when the primary question is declared. This time is no
-        part of `digest`: when it changes, `study.json` changes.
-        """
+        """Write each page to its file; `described`, the path of study.json, has the time of the primary question."""
         pages = {"config": config_page(self.config, self.study), **self._other_pages}
         pages["arms"] = arms_page(self.study, self._declaration(described))
         for name, text_of_page in pages.items():

@@ -480,10 +480,7 @@ def over_seeds(study: StudyFile, seeds: int) -> str:
 def reward_hacking(table: pd.DataFrame) -> list[str]:
     """Section on the signs of reward hacking, with a sentence for each."""
     if table.empty:
-        return [
-            "## Signs of reward hacking",
-            "Nothing could be compared: the table `reward_hacking` has no rows.",
-        ]
+        return ["## Signs of reward hacking", "Nothing could be compared: the table `reward_hacking` has no rows."]
     signs = numbered(table)
     signs = signs[signs["sign"].astype(bool)]
     lines = [f"- {plain(words)} (row {row})" for words, row in zip(signs["sentence"], signs["row"], strict=True)]
@@ -499,11 +496,7 @@ def compared(
     margin: float | None = None,
     more: Sequence[str] = (),
 ) -> str:
-    """Markdown table of numbered rows of estimates with their intervals and tests.
-
-    `labels` are the columns that name a row, `kind` is the heading of the estimate's column, and `more` are further
-    columns. With a `margin`, the table has the p-value of the test of equivalence.
-    """
+    """Markdown table of numbered estimates with intervals and tests, by `labels`; `kind` heads the estimates."""
     limits = metrics_of_study(study)
     tests = {"p_holm": "Holm p"} | ({} if margin is None else {"p_equivalent": f"p of ±{margin:g} or more"})
     cells = [

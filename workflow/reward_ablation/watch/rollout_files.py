@@ -32,8 +32,7 @@ UNREADABLE = (OSError, ValueError, KeyError, pa.ArrowException)
 class RunRollouts:
     """A run's means by step, as of the last look, and the rows of a step.
 
-    The growing file of a long run has gigabytes. So a look reads what was appended since the last one, and the place of
-    each step's rows is remembered instead of the rows.
+    The growing file may have gigabytes, so a look reads what is new, and remembers the places of rows, not the rows.
     """
 
     def __init__(self, folder: Path, columns: list[str]):

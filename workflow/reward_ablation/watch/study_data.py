@@ -50,8 +50,7 @@ class States(NamedTuple):
 class Watch:
     """A study that is watched. Several threads may ask.
 
-    `arms` has the weights by component of each arm. A run is its arm's number, its seed and its folder. `problems` is
-    the prepared training set, which has the questions and golds of finished runs.
+    A run is its arm's number, its seed and its folder. `problems` has questions and golds of finished runs.
     """
 
     def __init__(
@@ -140,10 +139,7 @@ class Watch:
 
 
 def _arm(number: int, name: str, weights: dict[str, float]) -> dict[str, str]:
-    """An arm with its weights in words, and with the colour and the dashes that it has in the figures.
-
-    The lengths of dashes are in widths of a line, and the page's lines have width 2.
-    """
+    """An arm with weights, colour and dashes as in figures, whose dashes are in widths of a line, here 2."""
     dashes: Any = DASHES[number % len(DASHES)]
     return {
         "name": name,

@@ -77,19 +77,13 @@ def answers_reader(study: StudyFile, read: Reader) -> AnswersReader:
 
 
 def paired_by_seed(arm: Answered, baseline: Answered) -> bool:
-    """Whether two arms are subtracted seed by seed: they have the same seeds, or one arm has a single, common seed.
-
-    A single seed says nothing about how much seeds differ, so only the same seed of the other arm is compared with it.
-    """
+    """Whether two arms are subtracted seed by seed: equal seeds, or a single one, which the other has, too."""
     own, other = set(arm.seeds), set(baseline.seeds)
     return own == other or (min(len(own), len(other)) == 1 and bool(own & other))
 
 
 def difference(arm: Answered, baseline: Answered) -> Answered:
-    """Arm minus baseline for the seeds that both have.
-
-    With the same seed both arms train on the same data in the same order, so that effects which the arms share cancel.
-    """
+    """Arm minus baseline for the seeds that both have: with the same data in one order, shared effects cancel."""
     seeds = [seed for seed in arm.seeds if seed in baseline.seeds]
     own, other = ([answers.seeds.index(seed) for seed in seeds] for answers in (arm, baseline))
     chosen = arm.values[:, own], baseline.values[:, other]
@@ -157,10 +151,7 @@ def rows_of_parts(parts: Sequence[Columns], **labels: Any) -> pd.DataFrame:
 def evaluation_rows(
     of_modes: dict[str, Answered], arm: str, dataset: str, confidence: float, means: Mapping[str, SeedMeans]
 ) -> pd.DataFrame:
-    """Estimates of one arm for each mode and metric, and whether its seeds differ more than those of other arms.
-
-    `means` has the seed means of all arms by mode, from which the arm borrows; it is empty for the base model.
-    """
+    """Estimates of one arm by mode and metric; `means` has seed means by mode to borrow, none for the base model."""
     parts = []
     for mode, answers in of_modes.items():
         variance, flags = moderated_seed_variance(means.get(mode), {arm: 1.0}, answers)
@@ -205,10 +196,7 @@ def are_declared(
 def pooled_ends(
     mean: Distribution, own: Answered, contrast: Mapping[str, float], means: SeedMeans, confidence: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Ends of the intervals of a paired difference if the seeds of all arms differ alike: a check, not the answer.
-
-    NaN where the study's arms do not lend each other a variance.
-    """
+    """Ends of a paired difference's intervals if the seeds of all arms differ alike; NaN where arms do not lend."""
     if not means.lends:
         return np.full_like(mean.estimate, np.nan), np.full_like(mean.estimate, np.nan)
     seeds = [seed for seed in own.seeds if seed is not None]

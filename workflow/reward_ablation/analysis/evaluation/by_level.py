@@ -50,11 +50,9 @@ class Group(NamedTuple):
 
 
 def differences_by_level(study: StudyFile, root: Path, read: Reader) -> list[pd.DataFrame]:
-    """Parts of table differences_by_level, one for each primary contrast and column of `GROUPED_BY`.
+    """Parts of the table, one for each primary contrast and column of `GROUPED_BY` with two groups or more.
 
-    Whether the difference depends on the level is tested by a group's difference minus that of all other questions,
-    with Holm's p-values over the groups. Groups of few questions count among the others only. There are no rows where
-    the problems name fewer than two groups.
+    The p-values, Holm's over the groups, are of a group's difference minus that of all other questions.
     """
     primary = study.primary
     if primary.dataset not in study.datasets or not primary.contrasts:
@@ -116,8 +114,8 @@ def of_group(
 def minus_rest(seeds: Values, inside: np.ndarray) -> Values:
     """Values whose mean over questions is a group's mean minus that of all other questions, in each seed.
 
-    Each question's deviation from the mean of its own side (the group, or the rest) over all seeds counts by its weight
-    in this difference. So their variance is that of the difference: that the two means differ does not add to it.
+    A question counts by its deviation from its own side's mean over all seeds: that the two means differ adds no
+    variance.
     """
     share = np.where(inside, 1 / inside.mean(), -1 / (~inside).mean())
     values = np.stack([*seeds.values()])

@@ -70,12 +70,9 @@ class Effect(NamedTuple):
 
 
 def effects(arms: Weights, components: list[str], design: str, control: str | None = None) -> list[Effect]:
-    """The effects of the components by the design's definition; empty where the arms do not allow any.
+    """The effects by the design's definition; empty where the arms, which differ in their weights alone, allow none.
 
-    All but `over_control` need two components: with one, no other stands beside it.
-
-    `arms` has the weights of each arm; the arms differ in nothing else, and those of equal weights share their runs.
-    `control`, which is not among them, was trained without information.
+    `control`, which is not among the arms, was trained without information. All but `over_control` need two components.
     """
     used = [name for name in components if any(weights.get(name, 0.0) for weights in arms.values())]
     # Arms of equal weights share their runs here, so the first stands for all.
@@ -92,10 +89,9 @@ def effects(arms: Weights, components: list[str], design: str, control: str | No
 
 
 def main_effects(arms: Weights, used: list[str], control: str | None) -> list[Effect]:
-    """Mean difference that a component makes beside each set of other components, in a two-level full factorial design.
+    """Mean difference that a component makes beside each set of other components, in a two-level factorial design.
 
-    The empty set is the control arm; without a control it does not count. Empty where a set is missing, or where a
-    component has two weights other than 0.
+    The empty set is the control arm, or does not count. Empty where a set is missing, or a component has two weights.
     """
     if any(len({weights[name] for weights in arms.values() if weights[name]}) > 1 for name in used):
         return []
@@ -147,15 +143,13 @@ def _unambiguous(found: list[Effect]) -> list[Effect]:
 def regression(arms: Weights, used: list[str]) -> list[Effect]:
     """Effects by least squares on shares of weights; none where arms are too few or alike, or a weight is negative.
 
-    A weight counts by its share of the arm's weights: a common factor drops out of scaled advantages, and nearly out of
-    Adam's steps. Shares are a mixture, and the models are Scheffé's: quadratic where there are arms enough, else linear
-    (Scheffé, "Experiments with mixtures", JRSS B 1958). A component can then rise only as others fall. Its effect is
-    the model's result of this component alone minus that of the others in equal parts, along Cox's direction through
-    the centre (Cornell, "Experiments with Mixtures", 2002, chapter 5). There must be more arms than coefficients, or
-    the model fits any results.
+    A weight counts by its share: a common factor drops out of scaled advantages, and nearly out of Adam's steps. Shares
+    are a mixture, and the models are Scheffé's ("Experiments with mixtures", JRSS B 1958): quadratic where there are
+    arms enough, more than coefficients. An effect is the result of a component alone minus that of the others in equal
+    parts, along Cox's direction through the centre (Cornell, "Experiments with Mixtures", 2002, chapter 5).
 
-    The model also has contrasts of lack of fit, named by `LACK_OF_FIT`, which are 0 where it holds. They are
-    orthogonal and chosen without a look at the results, so a test of the first `MOST_CONTRASTS` is as valid as of all.
+    Contrasts of lack of fit (`LACK_OF_FIT`) are 0 where the model holds. They are orthogonal and chosen without a look
+    at the results, so a test of the first `MOST_CONTRASTS` is as valid as of all.
     """
     matrix = np.array([[weights[name] for name in used] for weights in arms.values()])
     if len(used) < 2 or (matrix < 0).any():
@@ -192,7 +186,7 @@ def reach(effect: Effect) -> tuple[float, float]:
 def arms_with_equal_settings(specs: Mapping[str, ArmSpec | ImportedSpec]) -> list[str]:
     """The largest group of arms whose specs differ only in the weights, and in components that have no part in an arm.
 
-    The definition of a component is compared among the arms that are trained on it; most of them have the usual one.
+    A component's definition is compared among the arms that are trained on it; most of them have the usual one.
     """
     written = {arm: spec.content()["components"] for arm, spec in specs.items()}
     defined = {arm: [(name, dump(written[arm].get(name))) for name in spec.taking_part] for arm, spec in specs.items()}
@@ -271,11 +265,7 @@ def seeds_of(study: StudyFile, allowed: list[Effect]) -> list[int]:
 def effect_rows(
     study: StudyFile, allowed: list[Effect], dataset: str, answers: AnswersReader, means: Mapping[str, SeedMeans]
 ) -> list[pd.DataFrame]:
-    """Rows of component_effects of one data set. Holm's p-values hold for all components in one mode and metric.
-
-    A mode is `greedy` or `sampled`. `means` has the seed means of all arms by mode, from which effects borrow variance.
-    `flagged_arms` names arms of the effect whose seeds differ more than chance allows.
-    """
+    """Rows of one data set, Holm's p over components; effects borrow variance from `means`, of all arms by mode."""
     tables = []
     for mode, sums in sums_of_arms(allowed, dataset, answers, seeds_of(study, allowed)).items():
         rows = []

@@ -80,10 +80,7 @@ def examples(study: StudyFile, root: Path) -> list[pd.DataFrame]:
 
 
 def judgement(study: StudyFile, answers: pd.DataFrame) -> pd.Series:
-    """How good the answer to each problem is; more is better.
-
-    Its score by the main metric if this is the study's own, negative where less is better; else 1 if strictly right.
-    """
+    """How good each answer is, more being better: its score by the main metric if this is an own one, else 1 or 0."""
     metric = study.metrics.get(study.main_metric)
     if metric is None:
         return answers["correct_strict"].astype(float)

@@ -53,9 +53,8 @@ SeedMeansByMode = dict[str, SeedMeans]
 def measured(answers: pd.DataFrame, metrics: Metrics = DEFAULT) -> dict[str, np.ndarray]:
     """Verdicts and scores as numbers, by metric, and whether the two graders of the strict answer differ.
 
-    All answers count, also those without an extracted answer, to which both graders say no. So the rates say by how
-    much an accuracy would change with the other grader, and their parts add up: accuracy_strict - accuracy_math_paper
-    = correct_only_strict - correct_only_math_paper.
+    All answers count, also those in which no answer was found, so that accuracy_strict - accuracy_math_paper =
+    correct_only_strict - correct_only_math_paper.
     """
     columns = {name: answers[name].to_numpy() for name in metrics.sources.values() if name in answers}
     if metrics.mathematics:
@@ -101,10 +100,7 @@ def same_questions(one: QuestionMeans, other: QuestionMeans) -> bool:
 
 
 def of_samples(right: np.ndarray, written: np.ndarray | None, question: np.ndarray) -> dict[str, np.ndarray]:
-    """pass@k of each question; in mathematics by the strict grader, with maj@n by the answers that it extracted.
-
-    `stored_answers.means_reader` refuses different numbers of samples; here n is the smallest.
-    """
+    """pass@k of each question, in mathematics with maj@n; n is the same for all, as `means_reader` checks."""
     samples = int(np.bincount(question).min())
     rights = np.minimum(np.bincount(question, weights=right).astype(int), samples)
     columns = {f"pass@{size}": pass_at(rights, samples, size) for size in sizes(samples)}
@@ -136,12 +132,10 @@ def _log_comb(total: np.ndarray | int, chosen: int) -> np.ndarray:
 
 
 def majority_right(question: np.ndarray, written: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Whether the answer that most samples of a question gave is right (self-consistency; Wang et al. 2022).
+    """Whether the answer that most samples of a question gave is right (self-consistency; Wang et al. 2022), in [0, 1].
 
-    All right answers count as the same answer, however they are written; wrong answers count as the same where they
-    are written the same, and have the same number in `written`. A sample without an answer, -1, has no vote. Where
-    answers tie, each has an equal share of the question. So the result is in [0, 1], with 0 where no sample has an
-    answer.
+    All right answers are one answer; wrong ones are told apart by `written`, where -1 has no vote. Answers that tie
+    have equal shares of the question; it is 0 where no sample has an answer.
     """
     questions = int(question.max()) + 1
     kind = np.where(right, 0, written + 1)

@@ -40,12 +40,10 @@ def read_answers(
     coded: Sequence[str] = (),
     kept: bool = False,
 ) -> pd.DataFrame:
-    """Columns of the answers of a run's final model, or of "base"; own metrics among them are read from the scores.
+    """Columns of the answers of a run's final model, or of "base", or (`kept`) of the models it kept, with their step.
 
-    With `kept` the answers are those of the models that the run kept during training, with the column step.
-
-    A question is left out for all models if a metric has no score for any model's answer to it: all models are judged
-    on the same questions. Columns in `coded` are read as categories.
+    Own metrics among them are read from the scores. A question is left out for all models if some answer to it has no
+    score. Columns in `coded` are read as categories.
     """
     of_answers, of_scores = (
         (study.kept_answers_file, study.kept_scores_file) if kept else (study.answers_file, study.scores_file)
@@ -152,10 +150,9 @@ def means_by_step(
 
 
 def check_answers(study: StudyFile, root: Path) -> None:
-    """Refuse answers to another version of the problems than the prepared one, and of an earlier training of their run.
+    """Refuse answers to another version of the problems, and of an earlier training of their run.
 
-    In one start of Snakemake, new code may prepare other problems after the evaluations were planned. Records of
-    earlier versions name neither the problems nor the run, and are accepted.
+    Within one start, new code may prepare other problems. Records of earlier versions name neither, and are accepted.
     """
     prepared = {dataset: digest_where_present(root / study.questions[dataset]) for dataset in study.datasets}
     trained = {

@@ -141,10 +141,7 @@ def runs_of_dataset(study: StudyFile, dataset: str, read: Reader) -> pd.DataFram
 
 
 def pairs_of(study: StudyFile) -> list[tuple[str, str]]:
-    """Pairs of arms that are compared: each arm with the baseline and the control arm, and the declared contrasts.
-
-    They are sorted by the arm that is compared with (the baseline, the control arm, others), and then by the other arm.
-    """
+    """Pairs of arms that are compared: with the baseline, the control, and as declared; sorted by the second arm."""
     pairs = [(arm, study.baseline) for arm in study.arm_names if arm != study.baseline]
     if study.control is not None:
         pairs += [(arm, study.control) for arm in study.arm_names if arm != study.control]
@@ -164,8 +161,7 @@ def paired_differences(
 ) -> pd.DataFrame:
     """Differences of one data set, each with Holm's p-value within its family.
 
-    The primary family is what the study declared. All other rows are exploratory: Holm's p-values hold for the
-    exploratory rows of one data set, mode, metric and baseline, and not for everything that is looked at.
+    The primary family is what was declared; exploratory ones are the rows of one mode, metric and baseline.
     """
     parts = []
     for arm, against in pairs:
@@ -179,11 +175,7 @@ def paired_differences(
 
 
 def with_decisions(table: pd.DataFrame, study: StudyFile) -> pd.DataFrame:
-    """Differences of one data set; with sequential seeds, the primary ones have intervals and p-values for all looks.
-
-    The test of equivalence does not hold for several looks: a sequential study has its decision instead. `pooled_low`
-    and `pooled_high` stay those of a single test.
-    """
+    """Differences with, of a sequential study, the last look at primary ones in place of equivalence."""
     table = table.assign(decision=pd.Series(None, index=table.index, dtype=object))
     record = study.sequential
     if record is None or not record.in_force:
@@ -199,10 +191,7 @@ def with_decisions(table: pd.DataFrame, study: StudyFile) -> pd.DataFrame:
 
 
 def learning_curves(study: StudyFile, root: Path, last_steps: dict[str, int], read: Reader) -> list[pd.DataFrame]:
-    """Parts of table learning_curves: as evaluation_by_run, for each step that has a model; none without kept models.
-
-    Step 0 is the base model in every run, so that each run's rows are a whole curve.
-    """
+    """Parts of the table: as evaluation_by_run by step, from the base model at 0, if models were kept."""
 
     def models(dataset: str) -> Iterable[tuple[str, int, int, QuestionMeans]]:
         for run in study.runs:

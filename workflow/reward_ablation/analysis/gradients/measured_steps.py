@@ -55,11 +55,7 @@ class Completions:
 
 @dataclass(frozen=True)
 class MeasuredStep:
-    """The stored data of one measured step of one run.
-
-    `scale_rewards` and `aggregation` say how TRL made advantages of scores. `completions` has those of every batch that
-    the step took completions from.
-    """
+    """The stored data of one measured step; `completions` has those of every batch that it took completions from."""
 
     step: int
     weights: dict[str, float]  # of the run, for all its components
@@ -118,10 +114,7 @@ class MeasuredStep:
         return self.completions.advantages
 
     def blocks_with(self, vectors: np.ndarray) -> list[Block]:
-        """Gram matrices with (V, N) coefficients of the completions as vectors.
-
-        The blocks' `completions` are row numbers of the step's `completions`.
-        """
+        """Gram matrices with (V, N) coefficients as vectors; a block's `completions` are row numbers of the step's."""
         return [
             Block(stored.grams, vectors[:, rows], rows, self.completions.group[rows])
             for stored, rows in zip(self.blocks, self.places, strict=True)
@@ -135,10 +128,7 @@ def scale_rewards_of(spec: ArmSpec) -> str:
 
 
 class MeasuredRun:
-    """What a run stored of some measured steps. Each of its files is read once.
-
-    `components` gives the components another order than the run's; they must be the run's.
-    """
+    """What a run stored of some steps, each file read once; `components` has its components in another order."""
 
     def __init__(self, folder: Path, steps: Collection[int], components: Sequence[str] = ()):
         self.folder = folder
@@ -226,10 +216,7 @@ def _without_kl(block: StoredBlock) -> tuple[StoredBlock, set[str]]:
 
 
 def read_rollouts(path: Path, components: list[str], more: Sequence[str]) -> pd.DataFrame:
-    """All completions, group by group; refused where groups of a step differ in size, or a group has a rollout twice.
-
-    `more` has the names of further columns.
-    """
+    """Completions with columns `more`, group by group; refused where groups of a step cannot be told apart."""
     with damage_reported(path):
         rollouts, torn = _sorted_rollouts(path, None, components, more)
     if torn:
@@ -274,10 +261,9 @@ def gradients_of_scores(measured: MeasuredStep, blocks: list[Block]) -> list[np.
 def leave_one_out_scores(scores: np.ndarray, num_generations: int) -> np.ndarray:
     """Score of each completion less the mean score of the others in its group; with groups of one, in the batch.
 
-    Its product with the gradient of the completion's log-probability is an unbiased estimate of the gradient of the
-    expected score (the leave-one-out baseline; Kool, van Hoof and Welling, "Buy 4 REINFORCE samples, get a baseline for
-    free!", 2019). `scores` are (N, K), NaN where a component gave none; each `num_generations` consecutive rows are
-    a group. The result is 0 for a completion without a score, and where no other of its group has a score.
+    Times the gradient of the log-probability it is an unbiased estimate of the gradient of the expected score (Kool,
+    van Hoof and Welling, "Buy 4 REINFORCE samples, get a baseline for free!", 2019). `scores` are (N, K), NaN where a
+    component gave none; each `num_generations` rows are a group. 0 without a score, or without another one.
     """
     size = num_generations if num_generations > 1 else len(scores)
     groups = scores.reshape(len(scores) // size, size, scores.shape[1])
@@ -287,10 +273,7 @@ def leave_one_out_scores(scores: np.ndarray, num_generations: int) -> np.ndarray
 
 
 def read_step(run: MeasuredRun, step: int) -> MeasuredStep | str:
-    """Read a step of a run, or return the reason why nothing can be said about other weights.
-
-    A damaged file raises a StudyError.
-    """
+    """Read a step, or return why nothing can be said about other weights. A damaged file raises a StudyError."""
     try:
         return run.step(step)
     except StudyError as error:
@@ -304,12 +287,9 @@ def read_step(run: MeasuredRun, step: int) -> MeasuredStep | str:
 def effects_on_other_prompts(measured: MeasuredStep, shares: list[np.ndarray]) -> np.ndarray:
     """What steps under some weights do to the components' expected scores on prompts that the steps did not see.
 
-    Per unit of the step's length: <grad J_k, step> / |step|, with the inner product over pairs of completions of
-    different prompts only, divided by their share of all pairs. It estimates that of the expected step without bias;
-    `per_length` of `what_if` also contains completions' effect on themselves and on their own prompt.
-
-    `shares` has the (N, K) `measured.shares` under each of P weight vectors. The result is (P, K), with NaN where the
-    weights make no step, or where no two prompts' completions are compared.
+    Per unit of the step's length: <grad J_k, step> / |step| over pairs of completions of different prompts, divided by
+    their share of all pairs, which estimates that of the expected step without bias. `shares` has the (N, K)
+    `measured.shares` under each of P weight vectors; the result is (P, K), NaN without a step or without two prompts.
     """
     totals = np.array([of_weights.sum(axis=1) for of_weights in shares])  # (P, N)
     effects = np.zeros((len(totals), len(measured.components)))

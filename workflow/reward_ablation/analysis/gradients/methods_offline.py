@@ -103,12 +103,7 @@ class History:
 
 
 def read_history(folder: str | Path) -> History:
-    """Read a finished run.
-
-    A StudyError is raised where the record or the rollouts are missing, where a file is damaged, or where a step has
-    several generations, which the log of rollouts does not tell apart. It is also raised where the groups of a step
-    cannot be told apart.
-    """
+    """Read a finished run; a StudyError says which file is missing or damaged, or that steps cannot be told apart."""
     folder = Path(folder)
     record = folder / "run.json"
     if not record.is_file():
@@ -154,26 +149,18 @@ def _rates(path: Path) -> dict[int, float]:
 
 @dataclass(frozen=True)
 class Replayed:
-    """What a method gave each generation, by step.
-
-    `shares` are (N, K) parts of the advantages, rows as in `History.scores`; `weights` are (K,), NaN where the method
-    has none.
-    """
+    """What a method gave each generation by step: (N, K) parts of advantages, and (K,) weights, NaN without one."""
 
     shares: dict[int, np.ndarray]
     weights: dict[int, np.ndarray]
 
 
-def replay(history: History, asked: MethodSettings, root: Path = Path()) -> Replayed:
-    """Let a method combine all generations of a run, in their order.
-
-    A StudyError is raised where a component does not score the run's completions, and where `call.call_method` refuses
-    arguments or result.
-    """
+def replay(history: History, asked: MethodSettings) -> Replayed:
+    """Let a method combine all generations of a run in order; refused where a component does not score them."""
     unknown = [name for name in asked.weights if name not in history.components]
     if unknown:
         raise StudyError(f"{history.folder}: {unknown[0]} does not score its completions; leave {asked.method} out")
-    combination = CombinationOfRun(load_method(asked.method, root), asked, asked.weights)
+    combination = CombinationOfRun(load_method(asked.method), asked, asked.weights)
     places = [history.components.index(name) for name in combination.names]
     replayed, rate = Replayed({}, {}), history.learning_rate
     for step in sorted({*history.scores, *history.gradients}):
@@ -256,16 +243,15 @@ def methods_offline(
     *,
     confidence: float = 0.95,
     most: int | None = None,
-    root: Path = Path(),
 ) -> OfflineComparison:
     """Compute the steps that methods would have taken at the measured steps of runs.
 
     `folders` are those of finished runs of one arm, one a seed. `methods` are by any label. Their `gram` is as in an
     arm. A method's state goes from generation to generation as in training.
 
-    `confidence` is that of the intervals. `most` limits the measured steps of a run to so many, evenly spread. Paths of
-    a user's methods start from `root`. A StudyError is raised where a run's record is missing or its Gram matrices are
-    damaged, where a method cannot be loaded or replayed, and where the runs have different components.
+    `confidence` is that of the intervals. `most` limits the measured steps of a run to so many, evenly spread. A
+    StudyError is raised where a run's record is missing or its Gram matrices are damaged, where a method cannot be
+    loaded or replayed, and where the runs have different components.
     """
     histories = [read_history(folder) for folder in ([folders] if isinstance(folders, str | Path) else folders)]
     if not histories:
@@ -276,7 +262,7 @@ def methods_offline(
             raise StudyError(f"{history.folder}: scored by other components than {histories[0].folder}")
     by_run, left_out = [], Counter[str]()
     for history in histories:
-        steps, refused = answers_of_run(history, methods, most, root)
+        steps, refused = answers_of_run(history, methods, most)
         by_run.append(steps)
         left_out.update(refused)
     return _stacked(by_run, list(methods), components, left_out, confidence)
@@ -287,7 +273,7 @@ AtStep = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def answers_of_run(
-    history: History, asked: Mapping[str, MethodSettings], most: int | None, root: Path
+    history: History, asked: Mapping[str, MethodSettings], most: int | None
 ) -> tuple[dict[int, AtStep], Counter[str]]:
     """Answers of all methods by measured step, and how many steps were left out, by reason."""
     replayed: list[Replayed] = []
@@ -300,16 +286,13 @@ def answers_of_run(
         if isinstance(measured, str):
             refused[measured.partition(": ")[2].replace(f"step {step}", "a step")] += 1
         else:
-            replayed = replayed or [replay(history, method, root) for method in asked.values()]
+            replayed = replayed or [replay(history, method) for method in asked.values()]
             found[step] = answers_at_step(measured, replayed)
     return found, refused
 
 
 def answers_at_step(measured: MeasuredStep, replayed: Sequence[Replayed]) -> AtStep:
-    """What the methods' steps would have been at one measured step.
-
-    A step may take completions of several generations. The weights are those of the last.
-    """
+    """What the methods' steps would have been at a measured step, with the weights of its last generation."""
     generations = np.unique(measured.completions.step)
     shares = [np.concatenate([each.shares[int(step)] for step in generations]) for each in replayed]
     shares.append(measured.own_shares)

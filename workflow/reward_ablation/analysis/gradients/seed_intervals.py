@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from reward_ablation.analysis.statistics.intervals import block_length
+from reward_ablation.combination.normalisation import nan_mean
 
 #: What an interval generalises to: other seeds, or only other steps of the one seed.
 SEEDS, STEPS = "seeds", "steps"
@@ -34,12 +35,10 @@ class Estimates(NamedTuple):
 
 
 def over_seeds(by_seed: np.ndarray, by_step: np.ndarray, confidence: float) -> Estimates:
-    """Means over seeds with intervals by Student's t of n - 1 degrees of freedom, n being the seeds with a value.
+    """Means over seeds with intervals by Student's t; of a single seed, over its steps (`margin_over_steps`).
 
-    Where one seed alone has a value, the interval is over its steps (`margin_over_steps`): it says nothing about other
-    seeds. `by_seed`, (M, S), has the value of each of M quantities in each seed, NaN where it is not known. `by_step`,
-    (M, S, T), has the steps' own values if the seed's value is their mean, else their influence on it (delta method,
-    as `ratios` gives it); NaN where a step is not known, and all NaN for no interval over steps.
+    `by_seed`, (M, S), has each quantity in each seed. `by_step`, (M, S, T), has the steps' values if the seed's value
+    is their mean, else their influence on it (delta method, as of `ratios`). NaN is not known.
     """
     known = ~np.isnan(by_seed)
     seeds = known.sum(axis=1)
@@ -56,13 +55,11 @@ def over_seeds(by_seed: np.ndarray, by_step: np.ndarray, confidence: float) -> E
 
 
 def margin_over_steps(values: np.ndarray, confidence: float) -> float:
-    """Half the width of an interval for the mean of a run's steps, neighbours of which are alike.
+    """Half the width of an interval for the mean of a run's (T,) steps, neighbours of which are alike.
 
     The standard error is that of the circular block bootstrap (Politis and Romano, "A circular block-resampling
-    procedure for stationary data", 1992), which for a mean needs no resampling: the variance of the means of all blocks
-    over the number of blocks less one. This is also the number of degrees of freedom of Student's t. The number of
-    blocks is steps over block length and need not be whole. NaN with fewer than two blocks, that is, fewer than four
-    steps. `values` are (T,).
+    procedure for stationary data", 1992), which for a mean needs no resampling. The number of blocks less one, which
+    need not be whole, gives the degrees of freedom. NaN with fewer than two blocks, that is, fewer than four steps.
     """
     steps = len(values)
     length = block_length(steps) if steps else 1
@@ -76,11 +73,4 @@ def margin_over_steps(values: np.ndarray, confidence: float) -> float:
 
 def means_over_steps_and_seeds(values: np.ndarray, confidence: float) -> Estimates:
     """Means over steps and then over seeds of an (M, S, T) array; NaN where a value is not known."""
-    return over_seeds(mean_of_last_axis(values), values, confidence)
-
-
-def mean_of_last_axis(values: np.ndarray) -> np.ndarray:
-    """Mean of the known values over the last axis; NaN where no value is known."""
-    known = ~np.isnan(values)
-    counts = known.sum(axis=-1)
-    return np.where(known, values, 0).sum(axis=-1) / np.where(counts, counts, np.nan)
+    return over_seeds(nan_mean(values, -1)[..., 0], values, confidence)

@@ -33,13 +33,8 @@ def similarity_by_arm(similarities: pd.DataFrame, arm: str, confidence: float) -
     """Cosine and its parts over the measured steps of each seed, mean over seeds, with intervals by Student's t.
 
     The cosine of a seed is the mean inner product over steps, divided by the root of the product of the mean squared
-    norms. A part is its mean inner product divided by the same root, so that parts add up to the cosine. A mean of the
-    single steps' cosines would give a step with hardly any gradient as much weight as any other. `similarities` has the
-    arm's rows of `similarity_by_step`.
-
-    Rows are (definition, component_a, component_b, layer, part), with layers in the model's order. The estimate is null
-    where a gradient is zero at all steps. `steps` counts the measured steps, `seeds` the seeds that have a value.
-    `folding_error` is the largest of any single step; the error of the whole run is smaller.
+    norms; so do its parts add up. A mean of cosines would weigh a step with hardly any gradient like any other. The
+    estimate is null where a gradient is zero at all steps. `folding_error` is the largest of any step.
     """
     if similarities.empty:
         return pd.DataFrame()
@@ -82,10 +77,9 @@ def units_of(similarities: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
 def products_and_squares(
     similarities: pd.DataFrame, unit: np.ndarray, units: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Inner products of `PARTS`, (parts, units, seeds, steps), and squared norms, (2, units, seeds, steps).
+    """Inner products of `PARTS`, (parts, units, seeds, steps), squared norms, (2, units, seeds, steps); both axes.
 
-    NaN at steps that were not measured. A gradient that is zero has no cosine; its inner products and norm are 0. Also
-    returns the seeds and the steps.
+    NaN at steps that were not measured. A gradient that is zero has no cosine; its inner products and norm are 0.
     """
     (seed, seeds), (step, steps) = (pd.factorize(similarities[column], sort=True) for column in ("seed", "step"))
     norms = similarities[["norm_a", "norm_b"]].to_numpy(dtype=float).T
@@ -98,11 +92,10 @@ def products_and_squares(
 
 
 def ratios(products: np.ndarray, squares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Means of products divided by the root of the product of the mean squared norms.
+    """Means of (..., seeds, steps) products over the root of the product of the mean of the (2, ...) squared norms.
 
-    `products` are (..., seeds, steps), and `squares` are (2, ..., seeds, steps) for the two norms. The first result,
-    (..., seeds), is NaN where a norm is 0 at all steps. The second, (..., seeds, steps), is the steps' influence on the
-    first: a mean over steps varies as the ratio does, to first order (the delta method).
+    First by seed, NaN where a norm is 0 at all steps; then the steps' influence on it, to first order (the delta
+    method).
     """
     known = ~np.isnan(squares[0])
     counts = np.where(known, 1.0, 0).sum(axis=-1)
@@ -115,10 +108,7 @@ def ratios(products: np.ndarray, squares: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def corrected_by_arm(halves: pd.DataFrame, steps: int, arm: str, confidence: float) -> pd.DataFrame:
-    """Cosines of the expected gradients, mean over the seeds whose norms are resolved, as rows of `similarity_by_arm`.
-
-    `halves` has the `cosines_of_steps` of all runs, and `steps` is the number of steps that any of them has.
-    """
+    """Cosines of expected gradients, from `cosines_of_steps` of runs: mean over seeds with resolved norms."""
     keys, rows = ["component_a", "component_b", "layer"], []
     for labels, of_layer in halves.groupby(keys, sort=False):
         by_seed = of_layer["estimate"].to_numpy(dtype=float)[None]
@@ -142,11 +132,9 @@ def halves_of_step(measured: MeasuredStep) -> np.ndarray:
 
 
 def cross_prompt_products(grams: np.ndarray, first: np.ndarray, second: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Inner products of two sets of vectors over pairs of rows of different prompts: (..., V, W).
+    """Inner products of (V, R) and (W, R) vectors over pairs of rows of different prompts: (..., V, W).
 
-    Up to a factor that all products share, this is the mean over all splits of the prompts in halves. `grams`,
-    (..., R, R), are Gram matrices of the rows. `first`, (V, R), and `second`, (W, R), are coefficients of the vectors.
-    `labels`, (R,), has each row's prompt.
+    Up to a common factor, this is the mean over all splits of the prompts in halves. `grams` are (..., R, R).
     """
     return np.asarray(first @ (grams * (labels[:, None] != labels)) @ second.T)
 
@@ -154,10 +142,9 @@ def cross_prompt_products(grams: np.ndarray, first: np.ndarray, second: np.ndarr
 def cosine_with_interval(total: np.ndarray, left_out: np.ndarray, confidence: float) -> tuple[np.ndarray, ...]:
     """Noise-corrected cosines and the ends of jackknife intervals: estimate, low and high, each (..., K, K).
 
-    They are clipped to [-1, 1], and NaN where a norm is not resolved. A norm is resolved where its square is above 0 by
-    more than its margin of error. The corrected square of a gradient that is mostly noise may have any value, also
-    below 0, and a cosine with such a norm says nothing. `total`, (..., K, K), has the corrected inner products, and
-    `left_out`, (..., G, K, K), the same without each of G independent steps. All is NaN where G is below 3.
+    NaN where a squared norm is not above 0 by more than its margin of error: with mostly noise, it may have any value.
+    `total`, (..., K, K), has the corrected inner products, and `left_out`, (..., G, K, K), the same without each of G
+    steps, of which there must be three.
     """
     if left_out.shape[-3] < 3:
         return tuple(np.full(total.shape, np.nan) for _ in range(3))
@@ -173,10 +160,7 @@ def cosine_with_interval(total: np.ndarray, left_out: np.ndarray, confidence: fl
 def cosines_of_steps(
     by_step: list[np.ndarray], layers: list[str], components: list[str], confidence: float
 ) -> pd.DataFrame:
-    """Cosines by layer and pair of the summed products of a run's steps; the interval leaves out one step at a time.
-
-    `by_step` has the `halves_of_step` of each step.
-    """
+    """Cosines by layer and pair of the summed `halves_of_step` of a run; intervals leave out one step at a time."""
     stacked = np.stack(by_step, axis=1)  # (L + 1, T, K, K)
     total = stacked.sum(axis=1)
     estimates = cosine_with_interval(total, total[:, None] - stacked, confidence)

@@ -114,11 +114,10 @@ def similarity_by_step(gradients: pd.DataFrame) -> pd.DataFrame:
 def measured_tables(
     study: StudyFile, root: Path, runs: list[StudyRun], measured: dict[str, list[int]]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Rows of an arm: of `similarity_by_arm`, the part `split_halves`, and of `alignment`.
+    """Rows of an arm: of `similarity_by_arm`, the part `split_halves`, and of `alignment`; prints what is left out.
 
-    `runs` are the arm's; `measured` has the measured steps of its runs, by the run's folder. At most `MOST_OF_RUN`
-    steps of a run and `MOST_OF_ALL` of a study are read, but two of each run in any case. A step is left out if its
-    Gram matrices are absent or do not say what single completions contribute; the log says how many steps and why.
+    `measured` has the measured steps by run's folder, of which at most `MOST_OF_RUN`, and of a study `MOST_OF_ALL`, are
+    read.
     """
     most = min(MOST_OF_RUN, max(2, MOST_OF_ALL // max(1, len(study.runs))))
     halves, effects, refused = [], [], Counter[str]()
@@ -148,11 +147,7 @@ def measured_tables(
 
 
 def alignment(arm: str, runs: list[StudyRun], effects: list[Effects], study: StudyFile) -> pd.DataFrame:
-    """Rows of `alignment` of an arm: the mean effect of its steps on each component that scores it.
-
-    Means over steps and then over seeds, with intervals by Student's t over seeds. A step without an effect, such as
-    one whose advantages are all 0, is left out. `effects` has those of each of the runs.
-    """
+    """Mean effect of an arm's steps on each component that scores it, over steps that have one and then over seeds."""
     names = study.scored_in(runs[0])
     steps = sorted({step for of_run in effects for step in of_run})
     values = np.full((len(names), len(runs), len(steps)), np.nan)

@@ -62,29 +62,22 @@ def read_measured_step(folder: str | Path, step: int) -> MeasuredStep:
     """Read what a run stored of one step in its folder.
 
     A StudyError is raised where the step was not measured, or where the stored data do not say what other advantages
-    would have done. The latter is so where there are rows of other families than all_tokens (a placement on some
-    tokens, clipped ratios), and where advantages do not follow from the scores. It is also raised where completions of
-    the step are missing in rollouts.parquet, or their groups cannot be told apart.
+    would have done: rows of other families than all_tokens (a placement on some tokens, clipped ratios), advantages
+    that do not follow from the scores, or completions that are missing or whose groups cannot be told apart.
     """
     return MeasuredRun(Path(folder), [step]).step(step)
 
 
 def what_if(weights: Mapping[str, float], measured: MeasuredStep) -> WhatIf:
-    """Similarities and first-order effects of one step under other weights.
+    """Similarities and first-order effects of one step under other weights; those not named are 0.
 
-    The advantages are those that TRL would have given the same completions. The effect of a step on the expected
-    score of component k is <grad J_k, -g>, with g the gradient of the loss under `weights` and grad J_k the mean over
+    The advantages are those that TRL would have given the same completions. The effect on the expected score of
+    component k is <grad J_k, -g>, with g the gradient of the loss under `weights` and grad J_k the mean over
     completions of (score - mean score of the others of the group) * grad log-probability.
 
-    The numbers are of first order, hold for the one step whose completions and policy they come from, and cover the
-    policy term only. Terms between blocks (micro-batches, processes) are not in the file: the numbers are exact for
-    steps of one block, and otherwise lack the terms between nearly orthogonal gradients. The same completions give both
-    the step and its effect, so that `self` counts in the step's favour: completions that were scored become likelier.
-    Only `cross_prompt` says what completions of one prompt do to other prompts. A completion that the loss masks out
-    has no gradient and does not count.
-
-    Components that `weights` does not name have weight 0. A StudyError is raised for an unknown component, and for a
-    weight that is not a finite number.
+    The numbers are of the policy term at the one step. Terms between blocks (micro-batches, processes) are not in the
+    file, nor do completions count that the loss masks out. The same completions give the step and its effect, so that
+    `self` counts in its favour; only `cross_prompt` says what completions of one prompt do to other prompts.
     """
     check_weights(weights, measured.components)
     vector = np.array([float(weights.get(name, 0.0)) for name in measured.components])

@@ -38,10 +38,9 @@ FURTHEST = 3.0
 
 
 class Spread(NamedTuple):
-    """How a mean over seeds and questions varies between studies: (metrics,) arrays.
+    """How a mean over seeds and questions varies between studies: standard errors, (metrics,) arrays.
 
-    `of_seeds` and `of_questions` are standard errors from the choice of seeds and from that of questions, independent
-    of each other. For two arms with different seeds, `of_seeds` and `degrees` are (2, metrics).
+    For two arms with different seeds, `of_seeds` and `degrees` are (2, metrics).
     """
 
     of_seeds: np.ndarray
@@ -67,9 +66,8 @@ class Distribution(NamedTuple):
     def margin(self, factor: Callable[[np.ndarray | float], np.ndarray]) -> np.ndarray:
         """Distance from the mean to an end of its interval; `factor` is that over the standard error, by degrees.
 
-        Margins of independent terms, here of seeds and of questions, add up by their squares (MOVER; Zou and Donner,
-        "Construction of confidence limits about effect measures", Statistics in Medicine 2008). So few seeds widen the
-        far tails as far as they must.
+        Margins of independent terms, here of seeds and questions, add up by their squares (MOVER; Zou and Donner,
+        "Construction of confidence limits about effect measures", Statistics in Medicine 2008).
         """
         seeds, questions = factor(self.spread.degrees), factor(self.spread.question_degrees)
         of_seeds = np.hypot.reduce(np.atleast_2d(self.spread.of_seeds * seeds), axis=0)
@@ -152,11 +150,9 @@ def doubt_of_equal_values(
 ) -> Spread:
     """The spread with a part of questions where questions are all equal, which does not show that others are, too.
 
-    Its 95 % margin is Clopper and Pearson's for none of n questions: the largest share of questions on which the value
-    might differ, times the distance to the furthest value that the metric can have. Without a range that is the one to
-    0, or the `scale` of a difference if that is more: arms that are equal here may differ by as much elsewhere. The
-    share is nearly -log(level) / n, with the level of one side, .025. Margins at other levels are those of Student's t
-    with `EXPONENTIAL` degrees.
+    Its 95 % margin is Clopper and Pearson's for none of n questions, times the distance to the furthest value that the
+    metric can have; without a range to 0, or the `scale` of a difference if that is more. The share is nearly
+    -log(level) / n, with the level of one side. Other levels are those of Student's t with `EXPONENTIAL` degrees.
     """
     nothing = (own.of_questions == 0) & (own.least == 0)
     share = proportion_confint(0, questions, 0.05, method="beta")[1]
@@ -185,8 +181,8 @@ def _shares(resamples: int, size: int, *labels: str) -> np.ndarray:
 def resampled_seeds(values: np.ndarray, label: str, resamples: int) -> np.ndarray:
     """(resamples, metrics, seeds) means of each seed over resampled questions, which are the same for all seeds.
 
-    `label` names the set of questions, which decides the random numbers. So all arms have the same resamples, and the
-    resampled means of a difference are the difference of the arms' resampled means.
+    `label` names the questions and decides the random numbers: resampled means of a difference are the arms'
+    difference.
     """
     metrics, seeds, questions = values.shape
     flat = values.reshape(metrics * seeds, questions).astype(np.float32)
@@ -207,11 +203,10 @@ def distribution(
     seed_variance: SeedVariance | None = None,
     scale: np.ndarray | float = 0.0,
 ) -> Distribution:
-    """How the means of metrics over seeds and questions are distributed.
+    """How the means of (metrics, seeds, questions) values are distributed; `by_seed` has their `resampled_seeds`.
 
-    `by_seed` has the `resampled_seeds` of the (metrics, seeds, questions) values, with the same label. `limits` are
-    the lowest and the highest value that each metric can have. Without `seed_variance` seeds vary as the values say.
-    `scale` has the size of the values whose difference this is, which counts where all differences are equal.
+    `limits` are each metric's lowest and highest value. Without `seed_variance` seeds vary as the values say. `scale`,
+    the size of what a difference is of, counts where all differences are equal.
     """
     _, seeds, questions = values.shape
     means = resampled_means(by_seed, label)
@@ -227,11 +222,9 @@ def distribution(
 class Sample(NamedTuple):
     """Answers of one of two arms that were trained with different seeds.
 
-    The seeds that both arms have can be paired, so that what a seed does to both arms cancels; further seeds are then
-    not used. Or each arm has the mean over all of its seeds. The seeds of the two arms are then two samples, each with
-    a variance and degrees of freedom of its own, and their margins add up by their squares (MOVER). Questions stay
-    paired. The shorter of the two intervals is taken, so that a seed that is missing or added makes no interval longer
-    than that of the shared seeds. `benchmarks/different_seeds.py` measures what this choice costs in coverage.
+    Each arm has the mean over all of its seeds, with a variance and degrees of freedom of its own; their margins add up
+    by their squares (MOVER), and questions stay paired. The shorter of this interval and that of the shared seeds is
+    taken, so that a further seed makes no interval longer. `benchmarks/different_seeds.py` measures the coverage.
     """
 
     values: np.ndarray  # (metrics, seeds, questions), means over samples
@@ -242,11 +235,7 @@ class Sample(NamedTuple):
 def distribution_of_unpaired_difference(
     own: Sample, other: Sample, label: str, limits: tuple[np.ndarray, np.ndarray]
 ) -> Distribution:
-    """Distribution of the means of one arm minus those of another, each over all of its seeds.
-
-    `label` names the questions, which both arms answered, and by which both were resampled. `seeds` of the result is
-    the smaller of the two numbers of seeds.
-    """
+    """Means of one arm minus those of another, each over all of its seeds; `seeds` is the smaller number."""
     estimate = own.values.mean(axis=(1, 2)) - other.values.mean(axis=(1, 2))
     means = resampled_means(own.by_seed, label) - resampled_means(other.by_seed, label, "other arm")
     seeds, questions = min(own.values.shape[1], other.values.shape[1]), own.values.shape[2]
@@ -278,9 +267,8 @@ def shorter(one: Distribution, other: Distribution) -> Distribution:
 def spread_of_two(own: Sample, other: Sample) -> Spread:
     """Standard errors of the difference: `of_seeds` and `degrees` are (2, metrics) arrays, a row an arm.
 
-    With Q questions, S and T seeds and the residual mean squares of both arms, the variance that comes from questions
-    is (variance between questions of the difference - residual / S - residual / T) / Q, never below 0. With S = T and
-    independent seeds this is what `spread` has for the paired difference.
+    The variance from Q questions is (variance between questions of the difference - residual / S - residual / T) / Q,
+    never below 0, with both arms' residual mean squares; with S = T it is that of the paired difference.
     """
     samples, questions = (own, other), own.values.shape[2]
     alone = [spread(sample.values) for sample in samples]
@@ -318,9 +306,8 @@ def _scores(size: int) -> np.ndarray:
 def _quantiles(mean: Distribution, scores: np.ndarray) -> np.ndarray:
     """Quantiles of distributions of means, one for each metric, at the levels of normal scores.
 
-    The bias-corrected and accelerated bootstrap (BCa; Efron, "Better bootstrap confidence intervals", JASA 1987),
-    stretched by the margin of Student's t over the normal quantile. For a mean both of BCa's constants are a sixth of
-    its skewness.
+    The bias-corrected and accelerated bootstrap (BCa; Efron, "Better bootstrap confidence intervals", JASA 1987), with
+    a sixth of the skewness as both constants, stretched by the margin of Student's t over the normal quantile.
     """
     acceleration = mean.spread.skewness / 6
     inner = np.clip(scores, -FURTHEST, FURTHEST)

@@ -46,16 +46,16 @@ def percentile_interval(means: np.ndarray, confidence: float) -> tuple[np.ndarra
     return low, high
 
 
-def block_length(steps: int, at_least: int = 1) -> int:
-    """Steps of a block: the cube root of all, rounded up, the rate of the best length (Künsch 1989); or `at_least`."""
-    return min(steps, max(at_least, ceil(steps ** (1 / 3))))
+def block_length(steps: int) -> int:
+    """Steps of a block: the cube root of all, rounded up, which is the rate of the best length (Künsch 1989)."""
+    return ceil(steps ** (1 / 3))
 
 
 def block_shares(resamples: int, steps: int, length: int, rng: np.random.Generator) -> np.ndarray:
     """(resamples, steps) shares of each step in samples of blocks of neighbouring steps, which are alike.
 
-    The circular block bootstrap (Politis and Romano, "A circular block-resampling procedure for stationary data",
-    1992): the first step follows the last, so that every step is drawn as often as any other.
+    The circular block bootstrap (Politis and Romano 1992): after the last step comes the first, and all are drawn
+    alike.
     """
     starts = rng.integers(steps, size=(resamples, ceil(steps / length)))
     picks = (starts[..., None] + np.arange(length)).reshape(resamples, -1)[:, :steps] % steps

@@ -29,6 +29,7 @@ import numpy as np
 from scipy.stats import f as f_distribution
 
 from reward_ablation.analysis.statistics.limits import Limits
+from reward_ablation.combination.normalisation import nan_mean
 
 #: Most degrees of freedom that are borrowed, where the contrast has as many itself.
 MOST_BORROWED = 2.0
@@ -59,10 +60,9 @@ class SeedVariance(NamedTuple):
 
 @dataclass(frozen=True)
 class SeedMeans:
-    """Means over questions of each arm and seed, of one data set and mode (`greedy` or `sampled`).
+    """Means over questions of each arm and seed, of one data set and mode.
 
-    `limits` decide the scale of comparison: a metric with two limits is compared by the arcsine of the root of its
-    share of the range, one whose only limit is 0, a count, by its logarithm, and any other metric as it is.
+    Metrics with two limits are compared by the arcsine of the root of their share of the range, counts by logarithm.
     """
 
     arms: list[str]  # in the study's order
@@ -95,10 +95,7 @@ class SeedMeans:
 
     @cached_property
     def counted(self) -> np.ndarray:
-        """(arms,) array of bool: the first arm of each kind, which alone counts where all arms are taken together.
-
-        An arm whose seeds are equal may agree with another by chance, and so counts, too.
-        """
+        """(arms,) array of bool: the first arm of each kind, and arms with equal seeds, which may agree by chance."""
         first = np.isin(np.arange(len(self.arms)), np.unique(self.kind, return_index=True)[1])
         return np.asarray(first | ~(self.squares > 1e-12).any(axis=0))
 
@@ -106,20 +103,17 @@ class SeedMeans:
     def centred(self) -> np.ndarray:
         """(metrics, arms, seeds) array: deviations from arms' means on the scale of comparison; NaN as in `values`."""
         scaled = np.array([_scaled(of, values) for of, values in zip(self.limits, self.values, strict=True)])
-        return np.asarray(scaled - mean_of_known(scaled, -1))
+        return np.asarray(scaled - nan_mean(scaled, -1))
 
     @cached_property
     def slope(self) -> np.ndarray:
         """(metrics, arms) array: units of the metric per unit of the scale of comparison, at each arm's mean."""
-        means = mean_of_known(self.values, -1)[..., 0]
+        means = nan_mean(self.values, -1)[..., 0]
         return np.array([slope_at(of, mean, self.questions) for of, mean in zip(self.limits, means, strict=True)])
 
     @cached_property
     def flagged(self) -> np.ndarray:
-        """(metrics, arms) array of bool: arms whose seeds differ more than chance allows.
-
-        The p-values are corrected for the number of tested arms, and not for the number of metrics.
-        """
+        """(metrics, arms) array of bool: arms whose seeds differ more than chance allows, corrected for arms alone."""
         tests = (self.tested.any(axis=0) & self.counted).sum()
         return np.asarray(self.tested & (self.p_unlike * tests < FALSE_FLAGS))
 
@@ -148,9 +142,8 @@ class SeedMeans:
     def p_unlike(self) -> np.ndarray:
         """(metrics, arms) array: one-sided p-value that an arm's seeds differ no more than those of the other arms.
 
-        The ratio of an arm's variance between seeds to that of all other arms, on the scale of comparison, has an F
-        distribution where all are alike. What a seed does to all arms alike makes the test more cautious. 1 without a
-        test.
+        By the F ratio of the two variances on the scale of comparison; cautious where a seed moves all arms; 1 without
+        a test.
         """
         degrees = np.maximum(self.degrees, 1)
         degrees_of_others = np.maximum(self.degrees_of_others, 1)
@@ -163,10 +156,8 @@ class SeedMeans:
     ) -> SeedVariance:
         """Moderated variance of a contrast of arms over two or more seeds, which all its arms have.
 
-        Arms that lend have all these seeds and runs of their own, and their seeds do not seem to differ more than
-        those of other arms. A contrast borrows nothing where the seeds of one of its arms seem to. `pooled` takes all
-        arms for alike, and borrows without a limit: the residual of a two-way analysis of arms by seeds. It is a check
-        beside the primary differences, and no test uses it. Where `lends` is False, it borrows nothing either.
+        Arms lend that have these seeds, runs of their own, and no doubt on them; a contrast of a doubtful arm borrows
+        nothing. `pooled` borrows from all arms without a limit: a check beside primary differences, which no test uses.
         """
         contrast = np.array([coefficients.get(arm, 0.0) for arm in self.arms])
         concerned = contrast != 0
@@ -190,10 +181,9 @@ class SeedMeans:
     def _floor(self, contrast: np.ndarray, places: Sequence[int], own: np.ndarray) -> np.ndarray:
         """(metrics,) array: least variance of a contrast whose value is equal in all seeds; 0 for other contrasts.
 
-        Two or three equal seeds do not show that other seeds are equal, too. Each arm of such a contrast has the mean
-        variance of all arms that have the seeds, in units of the metric (0 where `lends` is False), and at least the
-        usual one. Arms whose seeds seem to differ more than those of the others count here: where seeds of some arms
-        are equal by chance, the others must seem to.
+        Equal seeds do not show that other seeds are equal, too. Each arm then has the mean variance of all arms that
+        have the seeds (0 where `lends` is False), at least the usual one; doubtful arms count, as they must where seeds
+        are equal.
         """
         chosen = self.values[:, :, places]
         widths = np.array([of.high - of.low if of.finite else np.nan for of in self.limits])
@@ -220,10 +210,7 @@ def _scaled(limits: Limits, values: np.ndarray) -> np.ndarray:
 
 
 def slope_at(limits: Limits, means: np.ndarray, questions: int) -> np.ndarray:
-    """Units of the metric per unit of the scale of comparison, at means over so many questions; NaN stays.
-
-    At means of 0 and 1 the slope of a share would be 0, so it is taken half an answer inside.
-    """
+    """Units of the metric per unit of the scale of comparison; shares of 0 and 1 are taken half an answer inside."""
     if limits.finite:
         width = limits.high - limits.low
         inside = (questions * np.clip((means - limits.low) / width, 0.0, 1.0) + 0.5) / (questions + 1)
@@ -271,10 +258,3 @@ def _prior(centred: np.ndarray, weights: np.ndarray, lending: np.ndarray) -> tup
     both = variance * (of_each + size * of_all)
     shared = np.where(both > tiny, (total * np.sqrt(size) * of_all) ** 2 / np.maximum(both, tiny), 0.0)
     return variance * length**2, np.where(usable, satterthwaite * (1 - shared), 0.0)
-
-
-def mean_of_known(values: np.ndarray, axis: int) -> np.ndarray:
-    """Mean of the values that are not NaN, along axes that are kept; NaN where there is none."""
-    known = ~np.isnan(values)
-    with np.errstate(invalid="ignore"):
-        return np.where(known, values, 0.0).sum(axis=axis, keepdims=True) / known.sum(axis=axis, keepdims=True)

@@ -36,10 +36,10 @@ UNKNOWN = Hours(math.nan, math.nan)
 
 @dataclass(frozen=True)
 class Allocation:
-    """Time and resources of a job. A job that was put back into the queue has an allocation for each time that it ran.
+    """Time and resources of a job, once for each time that it ran.
 
-    `seconds` leave out the time during which the job was suspended. `start` is in seconds since 1970, and None if the
-    job never began. `gpus` is None if Slurm does not count GPUs: AccountingStorageTRES then lacks gres/gpu.
+    `seconds` are without suspensions, `start` since 1970 or None; `gpus` is None if AccountingStorageTRES lacks
+    gres/gpu.
     """
 
     id: str
@@ -56,11 +56,7 @@ Accounting = dict[tuple[str | None, str, str], list[Allocation]]
 
 
 def allocations(jobs: Iterable[str], cluster: str | None = None, timeout: float = 30.0) -> list[Allocation]:
-    """Query Slurm's accounting for all allocations of jobs, given by ids; `timeout` is that of each query, in seconds.
-
-    `cluster` is needed if it may differ from this machine's. Raises SlurmError if `sacct` is missing, accounting is
-    disabled, or its database does not answer.
-    """
+    """All allocations of jobs by Slurm's accounting of a cluster, or this machine's; SlurmError without an answer."""
     ids = sorted(set(jobs))
     of_cluster = [f"--clusters={cluster}"] if cluster else []
     results = []
@@ -100,10 +96,7 @@ def own_jobs(run: StudyRun, record: RunRecord) -> list[SlurmJob]:
 
 
 def hours_accounted(jobs: list[SlurmJob], attempts: list[Attempt], accounting: Accounting) -> Hours:
-    """Hours of a run's jobs, one of each attempt, by Slurm's accounting; unknown without jobs, or if it lacks one.
-
-    If a job went on with the evaluation of the run, only the time until the end of the training counts.
-    """
+    """Hours of the attempts' jobs, until the training's end; unknown without jobs, or if the accounting lacks one."""
     by_key = {_key(job): job for job in jobs}
     if not by_key or any(key not in accounting for key in by_key):
         return UNKNOWN

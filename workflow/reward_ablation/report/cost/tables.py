@@ -38,10 +38,7 @@ def write(study: StudyFile, options: Namespace) -> None:
 
 
 def runs_table(study: StudyFile, root: Path) -> pd.DataFrame:
-    """Table `runs`: the code, hardware and packages that trained each run, and the cost of the run and its evaluations.
-
-    Hardware and packages are from the last attempt, as JSON text.
-    """
+    """Table `runs`: code, hardware and packages of each run's last attempt, and what it and its evaluations cost."""
     records = read_runs(study, root)
     accounting = ask_accounting(study, records)
     rows = []
@@ -84,10 +81,7 @@ def cost_of_run(run: StudyRun, record: RunRecord, accounting: Accounting) -> dic
 
 
 def cost_by_arm(runs: pd.DataFrame, arms: Iterable[str], folders: Sequence[str]) -> pd.DataFrame:
-    """Table `cost` from the table `runs`: a row per arm, and a last row, which counts shared runs once.
-
-    `folders` has the folder of each row; imported runs of equal weights have one key, and are not shared.
-    """
+    """Table `cost` from `runs`: a row per arm, and one of all, which counts shared `folders` once."""
     rows = [_summed(runs[runs["arm"] == arm], arm) for arm in arms]
     return pd.DataFrame([*rows, _summed(runs[~pd.Index(folders).duplicated()], ALL_ARMS)])
 
@@ -120,8 +114,7 @@ def _is_empty(name: str, column: pd.Series) -> bool:
 def lost(attempts: list[Attempt]) -> list[tuple[int, float]]:
     """Steps and wall seconds of each attempt after its last checkpoint, which a later attempt trained again.
 
-    Seconds are as if all steps took equally long. An attempt from which no step is in the final model lost all of its
-    time.
+    As if all steps took equally long. An attempt without a step in the final model lost all of its time.
     """
     found = []
     for number, attempt in enumerate(attempts, start=1):
@@ -151,11 +144,7 @@ def hours_of_jobs(jobs: list[SlurmJob], attempts: list[Attempt]) -> Hours:
 
 
 def evaluation_hours(study: StudyFile, run: StudyRun, root: Path) -> dict[str, float]:
-    """Hours of all evaluations of a run's models, from the records beside the answers.
-
-    Hours are NaN if a record is lost or has an old format, and in a study without evaluation. Nothing else reads the
-    records, so a lost record is no reason to evaluate again.
-    """
+    """Hours of all evaluations of a run, from the records beside the answers; NaN if one is lost, old, or none is."""
     files = [study.answers_file(dataset, run.name) for dataset in study.datasets]
     if study.keep_models:
         files += [study.kept_answers_file(dataset, run.name) for dataset in study.datasets]
@@ -167,10 +156,7 @@ def evaluation_hours(study: StudyFile, run: StudyRun, root: Path) -> dict[str, f
 
 
 def scoring_hours(study: StudyFile, run: StudyRun, root: Path) -> dict[str, float]:
-    """Hours of the jobs that scored the answers of a run's models by the study's own metrics, by Snakemake's clock.
-
-    Hours are NaN if Snakemake's benchmark file of a job is lost, and 0 in a study without metrics of its own.
-    """
+    """Hours of jobs that scored a run's answers, by Snakemake's clock; NaN if a file is lost, 0 without own metrics."""
     kinds = (study.scores_file, study.kept_scores_file)[: 2 if study.keep_models else 1]
     files = [Path(file) for of in kinds for dataset in study.datasets if (file := of(dataset, run.name))]
     folder = root / "benchmarks" / "score" / run.name
