@@ -1,7 +1,7 @@
 """Record of a run's attempts: which steps each attempt trained, on which hardware, for how long, and how it ended.
 
-An attempt is one start of the training command that trains. `run` keeps the record while it trains, in each attempt
-anew, and `finish` puts the records of all attempts into run.json, for the costs.
+An attempt is one start of the training command that trains. `run` keeps the record while it trains, and `finish` puts
+the records of all attempts into run.json, for the costs.
 """
 
 from __future__ import annotations
@@ -36,14 +36,10 @@ PACKAGES = ("torch", "transformers", "trl", "accelerate", "peft", "datasets", "t
 
 
 class Attempt(TrainerCallback):
-    """Keeps the record of this attempt up to date.
+    """Keeps the record of this attempt up to date; the first process of a run writes it.
 
-    If the attempt is killed, the record lacks the step under way and up to `EVERY_SECONDS` before it. All processes of
-    a run make an `Attempt`; the first process writes the record. Durations do not depend on the system
-    clock, because somebody may set that clock.
-
-    `work` is the run's work folder, and `from_step` the number of optimiser steps before the checkpoint from which this
-    attempt resumes. `started` is `time.perf_counter()` at the start of the run's first process.
+    If the attempt is killed, the record lacks the step under way and up to `EVERY_SECONDS` before it. `started` is
+    `time.perf_counter()` at the start of the run's first process: somebody may set the system clock.
     """
 
     def __init__(self, work: Path, from_step: int, started: float, layout: Layout):
@@ -82,10 +78,7 @@ class Attempt(TrainerCallback):
 
 
 def ended_attempts(work: Path, steps: int) -> list[dict[str, Any]]:
-    """Records of all attempts of a run, once all `steps` are trained.
-
-    The last attempt may have been killed before it recorded its end.
-    """
+    """Records of all attempts of a run of `steps`. The last one may have been killed before it recorded its end."""
     unknown = {"wall_seconds": 0.0, "peak_memory_mb": 0, "ended": "killed"}
     attempts = _read_attempts(work) or [_record(0, _own_gpu()) | unknown]
     attempts[-1]["to_step"] = steps

@@ -1,7 +1,7 @@
 """Checks, before training, that a run's processes, strategy, problems and files are as in its spec.
 
-`run` calls them in the job, in each process of the run. A start has checked the study before, but files may have
-changed since, and somebody else's launcher or variables may surround the job.
+`run` calls them in each process of the job: since the start's own checks, files may have changed, and somebody else's
+launcher or variables may surround the job.
 """
 
 from __future__ import annotations
@@ -32,11 +32,9 @@ def check_processes(running: int, expected: int) -> None:
 
 
 def check_unchanged(component: ComponentSpec, parameters: dict[str, Any]) -> None:
-    """Refuse a user's file, or a file that a parameter points to, if it has changed since the spec was made.
+    """Refuse a user's file, or a file that one of all parameters points to, if it has changed since the spec was made.
 
-    The spec has digests of these files. `parameters` are all parameters of the component, including the parameters that
-    are not part of the spec. Reward models are left out: the workflow has copies of its own, which are verified
-    elsewhere.
+    Reward models are left out: the workflow has copies of its own, which are verified elsewhere.
     """
     contents = contents_without_models(component.function, parameters, Path.cwd())
     for name, content in contents.items():

@@ -25,10 +25,7 @@ WANDB_ID = "wandb_id"
 
 
 def tracker_settings(tracking: Mapping[str, Any]) -> dict[str, Any]:
-    """TRL's settings of the trackers, from the command's option `--tracking`; empty where there is no tracker.
-
-    If the user has set WANDB_NAME, it becomes the run's name. Otherwise TRL's own name would take precedence.
-    """
+    """TRL's settings of the trackers, from the option `--tracking`; WANDB_NAME, if set, becomes the run's name."""
     settings = {name: value for name, value in tracking.items() if name != "group"}
     if settings and (name := os.environ.get("WANDB_NAME")):
         settings["run_name"] = name
@@ -38,10 +35,9 @@ def tracker_settings(tracking: Mapping[str, Any]) -> dict[str, Any]:
 def prepare_wandb(
     tracking: Mapping[str, Any], run_dir: Path, environment: MutableMapping[str, str] = os.environ
 ) -> None:
-    """Set W&B's environment variables, such as the id of its run and the folder of its files.
+    """Set W&B's environment variables, such as the id of its run; those that the user has set stay.
 
-    Variables that the user has set stay. Only the first process of a run logs. It calls this function once the work
-    folder belongs to the run.
+    The first process of a run calls it, which alone logs, once the work folder belongs to the run.
     """
     if not tracking:
         return
