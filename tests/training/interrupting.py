@@ -46,9 +46,7 @@ class SignalIn(TrainerCallback):
 
 
 @contextmanager
-def started(
-    command: list[str], log: Path, environment: Mapping[str, str] | None = None
-) -> Iterator[subprocess.Popen]:
+def started(command: list[str], log: Path, environment: Mapping[str, str] | None = None) -> Iterator[subprocess.Popen]:
     """A process that goes on while the test does something to it; killed in the end."""
     with log.open("w") as output:
         process = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
