@@ -39,19 +39,11 @@ class Job(NamedTuple):
 class Cluster:
     """Its daemons and its folder; a context manager.
 
-    Parameters
-    ----------
-    folder
-        Empty or not there yet, with a short path (a socket's path has 107 characters at most). Holds the
-        configuration, the state and the logs.
-    nodes, gpus
-        Number of virtual nodes (n1, n2, ...), each of 8 CPUs and 16 GB, and of GPUs in each (6 at most).
-    requeue_wait
-        Seconds until a job starts again that was put back into the queue. Slurm's own default is 120.
-    accounting
-        Keep all jobs in a database, for sacct. Needs Debian's slurmdbd and mariadb-server-core.
-    most_jobs
-        Jobs that may wait and run at a time in the account `lab`. Needs accounting.
+    `folder` is empty or not there yet, with a short path (a socket's path has 107 characters at most). There are
+    `nodes` virtual nodes (n1, n2, ...), each of 8 CPUs, 16 GB and `gpus` GPUs (6 at most). A job that was put back into
+    the queue starts again after `requeue_wait` seconds; Slurm's own default is 120. `accounting` keeps all jobs in a
+    database, for sacct: it needs Debian's slurmdbd and mariadb-server-core. With it, `most_jobs` may wait and run at a
+    time in the account `lab`.
     """
 
     def __init__(
@@ -114,17 +106,14 @@ class Cluster:
         if wait:
             wait_until("the controller", lambda: self._try("scontrol", "ping").endswith("is UP"))
 
-    def kill_node(self, name: str, noticed: bool = True) -> None:
+    def kill_node(self, name: str) -> None:
         """End a node with all that runs on it at once, as at a power failure.
 
-        Noticed: the controller takes it as down, which it would do by itself after SlurmdTimeout (300 s). Else it finds
-        out when the node is back, and only about jobs that had run for some 20 s (BatchStartTimeout and
-        MessageTimeout): a younger one counts as running until its time limit.
+        The controller takes it as down, which it would do by itself after SlurmdTimeout (300 s).
         """
         self._end(name, signal.SIGKILL)
         _kill(self._processes_of_jobs(name))
-        if noticed:
-            self.run("scontrol", "update", f"NodeName={name}", "State=DOWN", "Reason=killed")
+        self.run("scontrol", "update", f"NodeName={name}", "State=DOWN", "Reason=killed")
 
     def start_node(self, name: str) -> None:
         """Start a node, for the first time or again."""
@@ -153,6 +142,10 @@ class Cluster:
         """All jobs that the controller remembers, finished ones too."""
         lines = self.run("squeue", "--noheader", "--states=all", "--format=%i|%j|%T|%r|%P|%N").splitlines()
         return [Job(*line.split("|")) for line in lines]
+
+    def live(self, text: str = "") -> list[Job]:
+        """Jobs that wait or run and have a text in their name."""
+        return [job for job in self.jobs() if text in job.name and job.state in ("PENDING", "RUNNING")]
 
     def state(self, job: str) -> str:
         """State of a job, such as RUNNING."""

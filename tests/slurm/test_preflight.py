@@ -81,15 +81,11 @@ def test_slurm_takes_the_beginning_of_a_name(there, cluster, option):
 @pytest.mark.parametrize(
     ("resources", "told"),
     [
-        ({"slurm_partition": "none"}, "invalid partition specified: none"),
         ({"slurm_partition": "none"}, "; partitions here: cpu, gpu, high, low_cancel, short ("),
-        ({"runtime": 2000}, "train: asks for 33.3333 hours; partition gpu gives a job at most 24 hours"),
-        ({"runtime": 2000}, "partition gpu gives a job at most 24 hours (training that is not done by then goes on"),
+        ({"runtime": 2000}, "train: asks for 33.3333 hours; partition gpu gives a job at most 24 hours (training that"),
         ({"gpu": 3}, "at most 8 CPUs, 16000 MB of memory, 2 GPUs of type h200"),
         ({"gpu": 1, "gpu_model": "h100"}, "Requested node configuration is not available"),
-        ({"mem_mb": 17000}, "at most 8 CPUs, 16000 MB of memory"),
         ({"cpus_per_task": 9}, "at most 8 CPUs"),
-        ({"nodes": 3}, "Node count specification invalid"),
         ({"nodes": 3}, "on 2 nodes"),
         ({"constraint": "infiniband"}, "Slurm refuses such a job: sbatch: allocation failure: Invalid feature"),
         ({"slurm_extra": "--mail-type=NONSENSE"}, "--mail-type"),
