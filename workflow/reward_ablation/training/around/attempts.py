@@ -57,7 +57,9 @@ class Attempt(TrainerCallback):
             self.record[DECLARATIONS] = standing
 
     def write(self, durable: bool = True, **changes: Any) -> None:
-        """Write the record with these changes and the time spent until now."""
+        """Write the record, in the first process, with these changes and the time spent until now."""
+        if not PartialState().is_main_process:
+            return
         self.record |= changes
         self.record["wall_seconds"] = round(time.perf_counter() - self.started, 1)
         self.record["peak_memory_mb"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
@@ -65,15 +67,14 @@ class Attempt(TrainerCallback):
         self._written = time.perf_counter()
 
     def on_train_begin(self, args, state, control, **kwargs):
-        if state.is_world_process_zero:
-            self.write(
-                start_seconds=round(time.perf_counter() - self.started, 1),
-                per_device_train_batch_size=args.per_device_train_batch_size,
-                gradient_accumulation_steps=args.gradient_accumulation_steps,
-            )
+        self.write(
+            start_seconds=round(time.perf_counter() - self.started, 1),
+            per_device_train_batch_size=args.per_device_train_batch_size,
+            gradient_accumulation_steps=args.gradient_accumulation_steps,
+        )
 
     def on_step_end(self, args, state, control, **kwargs):
-        if state.is_world_process_zero and time.perf_counter() - self._written > EVERY_SECONDS:
+        if time.perf_counter() - self._written > EVERY_SECONDS:
             self.write(durable=False, to_step=state.global_step)
 
 

@@ -129,8 +129,7 @@ def train(job: TrainingJob, checkpoint: Path | None, callbacks: Sequence[Trainer
             with asking(answers_of_judges(job.run_dir), work / REQUESTS), recorded_divergence(trainer, job.run_dir):
                 trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         except torch.OutOfMemoryError as error:
-            if trainer.accelerator.is_main_process:
-                attempt.write(ended="out of memory", to_step=trainer.state.global_step)
+            attempt.write(ended="out of memory", to_step=trainer.state.global_step)
             micro_batch = halve(work, spec.training, times, taken_over_micro_batches(trainer))
             raise Stopped(
                 f"a GPU ran out of memory; the next attempt takes micro batches of {micro_batch}",
@@ -145,8 +144,7 @@ def train(job: TrainingJob, checkpoint: Path | None, callbacks: Sequence[Trainer
                 beat(work, "saving the model", step=trainer.state.global_step)
             trainer.save_final()
             tell_unreached(trainer)
-        if trainer.accelerator.is_main_process:
-            attempt.write(ended=interruption.reason if stopped else "done", to_step=trainer.state.global_step)
+        attempt.write(ended=interruption.reason if stopped else "done", to_step=trainer.state.global_step)
         if stopped:
             trainer.accelerator.wait_for_everyone()  # when one process ends, the launcher ends the others
             raise Stopped(str(interruption.reason), trainer.state.global_step, trainer.state.max_steps)

@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-#: Signals that the guardian passes on to its command.
+#: Signals that ask a process to save and end. The guardian passes them on to its command.
 STOPS = (signal.SIGTERM, signal.SIGINT)
 #: Constants of Linux's prctl.
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
@@ -94,12 +94,7 @@ def main() -> None:
     adopt()
     # A signal waits until the handlers are in place: its default would end the guardian, and the command unasked.
     signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
-    child = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        start_new_session=True,
-        preexec_fn=_begin_command,
-    )
+    child = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=_begin_command)
     for number in STOPS:
         signal.signal(number, lambda number, frame: _send(child.pid, number))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)

@@ -23,11 +23,9 @@ from torch.distributed.elastic.multiprocessing import api as elastic
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
 from reward_ablation.system.exit_status import GOES_ON, ended, is_permanent
+from reward_ablation.training.around.launch.guardian import STOPS
 from reward_ablation.training.around.launch.worker import ERROR_STAYS, WORKER
 from reward_ablation.training.core.options import OF_ALL_STRATEGIES, STRATEGIES
-
-#: Signals that ask a process to save and end.
-STOPS = (signal.SIGTERM, signal.SIGINT)
 
 
 def accelerate_options(
@@ -77,7 +75,7 @@ def heed_the_first_signal() -> None:
 
 
 def _stop_once(signum: int, frame: FrameType | None) -> None:
-    for ignored in (signal.SIGTERM, signal.SIGINT):
+    for ignored in STOPS:
         # Not SIG_IGN: Python prints an error for a signal that has already arrived and finds no handler.
         signal.signal(ignored, lambda number, frame: None)
     raise SignalException(f"got signal {signum}", signal.Signals(signum))

@@ -23,6 +23,7 @@ from reward_ablation.system.errors import StudyError
 from reward_ablation.system.gpus import claim_gpus
 from reward_ablation.system.locks import Lock
 from reward_ablation.training.around.job import TrainingJob
+from reward_ablation.training.around.launch.guardian import STOPS
 from reward_ablation.training.around.launch.vllm_server import ServerPlan, free_port, train_beside_server
 from reward_ablation.training.around.launch.worker import ERROR_STAYS, is_worker
 
@@ -122,11 +123,9 @@ def _end_with(srun: list[str], run_dir: Path) -> int:
         # Reaches all processes of the job except the batch script.
         subprocess.run(["scancel", f"--signal={name}", job], capture_output=True)
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in STOPS:
         signal.signal(number, pass_on)
     status = process.wait()
-    try:
-        marker.unlink()
-    except FileNotFoundError:
-        return status
-    return 1
+    error_stays = marker.exists()
+    marker.unlink(missing_ok=True)
+    return 1 if error_stays else status

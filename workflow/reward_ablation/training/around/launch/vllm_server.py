@@ -28,7 +28,7 @@ from reward_ablation.study.run_folder import VLLM_LOG, WORK
 from reward_ablation.system.errors import PassingError, StudyError
 from reward_ablation.system.exit_status import GOES_ON, ended, is_permanent
 from reward_ablation.training.around.job import Server, TrainingJob
-from reward_ablation.training.around.launch.guardian import adopt, end_all, guarded
+from reward_ablation.training.around.launch.guardian import STOPS, adopt, end_all, guarded
 from reward_ablation.training.around.launch.key import KEY, RequireKey, header, new_key
 from reward_ablation.training.around.launch.worker import WORKER
 from reward_ablation.training.core.options import server_options
@@ -137,7 +137,7 @@ def train_beside_server(
     """
     shown = environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if gpus else []
     signals = Signals()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in STOPS:
         signal.signal(number, signals.note)
     adopt()  # so that `end_all` finds the processes of a guardian that was killed
     try:
