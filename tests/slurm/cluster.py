@@ -131,6 +131,10 @@ class Cluster:
         lines = self.run("squeue", "--noheader", "--states=all", "--format=%i|%j|%T|%r|%P|%N").splitlines()
         return [Job(*line.split("|")) for line in lines]
 
+    def live(self, text: str = "") -> list[Job]:
+        """Jobs that wait or run and have a text in their name."""
+        return [job for job in self.jobs() if text in job.name and job.state in ("PENDING", "RUNNING")]
+
     def state(self, job: str) -> str:
         """State of a job, such as RUNNING."""
         return next(one.state for one in self.jobs() if one.id == job)

@@ -82,16 +82,7 @@ SITE = {
 
 
 class ClusterStudy:
-    """A folder with a config and a site file, and Snakemake started in it.
-
-    Parameters
-    ----------
-    folder
-        Is made.
-    cluster
-    changes
-        Keys of the study's config that differ from `STUDY`.
-    """
+    """A folder with a config and a site file, and Snakemake started in it; `changes` are keys other than `STUDY`'s."""
 
     def __init__(self, folder: Path, cluster: Cluster, **changes: Any):
         folder.mkdir(parents=True, exist_ok=True)
@@ -129,10 +120,12 @@ class ClusterStudy:
         command += ["--profile", str(ROOT / "profiles" / "slurm"), "--latency-wait", "5"]
         return [*command, "--slurm-study-site", "site.yaml", "--slurm-study-poll", "1", *arguments]
 
-    def status(self) -> subprocess.CompletedProcess[str]:
+    def status(self) -> str:
         """What `reward-ablation status` says."""
         command = [sys.executable, "-m", "reward_ablation.start.command_line", "status", "config.yaml"]
-        return subprocess.run(command, cwd=self.folder, env=self.environment, capture_output=True, text=True)
+        done = subprocess.run(command, cwd=self.folder, env=self.environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
 
     def start(self, *arguments: str, log: str = "start.log") -> subprocess.Popen:
         """Start Snakemake and go on; what it prints goes to a file in the folder."""

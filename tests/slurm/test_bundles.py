@@ -133,7 +133,7 @@ def test_an_error_in_the_evaluation_stays_and_ctrl_c_cancels_an_evaluation(
     wait_until("both evaluations", lambda: study.told("again.log").count("submitted as") == 2, 120)
     again.send_signal(signal.SIGINT)
     assert again.wait(120) != 0
-    wait_until("no job lives", lambda: not [job for job in cluster.jobs() if job.state in ("RUNNING", "PENDING")])
+    wait_until("no job lives", lambda: not cluster.live())
     study.release()
     status, told = study.train()
     assert status == 0, told

@@ -43,12 +43,6 @@ exec {program} "$@"
 """
 
 
-def live(study: ClusterStudy) -> list[str]:
-    """Names of the study's Slurm jobs that wait or run."""
-    jobs = [job for job in study.cluster.jobs() if study.prefix in job.name]
-    return [job.name for job in jobs if job.state in ("PENDING", "RUNNING")]
-
-
 def answers_of(study: ClusterStudy) -> list[str]:
     """The answers of all runs, as targets."""
     study.site["bundle"] = "run"
@@ -61,7 +55,7 @@ def test_an_evaluation_of_a_run_that_is_about_to_be_trained_again_is_refused(stu
     study.hold_evaluations()
     targets = answers_of(study)
     start = study.start(*targets)
-    wait_until("both evaluations", lambda: sum(".evaluate." in name for name in live(study)) == 2, 200)
+    wait_until("both evaluations", lambda: len(cluster.live(f"{study.prefix}.evaluate.")) == 2, 200)
     os.killpg(start.pid, signal.SIGKILL)
     start.wait()
     [run] = study.results.glob("runs/one-*/seed0")
@@ -79,7 +73,7 @@ def test_an_evaluation_of_a_run_that_is_about_to_be_trained_again_is_refused(stu
     assert told.count("submitted as") == 2, "the training of one run, and its evaluation"
 
 
-def test_ctrl_c_while_slurm_is_asked_for_its_jobs(study: ClusterStudy):
+def test_ctrl_c_while_slurm_is_asked_for_its_jobs(study: ClusterStudy, cluster: Cluster):
     put_before(study, "squeue", BUSY)
     study.slow(8)  # the runs take longer than the test waits for their end
     start = study.start(*study.targets())
@@ -89,7 +83,7 @@ def test_ctrl_c_while_slurm_is_asked_for_its_jobs(study: ClusterStudy):
     wait_until("a question", lambda: (study.folder / "bin" / "asked").exists())
     start.send_signal(signal.SIGINT)
     assert start.wait(120) != 0
-    wait_until("no job of it lives", lambda: not live(study))
+    wait_until("no job of it lives", lambda: not cluster.live(study.prefix))
 
 
 def test_a_job_that_does_not_end_holds_up_its_own_run_alone(study: ClusterStudy, undisturbed: ClusterStudy):

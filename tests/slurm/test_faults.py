@@ -170,7 +170,7 @@ def test_ctrl_c_saves_all_runs(study: ClusterStudy, undisturbed: ClusterStudy, c
     start.send_signal(signal.SIGINT)
     assert start.wait(120) != 0
     again = study.start(*study.targets(), log="again.log")
-    wait_until("no job lives", lambda: not [job for job in cluster.jobs() if job.state in ("RUNNING", "PENDING")])
+    wait_until("no job lives", lambda: not cluster.live())
     finish(study, undisturbed, again, "again.log")
     for arm in ("one", "two"):
         assert_nothing_lost(study, arm, "SIGTERM")

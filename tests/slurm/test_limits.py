@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from reward_ablation.report.cost.accounting import allocations
 from workflow.edits import copy_of_the_code
 
 from .cluster import Cluster, missing_programs, wait_until
-from .studies import ClusterStudy
+from .studies import ClusterStudy, put_before
 
 pytestmark = [
     pytest.mark.slow,
@@ -27,8 +26,8 @@ pytestmark = [
 
 #: In the place of `sbatch`: notes each submission.
 COUNTED = """#!/bin/sh
-case "$*" in *--test-only*) ;; *) echo submission >> "{folder}/submissions" ;; esac
-exec {sbatch} "$@"
+case "$*" in *--test-only*) ;; *) echo submission >> {folder}/submissions ;; esac
+exec {program} "$@"
 """
 
 
@@ -117,10 +116,7 @@ def test_jobs_are_fed_in_by_priority_as_others_end(
     code = copy_of_the_code(tmp_path / "code")
     (code / "workflow" / "reward_ablation" / "training" / "__main__.py").write_text(TRAINER)
     study.environment["PYTHONPATH"] = str(code / "workflow")
-    (study.folder / "bin").mkdir()
-    (study.folder / "bin" / "sbatch").write_text(COUNTED.format(folder=study.folder, sbatch=shutil.which("sbatch")))
-    (study.folder / "bin" / "sbatch").chmod(0o755)
-    study.environment["PATH"] = f"{study.folder / 'bin'}:{study.environment['PATH']}"
+    put_before(study, "sbatch", COUNTED)
     blockers = [limited.submit("sleep 1000", "--account=lab") for _ in range(3)]
     command = study.command(*study.targets(), "--slurm-study-poll", "2")
     command[command.index("--snakefile") + 1] = str(code / "Snakefile")
@@ -129,7 +125,7 @@ def test_jobs_are_fed_in_by_priority_as_others_end(
     study.started.append(start)
     try:
         wait_until("the limit", lambda: "0 jobs are in, 8 to go; they are" in study.told(), 120)
-        tried = len((study.folder / "submissions").read_text().split())
+        tried = len((study.folder / "bin" / "submissions").read_text().split())
         assert tried == 1, "the next job waits, too"
         limited.run("scancel", *blockers)
         assert start.wait(300) == 0, study.told()
@@ -139,7 +135,7 @@ def test_jobs_are_fed_in_by_priority_as_others_end(
     assert len(names) == 8
     seeds = [int(name[-1]) for name in names]
     assert seeds == sorted(seeds), "the first seed of all arms first"
-    assert len((study.folder / "submissions").read_text().split()) < 30
+    assert len((study.folder / "bin" / "submissions").read_text().split()) < 30
     assert "Slurm has taken all jobs that waited" in study.told()
     monkeypatch.setenv("SLURM_CONF", limited.environment["SLURM_CONF"])
     ids = [job.id for job in limited.jobs() if study.prefix in job.name]

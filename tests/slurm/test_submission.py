@@ -52,10 +52,7 @@ def test_ctrl_c_while_jobs_are_being_submitted(study: ClusterStudy, cluster: Clu
     wait_until("a submission", lambda: (study.folder / "bin" / "submitting").exists(), 120)
     start.send_signal(signal.SIGINT)
     assert start.wait(120) != 0
-    wait_until(
-        "no job of it lives",
-        lambda: not [job for job in cluster.jobs() if study.prefix in job.name and job.state in ("PENDING", "RUNNING")],
-    )
+    wait_until("no job of it lives", lambda: not cluster.live(study.prefix))
 
 
 def test_groups_are_refused(study: ClusterStudy, cluster: Cluster):

@@ -1,13 +1,17 @@
-"""Ways to interrupt a run, and digests of its files."""
+"""Ways to interrupt a run, a run in a process of its own, and digests of a run's files."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import signal
+import subprocess
 import sys
+import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from transformers import TrainerCallback
@@ -39,6 +43,30 @@ class SignalIn(TrainerCallback):
     def on_pre_optimizer_step(self, args, state, control, **kwargs):
         if state.global_step + 1 == self.step:
             os.kill(os.getpid(), self.number)
+
+
+@contextmanager
+def started(command: list[str], log: Path, environment: Mapping[str, str] | None = None) -> Iterator[subprocess.Popen]:
+    """A process that goes on while the test does something to it; killed in the end."""
+    with log.open("w") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def wait_for(text: str, log: Path, process: subprocess.Popen) -> str:
+    """The rest of the first line with this text, a regular expression, once the log of a process has it."""
+    deadline = time.monotonic() + 300
+    while True:
+        said = log.read_text() if log.exists() else ""
+        if found := re.search(f"{text}(.*)\n", said):
+            return found[1]
+        assert process.poll() is None, said
+        assert time.monotonic() < deadline, said
+        time.sleep(0.05)
 
 
 def digests(run: Path) -> dict[str, str]:

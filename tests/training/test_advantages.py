@@ -8,14 +8,6 @@ from reward_ablation.training.core.advantages import alone_advantages, component
 NAN = float("nan")
 
 
-def test_shares_on_hand_worked_scores():
-    # one group: totals 1, 0, 1, 0 -> mean 0.5, sample deviation 0.5774
-    scores = torch.tensor([[1.0, 0.0], [0.0, 0.0], [1.0, 0.0], [0.0, 0.0]])
-    shares = component_advantages(scores, torch.tensor([1.0, 5.0]), 4, "group", "sum_then_normalize")
-    assert shares[:, 0].tolist() == pytest.approx([0.8659, -0.8659, 0.8659, -0.8659], abs=1e-4)
-    assert shares[:, 1].tolist() == [0.0] * 4  # a constant component has no share
-
-
 def test_a_weight_of_zero_has_no_share_and_its_gaps_do_not_count():
     scores = torch.tensor([[1.0, NAN], [0.0, NAN], [0.0, 3.0], [1.0, 4.0]])
     weights = torch.tensor([1.0, 0.0])
@@ -40,10 +32,8 @@ def test_shares_sum_to_the_advantage_of_trl(train, tmp_path, scale_rewards, aggr
     import pandas as pd
 
     file = tmp_path / "gaps.py"
-    file.write_text(
-        "def gaps(completions, **columns):\n"
-        "    return [None if len(text) % 3 == 0 else len(text) / 50 for text in completions]\n"
-    )
+    scores = "[None if len(text) % 3 == 0 else len(text) / 50 for text in completions]"
+    file.write_text(f"def gaps(completions, **columns):\n    return {scores}\n")
     run = train(
         "run",
         components={"length": {"function": f"{file}:gaps", "parameters": {}}},

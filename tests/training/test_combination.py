@@ -55,9 +55,9 @@ LONG = [*((method, {}) for method in STATES if method not in ("drw", "pcgrad")),
     [*SHORT, *(pytest.param(*case, marks=[pytest.mark.slow, pytest.mark.long]) for case in LONG)],
     ids=str,
 )
-def test_an_interrupted_run_ends_in_the_same_bytes(train, method, training):
+def test_an_interrupted_run_ends_in_the_same_bytes(train, trained, method, training):
     changes = {**combine(method, **STATES[method]), "training": {**SAVING, **training}}
-    whole = train("whole", **changes)
+    whole = trained(**changes)
     with pytest.raises(KeyboardInterrupt):
         train("stopped", callbacks=[StopAt(3)], **changes)
     stopped = train("stopped", **changes)
@@ -95,12 +95,6 @@ def test_the_same_step_is_measured_before_its_weights_are_decided(train):
     rollouts = pd.read_parquet(run / "rollouts.parquet")
     assert (rollouts.advantage != 0).any()
     assert rollouts.advantage.to_numpy() == pytest.approx(rollouts.filter(like="advantage_").sum(axis=1), abs=1e-6)
-
-
-@pytest.mark.parametrize("setting", [{"generation_batch_size": 16}, TWICE])
-def test_a_generation_for_several_steps_has_no_gram_matrix_of_one_step(train, setting):
-    with pytest.raises(StudyError, match="same_step uses the gradients of one step's completions"):
-        train("run", **combine("upgrad", gram="same_step"), training=setting)
 
 
 def test_placed_advantages_follow_the_method(train):

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -16,22 +17,21 @@ from reward_ablation.training.around.finish import FINAL, finished
 from .conftest import job_of, spec_with
 from .interrupting import StopAt, attempts, digests
 
-#: A checkpoint at each step.
-SAVING = {"save_strategy": "steps", "save_steps": 1}
+#: A checkpoint and a kept model at each step.
+KEEPING = {"training": {"save_strategy": "steps", "save_steps": 1}, "keep_models": 1}
 
 
 @pytest.fixture
 def whole(trained):
-    return digests(trained(training=SAVING))
+    return digests(trained(**KEEPING))
 
 
 @pytest.fixture(scope="module")
 def killed(demo_model, problems, tmp_path_factory):
     """Folder of a run that was killed in its fourth step."""
     folder = tmp_path_factory.mktemp("killed") / "seed0"
-    job = job_of(spec_with(training=SAVING), folder, demo_model, problems)
     with pytest.raises(KeyboardInterrupt):
-        run_module.train_run(job, [StopAt(4)])
+        run_module.train_run(job_of(spec_with(**KEEPING), folder, demo_model, problems), [StopAt(4)])
     return folder
 
 
@@ -41,6 +41,16 @@ def interrupted(killed, tmp_path):
     work = shutil.copytree(killed, tmp_path / "run" / "seed0") / WORK
     assert sorted(path.name for path in work.glob("checkpoint-*")) == ["checkpoint-2", "checkpoint-3"]
     return work
+
+
+@pytest.fixture(scope="module")
+def without_end(demo_model, problems, tmp_path_factory):
+    """Folder of a run whose steps are all trained, and nothing else."""
+    folder = tmp_path_factory.mktemp("without_end") / "seed0"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run_module, "finish_run", lambda *arguments: None)
+        run_module.train_run(job_of(spec_with(**KEEPING), folder, demo_model, problems))
+    return folder
 
 
 def cut(path):
@@ -55,56 +65,58 @@ def flip(path):
     path.write_bytes(content)
 
 
-@pytest.mark.parametrize(("file", "damage"), [("resumed_state_0.pt", cut), ("optimizer.pt", flip), (SEAL, flip)])
-def test_a_damaged_checkpoint_gives_way_to_the_one_before(train, interrupted, whole, capsys, damage, file):
-    damage(interrupted / "checkpoint-3" / file)
-    with pytest.raises(KeyboardInterrupt):  # the folder of what is set aside goes with the finished run
-        train("run", training=SAVING, callbacks=[StopAt(3)])
-    assert f"{interrupted / 'checkpoint-3' / file} is not what was written there" in capsys.readouterr().out
-    assert [path.name for path in (interrupted / SET_ASIDE).iterdir()] == ["checkpoint-3"]
-    run = train("run", training=SAVING)
-    assert attempts(run)[-1] == (2, 4, "done")
-    assert digests(run) == whole
-
-
-@pytest.mark.parametrize(("damage", "step", "goes_on_from"), [(flip, 2, 0), (lambda path: path.unlink(), 3, 2)])
-def test_a_damaged_part_of_a_table_takes_its_checkpoints_with_it(
-    train, interrupted, whole, capsys, damage, step, goes_on_from
+@pytest.mark.parametrize(
+    ("file", "damage", "goes_on_from", "aside"),
+    [
+        ("checkpoint-3/resumed_state_0.pt", cut, 2, ["checkpoint-3"]),
+        ("checkpoint-3/optimizer.pt", flip, 2, ["checkpoint-3"]),
+        (f"checkpoint-3/{SEAL}", flip, 2, ["checkpoint-3"]),
+        (f"checkpoint-3/{SEAL}", Path.unlink, 2, []),  # as of a checkpoint that was being written
+        ("parts/rollouts-00000002-0000.parquet", flip, 0, ["checkpoint-2", "checkpoint-3"]),
+        ("parts/rollouts-00000003-0000.parquet", Path.unlink, 2, ["checkpoint-3"]),
+        ("parts/model-step3/model.safetensors", cut, 2, ["checkpoint-3"]),
+    ],
+)
+def test_what_is_damaged_is_set_aside_and_the_run_goes_on_from_before_it(
+    train, interrupted, whole, capsys, file, damage, goes_on_from, aside
 ):
-    part = interrupted / "parts" / f"rollouts-{step:08d}-0000.parquet"
-    damage(part)
-    run = train("run", training=SAVING)
-    assert f"{part} is not what was written there" in capsys.readouterr().out
-    assert attempts(run)[-1] == (goes_on_from, 4, "done")
+    damage(interrupted / file)
+    with pytest.raises(KeyboardInterrupt):  # the folder of what is set aside goes with the finished run
+        train("run", callbacks=[StopAt(3)], **KEEPING)
+    told = f"{interrupted / file} is not what was written there: checkpoint-3 is set aside in {interrupted / SET_ASIDE}"
+    assert (told in capsys.readouterr().out) == bool(aside)
+    assert sorted(path.name for path in (interrupted / SET_ASIDE).glob("checkpoint*")) == aside
+    run = train("run", **KEEPING)
+    assert [attempt[0] for attempt in attempts(run)] == [0, goes_on_from, 2]
     assert digests(run) == whole
 
 
-def test_a_checkpoint_that_was_being_written_counts_for_nothing(train, interrupted, whole):
-    (interrupted / "checkpoint-3" / SEAL).unlink()
-    run = train("run", training=SAVING)
-    assert attempts(run)[-1] == (2, 4, "done")
-    assert digests(run) == whole
-
-
-def test_a_damaged_end_gives_way_to_the_last_checkpoint(train, whole, monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setattr(run_module, "finish_run", lambda *arguments: None)
-        work = train("run", training=SAVING) / WORK
-    flip(work / FINAL / "model.safetensors")
-    run = train("run", training=SAVING)
+def test_a_damaged_end_gives_way_to_the_last_checkpoint(train, whole, without_end, tmp_path):
+    run = shutil.copytree(without_end, tmp_path / "run" / "seed0")
+    flip(run / WORK / FINAL / "model.safetensors")
+    train("run", **KEEPING)
     assert attempts(run)[-1] == (3, 4, "done")
     assert digests(run) == whole
 
 
-def test_without_its_owner_work_is_not_taken_for_anybodys(train, interrupted, whole):
+@pytest.mark.parametrize("left", ["no end", "nothing"])
+def test_a_run_that_was_killed_when_it_was_trained_has_its_attempts(train, without_end, tmp_path, left):
+    run = shutil.copytree(without_end, tmp_path / "run" / "seed0")
+    record = json.loads((run / WORK / "attempts.json").read_text())[0]
+    del record["ended"]
+    content = json.dumps([{**record, "to_step": 1}]) if left == "no end" else "[{"
+    (run / WORK / "attempts.json").write_text(content)
+    train("run", **KEEPING)
+    [attempt] = json.loads((run / "run.json").read_text())["attempts"]
+    assert (attempt["from_step"], attempt["to_step"], attempt["ended"]) == (0, 4, "killed")
+
+
+def test_without_its_owner_work_is_not_taken_for_anybodys(train, interrupted):
     cut(interrupted / "owner.json")
-    with pytest.raises(
-        StudyError, match=r"owner\.json: truncated or changed; it said which run this work belongs to; delete"
-    ):
-        train("run", training=SAVING)
+    told = r"owner\.json: truncated or changed; it said which run this work belongs to; delete"
+    with pytest.raises(StudyError, match=told):
+        train("run", **KEEPING)
     assert (interrupted / "checkpoint-3" / SEAL).is_file()
-    shutil.rmtree(interrupted)
-    assert digests(train("run", training=SAVING)) == whole
 
 
 def test_a_damaged_training_set_is_refused_and_nothing_is_lost(train, problems, tmp_path):
@@ -121,58 +133,51 @@ def test_a_damaged_training_set_is_refused_and_nothing_is_lost(train, problems, 
     assert digests(run) == before
 
 
+def reversed_problems(problems, path):
+    pd.read_parquet(problems).iloc[::-1].to_parquet(path)
+    return path
+
+
 def test_an_interrupted_run_does_not_go_on_with_other_data(train, interrupted, problems, tmp_path):
-    other = tmp_path / "other.parquet"
-    pd.read_parquet(problems).iloc[::-1].to_parquet(other)
-    run = train("run", training=SAVING, problems=other)
+    run = train("run", problems=reversed_problems(problems, tmp_path / "other.parquet"), **KEEPING)
     assert attempts(run) == [(0, 4, "done")]
 
 
-@pytest.mark.parametrize("left", ["no end", "nothing"])
-def test_a_run_that_was_killed_when_it_was_trained_has_its_attempts(train, monkeypatch, left):
-    with monkeypatch.context() as patch:
-        patch.setattr(run_module, "finish_run", lambda *arguments: None)
-        work = train("run") / WORK
-    record = json.loads((work / "attempts.json").read_text())[0]
-    del record["ended"]
-    (work / "attempts.json").write_text(json.dumps([{**record, "to_step": 1}]) if left == "no end" else "[{")
-    [attempt] = json.loads((train("run") / "run.json").read_text())["attempts"]
-    assert (attempt["from_step"], attempt["to_step"], attempt["ended"]) == (0, 4, "killed")
-
-
-def test_a_finished_run_is_given_back_and_a_damaged_one_is_trained_again(train, whole, capsys):
-    run = train("run", training=SAVING)
-    (run / "run.json").unlink()  # as Snakemake does where it did not see the job end
-    train("run", training=SAVING)
-    assert "is trained already" in capsys.readouterr().out
-    assert digests(run) == whole
-    cut(run / "rollouts.parquet")
-    train("run", training=SAVING)
-    assert f"{run / 'rollouts.parquet'} is not what was written there" in capsys.readouterr().out
-    assert digests(run) == whole
-
-
-def test_a_finished_run_of_other_data_is_trained_again(train, problems, tmp_path):
+def test_a_finished_run_is_given_back_and_a_damaged_one_or_one_of_other_data_is_trained_again(
+    train, problems, tmp_path, capsys
+):
     run = train("run")
     before = digests(run)
-    moved = shutil.copy(problems, tmp_path / "moved.parquet")
-    assert digests(train("run", problems=moved)) == before
-    other = tmp_path / "other.parquet"
-    pd.read_parquet(problems).iloc[::-1].to_parquet(other)
-    assert digests(train("run", problems=other)) != before
+    (run / "run.json").unlink()  # as Snakemake does where it did not see the job end
+    train("run", problems=shutil.copy(problems, tmp_path / "moved.parquet"))
+    assert "is trained already" in capsys.readouterr().out
+    assert digests(run) == before
+    cut(run / "rollouts.parquet")
+    train("run")
+    assert f"{run / 'rollouts.parquet'} is not what was written there" in capsys.readouterr().out
+    assert digests(run) == before
+    train("run", problems=reversed_problems(problems, tmp_path / "other.parquet"))
+    assert digests(run) != before
 
 
 @pytest.mark.parametrize(
-    ("changed", "is_kept"),
-    [("around.run", True), ("around.saving_trainer", False), ("around.resumed_state", False), ("core.trainer", False)],
+    ("changed", "seed", "is_kept"),
+    [
+        ("around.run", 0, True),
+        ("around.run", 1, False),
+        ("around.saving_trainer", 0, False),
+        ("core.trainer", 0, False),
+    ],
 )
-def test_checkpoints_of_a_code_that_writes_them_otherwise_are_left_behind(tmp_path, changed, is_kept):
-    names = ("around.run", "around.saving_trainer", "around.resumed_state", "core.trainer")
-    modules = {f"reward_ablation.training.{name}": "0" for name in names}
+def test_checkpoints_of_another_spec_or_of_code_that_writes_them_otherwise_are_left_behind(
+    tmp_path, changed, seed, is_kept
+):
+    modules = dict.fromkeys(map("reward_ablation.training.{}".format, ("around.run", changed)), "0")
     owner = {"spec": {"seed": 0}, "code": "the first of an equivalent class", "inputs": {}}
     claim(tmp_path / "work", owner, modules)
     (tmp_path / "work" / "checkpoint-1").mkdir()
-    claim(tmp_path / "work", owner, {**modules, f"reward_ablation.training.{changed}": "1"})
+    other = {**modules, f"reward_ablation.training.{changed}": "1"}
+    claim(tmp_path / "work", {**owner, "spec": {"seed": seed}}, other)
     assert (tmp_path / "work" / "checkpoint-1").exists() == is_kept
 
 

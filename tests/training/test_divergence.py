@@ -16,12 +16,10 @@ from reward_ablation.system.errors import NotFinite, StudyError
 from reward_ablation.training.around.divergence import StopAtDivergence
 from reward_ablation.training.core.advantages import beyond_range
 
-FAST = {"training": {"learning_rate": 1e20, "max_steps": 4, "lr_scheduler_type": "constant"}}
-
 
 def test_a_diverged_run_ends_with_one_line_and_a_record(train, tmp_path):
     with pytest.raises(StudyError) as error:
-        train("high", **FAST)
+        train("high", training={"learning_rate": 1e20, "max_steps": 4, "lr_scheduler_type": "constant"})
     line = str(error.value)
     assert line.startswith("training: diverged at step 2: the logits that tokens are sampled from are not finite; ")
     assert "last finite gradient norm: " in line
@@ -43,9 +41,8 @@ class Spoil(TrainerCallback):
 
 
 def test_weights_that_are_not_finite_stop_the_run_at_their_step_and_the_line_names_the_first(train, tmp_path):
-    with pytest.raises(
-        StudyError, match=r"diverged at step 2: the weights are not finite; first tensor .*: model\.lay"
-    ):
+    told = r"diverged at step 2: the weights are not finite; first tensor .*: model\.lay"
+    with pytest.raises(StudyError, match=told):
         train("spoilt", callbacks=[Spoil()], training={"max_steps": 3})
     assert json.loads((tmp_path / "spoilt" / "seed0" / DIVERGED).read_text())["step"] == 2
 
@@ -119,13 +116,11 @@ def test_scores_whose_mean_or_deviation_overflows(scores, found):
 
 
 def test_the_error_of_such_scores_names_component_and_problem(train, tmp_path, monkeypatch):
-    (tmp_path / "large.py").write_text(
-        "def large(completions, **columns):\n    return [1e30 * (i % 2) for i, _ in enumerate(completions)]\n"
-    )
+    scores = "[1e30 * (i % 2) for i, _ in enumerate(completions)]"
+    (tmp_path / "large.py").write_text(f"def large(completions, **columns):\n    return {scores}\n")
     monkeypatch.chdir(tmp_path)
     component = {"function": "large.py:large", "parameters": {}}
-    with pytest.raises(
-        StudyError, match=r"components\.large: at step 1, problem \S+: the scores are finite, but"
-    ) as error:
+    told = r"components\.large: at step 1, problem \S+: the scores are finite, but"
+    with pytest.raises(StudyError, match=told) as error:
         train("large", components={"large": component}, weights={"large": 1.0}, training={"max_steps": 1})
     assert "diverged" not in str(error.value)

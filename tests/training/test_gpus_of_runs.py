@@ -1,37 +1,40 @@
 """The training command on a machine with stand-in GPUs (`stand_in_gpus`): it gets its GPUs, and then ends."""
 
-import os
+import json
 import subprocess
 import time
 
 import pytest
 
+from reward_ablation.system.errors import StudyError
+from reward_ablation.system.gpus import claim_gpus
 from reward_ablation.system.locks import Held, take
 from stand_in_gpus import Machine
 
-from .conftest import spec_with, training_command
+from .conftest import spec_with
 from .launch.no_training import ENDS, make_no_training
 from .launch.stand_in_vllm import make_vllm
+
+SERVED = {"mode": "server", "gpus": 1, "tensor_parallel_size": 1}
 
 
 @pytest.fixture
 def machine(tmp_path):
-    """A machine with two GPUs."""
-    made = Machine(tmp_path / "machine", 2)
+    """A machine with three GPUs."""
+    made = Machine(tmp_path / "machine", 3)
     yield made
     made.clear()
 
 
 @pytest.fixture
-def start(machine, demo_model, problems, tmp_path):
-    """Starts a run on so many GPUs, which ends where training would begin."""
+def start(machine, command, tmp_path):
+    """Starts a run in `tmp_path / "run"`, which ends where training would begin, with a stand-in for vLLM."""
+    path = make_vllm(tmp_path / "packages")["PYTHONPATH"]
     make_no_training(tmp_path / "packages")
 
-    def training(gpus, **changes):
-        command = training_command(spec_with(gpus=gpus, **changes), tmp_path / "run", demo_model, problems)
-        path = os.pathsep.join(filter(None, [str(tmp_path / "packages"), os.environ.get("PYTHONPATH")]))
-        environment = machine.environment(PYTHONPATH=path)
-        return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+    def training(*options, **changes):
+        words = [*command(spec_with(**changes), tmp_path / "run"), *options]
+        return subprocess.Popen(words, env=machine.environment(PYTHONPATH=path), stderr=subprocess.PIPE, text=True)
 
     return training
 
@@ -48,36 +51,58 @@ def free(machine):
     return found
 
 
-def test_it_waits_for_a_gpu_of_its_own(machine, start):
-    with take(machine.locks[0]), take(machine.locks[1]):
-        process = start(1)
-        told = process.stderr.readline()
-        assert told.startswith("train: waiting for 1 GPU; GPU 0 is held by process ")
-    assert ENDS in process.communicate(timeout=120)[1]
-
-
-def test_too_few_for_a_run_and_its_server_is_one_line(start, tmp_path):
-    make_vllm(tmp_path / "packages")
-    told = start(2, vllm={"mode": "server", "gpus": 1, "tensor_parallel_size": 1}).communicate(timeout=120)[1]
-    assert told == (
-        "error: launch.gpus: a run takes 3 GPUs, 2 to train on and 1 for its vLLM server, and this machine shows "
-        "2 GPUs; lower launch.gpus or launch.vllm.gpus, or take mode: colocate\n"
+def test_too_few_for_a_run_and_its_server_is_one_line(machine, monkeypatch):
+    monkeypatch.setenv("PATH", machine.environment()["PATH"])
+    for name in ("CUDA_VISIBLE_DEVICES", "SLURM_JOB_ID"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(StudyError) as told:
+        claim_gpus(4, "train", 1)
+    assert str(told.value) == (
+        "launch.gpus: a run takes 4 GPUs, 3 to train on and 1 for its vLLM server, and this machine shows 3 GPUs; "
+        "lower launch.gpus or launch.vllm.gpus, or take mode: colocate"
     )
+
+
+def test_a_server_is_started_on_gpus_of_its_own(machine, start, demo_model, tmp_path):
+    run = tmp_path / "run"
+    with take(machine.locks[0]):
+        process = start("--vllm-memory-percent", "85", "--vllm-sleep", "0", gpus=1, vllm=SERVED)
+        said = process.communicate(timeout=120)[1]
+    assert process.returncode == 1
+    assert ENDS in said  # the training process beside the server
+    server = json.loads((run / "vllm.log").read_text().splitlines()[0])
+    assert server["gpus"] == "2"  # the last of the two that the run has claimed
+    assert server["arguments"][:2] == ["serve", str(demo_model)]
+    options = dict(zip(server["arguments"][2::2], server["arguments"][3::2], strict=False))
+    assert options["--gpu-memory-utilization"] == "0.85"
+    assert 16 < int(options["--max-model-len"]) < 100  # the longest prompt, and a completion
+    for lock in (*machine.locks, run / ".lock"):
+        take(lock).release()
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_several_processes_have_a_launcher_beside_the_server(start, tmp_path):
+    process = start(gpus=0, processes=2, vllm=SERVED)
+    assert ENDS in process.communicate(timeout=600)[1]
+    assert process.returncode == 1
+    assert [path.name for path in sorted((tmp_path / "packages").glob("rank*"))] == ["rank0", "rank1"]
+    take(tmp_path / "run" / ".lock").release()
 
 
 @pytest.mark.slow
 def test_a_launcher_and_its_processes_hold_the_gpus_to_their_end(machine, start):
-    process = start(2)
+    process = start(gpus=2)
     deadline = time.monotonic() + 300
-    while free(machine):
+    while free(machine) != [2]:
         assert time.monotonic() < deadline
         time.sleep(0.2)
     while True:
         now_free = free(machine)
         if process.poll() is not None:
             break
-        assert now_free == []
+        assert now_free == [2]
         time.sleep(0.2)
     assert ENDS in process.communicate()[1]  # what the launcher's processes say
-    assert free(machine) == [0, 1]
+    assert free(machine) == [0, 1, 2]
     assert machine.calls == 1  # they do not look for GPUs again

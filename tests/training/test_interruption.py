@@ -14,7 +14,7 @@ from reward_ablation.study.run_folder import WORK
 from reward_ablation.system.errors import StudyError
 from reward_ablation.training.around import saving_trainer
 from reward_ablation.training.around.checkpoints import seal
-from reward_ablation.training.around.interruption import Interruption, Stopped
+from reward_ablation.training.around.interruption import Stopped
 from reward_ablation.training.around.run import taken_over_micro_batches
 
 from .interrupting import SAVING, SignalIn, StopAt, attempts, digests
@@ -84,7 +84,7 @@ def test_a_run_that_is_stopped_in_each_step_ends_as_one_that_is_not(train, train
 
 
 @pytest.mark.parametrize("step", [2, 4])
-def test_a_run_that_is_killed_goes_on_from_its_last_checkpoint(train, trained, step):
+def test_a_run_that_is_killed_goes_on_from_its_last_checkpoint_and_each_attempt_has_its_times(train, trained, step):
     keeping = {"training": SAVING, "keep_models": 1}
     whole = trained(**keeping)
     with pytest.raises(KeyboardInterrupt):
@@ -92,6 +92,9 @@ def test_a_run_that_is_killed_goes_on_from_its_last_checkpoint(train, trained, s
     killed = train("killed", **keeping)
     assert attempts(killed) == [(0, -1, "killed"), (0 if step < 3 else 2, 4, "done")]
     assert digests(killed) == digests(whole)
+    record = json.loads((killed / "run.json").read_text())
+    assert all(0 < attempt["start_seconds"] <= attempt["wall_seconds"] for attempt in record["attempts"])
+    assert record["wall_seconds"] == pytest.approx(sum(attempt["wall_seconds"] for attempt in record["attempts"]))
 
 
 def test_a_stop_at_the_end_of_an_epoch_saves_once(train, monkeypatch):
@@ -104,39 +107,23 @@ def test_a_stop_at_the_end_of_an_epoch_saves_once(train, monkeypatch):
     assert attempts(train("run", training=training)) == [(0, 2, "SIGTERM"), (2, 4, "done")]
 
 
-def test_a_signal_at_the_last_step_lets_the_run_end(train):
-    assert attempts(train("run", callbacks=[SignalIn(4)])) == [(0, 4, "done")]
-
-
-def test_signals_have_their_meaning_back_after_a_run(train):
-    before = signal.getsignal(signal.SIGTERM)
+def test_signals_have_their_meaning_back_after_a_run_and_one_at_the_last_step_lets_it_end(train):
+    before = signal.getsignal(signal.SIGINT)
     with pytest.raises(Stopped, match="SIGINT"):
         train("run", callbacks=[SignalIn(1, signal.SIGINT)])
-    assert signal.getsignal(signal.SIGTERM) is before
+    assert signal.getsignal(signal.SIGINT) is before
+    assert attempts(train("run", callbacks=[SignalIn(4)])) == [(0, 1, "SIGINT"), (1, 4, "done")]
 
 
 def test_a_run_stops_before_its_slurm_job_does(train, trained, monkeypatch):
     whole = trained()
     monkeypatch.setenv("SLURM_JOB_END_TIME", str(int(time.time())))
-    for step in (1, 2):  # one step at least in each job, however short
-        with pytest.raises(Stopped, match=f"step {step} of 4: time limit"):
-            train("run")
+    with pytest.raises(Stopped, match="step 1 of 4: time limit"):  # one step at least in each job, however short
+        train("run")
     monkeypatch.setenv("SLURM_JOB_END_TIME", str(int(time.time()) + 3600))
     run = train("run")
-    assert attempts(run) == [(0, 1, "time limit"), (1, 2, "time limit"), (2, 4, "done")]
+    assert attempts(run) == [(0, 1, "time limit"), (1, 4, "done")]
     assert digests(run) == digests(whole)
-
-
-def test_without_slurm_time_is_no_limit():
-    assert Interruption({}).end is None
-    assert Interruption({"SLURM_JOB_END_TIME": "1700000000"}).end == 1.7e9
-
-
-def test_a_checkpoint_of_another_spec_or_other_code_is_not_resumed(train):
-    with pytest.raises(KeyboardInterrupt):
-        train("run", training=SAVING, callbacks=[StopAt(3)])
-    other = {**SAVING, "learning_rate": 2e-3}
-    assert attempts(train("run", training=other)) == [(0, 4, "done")]
 
 
 class OutOfMemory(TrainerCallback):
@@ -171,31 +158,36 @@ def test_out_of_memory_halves_the_micro_batch_and_nothing_else(train):
 
 
 @pytest.mark.parametrize(
-    ("settings", "lora", "reason"),
+    ("changes", "told"),
     [
-        ({"loss_type": "bnpo"}, None, "loss_type bnpo and top_entropy_quantile are taken"),
-        ({"top_entropy_quantile": 0.5}, None, "loss_type bnpo and top_entropy_quantile are taken"),
-        ({"entropy_coef": 0.05}, None, "the mean of entropy_coef and use_adaptive_entropy is taken"),
-        ({"use_adaptive_entropy": True}, None, "the mean of entropy_coef and use_adaptive_entropy is taken"),
-        ({}, LORA, r"lora_dropout\.default has a dropout of 0\.1, which is drawn"),
+        ({"training": {"loss_type": "bnpo"}}, "half of it would change the training, because loss_type bnpo and top_"),
+        (
+            {"lora": LORA},
+            r"change the training, because .*lora_dropout\.default has a dropout of 0\.1, which is drawn o",
+        ),
+        (
+            {"training": {"per_device_train_batch_size": 1, "gradient_accumulation_steps": 4}},
+            "memory does not hold a micro batch of 1, which cannot be halved; lower",
+        ),
     ],
-    ids=str,
 )
-def test_half_a_micro_batch_that_would_be_another_training_is_refused(train, settings, lora, reason):
-    with pytest.raises(StudyError, match=f"half of it would change the training, because .*{reason} over micro batche"):
-        train("run", training=settings, lora=lora, callbacks=[OutOfMemory(4, 1)])
+def test_a_micro_batch_that_cannot_be_halved_or_not_without_another_training_is_told(train, changes, told):
+    with pytest.raises(StudyError, match=told):
+        train("run", callbacks=[OutOfMemory(0, 1)], **changes)
 
 
-def test_the_auxiliary_loss_of_a_router_is_taken_over_micro_batches():
-    trainer = SimpleNamespace(loss_type="dapo", top_entropy_quantile=1.0, entropy_coef=0.0, use_adaptive_entropy=False)
-    trainer.aux_loss_enabled = True
-    assert taken_over_micro_batches(trainer) == "the loss of router_aux_loss_coef is taken"
-
-
-def test_a_micro_batch_of_one_that_does_not_fit_is_told(train):
-    training = {"per_device_train_batch_size": 1, "gradient_accumulation_steps": 4}
-    with pytest.raises(StudyError, match="memory does not hold a micro batch of 1, which cannot be halved; lower"):
-        train("run", training=training, callbacks=[OutOfMemory(0, 1)])
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"top_entropy_quantile": 0.5}, "loss_type bnpo and top_entropy_quantile are taken"),
+        ({"entropy_coef": 0.05}, "the mean of entropy_coef and use_adaptive_entropy is taken"),
+        ({"use_adaptive_entropy": True}, "the mean of entropy_coef and use_adaptive_entropy is taken"),
+        ({"aux_loss_enabled": True}, "the loss of router_aux_loss_coef is taken"),
+    ],
+)
+def test_terms_of_the_loss_that_are_taken_over_micro_batches(settings, reason):
+    none = {"loss_type": "dapo", "top_entropy_quantile": 1.0, "entropy_coef": 0.0, "use_adaptive_entropy": False}
+    assert taken_over_micro_batches(SimpleNamespace(**{**none, "aux_loss_enabled": False, **settings})) == reason
 
 
 def test_a_generation_that_does_not_fit_is_told(train, monkeypatch):

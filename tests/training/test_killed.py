@@ -27,18 +27,18 @@ def train_here(demo_model, problems):
 
 
 @pytest.fixture
-def whole(train_here, tmp_path):
-    train_here(tmp_path / "whole")
-    return digests(tmp_path / "whole")
-
-
-@pytest.fixture
 def trained(train_here, tmp_path, monkeypatch):
     """A run whose steps are all trained, and nothing else."""
     with monkeypatch.context() as patch:
         patch.setattr(run_module, "finish_run", lambda *arguments: None)
         train_here(tmp_path / "trained")
     return tmp_path / "trained"
+
+
+@pytest.fixture
+def whole(trained, tmp_path):
+    finish_run(shutil.copytree(trained, tmp_path / "whole"))
+    return digests(tmp_path / "whole")
 
 
 @pytest.mark.parametrize("every", [5, pytest.param(1, marks=LONG)])

@@ -2,7 +2,6 @@
 
 import json
 
-import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -86,17 +85,11 @@ def hand_weights(name, ids, tokenizer):
     return weights
 
 
-def hand_gradient(demo_model, problems, rollouts, completion_ids, advantages, loss_type="dapo", counted=None):
+def hand_gradient(demo_model, problems, rollouts, completion_ids, advantages, loss_type=None, counted=None):
     """Gradient of a loss on policy, one completion at a time: -sum_i n_i sum_t A_it log p_it.
 
-    Parameters
-    ----------
-    advantages : list of tensor
-        For each completion, one value per token.
-    counted : list of bool, optional
-        Completions that are not masked.
-
-    The normaliser n_i is what defines TRL's loss types: one over all tokens of the batch (dapo, cispo), over the
+    `advantages` have one value per token of each completion; `counted` says which completions are not masked. The
+    normaliser n_i is what defines TRL's loss types: one over all tokens of the batch (dapo, cispo), over the
     completion's tokens and the batch (grpo), over the batch (luspo).
     """
     tokenizer, model = load_tokenizer(demo_model), load_model(demo_model)
@@ -128,31 +121,19 @@ SGD = {"optim": "sgd", "learning_rate": 100.0, "max_grad_norm": 1e9, "lr_schedul
         *({"loss_type": loss_type} for loss_type in ("dapo", "grpo", "luspo")),
         # Its ratio weighs log-probabilities, has no gradient, and is cut at epsilon_high itself, not at one more.
         {"loss_type": "cispo", "epsilon_high": 5.0, "importance_sampling_level": "sequence"},
+        {"mask_truncated_completions": True},
+        {"gradient_accumulation_steps": 4, "per_device_train_batch_size": 4, "pad_to_multiple_of": 8},
     ],
-    ids=lambda training: "-".join(map(str, training.values())),
+    ids=str,
 )
 def test_training_takes_the_gradient_of_the_placed_advantages(placed_run, demo_model, problems, training):
     """One step of plain gradient descent moves the weights by the gradient of the loss written out."""
     run, completion_ids = placed_run(**training, **SGD)
-    check_step(run, completion_ids, demo_model, problems, training["loss_type"])
-
-
-def test_masked_completions_have_no_part_in_it(placed_run, demo_model, problems):
-    run, completion_ids = placed_run(mask_truncated_completions=True, **SGD)
-    truncated = pd.read_parquet(run / "rollouts.parquet").truncated
-    assert 0 < truncated.sum() < len(truncated)
-    check_step(run, completion_ids, demo_model, problems, "dapo", counted=(~truncated).tolist())
-
-
-def test_placement_survives_padding_shuffling_and_splitting(placed_run, demo_model, problems):
-    run, completion_ids = placed_run(
-        gradient_accumulation_steps=4, per_device_train_batch_size=4, pad_to_multiple_of=8, **SGD
-    )
-    check_step(run, completion_ids, demo_model, problems, "dapo")
-
-
-def check_step(run, completion_ids, demo_model, problems, loss_type, counted=None):
     rollouts, tokenizer = pd.read_parquet(run / "rollouts.parquet"), load_tokenizer(demo_model)
+    counted = None
+    if "mask_truncated_completions" in training:
+        assert 0 < rollouts.truncated.sum() < len(rollouts)
+        counted = (~rollouts.truncated).tolist()
     advantages = [
         sum(row[f"advantage_{name}"] * hand_weights(name, ids, tokenizer) for name in NAMES)
         for (_, row), ids in zip(rollouts.iterrows(), completion_ids, strict=True)
@@ -162,38 +143,13 @@ def check_step(run, completion_ids, demo_model, problems, loss_type, counted=Non
     assert 2 < sum(answered) < len(answered) - 2
     # what the log says of a completion is the mean over its tokens
     assert [float(values.mean()) for values in advantages] == pytest.approx(rollouts.advantage.tolist(), abs=1e-5)
-    gradient = hand_gradient(demo_model, problems, rollouts, completion_ids, advantages, loss_type, counted)
+    gradient = hand_gradient(
+        demo_model, problems, rollouts, completion_ids, advantages, training.get("loss_type"), counted
+    )
     before, after = load_file(demo_model / "model.safetensors"), load_file(run / "model" / "model.safetensors")
     step = {name: (before[name] - after[name]) / SGD["learning_rate"] for name in gradient}
     difference = (flat(step) - flat(gradient)).norm() / flat(gradient).norm()
     assert difference < 1e-3
-
-
-def test_the_gram_matrix_is_that_of_the_placed_advantages(placed_run, demo_model, problems):
-    run, completion_ids = placed_run(gradient_accumulation_steps=2, per_device_train_batch_size=8)
-    rollouts, tokenizer = pd.read_parquet(run / "rollouts.parquet"), load_tokenizer(demo_model)
-    gradients = []
-    for name in NAMES:
-        scores = rollouts.groupby("problem_id")[f"score_{name}"]
-        alone = (rollouts[f"score_{name}"] - scores.transform("mean")) / (scores.transform("std") + 1e-4)
-        advantages = [a * hand_weights(name, ids, tokenizer) for a, ids in zip(alone, completion_ids, strict=True)]
-        gradients.append(flat(hand_gradient(demo_model, problems, rollouts, completion_ids, advantages)))
-    stacked = torch.stack(gradients)
-    hand = (stacked @ stacked.T).numpy()
-    rows = pd.read_parquet(run / "gradients.parquet").query("layer == 'all' and definition == 'alone'")
-    dots = {(row.component_a, row.component_b): row.dot for row in rows.itertuples()}
-    assert np.diag(hand).min() > 0
-    measured = np.array([[dots[min(a, b), max(a, b)] for b in NAMES] for a in NAMES])
-    assert measured == pytest.approx(hand, rel=2e-4, abs=1e-6 * np.abs(hand).max())
-
-
-def test_a_step_on_earlier_rollouts_has_their_placement(train):
-    """With a learning rate of zero, the second pass over the same rollouts measures the same as the first."""
-    training = {"num_iterations": 2, "max_steps": 2, "learning_rate": 0.0, "gradient_accumulation_steps": 2}
-    run = train("run", components=placed_components(), training={**training, "per_device_train_batch_size": 4})
-    dots = pd.read_parquet(run / "gradients.parquet").set_index(["step", "layer", "component_a", "component_b"])["dot"]
-    assert dots[1].to_numpy() == pytest.approx(dots[2].to_numpy(), rel=1e-3, abs=1e-9)
-    assert dots[1].max() > 0
 
 
 def placed_components(length="all_tokens"):

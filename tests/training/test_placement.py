@@ -47,22 +47,7 @@ def test_answer_span(text, span):
         assert found == (text.rindex(span), text.rindex(span) + len(span))  # the last one of that text
 
 
-PIECES = [
-    "\\boxed{",
-    "}",
-    "####",
-    "Final:",
-    "<answer>",
-    "</answer>",
-    "<think>",
-    "</think>",
-    "\n",
-    " ",
-    "1",
-    "é",
-    "{",
-    ",",
-]
+PIECES = [*"}{1é, \n", "\\boxed{", "####", "Final:", "<answer>", "</answer>", "<think>", "</think>"]
 
 
 @example("\\boxed{\\boxed{}}")

@@ -8,10 +8,16 @@ import pandas as pd
 import pytest
 
 from models.reward_models import save_reward_model
+from reward_ablation.config.sections.model import LocalModel
+from reward_ablation.models.check import check_sequence_classifier
+from reward_ablation.models.fetch import fetch
 from reward_ablation.models.reward_model_host import load_reward_models
-from reward_ablation.rewards.components.reward_model import open_models_with
+from reward_ablation.rewards.components.reward_model import open_models_with, reward_model
 from reward_ablation.spec.parts import ComponentSpec
 from reward_ablation.system.errors import StudyError
+from reward_ablation.training.around.run import train_run
+
+from .conftest import job_of, spec_with
 
 pytestmark = pytest.mark.slow
 
@@ -45,11 +51,8 @@ def test_a_reward_model_trains_a_run(train, component, problems):
     rollouts = pd.read_parquet(run / "rollouts.parquet")
     questions = pd.read_parquet(problems).set_index("id").question
     load_reward_models({"taste": ComponentSpec(**component, placement="all_tokens")}, {}, {}, "cpu")
-    from reward_ablation.rewards.components.reward_model import reward_model
-
-    expected = reward_model(
-        rollouts.completion.tolist(), questions[rollouts.problem_id].tolist(), **component["parameters"]
-    )
+    texts = rollouts.completion.tolist(), questions[rollouts.problem_id].tolist()
+    expected = reward_model(*texts, **component["parameters"])
     assert rollouts.score_taste.tolist() == pytest.approx(expected, abs=1e-5)
     assert rollouts.total.to_numpy() == pytest.approx(rollouts.score_taste.to_numpy(), abs=1e-5)
     gradients = pd.read_parquet(run / "gradients.parquet")
@@ -68,22 +71,13 @@ def test_a_model_that_cannot_be_used_ends_the_run_before_anything_is_sampled(tra
 
 
 def test_a_fetched_model_of_other_bytes_is_refused(train, component, tmp_path, demo_model, problems):
-    from pathlib import Path
-
-    from reward_ablation.config.sections.model import LocalModel
-    from reward_ablation.models.check import check_sequence_classifier
-    from reward_ablation.models.fetch import fetch
-    from reward_ablation.training.around.run import train_run
-
-    from .conftest import job_of, spec_with
-
     folder = tmp_path / "reward"
     fetch(LocalModel(path=component["parameters"]["model"]), folder / "model.json", check_sequence_classifier)
     content = bytearray((folder / "model.safetensors").read_bytes())
     content[-1] ^= 1
     (folder / "model.safetensors").write_bytes(content)
     spec = spec_with(components={"taste": component}, weights={"taste": 1})
-    models = {component["parameters"]["model"]: Path(folder)}
+    models = {component["parameters"]["model"]: folder}
     with pytest.raises(StudyError, match=r"model\.safetensors: truncated or changed since it was written"):
         train_run(job_of(spec, tmp_path / "run" / "seed0", demo_model, problems, reward_models=models))
     assert json.loads((folder / "model.json").read_text())["architecture"] == "LlamaForSequenceClassification"

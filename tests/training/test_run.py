@@ -13,8 +13,13 @@ from reward_ablation.study import code_digest
 from reward_ablation.study.reward_files import file_digest
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
+from reward_ablation.training.around.checks import check_trainer
 
 from .conftest import changed_model, job_of, model_of_type, record_files, spec_with
+
+LORA = {"r": 4, "lora_alpha": 8, "lora_dropout": 0.1, "target_modules": "all-linear"}
+#: A method that looks ahead.
+AHEAD = {"combine": {"method": "upgrad", "parameters": {}, "gram": "same_step"}}
 
 
 def weights_of(run):
@@ -77,23 +82,6 @@ def test_metrics_and_gradients_have_every_step(trained):
     assert (own >= 0).all()
 
 
-def test_a_tracked_component_that_draws_random_numbers_changes_nothing(train, tmp_path):
-    file = tmp_path / "noisy.py"
-    file.write_text(
-        "import random, numpy, torch\n"
-        "def noise(completions, **columns):\n"
-        "    return [random.random() + numpy.random.rand() + torch.rand(1).item() for _ in completions]\n"
-    )
-    weights = {"correctness": 1, "format": 0.5, "length": 0}
-    plain = train("plain", weights=weights, components={"length": {"function": "constant", "parameters": {}}})
-    noisy = train("noisy", weights=weights, components={"length": {"function": f"{file}:noise", "parameters": {}}})
-    assert weights_of(noisy) == weights_of(plain)
-    same = ["step", "problem_id", "rollout", "completion", "total", "advantage", "score_format", "advantage_format"]
-    pd.testing.assert_frame_equal(
-        pd.read_parquet(noisy / "rollouts.parquet")[same], pd.read_parquet(plain / "rollouts.parquet")[same]
-    )
-
-
 ASKED = {"no_repeat_ngram_size": 1, "num_beams": 2}
 
 
@@ -120,8 +108,22 @@ def test_of_a_models_generation_config_only_end_tokens_count(
     assert (line in capsys.readouterr().out) == bool(kept)
 
 
-def test_measuring_gradients_changes_nothing(trained):
-    measured, unmeasured = trained(), trained(gradients={"every": 0})
+@pytest.mark.parametrize(
+    "training",
+    [
+        {},
+        {"loss_type": "sapo"},
+        {"loss_type": "vespo"},
+        {"loss_type": "luspo", "importance_sampling_level": "sequence"},
+        {"beta": 0.2, "use_bias_correction_kl": True},
+        {"off_policy_mask_threshold": 0.05, "top_entropy_quantile": 0.5, "delta": 1.5},
+        {"use_adaptive_entropy": True, "entropy_target": 0.1},
+    ],
+    ids=str,
+)
+def test_measuring_gradients_changes_nothing(trained, training):
+    training = {**training, "num_iterations": 2} if training else {}
+    measured, unmeasured = trained(training=training), trained(training=training, gradients={"every": 0})
     assert weights_of(measured) == weights_of(unmeasured)
     for table in ("rollouts.parquet", "metrics.parquet"):
         assert sha256(measured / table) == sha256(unmeasured / table)
@@ -150,11 +152,7 @@ def test_a_seed_repeats_to_the_byte_and_another_differs(train, trained):
 
 
 def test_lora_with_kl_and_dropout_trains_an_adapter(train, capsys):
-    run = train(
-        "lora",
-        lora={"r": 4, "lora_alpha": 8, "lora_dropout": 0.1, "target_modules": "all-linear"},
-        training={"beta": 0.1, "max_steps": 2},
-    )
+    run = train("lora", lora=LORA, training={"beta": 0.1, "max_steps": 2})
     line = "lora_dropout.default has a dropout of 0.1, which is active while completions are sampled"
     assert line in capsys.readouterr().out
     assert (run / "model" / "adapter_model.safetensors").is_file()
@@ -204,11 +202,6 @@ def test_a_reward_file_that_has_changed_since_the_start_is_refused(train, tmp_pa
         train("run", components={"length": mine})
 
 
-def test_too_few_problems_for_a_generation_are_told(train):
-    with pytest.raises(StudyError, match=r"takes 64 problems at once, and .*train\.parquet has 32; add problems"):
-        train("run", training={"per_device_train_batch_size": 128, "num_generations": 2})
-
-
 def test_problems_that_no_epoch_reaches_are_told(train, capsys):
     settings = {"max_steps": 1, "per_device_train_batch_size": 20, "max_completion_length": 4}
     line = "shuffle_dataset: false: a generation takes 5 problems, and the last 2 of 32 are left out of each epoch"
@@ -227,61 +220,84 @@ def test_a_chat_template_without_a_system_turn_is_refused_when_a_run_starts(trai
         train("run", model=model, prompt={"chat": True, "system": "be brief"})
 
 
-@pytest.mark.parametrize("kind", ["gpt2", "gptj"])
-def test_more_tokens_than_a_model_has_positions_are_refused_when_a_run_starts(train, tmp_path, demo_model, kind):
+def test_more_tokens_than_a_model_has_positions_are_refused_when_a_run_starts(train, tmp_path, demo_model):
     sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
-    sizes |= {"rotary_dim": 2} if kind == "gptj" else {}
-    model = model_of_type(kind, demo_model, tmp_path / "model", max_position_embeddings=20, **sizes)
-    with pytest.raises(
-        StudyError,
-        match=r"^training.max_completion_length: \d+ of \d+ prompts do not fit into the model's context of 20 ",
-    ):
+    model = model_of_type("gpt2", demo_model, tmp_path / "model", max_position_embeddings=20, **sizes)
+    told = r"^training.max_completion_length: \d+ of \d+ prompts do not fit into the model's context of 20 "
+    with pytest.raises(StudyError, match=told):
         train("run", model=model)
 
 
-@pytest.mark.parametrize("disabled", [True, False])
-def test_disable_dropout_switches_off_dropout_that_is_a_function(tmp_path, demo_model, problems, capsys, disabled):
+@pytest.fixture
+def trainer_of(tmp_path, demo_model, problems):
+    """`trainer_of(template, config, **changes of the spec)` is a trainer with a changed copy of the demo model."""
     from reward_ablation.training.around.run import build_trainer
 
-    model = Path(shutil.copytree(demo_model, tmp_path / "model"))
-    config = json.loads((model / "config.json").read_text())
-    (model / "config.json").write_text(json.dumps(config | {"attention_dropout": 0.25}))
-    spec = spec_with(training={"disable_dropout": disabled})
-    trainer = build_trainer(job_of(spec, tmp_path / "run", model, problems))
+    def make(template=None, config=None, **changes):
+        model = Path(shutil.copytree(demo_model, tmp_path / "model"))
+        if template:
+            (model / "chat_template.jinja").write_text(template)
+        settings = json.loads((model / "config.json").read_text())
+        (model / "config.json").write_text(json.dumps({**settings, **(config or {})}))
+        return build_trainer(job_of(spec_with(**changes), tmp_path / "run", model, problems))
+
+    return make
+
+
+@pytest.mark.parametrize("disabled", [True, False])
+def test_disable_dropout_switches_off_dropout_that_is_a_function(trainer_of, capsys, disabled):
+    trainer = trainer_of(config={"attention_dropout": 0.25}, training={"disable_dropout": disabled})
     assert ("self_attn has a dropout of 0.25" in capsys.readouterr().out) is not disabled
     rates = {module.attention_dropout for module in trainer.model.modules() if hasattr(module, "attention_dropout")}
     assert rates == {0.0 if disabled else 0.25}
 
 
-def test_training_gives_the_template_the_study_s_date(tmp_path, demo_model, problems):
-    from reward_ablation.training.around.run import build_trainer
-
-    model = Path(shutil.copytree(demo_model, tmp_path / "model"))
-    (model / "chat_template.jinja").write_text("{{ strftime_now('%Y %m') }} {{ messages[-1].content }}")
-    spec = spec_with(prompt={"chat": True, "date": "2011-12-13"})
-    trainer = build_trainer(job_of(spec, tmp_path / "run", model, problems))
-    tokens, images, others = trainer._tokenize_prompts(trainer.train_dataset["prompt"][:2])
-    expected = [f"2011 12 {chat[-1]['content']}" for chat in trainer.train_dataset["prompt"][:2]]
+def test_training_gives_the_template_the_study_s_date_and_tells_of_a_chat_that_ends_in_the_end_token(
+    trainer_of, capsys
+):
+    template = "{{ strftime_now('%Y %m') }} {{ messages[-1].content }}{{ eos_token }}"
+    trainer = trainer_of(template, prompt={"chat": True, "date": "2011-12-13"})
+    told = capsys.readouterr().out
+    assert told.count("warning: the model: the chat template ends the prompt with the end token") == 1
+    chats = trainer.train_dataset["prompt"][:2]
+    tokens, images, others = trainer._tokenize_prompts(chats)
+    expected = [f"2011 12 {chat[-1]['content']}{trainer.processing_class.eos_token}" for chat in chats]
     assert tokens == trainer.processing_class(expected, add_special_tokens=False)["input_ids"]
     assert (images, others) == (None, {})
 
 
-def test_each_run_tells_of_a_chat_that_ends_in_the_end_token(tmp_path, demo_model, problems, capsys):
-    from reward_ablation.training.around.run import build_trainer
-
-    model = Path(shutil.copytree(demo_model, tmp_path / "model"))
-    (model / "chat_template.jinja").write_text("{{ messages[-1].content }}{{ eos_token }}")
-    build_trainer(job_of(spec_with(prompt={"chat": True}), tmp_path / "run", model, problems))
-    told = capsys.readouterr().out
-    assert told.count("warning: the model: the chat template ends the prompt with the end token") == 1
+def test_a_strategy_that_the_processes_were_not_started_with_is_refused(trainer_of):
+    told = r"^launch\.strategy: the run's strategy is zero2, and its processes were started with ddp; start the"
+    with pytest.raises(StudyError, match=told):
+        check_trainer(trainer_of(), "zero2")
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
-def test_a_gpu_that_is_not_there_is_told_in_one_line(train):
-    with pytest.raises(StudyError, match="this machine shows no GPU"):
-        train("run", gpus=1)
+#: Changes of the spec, and the line with which a run of it ends before it trains.
+REFUSED = {
+    "too few problems": (
+        {"training": {"per_device_train_batch_size": 128, "num_generations": 2}},
+        r"takes 64 problems at once, and .*train\.parquet has 32; add problems",
+    ),
+    "no GPU": ({"gpus": 1}, "this machine shows no GPU"),
+    "TRL": ({"training": {"num_generations": 3}}, r"^training: TRL's GRPOConfig refuses these settings: .*divisible"),
+    "processes": ({"processes": 2}, "the number of the run's processes must be 2, but is 1; start the training"),
+    "adapters": ({"lora": {**LORA, "target_modules": ["q_proj", "v_prj"]}}, r"^lora.target_modules: v_prj: the model"),
+    "several steps": (
+        {**AHEAD, "training": {"generation_batch_size": 16}},
+        "same_step uses the gradients of one step's completions",
+    ),
+    "several iterations": (
+        {**AHEAD, "training": {"num_iterations": 2}},
+        "same_step uses the gradients of one step's completions",
+    ),
+}
 
 
-def test_a_setting_that_trl_refuses_is_told_in_one_line(train):
-    with pytest.raises(StudyError, match=r"^training: TRL's GRPOConfig refuses these settings: .*divisible"):
-        train("run", training={"num_generations": 3})
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_trained_is_one_line(train, case):
+    changes, told = REFUSED[case]
+    if case == "no GPU" and torch.cuda.is_available():
+        pytest.skip("this machine has a GPU")
+    with pytest.raises(StudyError, match=told) as refused:
+        train("run", **changes)
+    assert "\n" not in str(refused.value)

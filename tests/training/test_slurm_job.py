@@ -6,13 +6,10 @@ from reward_ablation.training.around.slurm_job import slurm_job
 
 BATCH = {
     "SLURM_CLUSTER_NAME": "test",
-    "SLURM_CPUS_ON_NODE": "2",
     "SLURM_GPUS_ON_NODE": "2",
     "SLURM_JOB_CPUS_PER_NODE": "2(x2)",
-    "SLURM_JOB_GPUS": "0,1",
     "SLURM_JOB_ID": "3",
     "SLURM_JOB_NAME": "study-1f2e3d.train.a-00000000_seed0",
-    "SLURM_JOB_NODELIST": "n[1-2]",
     "SLURM_JOB_NUM_NODES": "2",
     "SLURM_JOB_PARTITION": "gpu",
     "SLURM_JOB_START_TIME": "1795203413",
@@ -32,9 +29,6 @@ def test_a_job_is_told_by_its_environment():
         "start": 1795203413,
         "seconds_before": 7.2,
     }
-
-
-def test_outside_of_slurm_there_is_no_job():
     assert slurm_job({"SLURM_CONF": "/etc/slurm/slurm.conf"}, began=1795203420.0) is None
 
 
@@ -42,7 +36,6 @@ def test_outside_of_slurm_there_is_no_job():
     ("changes", "told"),
     [
         ({"SLURM_GPUS": "3"}, {"gpus": 3}),  # of --gpus=3 two may be on one node and one on the other
-        ({"SLURM_GPUS": "h200:4"}, {"gpus": 4}),
         ({"SLURM_GPUS": "h200:2,a100:1"}, {"gpus": 3}),
         ({"SLURM_GPUS_ON_NODE": ""}, {"gpus": 0}),
         ({"SLURM_JOB_CPUS_PER_NODE": "72(x2),36"}, {"cpus": 180}),

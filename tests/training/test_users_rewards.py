@@ -16,6 +16,8 @@ from reward_ablation.training.around.parts import PartWriter, join_parts
 from reward_ablation.training.core.rollouts import EXTRA
 
 MINE = """
+import random, numpy, torch
+
 SEEN = set()
 
 def unscored_at_first(prompts, completions, trainer_state, **kwargs):
@@ -36,6 +38,7 @@ def cuts(prompts, completions, completion_ids, trainer_state, **columns):
         prompts[place] = columns["answer"][place] = ""
     trainer_state.log_history.clear()
     trainer_state.global_step = 0
+    random.random(), numpy.random.rand(), torch.rand(1)
     return [float(len(text)) for text in completions]
 
 def logs(completions, trainer_state, log_extra, **columns):
@@ -85,7 +88,7 @@ def test_a_score_that_is_nan_ends_the_run_in_one_line(train, mine):
     assert "the score is nan" in str(error.value)
 
 
-def test_a_reward_that_edits_its_arguments_changes_only_its_own_scores(train, mine):
+def test_a_reward_that_edits_its_arguments_and_draws_random_numbers_changes_only_its_own_scores(train, mine):
     """At weight 0: not even those of the training."""
     weights = {"correctness": 0, "format": 0, "length": 0.3}
     constant = {"function": "constant", "parameters": {}}

@@ -1,7 +1,6 @@
 """A reward function that compares completions sees whole groups, in how many processes a run is trained."""
 
 import json
-import os
 import subprocess
 from types import SimpleNamespace
 
@@ -37,8 +36,7 @@ def told(tmp_path_factory):
     folder = tmp_path_factory.mktemp("told")
     launcher = ["torch.distributed.run", "--standalone", "--nproc-per-node", "4"]
     command = [forking_python(), "-m", *launcher, scoring.__file__, str(folder)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    result = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert result.returncode == 0, result.stderr
     return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(4)]
 
@@ -73,9 +71,7 @@ def test_an_error_in_one_process_is_raised_in_all(told):
     [
         ({"num_generations": 8, "per_device_train_batch_size": 4}, 2, True),
         ({"num_generations": 8, "per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}, 2, False),
-        ({"num_generations": 8, "per_device_train_batch_size": 4, "steps_per_generation": 4}, 2, False),
         ({"num_generations": 8, "per_device_train_batch_size": 4, "generation_batch_size": 24}, 2, True),
-        ({"num_generations": 8, "per_device_train_batch_size": 4, "generation_batch_size": 32}, 2, False),
         ({"num_generations": 4, "per_device_train_batch_size": 6}, 2, True),  # one group of three is cut
         ({"num_generations": 4, "per_device_train_batch_size": 6, "steps_per_generation": 2}, 1, False),
         ({}, 2, False),  # TRL's defaults: 8 and 8
@@ -125,18 +121,16 @@ def test_one_and_two_processes_score_alike(train, forked, tmp_path):
         "diversity": {"function": "diversity"},
         "format": {"function": "relative_length"},
     }
+    weights = {"correctness": 1, "diversity": 0, "format": 0.5, "length": 0.3}
+    changes = {"components": components, "weights": weights}
+    training = {"num_generations": 8, "max_steps": 1}
+    one = train("one", **changes, training={**training, "per_device_train_batch_size": 24})
+    two = tmp_path / "two" / "seed0"
+    in_two = spec_with(**changes, processes=2, training={**training, "per_device_train_batch_size": 12})
+    result = subprocess.run(forked(in_two, two), capture_output=True, text=True, timeout=300)
+    assert result.returncode == 0, result.stderr + result.stdout
     tables = []
-    for processes in (1, 2):
-        training = {"num_generations": 8, "per_device_train_batch_size": 24 // processes, "max_steps": 1}
-        weights = {"correctness": 1, "diversity": 0, "format": 0.5, "length": 0.3}
-        changes = {"components": components, "weights": weights, "training": training}
-        if processes == 1:
-            run = train("one", **changes)
-        else:
-            run = tmp_path / "two" / "seed0"
-            launched = forked(spec_with(**changes, processes=2), run)
-            result = subprocess.run(launched, capture_output=True, text=True, timeout=300)
-            assert result.returncode == 0, result.stderr + result.stdout
+    for run in (one, two):
         table = pd.read_parquet(run / "rollouts.parquet").sort_values(["problem_id", "rollout"], ignore_index=True)
         tables.append(table.filter(regex="problem_id|completion|rollout|score_|advantage"))
     pd.testing.assert_frame_equal(tables[1], tables[0], check_exact=True)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +19,7 @@ from reward_ablation.system.exit_status import GOES_ON
 from reward_ablation.training.around.launch.key import KEY
 from training.conftest import changed_model, spec_with, training_command
 from training.given import assert_shares_are_the_training_gradient
-from training.interrupting import attempts, digests
+from training.interrupting import attempts, digests, started, wait_for
 
 from .environment import DROP_WEIGHTS, environment, requires_vllm
 
@@ -47,16 +46,21 @@ def command(vllm_model, problems) -> Callable[[dict, Path], list[str]]:
     return of
 
 
+def run_of(words: list[str], run: Path) -> Path:
+    """The folder of a run that this command trains."""
+    packages = environment(PYTHONPATH=f"{environment()['PYTHONPATH']}:{DEEPSPEED}")
+    result = subprocess.run(words, capture_output=True, text=True, timeout=400, env=packages)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return run
+
+
 @pytest.fixture
 def train(command, tmp_path):
     """`train(name, **changes of the spec)` gives the folder of a trained run."""
 
     def run(name: str, **changes) -> Path:
         folder = tmp_path / name / "seed0"
-        packages = environment(PYTHONPATH=f"{environment()['PYTHONPATH']}:{DEEPSPEED}")
-        result = subprocess.run(command(changes, folder), capture_output=True, text=True, timeout=400, env=packages)
-        assert result.returncode == 0, result.stdout + result.stderr
-        return folder
+        return run_of(command(changes, folder), folder)
 
     return run
 
@@ -65,30 +69,7 @@ def train(command, tmp_path):
 def colocated(command, tmp_path_factory) -> Path:
     """A run with a colocated engine, in one process."""
     folder = tmp_path_factory.mktemp("colocated") / "seed0"
-    result = subprocess.run(command(COLOCATE, folder), capture_output=True, text=True, timeout=400, env=environment())
-    assert result.returncode == 0, result.stdout + result.stderr
-    return folder
-
-
-@contextmanager
-def started(command: list[str], log: Path, **variables: str) -> Iterator[subprocess.Popen]:
-    """A run that goes on while the test does something to it."""
-    with log.open("w") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output, env=environment(**variables))
-        try:
-            yield process
-        finally:
-            process.kill()
-            process.wait()
-
-
-def wait_for(text: str, log: Path, process: subprocess.Popen) -> None:
-    """Return when the log has the text."""
-    deadline = time.monotonic() + 300
-    while text not in log.read_text():
-        assert process.poll() is None, log.read_text()
-        assert time.monotonic() < deadline, log.read_text()
-        time.sleep(0.05)
+    return run_of(command(COLOCATE, folder), folder)
 
 
 def family(process: subprocess.Popen) -> list[psutil.Process]:
@@ -136,9 +117,7 @@ def assert_same(one: Path, other: Path) -> None:
 def test_a_colocated_engine_samples_by_the_present_weights(colocated):
     assert_synchronised(colocated)
     rows = pd.read_parquet(colocated / "sample_gram_rows.parquet")
-    assert set(rows["family"]) == {
-        "all_tokens"
-    }  # what other weights would do can be asked: ratios do not depend on them
+    assert set(rows["family"]) == {"all_tokens"}  # ratios do not depend on the weights: others can be asked for
     different = rollouts(colocated).groupby(["step", "problem_id"])["completion"].nunique()
     assert (different == 4).all()
 
@@ -148,9 +127,7 @@ def test_a_colocated_engine_samples_by_the_present_weights(colocated):
 def test_of_a_models_generation_config_only_end_tokens_count(vllm_model, problems, colocated, tmp_path, vllm):
     asked = {"presence_penalty": 2.0, "suppress_tokens": [*range(3, 60)], "max_new_tokens": 2}
     model, run = changed_model(vllm_model, tmp_path, asked), tmp_path / "run" / "seed0"
-    spec = spec_with(**vllm, training={"max_steps": 1})
-    result = subprocess.run(training_command(spec, run, model, problems), capture_output=True, env=environment())
-    assert result.returncode == 0, result.stdout + result.stderr
+    run_of(training_command(spec_with(**vllm, training={"max_steps": 1}), run, model, problems), run)
     first = rollouts(colocated).loc[[1]]
     assert (first["stop_reason"] == "stop").any()
     pd.testing.assert_frame_equal(rollouts(run)[["completion", "tokens"]], first[["completion", "tokens"]])
@@ -159,10 +136,10 @@ def test_of_a_models_generation_config_only_end_tokens_count(vllm_model, problem
 @pytest.mark.long
 def test_a_run_is_repeated_to_the_byte_and_goes_on_after_a_kill(command, colocated, tmp_path):
     run, log = tmp_path / "run" / "seed0", tmp_path / "log"
-    with started(command(COLOCATE, run), log) as process:
+    with started(command(COLOCATE, run), log, environment()) as process:
         wait_for(f"step 3/{STEPS}", log, process)
         process.kill()
-    with started(command(COLOCATE, run), log) as process:
+    with started(command(COLOCATE, run), log, environment()) as process:
         assert process.wait() == 0, log.read_text()
     assert [ended for _, _, ended in attempts(run)] == ["killed", "done"]
     assert attempts(run)[1][0] in (2, 4, 6)
@@ -219,7 +196,7 @@ def test_a_server_for_two_processes_with_slices_of_the_weights(train, colocated)
 def test_weights_that_do_not_arrive_end_the_run(command, tmp_path):
     run, log = tmp_path / "run" / "seed0", tmp_path / "log"
     training = {"learning_rate": 1e-2}
-    with started(command({**COLOCATE, "training": training}, run), log, **{DROP_WEIGHTS: "1"}) as process:
+    with started(command({**COLOCATE, "training": training}, run), log, environment(**{DROP_WEIGHTS: "1"})) as process:
         assert process.wait() == 1, log.read_text()
     errors = [line for line in log.read_text().splitlines() if line.startswith("error: ")]
     assert len(errors) == 1
@@ -232,7 +209,7 @@ def test_weights_that_do_not_arrive_end_the_run(command, tmp_path):
 @pytest.mark.long
 def test_a_server_that_is_killed_ends_the_run_which_goes_on_and_is_as_a_colocated_one(command, colocated, tmp_path):
     run, log = tmp_path / "run" / "seed0", tmp_path / "log"
-    with started(command(SERVER, run), log) as process:
+    with started(command(SERVER, run), log, environment()) as process:
         wait_for(f"step 3/{STEPS}", log, process)
         everything = family(process)
         for server in servers(everything):
@@ -240,7 +217,7 @@ def test_a_server_that_is_killed_ends_the_run_which_goes_on_and_is_as_a_colocate
         assert process.wait(60) == GOES_ON, log.read_text()
         assert log.read_text().splitlines()[-1].startswith("error: launch.vllm: the vLLM server was ended by SIGKILL")
         assert not psutil.wait_procs(everything, 10)[1]
-    with started(command(SERVER, run), log) as process:
+    with started(command(SERVER, run), log, environment()) as process:
         assert process.wait() == 0, log.read_text()
     assert_synchronised(run)
     assert_same(colocated, run)
@@ -265,7 +242,7 @@ def assert_nobody_else_is_let_in(server: psutil.Process) -> None:
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_the_server_is_gone_when_its_run_is(command, tmp_path, number):
     run, log = tmp_path / "run" / "seed0", tmp_path / "log"
-    with started(command(SERVER, run), log) as process:
+    with started(command(SERVER, run), log, environment()) as process:
         wait_for(f"step 1/{STEPS}", log, process)
         everything = family(process)
         assert servers(everything)

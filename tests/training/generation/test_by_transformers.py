@@ -32,7 +32,7 @@ def prompts(demo_model):
     return tokenizer(["Tom has 3 apples. How many?\n", "Ann buys 4 pens.\n"], return_tensors="pt", padding=True)
 
 
-@pytest.mark.parametrize("changes", [{}, SAMPLING, {"top_k": 3}, {"top_p": 0.5}, {"min_p": 0.2}, {"temperature": 2.0}])
+@pytest.mark.parametrize("changes", [{}, SAMPLING, {"top_p": 0.5}, {"min_p": 0.2}])
 def test_the_distribution_is_that_of_its_own_sampling(model, changes):
     config = GenerationConfig(do_sample=True, **{"top_k": 0, **changes})
     logits = torch.randn(8, 50, generator=torch.Generator().manual_seed(0)) * 3
@@ -123,13 +123,6 @@ def test_rows_that_have_ended_leave_and_a_prompt_runs_once_for_its_group(model, 
     assert rows[-1] < 8
 
 
-class Zero3:
-    """As much of DeepSpeed's config as transformers asks."""
-
-    def is_zero3(self):
-        return True
-
-
 @pytest.mark.parametrize("case", ["plain", "generation_kwargs", "module", "function", "zero3"])
 def test_what_looks_at_the_whole_batch_gets_it(demo_model, tmp_path, case):
     model = load_model(demo_model)
@@ -139,7 +132,7 @@ def test_what_looks_at_the_whole_batch_gets_it(demo_model, tmp_path, case):
         model = get_peft_model(model, LoraConfig(r=2, lora_dropout=0.1, target_modules=["q_proj"]))
     if case == "function":
         model.model.layers[0].self_attn.attention_dropout = 0.1
-    zero3 = Zero3()  # transformers keeps only a weak reference
+    zero3 = type("Zero3", (), {"is_zero3": lambda self: True})()  # transformers keeps only a weak reference
     if case == "zero3":
         set_hf_deepspeed_config(zero3)
     try:

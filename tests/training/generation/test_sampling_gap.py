@@ -28,7 +28,6 @@ def corrected(mode):
     ("mode", "shares"),
     [
         ("token_truncate", [0.25, 0.0]),  # exp(2) alone is over 3
-        ("token_mask", [0.25, 0.0]),
         ("sequence_mask", [0.0, 0.0]),  # exp(1) and exp(0.2)
     ],
 )
@@ -46,17 +45,11 @@ def test_a_sequence_ratio_counts_for_all_its_tokens():
     assert gap["sampling_corrected"] == [1.0, 1.0]
 
 
-def test_a_token_without_a_log_probability_has_no_gap():
-    sampler = SAMPLER.clone()
+def test_a_token_without_a_log_probability_and_a_completion_that_is_masked_have_no_gap():
+    sampler, mask = SAMPLER.clone(), MASK * torch.tensor([[1], [0]])
     sampler[0, 3] = math.nan
-    gap = sampling_gap(TRAINER, sampler, MASK, corrected("token_truncate"), by_sequence=False)
+    gap = sampling_gap(TRAINER, sampler, mask, corrected("token_truncate"), by_sequence=False)
     assert gap["sampling_gap"][0] == pytest.approx(0.5)
-
-
-def test_a_completion_that_is_masked_has_none():
-    mask = MASK * torch.tensor([[1], [0]])
-    gap = sampling_gap(TRAINER, SAMPLER, mask, corrected("token_truncate"), by_sequence=False)
-    assert gap["sampling_gap"][0] == pytest.approx(1.0)
     assert math.isnan(gap["sampling_gap"][1])
     assert math.isnan(gap["sampling_corrected"][1])
 

@@ -35,6 +35,7 @@ from trl import GRPOTrainer
 
 from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.training.around.parts import PartWriter
+from reward_ablation.training.core.gradients.step import Completion
 from reward_ablation.training.core.settings import grpo_config, lora_config
 from reward_ablation.training.core.trainer import AblationTrainer
 
@@ -42,6 +43,9 @@ COMPONENTS = ["correctness", "format", "length"]
 WEIGHTS = {"correctness": 1.0, "format": 0.5, "length": 0.0}
 PROMPT, COMPLETION = 7, 9  # tokens, with padding
 SMALL = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4}
+GPT2 = {"n_embd": 16, "n_layer": 2, "n_head": 4, "n_positions": 32}
+PHI = {**SMALL, "resid_pdrop": 0, "embd_pdrop": 0}
+OPT = {"hidden_size": 16, "ffn_dim": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "word_embed_proj_dim": 16}
 NO_SPECIAL = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}  # theirs are beyond a small vocabulary
 
 CONFIGS = {
@@ -54,24 +58,12 @@ CONFIGS = {
     "cohere": lambda words: CohereConfig(**SMALL, **NO_SPECIAL, vocab_size=words, use_qk_norm=True),
     "cohere2": lambda words: Cohere2Config(**SMALL, **NO_SPECIAL, vocab_size=words, num_key_value_heads=2),
     "torch's norm": lambda words: LlamaConfig(**SMALL, vocab_size=words, num_key_value_heads=2),
-    "gpt2": lambda words: GPT2Config(
-        n_embd=16, n_layer=2, n_head=4, n_positions=32, vocab_size=words, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0
-    ),
+    "gpt2": lambda words: GPT2Config(**GPT2, vocab_size=words, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0),
     "gemma2": lambda words: Gemma2Config(**SMALL, vocab_size=words, num_key_value_heads=2, head_dim=4),
     "gemma3": lambda words: Gemma3TextConfig(**SMALL, vocab_size=words, num_key_value_heads=2, head_dim=4),
-    "tied phi": lambda words: PhiConfig(
-        **SMALL, vocab_size=words, resid_pdrop=0, embd_pdrop=0, tie_word_embeddings=True
-    ),
-    "phi": lambda words: PhiConfig(**SMALL, vocab_size=words, resid_pdrop=0, embd_pdrop=0),
-    "opt": lambda words: OPTConfig(
-        hidden_size=16,
-        ffn_dim=24,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        vocab_size=words,
-        dropout=0,
-        word_embed_proj_dim=16,
-    ),
+    "tied phi": lambda words: PhiConfig(**PHI, vocab_size=words, tie_word_embeddings=True),
+    "phi": lambda words: PhiConfig(**PHI, vocab_size=words),
+    "opt": lambda words: OPTConfig(**OPT, vocab_size=words, dropout=0),
     "mixtral": lambda words: MixtralConfig(**SMALL, vocab_size=words, num_key_value_heads=2, num_local_experts=2),
     "dropout": lambda words: LlamaConfig(**SMALL, vocab_size=words, num_key_value_heads=2, attention_dropout=0.3),
 }
@@ -132,6 +124,13 @@ def batch_of(rows: int, words: int, seed: int = 0, pad: int = 0) -> dict[str, Te
         "shares": shares,
         "row": torch.arange(rows) + 100 * seed,
     }
+
+
+def remember(trainer: AblationTrainer, batches: list[dict[str, Tensor]]) -> None:
+    """Have the trainer know the completions of the micro-batches, in groups of two."""
+    for batch in batches:
+        for row in batch["row"].tolist():
+            trainer._completions[row] = Completion(1, f"problem{row // 2}", row % 2, row, row // 2)
 
 
 @dataclass

@@ -6,9 +6,8 @@ import torch
 
 from reward_ablation.training.core.gradients import recorder, step
 from reward_ablation.training.core.gradients.recorder import layer_of
-from reward_ablation.training.core.gradients.step import Completion
 
-from .conftest import COMPLETION, COMPONENTS, WEIGHTS, batch_of
+from .conftest import COMPLETION, COMPONENTS, WEIGHTS, batch_of, remember
 
 LIMIT = 1e-10
 TRAINED = [name for name in COMPONENTS if WEIGHTS[name]]
@@ -49,9 +48,7 @@ def place(batch, placements):
 def check(pair, batches, weights=None, placements=None):
     """Training gradient, inner products by layer, their parts' sum, and shares, against plain autograd."""
     ours, plain = pair.ours, pair.plain
-    for batch in batches:
-        for row in batch["row"].tolist():
-            ours._completions[row] = Completion(1, f"problem{row // 2}", row % 2, row, row // 2)
+    remember(ours, batches)
     trained = pair.step(ours, batches)
     reference = pair.step(plain, batches)
     largest = max(part.abs().max() for part in reference.values())
@@ -122,17 +119,27 @@ def batches_of(pair, count=1, rows=6):
     return batches
 
 
-@pytest.mark.parametrize("model", ["llama", "qwen2", "qwen3", "gpt2", "gemma2", "gemma3", "phi", "tied phi", "dropout"])
-def test_models(pair, model):
-    """Tied and untied heads, biases, head biases, norms of hidden states and of heads, transposed layers, soft caps."""
-    pair = pair(model)
-    check(pair, batches_of(pair))
+#: Tied and untied heads, biases, head biases, norms of hidden states and of heads, transposed layers, soft caps; and
+#: norms that no name tells of: torch.nn.RMSNorm, whose weight torch allows no copies of, and Cohere's dense ones.
+MODELS = ["llama", "qwen2", "qwen3", "gpt2", "gemma2", "gemma3", "phi", "tied phi", "dropout"]
+MODELS += ["torch's norm", "cohere", "cohere2"]
+CHECKPOINTING = {"gradient_checkpointing": True, "gradient_checkpointing_kwargs": {"use_reentrant": False}}
 
 
-@pytest.mark.parametrize("model", ["torch's norm", "cohere", "cohere2"])
-def test_norms_that_no_name_tells_of(pair, model):
-    """torch.nn.RMSNorm, whose weight torch allows no copies of, and Cohere's norms, called LayerNorm and dense."""
-    pair = pair(model)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({"model": model} for model in MODELS),
+        *({"loss_type": loss_type} for loss_type in ("bnpo", "dr_grpo", "luspo")),  # the others are off policy, below
+        {"lora": {"r": 2, "lora_alpha": 4, "lora_dropout": 0.0, "target_modules": "all-linear"}},
+        {"lora": {"r": 2, "lora_alpha": 4, "lora_dropout": 0.3, "target_modules": ["q_proj", "down_proj"]}},
+        {"gradient_checkpointing": True, "gradient_checkpointing_kwargs": {"use_reentrant": True}},
+        CHECKPOINTING,
+    ],
+    ids=str,
+)
+def test_models_losses_adapters_and_checkpointing(pair, changes):
+    pair = pair(**changes)
     check(pair, batches_of(pair))
 
 
@@ -141,13 +148,6 @@ def test_tokens_packed_by_mask(pair, monkeypatch, model):
     """On a GPU, TRL scores only the tokens that count. The test uses its packing, with its kernels in torch."""
     monkeypatch.setattr("trl.trainer.utils._use_triton", lambda device: True)
     pair = pair(model)
-    check(pair, batches_of(pair))
-
-
-@pytest.mark.parametrize("loss_type", ["bnpo", "dr_grpo", "luspo"])
-def test_losses(pair, loss_type):
-    """The other losses are in the next test."""
-    pair = pair(loss_type=loss_type)
     check(pair, batches_of(pair))
 
 
@@ -175,27 +175,6 @@ def test_rollouts_of_an_older_model(pair, training):
     families = set(tables["sample_gram_rows"]["family"].to_pylist())
     assert ("all_tokens/uneven" in families) == ("top_entropy_quantile" in training)
     assert ("all_tokens/-" in families) == (training["loss_type"] != "cispo")  # whose clip goes by no sign
-
-
-@pytest.mark.parametrize(
-    "lora",
-    [
-        {"r": 2, "lora_alpha": 4, "lora_dropout": 0.0, "target_modules": "all-linear"},
-        {"r": 2, "lora_alpha": 4, "lora_dropout": 0.3, "target_modules": ["q_proj", "down_proj"]},
-    ],
-)
-def test_adapters(pair, lora):
-    pair = pair(lora=lora)
-    check(pair, batches_of(pair))
-
-
-@pytest.mark.parametrize("reentrant", [True, False])
-def test_gradient_checkpointing(pair, reentrant):
-    pair = pair(gradient_checkpointing=True, gradient_checkpointing_kwargs={"use_reentrant": reentrant})
-    check(pair, batches_of(pair))
-
-
-CHECKPOINTING = {"gradient_checkpointing": True, "gradient_checkpointing_kwargs": {"use_reentrant": False}}
 
 
 @pytest.mark.parametrize(
@@ -274,8 +253,7 @@ def test_a_step_that_is_not_measured_trains_the_same(pair):
     gradients = []
     for one in (measured, not_measured):
         batches = batches_of(one)
-        for row in batches[0]["row"].tolist():
-            one.ours._completions[row] = Completion(1, "p", row % 2, row, row // 2)
+        remember(one.ours, batches)
         gradients.append(one.step(one.ours, batches))
     assert measured.ours._gradients.blocks
     assert not not_measured.ours._gradients.blocks
@@ -285,9 +263,7 @@ def test_a_step_that_is_not_measured_trains_the_same(pair):
 def test_whole_gradients(pair):
     one = pair(whole_at=[1], gradient_accumulation_steps=2)
     batches = batches_of(one, 2)
-    for batch in batches:
-        for row in batch["row"].tolist():
-            one.ours._completions[row] = Completion(1, "p", row % 2, row, row // 2)
+    remember(one.ours, batches)
     one.step(one.ours, batches)
     for k in range(len(COMPONENTS)):
         wanted = one.gradient(batches, lambda batch, k=k: batch["alone"][:, k])

@@ -6,22 +6,15 @@ import torch
 from reward_ablation.training.core.gradients.projection import add_projected_rows, add_projection, offset_of
 
 
-def projected(values, size, parts=1, start_of=0):
+def projected(values, size, parts=1):
     sums = torch.zeros(len(values), size, dtype=values.dtype)
     for part in torch.arange(values.size(1)).chunk(parts):
-        add_projection(sums, values[:, part], int(part[0]) + start_of, offset_of("weight"))
+        add_projection(sums, values[:, part], int(part[0]), offset_of("weight"))
     return sums
 
 
 def vectors(count, size, seed=0):
     return torch.randn(count, size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-@pytest.mark.parametrize("size", [1000, 1003])
-def test_a_projection_of_full_size_is_exact(size):
-    values = vectors(3, 1000)
-    sums = projected(values, size)
-    assert torch.allclose(sums @ sums.T, values @ values.T, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("parts", [2, 7])

@@ -18,6 +18,7 @@ import pytest
 from reward_ablation.system.exit_status import GOES_ON
 from reward_ablation.system.locks import Held, take
 
+from ..interrupting import wait_for
 from .stand_in_vllm import make_vllm
 
 #: Starts a server and, beside it, the program in its second argument; the run's lock is held by both.
@@ -30,8 +31,7 @@ from reward_ablation.training.around.launch import vllm_server
 from reward_ablation.training.around.launch.vllm_server import ServerPlan, train_beside_server
 
 folder = Path(sys.argv[1])
-vllm_server.FOUND_WITHIN = 0.5
-vllm_server.PROGRESS_EVERY = float(os.environ.get("TELL_EVERY", 10))
+vllm_server.FOUND_WITHIN, vllm_server.PATIENCE_WITH_SERVER, vllm_server.PROGRESS_EVERY = 0.5, 2.0, 0.3
 plan = ServerPlan(folder / "model", folder / "run" / "vllm.log", 1, 1, 0.9, 700)
 with one_line_errors(), take(folder / "run" / ".lock") as lock:
     lock.share()
@@ -73,7 +73,7 @@ for number in (signal.SIGTERM, signal.SIGINT):
 print(f"rank {rank} trains\\n", end="", flush=True)
 while not told:
     time.sleep(0.05)
-time.sleep(3)
+time.sleep(2)
 print(f"rank {rank} saved\\n", end="", flush=True)
 sys.exit(75)
 """
@@ -83,30 +83,26 @@ class Supervised:
     """A supervisor that has been started, and what it and its processes have printed."""
 
     def __init__(self, folder: Path, environment: dict[str, str], trainer: str, gpus: int):
-        self.log, self.server_log = folder / "log", folder / "run" / "vllm.log"
+        self.log, self.server_log, self.lock = folder / "log", folder / "run" / "vllm.log", folder / "run" / ".lock"
         with self.log.open("w") as log:
             command = [sys.executable, "-c", SUPERVISOR, str(folder), trainer, str(gpus)]
             self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
 
-    def wait_for(self, text: str, path: Path | None = None) -> str:
-        """The rest of the first line with this text."""
-        deadline = time.monotonic() + 60
-        while True:
-            said = (path or self.log).read_text() if (path or self.log).exists() else ""
-            if found := re.search(f"{text}(.*)\n", said):
-                return found[1]
-            assert time.monotonic() < deadline, said
-            assert self.process.poll() is None, said
-            time.sleep(0.05)
-
     def trains(self) -> dict:
         """The trainer's line on itself, once it trains."""
-        return json.loads(self.wait_for("trains "))
+        return json.loads(wait_for("trains ", self.log, self.process))
+
+    def server(self) -> dict:
+        """The server's line on itself."""
+        return json.loads(self.server_log.read_text().splitlines()[0])
 
     def servers(self) -> list[int]:
-        """Processes of the last started server."""
-        engine = int(self.wait_for("engine pid ", self.server_log))
-        return [json.loads(self.server_log.read_text().splitlines()[0])["pid"], engine]
+        """Processes of the server, which has started."""
+        return [self.server()["pid"], int(re.search("engine pid (.*)", self.server_log.read_text())[1])]
+
+    def ends(self) -> tuple[int, str]:
+        """Its exit status and all that was printed, once it has ended."""
+        return self.process.wait(60), self.log.read_text()
 
 
 @pytest.fixture
@@ -130,130 +126,93 @@ def supervise(tmp_path):
 def gone(pids: list[int]) -> bool:
     """Whether these processes are gone, or go within some seconds."""
     deadline = time.monotonic() + 20
-    while any(map(psutil.pid_exists, pids)):
-        if time.monotonic() > deadline:
-            return False
+    while any(map(psutil.pid_exists, pids)) and time.monotonic() < deadline:
         time.sleep(0.05)
-    return True
-
-
-def test_training_ends_and_the_server_with_it(supervise, tmp_path):
-    started = supervise("print('trained', flush=True)")
-    assert started.process.wait(60) == 0
-    assert started.log.read_text() == "trained\n"
-    assert gone(started.servers())
-    take(tmp_path / "run" / ".lock").release()
+    return not any(map(psutil.pid_exists, pids))
 
 
 @pytest.mark.parametrize(
-    ("ends", "status", "told"),
+    ("training", "status", "told"),
     [
-        ("sys.exit(75)", GOES_ON, ""),
-        ("os.kill(os.getpid(), 9)", GOES_ON, "error: the training process was ended by SIGKILL; if for want of memory"),
-        ("sys.exit(-1)", 1, "error: the training process ended with exit status 255\n"),
+        ("print('trained', flush=True)", 0, r"(train: waiting for the vLLM server, \d s\n)+trained\n"),
+        ("sys.exit(75)", GOES_ON, ".*"),
+        ("os.kill(os.getpid(), 9)", GOES_ON, ".*error: the training process was ended by SIGKILL; if for want of .*\n"),
+        ("sys.exit(-1)", 1, ".*error: the training process ended with exit status 255\n"),
     ],
 )
-def test_the_status_of_training_is_the_run_s(supervise, ends, status, told):
-    started = supervise(f"import os, sys; {ends}")
-    assert started.process.wait(60) == status
-    assert started.log.read_text().startswith(told)
+def test_the_status_of_training_is_the_run_s_and_the_server_ends(supervise, training, status, told):
+    started = supervise(f"import os, sys; {training}", stand_in={"slow": 1} if status == 0 else {})
+    found, said = started.ends()
+    assert found == status
+    assert re.fullmatch(told, said, re.DOTALL)
     assert gone(started.servers())
+    take(started.lock).release()
 
 
-def test_only_the_run_has_the_key_and_no_command_line_shows_it(supervise, tmp_path):
-    supervised = supervise()
-    told = supervised.trains()
+def test_each_has_its_gpus_only_the_run_has_the_key_and_a_signal_is_for_the_training(supervise):
+    started = supervise(gpus=2, CUDA_VISIBLE_DEVICES="4,5,7", http_proxy="http://nowhere:1", no_proxy="site")
+    told = started.trains()
+    assert (told["gpus"], started.server()["gpus"], told["direct"]) == ("4,5", "7", "site,127.0.0.1")
     with pytest.raises(urllib.error.HTTPError, match="401"):
         urllib.request.urlopen(f"{told['url']}/v1/models")
     asked = urllib.request.Request(f"{told['url']}/v1/models", headers={"Authorization": f"Bearer {told['key']}"})
     assert json.load(urllib.request.urlopen(asked))["data"][0]["id"] == told["model_name"]
-    everybody = [supervised.process.pid, *(each.pid for each in psutil.Process(supervised.process.pid).children(True))]
-    lines = [" ".join(psutil.Process(pid).cmdline()) for pid in everybody]
+    supervisor = psutil.Process(started.process.pid)
+    lines = [" ".join(each.cmdline()) for each in (supervisor, *supervisor.children(True))]
     assert any("vllm.entrypoints.cli.main" in line for line in lines)
-    assert not any(told["key"] in line for line in lines)
-    assert told["key"] not in supervised.server_log.read_text()
-
-
-def test_each_has_its_own_gpus(supervise):
-    started = supervise(gpus=2, CUDA_VISIBLE_DEVICES="4,5,7", http_proxy="http://nowhere:1", no_proxy="site")
-    trains = started.trains()
-    assert (trains["gpus"], trains["direct"]) == ("4,5", "site,127.0.0.1")
-    assert json.loads(started.server_log.read_text().splitlines()[0])["gpus"] == "7"
-
-
-def test_a_signal_is_for_the_training(supervise):
-    started = supervise()
-    pids = started.trains()["pids"]
+    assert not any(told["key"] in text for text in (*lines, started.server_log.read_text()))
     started.process.send_signal(signal.SIGINT)
-    assert started.process.wait(60) == GOES_ON
-    assert "trainer was told SIGINT\n" in started.log.read_text()
-    assert gone([*pids, *started.servers()])
+    status, said = started.ends()
+    assert status == GOES_ON
+    assert "trainer was told SIGINT\n" in said
+    assert gone([*told["pids"], *started.servers()])
 
 
-@pytest.mark.parametrize("whom", ["supervisor", "trainer"])
-def test_none_outlives_a_kill(supervise, whom, tmp_path):
+def test_none_outlives_a_killed_supervisor_and_the_lock_is_held_as_long_as_the_server_is_there(supervise):
+    """The engine of such a server may have a GPU's memory for some time."""
     started = supervise()
     pids = started.trains()["pids"]
+    api_server = psutil.Process(started.servers()[0])
+    api_server.suspend()  # so that it takes its guardian's whole patience
     with pytest.raises(Held):
-        take(tmp_path / "run" / ".lock")
-    os.kill(started.process.pid if whom == "supervisor" else pids[0], signal.SIGKILL)
-    started.process.wait(60)
+        take(started.lock)
+    started.process.kill()
+    started.process.wait()
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        with suppress(Held):
+            take(started.lock).release()
+            break
+        time.sleep(0.05)
+    assert time.monotonic() < deadline
+    assert not api_server.is_running() or api_server.status() == psutil.STATUS_ZOMBIE
     assert gone([*pids, *started.servers()])
-    wait_until_free(tmp_path / "run" / ".lock")
 
 
 @pytest.mark.parametrize("whose", ["training", "server"])
-def test_what_a_killed_guardian_kept_is_ended(supervise, whose, tmp_path):
+def test_what_a_killed_guardian_kept_is_ended(supervise, whose):
     started = supervise()
     pids, servers = started.trains()["pids"], started.servers()
     guardian = psutil.Process((pids if whose == "training" else servers)[0]).parent()
     assert "guardian" in " ".join(guardian.cmdline())
     guardian.kill()
-    assert started.process.wait(60) == GOES_ON
+    status, said = started.ends()
+    assert status == GOES_ON
     assert not any(map(psutil.pid_exists, [*pids, *servers]))
     what = "the training process" if whose == "training" else "launch.vllm: the vLLM server"
-    assert started.log.read_text().splitlines()[-1].startswith(f"error: {what} was ended by SIGKILL")
-    take(tmp_path / "run" / ".lock").release()
+    assert said.splitlines()[-1].startswith(f"error: {what} was ended by SIGKILL")
+    take(started.lock).release()
 
 
-def wait_until_free(lock: Path):
-    deadline = time.monotonic() + 10
-    while True:
-        try:
-            take(lock).release()
-            return
-        except Held:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-
-
-def test_the_lock_is_held_as_long_as_the_server_is_there(supervise, tmp_path):
-    """The engine of a server whose supervisor was killed may have a GPU's memory for some time."""
-    started = supervise()
-    started.trains()
-    api_server = psutil.Process(started.servers()[0])
-    api_server.suspend()  # so that it takes its guardian's whole patience
-    assert api_server.is_running()
-    started.process.kill()
-    started.process.wait()
-    wait_until_free(tmp_path / "run" / ".lock")
-    assert not api_server.is_running() or api_server.status() == psutil.STATUS_ZOMBIE
-    assert gone(started.servers())
-
-
-def test_a_server_that_dies_ends_the_training(supervise, tmp_path):
-    started = supervise(
-        TRAINER.replace("sys.exit(75)", "pass")
-    )  # in the midst of a step it does not end when it is told
-    pids = started.trains()["pids"]
-    servers = started.servers()
+def test_a_server_that_dies_ends_the_training(supervise):
+    started = supervise(TRAINER.replace("sys.exit(75)", "pass"))  # in the midst of a step it does not end when told
+    pids, servers = started.trains()["pids"], started.servers()
     os.kill(servers[0], signal.SIGKILL)
-    assert started.process.wait(60) == GOES_ON
-    told = started.log.read_text().splitlines()[-1]
-    assert told.startswith(
-        "error: launch.vllm: the vLLM server was ended by SIGKILL; if for want of memory, ask for more"
-    )
-    assert told.endswith(f"; the server's log: {tmp_path / 'run' / 'vllm.log'}")
+    status, said = started.ends()
+    assert status == GOES_ON
+    told = said.splitlines()[-1]
+    assert told.startswith("error: launch.vllm: the vLLM server was ended by SIGKILL; if for want of memory, ask for")
+    assert told.endswith(f"; the server's log: {started.server_log}")
     assert gone([*pids, *servers])
 
 
@@ -261,85 +220,58 @@ def test_training_that_misses_its_server_is_not_at_fault(supervise, tmp_path):
     """The trainer's error may come before its supervisor sees the server's end."""
     log = str(tmp_path / "run" / "vllm.log")
     code = f"import json, os, sys; os.kill(json.loads(open({log!r}).readline())['pid'], 9); sys.exit(1)"
-    started = supervise(code)
-    assert started.process.wait(60) == GOES_ON
-    assert "error: launch.vllm: the vLLM server was ended by SIGKILL" in started.log.read_text().splitlines()[-1]
-
-
-def test_told_to_stop_training_outlives_its_server(supervise):
-    """A signal to all processes of a job."""
-    slow = TRAINER.replace("sys.exit(75)", "time.sleep(2); print('saved', flush=True); sys.exit(75)")
-    started = supervise(slow)
-    started.trains()
-    servers = started.servers()
-    started.process.send_signal(signal.SIGTERM)
-    os.kill(servers[0], signal.SIGTERM)
-    assert started.process.wait(60) == GOES_ON
-    assert started.log.read_text().endswith("saved\n")
-    assert gone(servers)
+    status, said = supervise(code).ends()
+    assert status == GOES_ON
+    assert "error: launch.vllm: the vLLM server was ended by SIGKILL" in said.splitlines()[-1]
 
 
 def test_a_signal_to_every_process_lets_all_of_a_run_s_processes_save(supervise, tmp_path):
     """As at a job's end: the launcher of several processes gets the signal from the system and from two guardians."""
     (tmp_path / "packages" / "rank.py").write_text(RANK)
     started = supervise(LAUNCHER, ACCELERATE_USE_CPU="true")
-    started.wait_for("rank 0 trains")
-    started.wait_for("rank 1 trains")
+    for rank in (0, 1):
+        wait_for(f"rank {rank} trains", started.log, started.process)
     supervisor = psutil.Process(started.process.pid)
     servers = started.servers()
     everyone = [supervisor, *supervisor.children(recursive=True)]
     for process in everyone:
         with suppress(psutil.NoSuchProcess):  # the server's are quick
             process.terminate()
-    assert started.process.wait(60) == GOES_ON, started.log.read_text()
-    said = started.log.read_text()
+    status, said = started.ends()
+    assert status == GOES_ON, said
     assert sorted(re.findall(r"rank \d saved", said)) == ["rank 0 saved", "rank 1 saved"], said
     assert gone([*(process.pid for process in everyone[1:]), *servers])
 
 
-def test_a_slow_start_is_told_of(supervise):
-    started = supervise("print('trained', flush=True)", stand_in={"slow": 2}, TELL_EVERY="0.5")
-    assert started.process.wait(60) == 0
-    lines = started.log.read_text().splitlines()
-    assert re.fullmatch(r"train: waiting for the vLLM server, \d s", lines[0])
-    assert lines[-1] == "trained"
-
-
 def test_a_signal_while_it_starts_is_the_end(supervise):
-    started = supervise(stand_in={"slow": 600}, TELL_EVERY="0.5")
-    started.wait_for("waiting for the vLLM server")
+    started = supervise(stand_in={"slow": 600})
+    wait_for("waiting for the vLLM server", started.log, started.process)
     started.process.send_signal(signal.SIGTERM)
-    assert started.process.wait(60) == GOES_ON
-    assert started.log.read_text().splitlines()[-1] == (
-        "train: stopped before training began: SIGTERM; the same command goes on from there"
-    )
+    status, said = started.ends()
+    assert status == GOES_ON
+    told = "train: stopped before training began: SIGTERM; the same command goes on from there"
+    assert said.splitlines()[-1] == told
     assert gone(started.servers())
-
-
-def test_a_server_that_does_not_start_is_one_line(supervise, tmp_path):
-    started = supervise(stand_in={"dies": "no room for the key-value cache"})
-    assert started.process.wait(60) == 1
-    assert started.log.read_text() == (
-        "error: launch.vllm: the vLLM server did not start: RuntimeError: no room for the key-value cache; "
-        f"the server's log: {tmp_path / 'run' / 'vllm.log'}\n"
-    )
-    assert gone([int(started.server_log.read_text().split("engine pid ")[1].split()[0])])
 
 
 @pytest.mark.parametrize(
     ("stand_in", "status", "told"),
     [
         (
-            {"root": "/another/model"},
+            {"dies": "no room for the key-value cache"},
             1,
-            "error: launch.vllm: the vLLM server serves /another/model, and the run",
+            "the vLLM server did not start: RuntimeError: no room for the key-value cache; the server's log: {log}\n",
         ),
-        ({"taken": True}, GOES_ON, "error: launch.vllm: another program took http://127.0.0.1:"),
+        ({"root": "/another/model"}, 1, "the vLLM server serves /another/model, and the run"),
+        ({"taken": True}, GOES_ON, "another program took http://127.0.0.1:"),
     ],
 )
-def test_another_server_is_one_line(supervise, stand_in, status, told):
+def test_a_server_that_does_not_start_and_another_server_are_one_line(supervise, stand_in, status, told):
     started = supervise(stand_in=stand_in)
-    assert started.process.wait(60) == status
-    said = started.log.read_text()
-    assert said.startswith(told)
-    assert said.count("\n") == 1
+    found, said = started.ends()
+    assert found == status
+    last = said.removeprefix(re.match("(train: waiting for the vLLM server.*\n)*", said)[0])
+    assert last.startswith(f"error: launch.vllm: {told.format(log=started.server_log)}")
+    assert last.count("\n") == 1
+    if "dies" in stand_in:
+        assert gone(started.servers())

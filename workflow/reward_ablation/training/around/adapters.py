@@ -28,8 +28,8 @@ _NAMED = 12
 def check_adapters(folder: Path, lora: Any, section: str) -> None:
     """Refuse adapters of layers that a model lacks, of its head, or, for a supervised start, of a tied embedding.
 
-    `folder` is the model's, and `lora` has peft's names, as `lora_config` takes them. `section` is the section of the
-    study's config, "lora" or "sft.lora". The model is built without its weights.
+    `folder` is the model's, which is built without its weights. `section` of the study's config is "lora" or
+    "sft.lora".
     """
     adapters = lora_config(lora)
     if adapters is None or adapters.target_modules == ALL_LINEAR:

@@ -1,7 +1,7 @@
 """Record of a run's attempts: which steps each attempt trained, on which hardware, for how long, and how it ended.
 
-An attempt is one start of the training command that trains. `run` keeps the record while it trains, in each attempt
-anew, and `finish` puts the records of all attempts into run.json, for the costs.
+An attempt is one start of the training command that trains. `run` keeps the record while it trains, and `finish` puts
+the records of all attempts into run.json, for the costs.
 """
 
 from __future__ import annotations
@@ -36,14 +36,10 @@ PACKAGES = ("torch", "transformers", "trl", "accelerate", "peft", "datasets", "t
 
 
 class Attempt(TrainerCallback):
-    """Keeps the record of this attempt up to date.
+    """Keeps the record of this attempt up to date; the first process of a run writes it.
 
-    If the attempt is killed, the record lacks the step under way and up to `EVERY_SECONDS` before it. All processes of
-    a run make an `Attempt`; the first process writes the record. Durations do not depend on the system
-    clock, because somebody may set that clock.
-
-    `work` is the run's work folder, and `from_step` the number of optimiser steps before the checkpoint from which this
-    attempt resumes. `started` is `time.perf_counter()` at the start of the run's first process.
+    If the attempt is killed, the record lacks the step under way and up to `EVERY_SECONDS` before it. `started` is
+    `time.perf_counter()` at the start of the run's first process: somebody may set the system clock.
     """
 
     def __init__(self, work: Path, from_step: int, started: float, layout: Layout):
@@ -61,7 +57,9 @@ class Attempt(TrainerCallback):
             self.record[DECLARATIONS] = standing
 
     def write(self, durable: bool = True, **changes: Any) -> None:
-        """Write the record with these changes and the time spent until now."""
+        """Write the record, in the first process, with these changes and the time spent until now."""
+        if not PartialState().is_main_process:
+            return
         self.record |= changes
         self.record["wall_seconds"] = round(time.perf_counter() - self.started, 1)
         self.record["peak_memory_mb"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
@@ -69,23 +67,19 @@ class Attempt(TrainerCallback):
         self._written = time.perf_counter()
 
     def on_train_begin(self, args, state, control, **kwargs):
-        if state.is_world_process_zero:
-            self.write(
-                start_seconds=round(time.perf_counter() - self.started, 1),
-                per_device_train_batch_size=args.per_device_train_batch_size,
-                gradient_accumulation_steps=args.gradient_accumulation_steps,
-            )
+        self.write(
+            start_seconds=round(time.perf_counter() - self.started, 1),
+            per_device_train_batch_size=args.per_device_train_batch_size,
+            gradient_accumulation_steps=args.gradient_accumulation_steps,
+        )
 
     def on_step_end(self, args, state, control, **kwargs):
-        if state.is_world_process_zero and time.perf_counter() - self._written > EVERY_SECONDS:
+        if time.perf_counter() - self._written > EVERY_SECONDS:
             self.write(durable=False, to_step=state.global_step)
 
 
 def ended_attempts(work: Path, steps: int) -> list[dict[str, Any]]:
-    """Records of all attempts of a run, once all `steps` are trained.
-
-    The last attempt may have been killed before it recorded its end.
-    """
+    """Records of all attempts of a run of `steps`. The last one may have been killed before it recorded its end."""
     unknown = {"wall_seconds": 0.0, "peak_memory_mb": 0, "ended": "killed"}
     attempts = _read_attempts(work) or [_record(0, _own_gpu()) | unknown]
     attempts[-1]["to_step"] = steps

@@ -1,10 +1,8 @@
 """Checkpoints of a run or supervised start: sealed when complete, checked before use, used for the same spec and code.
 
-`run` and the supervised start look here for a checkpoint before they train; their trainers seal each one that they
-save. The seal of a folder is the file `checksums.json`. It holds the digests of the folder's files and of the parts,
-the small files that a run's tables are joined from, up to the folder's step. The seal is written last, when all these
-files are on disk. A sealed folder is therefore complete, however and whenever the run ended. A folder without a seal is
-not used.
+The seal of a folder is the file `checksums.json`. It holds the digests of the folder's files and of the parts, the
+small files that a run's tables are joined from, up to the folder's step. The seal is written last, when all these files
+are on disk. A folder without a seal is not used.
 """
 
 from __future__ import annotations
@@ -33,10 +31,9 @@ KEPT_CHECKPOINTS = 2
 def claim(work: Path, owner: dict[str, Any], modules: dict[str, str]) -> None:
     """Assign the work folder to this run. The work of a different run is removed: it would lead to another result.
 
-    `work` has `checkpoint-N` folders and the parts of the run's tables. `owner` is everything that decides the result:
-    the run's `spec` with its seed, the digest of the training `code`, and the digests of `inputs`. `modules` are
-    digests of the code's modules. Of these, the modules that checkpoints depend on must be equal, too. Raises
-    StudyError if there are checkpoints, and the file that says which run they belong to cannot be read.
+    `owner` is everything that decides the result: the run's `spec` with its seed, and digests of the training `code`
+    and of `inputs`. Of `modules`, the digests of those that checkpoints depend on must be equal, too. Raises StudyError
+    if there are checkpoints, and the file that says whose they are cannot be read.
     """
     record = read_json(work / OWNER)
     if record is None and checkpoints(work):
@@ -77,9 +74,7 @@ def step_of(checkpoint: Path | None) -> int:
 def seal(folder: Path, step: int, parts: Path, known: dict[str, str]) -> None:
     """Flush a folder's files and the parts up to its step to disk, then write the folder's checksums.
 
-    `folder` is a checkpoint, or the final folder, and `step` its number of finished optimiser steps. `parts` is the
-    folder of the parts of the run's tables. `known` has the digests, by path below `parts`, of the parts that are
-    already flushed to disk. Newly flushed parts are added to it.
+    `known` has the digests, by path below `parts`, of the parts that are already flushed. New ones are added.
     """
     inside = sorted(folder.rglob("*"))
     files = [path for path in inside if path.is_file() and path.name != SEAL]
@@ -116,8 +111,8 @@ def checkpoints(work: Path) -> list[Path]:
 def last_good(folders: list[Path], parts: Path) -> Path | None:
     """The first folder that is sealed and unchanged; None if there is none.
 
-    A folder that was never sealed is removed. A folder with a changed file, or with a changed part, is named in the
-    log. The folder and the changed part are then set aside.
+    A folder that was never sealed is removed. One with a changed file, or with a changed part, is named in the log and
+    set aside with the part.
     """
     for folder in folders:
         if not (folder / SEAL).is_file():

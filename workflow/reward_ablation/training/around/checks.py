@@ -1,7 +1,7 @@
 """Checks, before training, that a run's processes, strategy, problems and files are as in its spec.
 
-`run` calls them in the job, in each process of the run. A start has checked the study before, but files may have
-changed since, and somebody else's launcher or variables may surround the job.
+`run` calls them in each process of the job: since the start's own checks, files may have changed, and somebody else's
+launcher or variables may surround the job.
 """
 
 from __future__ import annotations
@@ -32,11 +32,9 @@ def check_processes(running: int, expected: int) -> None:
 
 
 def check_unchanged(component: ComponentSpec, parameters: dict[str, Any]) -> None:
-    """Refuse a user's file, or a file that a parameter points to, if it has changed since the spec was made.
+    """Refuse a user's file, or a file that one of all parameters points to, if it has changed since the spec was made.
 
-    The spec has digests of these files. `parameters` are all parameters of the component, including the parameters that
-    are not part of the spec. Reward models are left out: the workflow has copies of its own, which are verified
-    elsewhere.
+    Reward models are left out: the workflow has copies of its own, which are verified elsewhere.
     """
     contents = contents_without_models(component.function, parameters, Path.cwd())
     for name, content in contents.items():
@@ -51,11 +49,18 @@ def check_unchanged(component: ComponentSpec, parameters: dict[str, Any]) -> Non
 
 def check_trainer(trainer: AblationTrainer, strategy: str) -> None:
     """Refuse a trainer that would not train as the run's spec says, or whose vLLM would sample from another model."""
-    unwrapped = trainer.accelerator.unwrap_model(trainer.model)
-    check_strategy(trainer, strategy)
+    plugin = trainer.accelerator.state.deepspeed_plugin
+    started_with = f"zero{plugin.zero_stage}" if plugin else DDP
+    if started_with != strategy:  # accelerate can leave DeepSpeed out without a warning
+        raise StudyError(
+            f"launch.strategy: the run's strategy is {strategy}, and its processes were started with {started_with}; "
+            "start the training command without a launcher of your own, and without ACCELERATE_ variables"
+        )
     if trainer.use_vllm:
         check_for_vllm(trainer)
-    elif trainer.accelerator.is_main_process and (found := find_dropout(unwrapped)):
+        return
+    found = find_dropout(trainer.accelerator.unwrap_model(trainer.model))
+    if found and trainer.accelerator.is_main_process:
         print(
             f"train: {found[0]} has a dropout of {found[1]}, which is active while completions are sampled, as in TRL; "
             "evaluation has none; training.disable_dropout: true switches it off",
@@ -80,17 +85,6 @@ def check_problems(config: GRPOConfig, count: int, problems: Path) -> None:
         raise StudyError(
             f"training: a generation takes {prompts} problems at once, and {problems} has {count}{left_out}; add "
             "problems, or lower per_device_train_batch_size or steps_per_generation"
-        )
-
-
-def check_strategy(trainer: AblationTrainer, strategy: str) -> None:
-    """Refuse to train by a strategy other than the run's: accelerate can leave DeepSpeed out without a warning."""
-    plugin = trainer.accelerator.state.deepspeed_plugin
-    started_with = f"zero{plugin.zero_stage}" if plugin else DDP
-    if started_with != strategy:
-        raise StudyError(
-            f"launch.strategy: the run's strategy is {strategy}, and its processes were started with {started_with}; "
-            "start the training command without a launcher of your own, and without ACCELERATE_ variables"
         )
 
 

@@ -1,8 +1,7 @@
-"""Stop of a run whose numbers are not finite any more, and the record that it diverged.
+"""Stop of a run whose numbers are not finite any more, and the record that it diverged, with which starts leave it out.
 
-`run` adds the callback to its trainer and trains inside `recorded_divergence`. With the record, starts go on without
-the run. Nothing here waits for the GPU more than once a step: the loss and the gradient norm come from TRL's log of the
-step, and the largest weight is one number.
+Nothing here waits for the GPU more than once a step: the loss and the gradient norm come from TRL's log of the step,
+and the largest weight is one number.
 """
 
 from __future__ import annotations
@@ -44,11 +43,7 @@ class StopAtDivergence(TrainerCallback):
 
 @contextmanager
 def recorded_divergence(trainer: Trainer, run_dir: Path) -> Iterator[None]:
-    """Record a divergence in the run's folder, and report it as an error of the user.
-
-    If the run diverged, raises a StudyError that says the step, what is not finite, the last finite gradient norm, and
-    what to try.
-    """
+    """Record a divergence in the run's folder, and report it as an error of the user."""
     try:
         yield
     except NotFinite as error:

@@ -1,10 +1,9 @@
 """The end of a run: its outputs, made from the sealed final folder and the parts of its tables, by file operations.
 
-`run` calls it after the last step, or in the next attempt if the run was ended in between. A folder is sealed by a file
-with its checksums, and parts are small files that are joined here. Each of these operations can be repeated, and
-`.work` is removed only when the record of the whole result is on disk. If a run is ended at any point here, the next
-start finishes it without a step of training. Snakemake removes the run.json of a job whose end it did not see; the
-hidden copy of the record restores the file.
+`run` calls it after the last step, or in the next attempt if the run was ended in between. Each operation can be
+repeated, and `.work` is removed only when the record of the whole result is on disk. If a run is ended at any point
+here, the next start finishes it without a step of training. Snakemake removes the run.json of a job whose end it did
+not see; the hidden copy of the record restores the file.
 """
 
 from __future__ import annotations
@@ -105,10 +104,7 @@ def finish_run(run_dir: Path) -> None:
 
 
 def finished(run_dir: Path, owner: dict[str, Any], any_code: bool = False) -> bool:
-    """Whether an earlier attempt has left the whole result of this very run. If so, `run.json` is restored.
-
-    With `any_code`, code and inputs do not count.
-    """
+    """Whether the whole result of this run is there, of whatever code and inputs if `any_code`; restores `run.json`."""
     record = read_json(run_dir / HIDDEN_RECORD)
     if record is None:
         return False
@@ -169,10 +165,8 @@ def run_record(
 ) -> dict[str, Any]:
     """Content of a finished run's `run.json`: spec, code, inputs, times, hardware and files.
 
-    `owner` has the spec with the seed, digests of the code and of its modules, and digests of the inputs, as the run
-    began. `attempts` are the attempts' records, in order, and `steps` is the number of optimiser steps. The files of
-    the run's `folder` are listed with their digests and their sizes in bytes. `requests` counts requests to endpoints
-    by the model that answers, and is left out of the record if there are none.
+    `owner` has the spec with the seed, and digests of code, modules and inputs, as the run began. `requests` to
+    endpoints are left out of the record if there are none.
     """
     spec = dict(owner["spec"])
     gpu_seconds = sum(attempt["wall_seconds"] * gpus_of(attempt) for attempt in attempts)

@@ -1,7 +1,6 @@
 """Stop of a run whose vLLM does not sample from the present weights: its log-probabilities are far from the trainer's.
 
-The trainer (`saving_trainer`) tells it the difference after each generation by vLLM. Without it, a run whose new
-weights do not reach vLLM would train on, on samples of old weights.
+The trainer (`saving_trainer`) tells it the difference after each generation by vLLM.
 """
 
 from __future__ import annotations
@@ -31,8 +30,7 @@ SAME_DISTRIBUTION: dict[str, tuple] = {
 class GapWatch:
     """Stops a run if several generations in a row were not sampled from the present weights.
 
-    With some settings of TRL's config, vLLM cuts off improbable tokens and TRL does not. The two distributions then
-    differ even if the weights are equal, and no gap stops the run.
+    With some settings of TRL's config, vLLM cuts off improbable tokens and TRL does not. Then no gap stops the run.
     """
 
     def __init__(self, settings: Mapping[str, Any]):
@@ -40,11 +38,7 @@ class GapWatch:
         self.in_a_row = 0
 
     def see(self, mean: float, step: int) -> None:
-        """Check the gap of the generation for an optimiser step.
-
-        `mean` is the mean absolute difference of log-probabilities over all tokens of the batch and all processes, in
-        nats. Raises StudyError if the gap was too large for `IN_A_ROW` generations in a row.
-        """
+        """Check the `mean` absolute difference of log-probabilities, in nats per token, of a step's generation."""
         self.in_a_row = 0 if mean <= LARGEST_GAP or self.apart else self.in_a_row + 1
         if self.in_a_row == IN_A_ROW:
             raise StudyError(

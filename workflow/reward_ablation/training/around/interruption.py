@@ -1,7 +1,6 @@
 """Stop of a run or supervised start that can resume later: after a signal, or before its Slurm job's time is up.
 
-Both add the callback `Interruption` to their trainer and train inside `watching`. Their commands turn `Stopped` into
-the exit status after which the same job is started again.
+Both add the callback `Interruption` to their trainer and train inside `watching`.
 """
 
 from __future__ import annotations
@@ -25,10 +24,7 @@ SPARE = 30.0
 
 
 class Stopped(Exception):
-    """The run stopped, and the same command resumes from its last checkpoint.
-
-    It has just saved this checkpoint, except if a GPU ran out of memory.
-    """
+    """The run stopped, and the same command resumes from the checkpoint that it saved unless memory ran out."""
 
     def __init__(self, reason: str, step: int, steps: int):
         super().__init__(f"stopped at step {step} of {steps}: {reason}; the same command goes on from there")
@@ -38,7 +34,7 @@ class Stopped(Exception):
 class Interruption(TrainerCallback):
     """Saves a checkpoint and stops at the end of the step in which a reason to stop came up, except the last step.
 
-    All processes of a run stop at the same step, although a signal may reach them at different times, or only one.
+    All processes of a run stop at the same step, although a signal may reach only one.
     """
 
     def __init__(self, environment: Mapping[str, str] = os.environ):

@@ -1,7 +1,6 @@
 """One run to train, as the command line describes it: spec, inputs and folder, and vLLM and trackers beside it.
 
-The training command makes it from its options; `launch` starts the run's processes by it, and `run` trains by it. The
-address of a vLLM server comes by an environment variable, because the server starts after the first process.
+The address of a vLLM server comes by an environment variable, because the server starts after the first process.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Outputs that grow while a run trains: tables and kept models.
 
-The trainer writes them through `live_parts`, `checkpoints` seals and drops them, and `finish` joins them. A table is
-written in parts, small Parquet files that are joined at the end. A part appears by one move. A checkpoint first writes
-all rows and models up to its step, and flushes them to disk. When a run resumes from a checkpoint, the parts of later
-steps are dropped and made again.
+The trainer writes them through `live_parts`, `checkpoints` seals and drops them, and `finish` joins the parts of a
+table, small Parquet files. When a run resumes from a checkpoint, the parts of later steps are made again.
 """
 
 from __future__ import annotations
@@ -30,8 +28,7 @@ WHOLE_GRADIENTS = "gradients_step_"
 class PartWriter:
     """The trainer's `Sink`: keeps the tables of some steps in memory and writes them together.
 
-    Whole gradients are written while the next step is trained. To bound the memory, one step's gradients are written at
-    a time. `process` is the number of this process in the run.
+    Whole gradients are written while the next step is trained, one step's at a time to bound the memory.
     """
 
     def __init__(self, folder: Path, process: int):
@@ -121,7 +118,7 @@ def _parts(folder: Path) -> list[Path]:
 def join_parts(folder: Path, name: str, schema: pa.Schema, output: Path, in_some: pa.Field | None = None) -> None:
     """Join a table's parts in order of step and process. Without parts, the table has its columns and no rows.
 
-    The table has the column `in_some` if at least one part has it. The column is null in rows of other parts.
+    The table has the column `in_some` if at least one part has it.
     """
     paths = sorted(folder.glob(f"{name}-*.parquet"), key=_by_process)
     if in_some and any(in_some.name in pq.read_schema(path).names for path in paths):
@@ -133,10 +130,7 @@ def join_parts(folder: Path, name: str, schema: pa.Schema, output: Path, in_some
 
 
 def join_large_parts(folder: Path, name: str, schema: pa.Schema, output: Path) -> None:
-    """Join a table's parts with about two parts in memory at a time.
-
-    Each row group but the last has `STEPS_PER_PART` steps, whichever steps the parts contain.
-    """
+    """Join a table's parts with about two in memory at a time, in row groups of `STEPS_PER_PART` steps."""
     with atomic_path(output) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
         waiting: list[pa.Table] = []
         for path in sorted(folder.glob(f"{name}-*.parquet")):

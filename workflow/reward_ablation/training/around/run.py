@@ -1,7 +1,7 @@
 """One run from start to finish: finish a result that an earlier attempt left, or train on from its last checkpoint.
 
-The training command calls `train_run` in each process of the run, once all processes are started. It joins the modules
-of `around`, in the order of a run's life, with the trainer that `core` builds.
+The training command calls `train_run` in each process of the run. It joins the modules of `around`, in the order of a
+run's life, with the trainer that `core` builds.
 """
 
 from __future__ import annotations
@@ -68,12 +68,8 @@ class Start:
 def train_run(job: TrainingJob, callbacks: Sequence[TrainerCallback] = ()) -> None:
     """Train one run, or resume it where an attempt of the same spec and code was interrupted.
 
-    `run_dir` gets tables such as rollouts.parquet and gradients.parquet, whole gradients, model/, models that are kept
-    during training as model-stepN/ and, written last, run.json.
-
     Raises Stopped if a signal or the end of the Slurm job stopped the run after it saved a checkpoint, or if a GPU ran
-    out of memory. Raises PassingError if the run needs a GPU and this machine shows none, and StudyError if the run
-    cannot be trained as its spec says.
+    out of memory. Raises PassingError if the run needs a GPU and this machine shows none.
     """
     os.environ.setdefault("TENSORBOARD_LOGGING_DIR", str(job.run_dir / "tensorboard"))
     if job.spec.gpus and gpu_kind() is None:
@@ -133,8 +129,7 @@ def train(job: TrainingJob, checkpoint: Path | None, callbacks: Sequence[Trainer
             with asking(answers_of_judges(job.run_dir), work / REQUESTS), recorded_divergence(trainer, job.run_dir):
                 trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         except torch.OutOfMemoryError as error:
-            if trainer.accelerator.is_main_process:
-                attempt.write(ended="out of memory", to_step=trainer.state.global_step)
+            attempt.write(ended="out of memory", to_step=trainer.state.global_step)
             micro_batch = halve(work, spec.training, times, taken_over_micro_batches(trainer))
             raise Stopped(
                 f"a GPU ran out of memory; the next attempt takes micro batches of {micro_batch}",
@@ -149,8 +144,7 @@ def train(job: TrainingJob, checkpoint: Path | None, callbacks: Sequence[Trainer
                 beat(work, "saving the model", step=trainer.state.global_step)
             trainer.save_final()
             tell_unreached(trainer)
-        if trainer.accelerator.is_main_process:
-            attempt.write(ended=interruption.reason if stopped else "done", to_step=trainer.state.global_step)
+        attempt.write(ended=interruption.reason if stopped else "done", to_step=trainer.state.global_step)
         if stopped:
             trainer.accelerator.wait_for_everyone()  # when one process ends, the launcher ends the others
             raise Stopped(str(interruption.reason), trainer.state.global_step, trainer.state.max_steps)
@@ -184,12 +178,10 @@ def taken_over_micro_batches(trainer: SavingTrainer) -> str | None:
 
 
 def halve(work: Path, settings: dict[str, Any], times: int, uneven: str | None = None) -> int:
-    """Let the next attempt halve the micro batch once more; return the micro batch of that attempt.
+    """Let the next attempt halve the micro batch once more than the `times` of this one; its micro batch.
 
-    `work` is the run's work folder, and `settings` are its training settings. `times` says how often the micro batch is
-    halved in this attempt. The file may already say more, if another process of the run has run out of memory, too.
-    `uneven` is what `taken_over_micro_batches` returns. Raises StudyError if the micro batch of this attempt cannot be
-    halved, or if half of it would change the training.
+    The file may already say more, if another process of the run has run out of memory, too. `uneven` is what
+    `taken_over_micro_batches` returns.
     """
     if uneven:
         raise StudyError(
@@ -208,9 +200,7 @@ def halve(work: Path, settings: dict[str, Any], times: int, uneven: str | None =
 
 
 class KeepModels(TrainerCallback):
-    """Keeps the model after every n-th step, `every` being n; after no step if n is 0.
-
-    The last step is left out, because its model is the final model.
+    """Keeps the model after every n-th step but the last, `every` being n; after no step if n is 0.
 
     transformers saves the checkpoint of a step after this callback, so that the checkpoint includes the kept model.
     """
@@ -233,10 +223,7 @@ def combination_of(spec: RunSpec) -> CombinationOfRun | None:
 
 
 def build_trainer(job: TrainingJob) -> SavingTrainer:
-    """The trainer of one run, ready to train.
-
-    Raises StudyError if the trainer would not train as the run's spec says.
-    """
+    """The trainer of one run, ready to train."""
     spec, engine = job.spec, job.engine
     components = {}
     further = further_columns_of(job.problems)

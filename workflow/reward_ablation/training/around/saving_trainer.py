@@ -1,10 +1,8 @@
 """The run's trainer, extended by checkpoints, resumption from a checkpoint, and the final model.
 
 `run` has `core.build` make a trainer of this class. It is outside of the core because it changes no number of a run.
-TRL does not save the rollouts for later steps: it generates for `steps_per_generation * num_iterations` micro batches
-at once, and a run may stop between them. TRL also draws the order of the data anew in each epoch, and a resumed TRL
-would begin with the first epoch's order. This module overrides, reads and sets private parts of TRL;
-`tests/training/test_trl.py` pins them.
+TRL does not save the rollouts for later steps, nor how the order of the data goes on in later epochs: a resumed TRL
+would begin with the first epoch's order. This module uses private parts of TRL; `tests/training/test_trl.py` pins them.
 """
 
 from __future__ import annotations
@@ -62,10 +60,7 @@ class SavingTrainer(AblationTrainer):
         return output
 
     def _generate(self, prompts):
-        """Generate completions; raise a StudyError if the GPU runs out of memory.
-
-        Half the micro batch would not help here, because completions of several micro batches are generated at once.
-        """
+        """Generate completions. If memory runs out, half the micro batch would not help: several come at once."""
         try:
             return super()._generate(prompts)
         except torch.OutOfMemoryError as error:

@@ -14,15 +14,12 @@ from reward_ablation.cluster.slurm import start_of_job
 
 
 def slurm_job(environment: Mapping[str, str], began: float) -> dict[str, Any] | None:
-    """What Slurm allocated to the job of this process; None outside of Slurm.
+    """What Slurm allocated to the job of this process, which began so many seconds after 1970; None outside of Slurm.
 
-    `environment` is that of a batch step, or of a step that `srun` began. This process began at the time `began`, in
-    seconds since 1970.
-
-    `id`, `name`, `cluster` and `partition` are as Slurm writes them. `nodes`, `gpus` and `cpus` are numbers of the
-    whole job. `start` is that of the job, in seconds since 1970, and `seconds_before` runs from there until the process
-    began. Where Slurm did not give a value, `restarts` and `gpus` are 0, and any other is None. Only a job that does
-    more than this training has `parts`.
+    `environment` is that of a batch step, or of a step that `srun` began. `nodes`, `gpus` and `cpus` are numbers of the
+    whole job. `start` is that of the job, and `seconds_before` runs from there until the process began. Where Slurm did
+    not give a value, `restarts` and `gpus` are 0, and any other is None. Only a job that does more than this training
+    has `parts`.
     """
     if "SLURM_JOB_ID" not in environment:
         return None

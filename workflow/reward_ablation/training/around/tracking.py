@@ -40,10 +40,9 @@ def tracker_settings(tracking: Mapping[str, Any]) -> dict[str, Any]:
 def prepare_wandb(
     tracking: Mapping[str, Any], run_dir: Path, environment: MutableMapping[str, str] = os.environ
 ) -> None:
-    """Set W&B's environment variables, such as the id of its run and the folder of its files.
+    """Set W&B's environment variables, such as the id of its run; those that the user has set stay.
 
-    Variables that the user has set stay. Only the first process of a run logs. It calls this function once the work
-    folder belongs to the run.
+    The first process of a run calls it, which alone logs, once the work folder belongs to the run.
     """
     if not tracking:
         return

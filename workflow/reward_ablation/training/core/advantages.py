@@ -1,11 +1,8 @@
 """Advantages of single components, from the raw scores of a generation batch.
 
 `trainer` calls it for each generation of training, and `reward_ablation.trl` for runs of TRL's own trainer. Arms with a
-method of combination get their parts from that method, and from here only `alone_advantages`.
-TRL's `GRPOTrainer` turns weighted scores into one advantage per completion. This module does the same arithmetic and
-keeps the components apart: for the log, for the gradients by component, and for `placement`, which puts an advantage on
-some tokens only. TRL does not train with one rollout per prompt. Here the weighted score is then the advantage: PPO
-without a critic.
+method of combination get from here only `alone_advantages`. The arithmetic is TRL's, with the components kept apart.
+TRL does not train with one rollout per prompt. Here the weighted score is then the advantage: PPO without a critic.
 """
 
 from __future__ import annotations
@@ -19,10 +16,9 @@ EPSILON = 1e-4
 
 
 def beyond_range(scores: Tensor, size: int) -> tuple[int, int] | None:
-    """Row and column of the first scores whose mean or squared deviations over a group of `size` rows overflow.
+    """Row and column of the first scores, of (N, K), whose mean or squared deviations over `size` rows overflow.
 
-    `scores`, (N, K), are those of N completions by K components. The row is the first one of the group. None if there
-    are no such scores. NaN is no score.
+    The row is the first one of the group. NaN is no score.
     """
     groups = scores.view(-1, size, scores.shape[1])
     squares = (groups - torch.nanmean(groups, dim=1, keepdim=True)).square().masked_fill(groups.isnan(), 0.0)
@@ -35,15 +31,14 @@ def component_advantages(
 ) -> Tensor:
     """Part of each completion's advantage that each component contributes, (N, K).
 
-    `scores`, (N, K), are raw, with NaN where a component gave none. The rows of a group are contiguous. `weights`,
-    (K,), are those of the components. With groups of one (`num_generations` 1) nothing is centred or scaled.
-    `scale_rewards` ("group", "batch" or "none") says which standard deviation the advantages are divided by, as TRL's
-    setting of this name. `aggregation` is TRL's `multi_objective_aggregation`: "sum_then_normalize" is GRPO (arXiv
-    2402.03300), and "normalize_then_sum" is GDPO (arXiv 2601.05242), for which `scale_rewards` has no effect.
+    `scores`, (N, K), are raw, with NaN where a component gave none; the rows of a group are contiguous. `weights` are
+    (K,). `scale_rewards` and `aggregation` (`multi_objective_aggregation`) are TRL's settings: "sum_then_normalize" is
+    GRPO (arXiv 2402.03300), and "normalize_then_sum" is GDPO (arXiv 2601.05242), for which `scale_rewards` has no
+    effect.
 
-    Each row sums to TRL's advantage or, in groups of one, to the weighted score. A component of weight 0 has part 0
-    and changes no other part, bit for bit. An infinite part becomes the largest float32, as in TRL. A
-    completion without a score of any weighted component has parts 0.
+    Each row sums to TRL's advantage or, in groups of one, to the weighted score. A component of weight 0 has part 0 and
+    changes no other part, bit for bit. An infinite part becomes the largest float32, as in TRL. A completion without a
+    score of any weighted component has parts 0.
     """
     weighted = weights != 0
     parts = torch.zeros_like(scores)
@@ -54,7 +49,7 @@ def component_advantages(
 
 
 def _of_weighted(scores: Tensor, weights: Tensor, num_generations: int, scale_rewards: str, aggregation: str) -> Tensor:
-    """The parts of the components with a weight. At the end, their sum's deviation divides all of them, if any does."""
+    """The parts of the components with a weight."""
     if num_generations == 1:
         return torch.nan_to_num(scores * weights, nan=0.0)
     unscorable = torch.isnan(scores).all(dim=1)
@@ -76,11 +71,10 @@ def _of_weighted(scores: Tensor, weights: Tensor, num_generations: int, scale_re
 
 
 def alone_advantages(scores: Tensor, num_generations: int, scale_rewards: str, aggregation: str) -> Tensor:
-    """Advantages that each component would give if it were the only component, at weight 1.
+    """Advantages that each component, also an ablated one, would give if it were the only one, at weight 1, (N, K).
 
-    Parameters and shapes are those of `component_advantages`. Ablated components have such advantages, too. A group of
-    two or more completions with equal scores has advantages of 0 here. TRL would divide rounding errors by a deviation
-    of nearly 0: the result is small, and its direction means nothing.
+    A group of two or more completions with equal scores has advantages of 0 here. TRL would divide rounding errors by a
+    deviation of nearly 0.
     """
     one = torch.ones(1, dtype=scores.dtype, device=scores.device)
     how = num_generations, scale_rewards, aggregation

@@ -1,7 +1,7 @@
 """A run's trainer, built from the run's spec.
 
 `training.around.run` calls it, with a subclass of the trainer that saves checkpoints. It is in the core because what a
-spec becomes, such as TRL's settings and the order of components, decides the numbers.
+spec becomes, such as the order of components, decides the numbers.
 """
 
 from __future__ import annotations
@@ -34,11 +34,9 @@ Trainer = TypeVar("Trainer", bound=AblationTrainer)
 
 
 def build_config(spec: RunSpec, output_dir: Path, surroundings: dict[str, Any], halvings: int = 0) -> GRPOConfig:
-    """TRL's config of a run.
+    """TRL's config of a run; `halvings` says how many times the micro batch is halved.
 
     `surroundings` are settings that change no number, by TRL's names. The spec's settings take precedence over them.
-    `halvings` says how many times the micro batch is halved, after the GPU's memory ran out. Raises StudyError if TRL
-    refuses a value, or a combination of values.
     """
     settings = halved({**surroundings, **spec.training}, halvings)
     return grpo_config(settings, output_dir, spec.seed, on_cpu=spec.gpus == 0, vllm=spec.vllm)
@@ -49,8 +47,8 @@ def with_whole_groups(
 ) -> dict[str, RewardFunction]:
     """Components that get whole groups, if the layout cuts groups and they may compare completions.
 
-    Users' functions may. Built-in components that score each completion by itself are called as they are: more
-    processes then share their work, and a reward model's batches stay the same.
+    Built-in components that score each completion by itself are called as they are: more processes then share their
+    work.
     """
     rows = config.per_device_train_batch_size * (config.steps_per_generation or 1)  # TRL has set both
     size = config.num_generations or 1
@@ -88,12 +86,10 @@ def build_trainer(
     callbacks: Sequence[TrainerCallback] = (),
     combination: Combination | None = None,
 ) -> Trainer:
-    """The trainer of a run, ready to train. `kind` is its class.
+    """The trainer of a run, of the class `kind`, ready to train. Without a `combination`, TRL combines the components.
 
     The spec has its components in alphabetical order, as in canonical JSON, and `components` has their functions in the
-    same order. `problems` is the prepared training set: Parquet with the problem schema. `sink` receives the run's
-    measurements. `combination` is a method that combines the components. Without one, TRL combines them. Raises
-    StudyError if the tokenizer is missing or cannot render the prompts, or if `training_problems` refuses their length.
+    same order.
     """
     tokenizer = load_tokenizer(model)
     rows, _ = training_problems(spec, model, tokenizer, problems, config.max_completion_length or 0)

@@ -1,8 +1,7 @@
 """What the trainer gets from outside the core: a sink for its measurements, and a combination of components.
 
-`training.around.run` hands both to the trainer: `training.around.live_parts` is the sink, `combination.of_run` the
-combination. The core knows a sink by its type alone, so that a change of how tables are written trains no run again. It
-imports the type of a run's spec for mypy alone. Code of `spec` therefore does not run in the core either.
+`training.around.live_parts` is the sink, `combination.of_run` the combination. The core knows a sink by its type alone,
+so that a change of how tables are written trains no run again.
 """
 
 from __future__ import annotations
@@ -31,10 +30,7 @@ class Sink(Protocol):
 
 
 class Combination(Protocol):
-    """A method that combines components in place of TRL, and its state.
-
-    The state is the same in all processes, because all of them see the same scores and gradients.
-    """
+    """A method that combines components in place of TRL, and its state, which is the same in all processes."""
 
     @property
     def names(self) -> Sequence[str]:
@@ -42,10 +38,7 @@ class Combination(Protocol):
 
     @property
     def looks_ahead(self) -> bool:
-        """Whether the method needs the gradients of the completions that it combines.
-
-        If so, these gradients are measured before `component_advantages` is called.
-        """
+        """Whether the gradients of the completions are to be measured before `component_advantages` is called."""
 
     @property
     def state(self) -> dict[str, Any]:
@@ -65,14 +58,10 @@ class Combination(Protocol):
         """
 
     def see(self, gradients: pa.Table) -> None:
-        """Take note of a measured step's gradients, as rows of `gradients.parquet`.
+        """Take note of a measured step's gradients, rows of `gradients.parquet`.
 
-        Called after each measured step. If the method looks ahead, it is also called before `component_advantages`,
-        with the gradients of the completions that are about to be combined.
+        If the method looks ahead, it is called before `component_advantages`, too.
         """
 
     def table(self, step: int) -> pa.Table:
-        """Rows of `weights.parquet` for the last generation batch.
-
-        `step` is the coming step: one more than the `step` of `component_advantages`.
-        """
+        """Rows of `weights.parquet` for the last generation batch. `step` is the coming step."""

@@ -1,7 +1,6 @@
 """What changes a model's numbers beside its weights: dropout, and positions after padding.
 
-`build` has models of some types count positions from the first real token, and switches dropout off if so set.
-The checks before training, and generation by transformers, ask whether a model has dropout.
+`build` uses it; the checks before training, and generation by transformers, ask whether a model has dropout.
 """
 
 from __future__ import annotations

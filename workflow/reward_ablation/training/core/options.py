@@ -18,11 +18,7 @@ OF_ALL_STRATEGIES = ["--mixed_precision", "no", "--dynamo_backend", "no"]
 
 
 def server_options(gpus: int, tensor_parallel_size: int, model_impl: str | None = None) -> dict[str, str | int]:
-    """Options of a vLLM server, including the options that TRL's trainer requires of a server.
-
-    `gpus` is the number of the server's GPUs, of which `tensor_parallel_size` share one copy of the model. `model_impl`
-    is which of vLLM's implementations of the model to use.
-    """
+    """Options of a vLLM server on `gpus` GPUs, including those that TRL's trainer requires."""
     options: dict[str, str | int] = {
         "tensor-parallel-size": tensor_parallel_size,
         "weight-transfer-config": '{"backend":"nccl"}',

@@ -1,7 +1,6 @@
 """On which tokens a component's advantage acts: all tokens, the last one, or those that write the answer.
 
-`trainer` asks it for each generation. No placement is reward-to-go: a completion's total over its tokens is the same
-under all placements.
+`trainer` asks it for each generation. A completion's total over its tokens is the same under all placements.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ MARKED = ("boxed", "hash", "tag", "final")
 def answer_span(text: str) -> tuple[int, int] | None:
     r"""Start and end of an answer with its marker: ``\boxed{72}``, ``#### 72``, ``<answer>72</answer>``, ``Final: 72``.
 
-    The first of these formats with an answer counts, by the rules of `extract`. Boxes that form one answer together
-    are one span. Returns None where there is no answer, or the answer has no marker.
+    The first of these formats with an answer counts, by the rules of `extract`. Boxes that form one answer are one
+    span. None where there is no answer, or the answer has no marker.
     """
     rest = after_thinking(text)
     offset = thinking_end(text)
@@ -44,10 +43,10 @@ def answer_span(text: str) -> tuple[int, int] | None:
 
 
 def answer_tokens(ids: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    """Indices, ascending, of the tokens that write any part of the answer and its marker.
+    """Indices, ascending, of the tokens that write any part of the answer and its marker, or else of the last token.
 
-    Without an answer that has a marker, the last token alone. Special tokens write nothing. A character that is split
-    over several tokens belongs to all of them. The search takes O(log T) decodings of the T > 0 tokens.
+    Special tokens write nothing. A character that is split over several tokens belongs to all of them. The search takes
+    O(log T) decodings of the T > 0 tokens.
     """
 
     @cache  # the searches below decode the same lengths again
@@ -72,14 +71,10 @@ def answer_tokens(ids: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> lis
 def token_weights(
     placement: str, completion_ids: Sequence[Sequence[int]], width: int, tokenizer: PreTrainedTokenizerBase
 ) -> Tensor:
-    """Factor by which a completion's advantage is multiplied on each of its tokens, (B, width).
+    """Factor by which a completion's advantage is multiplied on each of its tokens, (B, width), with padding.
 
-    `placement` ("all_tokens", "last_token" or "answer_span") says which tokens get the advantage. `completion_ids` are
-    B completions of T_i tokens, with the end token if there is one, without the padding. `width` is the length of the
-    padded completions. The tokenizer decodes the tokens to find the answer.
-
-    The factor is T_i / |S_i| on the tokens S_i of the placement, 0 elsewhere. The mean over a completion's tokens is
-    always 1.
+    It is T_i / |S_i| on the tokens S_i of the placement, of the T_i tokens of completion i, and 0 elsewhere: its mean
+    over a completion's tokens is 1. `completion_ids` have the end token, if there is one, and no padding.
     """
     weights = torch.zeros(len(completion_ids), width)
     for row, ids in zip(weights, completion_ids, strict=True):

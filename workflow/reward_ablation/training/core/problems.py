@@ -1,7 +1,6 @@
 """The problems that a run trains on: those whose prompt, with a whole completion, fits into the model's context.
 
-`build` makes a run's dataset of them, and the checks before a start call the same function. So does
-`training.around.launch`, for the longest text that vLLM reserves memory for.
+`build`, the checks before a start, and `training.around.launch`, for the longest text of vLLM, call the same function.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ def training_problems(
 ) -> tuple[list[dict[str, Any]], int]:
     """Rows of prepared problems for TRL: `prompt`, `problem_id` and other columns; and the longest prompt's length.
 
-    Lengths are in tokens, and `completion` is that of a completion of full length. Raises StudyError if the tokenizer
-    cannot render the prompts, a prompt is empty, all are too long for the model, or one is and the spec refuses that.
+    Lengths are in tokens, and `completion` is that of a completion of full length. Raises StudyError if all prompts are
+    too long for the model, or one is and the spec refuses that.
     """
     rows = pq.read_table(problems).to_pylist()
     prompts = [render_prompt(row["question"], spec.prompt) for row in rows]

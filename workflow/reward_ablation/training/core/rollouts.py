@@ -1,7 +1,7 @@
 """Rows of `rollouts.parquet`: every sampled completion with its scores, advantages and length.
 
-`trainer` makes them for each generation, and `reward_ablation.trl` for runs of TRL's own trainer. They are written in
-small files, which `training.around.finish` joins by the columns that are defined here.
+`trainer` makes them for each generation, and `reward_ablation.trl` for runs of TRL's own trainer;
+`training.around.finish` joins them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ EXTRA = pa.field("extra", pa.string())
 def rollout_schema(components: list[str]) -> pa.Schema:
     """Columns of the rollout log, with one raw score and one part of the advantage per component.
 
-    An advantage that acts on some tokens only is logged as its mean over all tokens of the completion. The columns of
+    An advantage on some tokens only is logged as its mean over all tokens of the completion. The columns of
     `sampling_gap` are null where transformers generates, and where TRL masks all tokens of the completion.
     """
     return pa.schema(
@@ -49,11 +49,10 @@ def rollout_schema(components: list[str]) -> pa.Schema:
 def rollout_table(
     columns: dict[str, Any], scores: dict[str, list[float]], parts: dict[str, list[float]], weights: dict[str, float]
 ) -> pa.Table:
-    """One row per completion. A score is null where the component gave none.
+    """One row per completion. A score is null where the component gave none, `total` where no weighted one did.
 
-    `columns` are all columns that are not derived from other columns and belong to no component. The columns of
-    `sampling_gap` may be missing, and so may `EXTRA`. `scores` are raw, and `parts` are parts of the advantage, both
-    by component, as are the weights. `total` is null where no component with a weight gave a score.
+    `columns` belong to no component; those of `sampling_gap` and `EXTRA` may be missing. `scores` are raw, and `parts`
+    are parts of the advantage, both by component.
     """
     none = [None] * len(columns["completion"])
     rows = {
@@ -82,19 +81,16 @@ def extra_column(logged: Mapping[str, Mapping[str, list]], completions: int) -> 
 def sampling_gap(
     trainer: Tensor, sampler: Tensor, mask: Tensor, ratio: Tensor, by_sequence: bool
 ) -> dict[str, list[float]]:
-    """Gap between vLLM's log-probabilities and the trainer's, by completion.
+    """Gap between vLLM's log-probabilities and the trainer's, by completion: columns of the rollout log.
 
     Two implementations of a model differ by rounding; importance sampling corrects for this (Yao et al. 2025, "Your
     efficient RL framework secretly brings you off-policy RL training"). If new weights did not reach vLLM, the gap is
     far larger.
 
-    `trainer` and `sampler`, (B, T), are log-probabilities by the trainer, and by vLLM, with NaN where vLLM gave none,
-    of B completions of T tokens with padding. `mask`, (B, T), says which tokens count. `ratio`, (B, T) or (B, 1), has
-    the importance ratios that the loss is multiplied by. With `by_sequence`, each ratio belongs to a completion.
-
-    The result has two columns of the rollout log. `sampling_gap` is the mean absolute difference in nats, and
-    `sampling_corrected` the share in [0, 1] of tokens whose ratio was cut off or set to zero. NaN where TRL masks all
-    tokens.
+    `trainer` and `sampler`, (B, T), are log-probabilities by the trainer, and by vLLM, with NaN where vLLM gave none.
+    `mask`, (B, T), says which tokens count. `ratio`, (B, T) or (B, 1), has the importance ratios that the loss is
+    multiplied by, of whole completions if `by_sequence`. `sampling_gap` is the mean absolute difference in nats, and
+    `sampling_corrected` the share of tokens whose ratio was cut off or set to zero; NaN where TRL masks all tokens.
     """
     difference = ((trainer - sampler) * mask).nan_to_num(nan=0.0)
     tokens = torch.where(mask.any(1), mask.sum(1), torch.nan)  # NaN where TRL leaves a truncated completion out

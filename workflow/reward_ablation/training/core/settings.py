@@ -1,7 +1,6 @@
 """TRL's and peft's own config objects, from a run's spec.
 
-`build` makes a run's config by it, and `sft` shares it for the supervised start. The checks before a start have TRL
-judge the settings of all runs by it.
+`build` makes a run's config by it, `sft` that of the supervised start, and the checks before a start those of all runs.
 """
 
 from __future__ import annotations
@@ -50,10 +49,7 @@ def defaults(on_cpu: bool) -> dict[str, Any]:
 
 
 def halved(settings: dict[str, Any], times: int) -> dict[str, Any]:
-    """Training settings with the micro batch halved `times` times.
-
-    A step and a generation take correspondingly more micro batches, so that both keep their size.
-    """
+    """Training settings with the micro batch halved `times` times; a step and a generation keep their size."""
     factor = 2**times
     changes = {
         "per_device_train_batch_size": settings.get("per_device_train_batch_size", MICRO_BATCH) // factor,
@@ -67,11 +63,9 @@ def halved(settings: dict[str, Any], times: int) -> dict[str, Any]:
 def grpo_config(
     training: dict[str, Any], output_dir: Path, seed: int, on_cpu: bool, vllm: VllmSpec | None = None
 ) -> GRPOConfig:
-    """TRL's config of one run.
+    """TRL's config of one run; `vllm` is None where transformers generates the rollouts.
 
-    `training` has the study's settings, the arm's overrides, and settings that change no number, by TRL's names. `seed`
-    decides data order, initialisation and sampling. `vllm` is None where transformers generates the rollouts. Raises
-    StudyError if TRL refuses a value, or a combination of values.
+    `training` has the study's settings, the arm's overrides, and settings that change no number, by TRL's names.
     """
     settings = {**defaults(on_cpu), **(vllm_settings(vllm) if vllm else {}), **training}
     single = settings.get("num_generations") == 1
@@ -86,11 +80,10 @@ def grpo_config(
 def trl_config(
     kind: type[Config], section: str, settings: dict[str, Any], output_dir: Path, seed: int, on_cpu: bool
 ) -> Config:
-    """A config object of TRL's that logs one line per step.
+    """A config object of TRL's class `kind` that logs one line per step.
 
-    `kind` is TRL's class of the config, and `settings` are by TRL's names. `section` is the section of the study's
-    config that the settings come from, for the message of an error. Raises StudyError if TRL refuses a value, or a
-    combination of values.
+    `section` is the section of the study's config that the settings come from. Raises StudyError if TRL refuses a
+    value, or a combination of values.
     """
     try:
         return kind(
@@ -109,11 +102,7 @@ def trl_config(
 
 
 def completions_at_once(training: dict[str, Any]) -> int:
-    """Number of completions that all processes together generate at once.
-
-    TRL's config accepts this number as `num_generations`, where it refuses 1. Raises StudyError if only one completion
-    would be generated at a time.
-    """
+    """Number of completions that all processes together generate at once, which TRL's config takes for groups of 1."""
     micro_batches = training.get("steps_per_generation") or training.get("gradient_accumulation_steps", 1)
     of_process = training.get("per_device_train_batch_size", 8) * micro_batches
     batch = training.get("generation_batch_size") or of_process * int(os.environ.get("WORLD_SIZE", 1))

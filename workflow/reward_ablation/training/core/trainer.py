@@ -91,16 +91,14 @@ UNWATCHED = ("fp16", "torch_compile", "torch_compile_backend", "torch_compile_mo
 class AblationTrainer(GRPOTrainer):
     """GRPO on weighted components. All components are scored, logged and measured.
 
-    `components` are all components of the study by name: functions with TRL's reward signature. Each has one weight. A
-    component of weight 0 is only tracked, unless it takes part in the combination. `combination` is a method that
-    combines the components. Without one, TRL combines them. `placements` says, by component, which tokens its advantage
-    acts on. `date` is the date that the chat template gets as today's. The dataset needs the columns `prompt` and
-    `problem_id`.
+    `components` are functions with TRL's reward signature, by name. One of weight 0 is only tracked, unless it takes
+    part in the `combination`; without one, TRL combines them. `placements` says, by component, which tokens its
+    advantage acts on. `date` is the date that the chat template gets as today's. The dataset needs the columns `prompt`
+    and `problem_id`.
 
-    `sink` receives the rollout log, the tables of gradients and the whole gradients. The components' gradients are
-    measured at step 1 and every n-th step after it (n is `measure_every`, 0 for none). At the steps `whole_at` they are
-    measured, too, and also written whole. Without `by_completion`, TRL's own backward pass is used, no layer is watched
-    and nothing is measured. The other arguments are those of `GRPOTrainer`.
+    `sink` receives the measurements. The components' gradients are measured at step 1 and every n-th step after it (n
+    is `measure_every`, 0 for none). At the steps `whole_at` they are measured, too, and also written whole. Without
+    `by_completion`, TRL's own backward pass is used and nothing is measured.
 
     Raises StudyError if the run measures gradients and a layer of the model cannot be watched, or if completions would
     have several turns.
@@ -173,11 +171,7 @@ class AblationTrainer(GRPOTrainer):
         self._measured: tuple[Measurement, list[Family], dict[str, Tensor]] | None = None
 
     def _can_watch(self, must: bool) -> bool:
-        """Watch the model's layers and return whether this was possible.
-
-        If a layer cannot be watched, the error is raised only where the run `must` measure. Otherwise TRL trains by its
-        own backward pass.
-        """
+        """Watch the model's layers; whether this was possible. If the run `must` measure, the error is raised."""
         if any(getattr(self.args, name, None) for name in UNWATCHED):
             return False
         try:
@@ -228,9 +222,9 @@ class AblationTrainer(GRPOTrainer):
     def _generate_and_score_completions(self, inputs):
         """Generate and score as TRL does; log the rollouts and add the components' advantages to the batch.
 
-        The batch of B completions gets the columns `alone` and `shares`, (B, K), of all K components: advantages of
-        each component alone, and the components' parts of the common advantage. `row`, (B,), numbers the completions.
-        Checkpoints have these names. If the combination looks ahead, `_prepare_inputs` replaces the parts, and logs.
+        The batch of B completions gets the columns `alone` and `shares`, (B, K): advantages of each component alone,
+        and the components' parts of the common advantage. `row`, (B,), numbers the completions. Checkpoints have these
+        names. If the combination looks ahead, `_prepare_inputs` replaces the parts, and logs.
         """
         step = self.state.global_step + 1
         first_row = self.accelerator.process_index * len(inputs)
@@ -368,9 +362,7 @@ class AblationTrainer(GRPOTrainer):
     def _place(self, output: dict[str, Any], parts: Tensor) -> None:
         """Put advantages on tokens, (B,) -> (B, T), if a trained component has a placement other than all tokens.
 
-        Otherwise the advantages stay (B,). The placement of a tracked component does not change them. For each
-        placement of a component other than all tokens, the batch gets a column `placement_<name>`, (B, T): the tokens'
-        factors.
+        For each such placement the batch gets a column `placement_<name>`, (B, T): the tokens' factors.
         """
         width = output["completion_ids"].size(1)
         weights = {
@@ -421,10 +413,9 @@ class AblationTrainer(GRPOTrainer):
     def _compute_loss(self, model, inputs):
         """TRL's loss with a backward pass by completion, which also serves the measurement.
 
-        In the simple case, each completion's loss is its advantage times a factor. The backward pass then starts from
-        the factor, and the advantages come in where weight gradients are added up. One pass serves both training and
-        measurement. In the other cases (KL term, entropy bonus, auxiliary loss, advantages on some tokens only),
-        training uses TRL's own backward pass, and the measurement makes passes of its own.
+        In the simple case, the pass starts from each completion's factor of its advantage, and the advantages come in
+        where weight gradients are added up. In the other cases (KL term, entropy bonus, auxiliary loss, advantages on
+        some tokens only), training uses TRL's own backward pass, and the measurement makes passes of its own.
         """
         if not self.model.training or not self._by_completion:
             return super()._compute_loss(model, inputs)
@@ -454,10 +445,7 @@ class AblationTrainer(GRPOTrainer):
         return loss
 
     def _get_per_token_logps_and_entropies(self, model, input_ids, attention_mask, logits_to_keep, *args, **kwargs):
-        """Keep the results of the training step's forward pass.
-
-        While `_given` is set, further losses use these log-probabilities and no forward pass is made.
-        """
+        """Keep the results of the training step's forward pass; return `_given` instead of a pass while it is set."""
         if self._given is not None:
             return self._given, *self._forward[1:]
         own_pass = super()._get_per_token_logps_and_entropies
@@ -481,7 +469,7 @@ class AblationTrainer(GRPOTrainer):
     def _loss_derivatives(self, model, inputs, advantages: Tensor, without: tuple[str, ...]) -> Tensor:
         """Derivatives of TRL's loss by the log-probabilities, (B, T), without the terms named in `without`.
 
-        The loss is taken by a copy of the trainer, so that the metrics which TRL records are discarded.
+        A copy of the trainer takes the loss, so that the metrics which TRL records are discarded.
         """
         scratch_trainer = scratch_copy(self)
         for name in without:
@@ -525,10 +513,9 @@ class AblationTrainer(GRPOTrainer):
         self._recorder.measurement = measurement if fused else None
 
     def _measure_ahead(self, batches: list[dict[str, Any]], step: int) -> pa.Table:
-        """Measure a step's micro-batches before the step, without a trace in the training but for the random state.
+        """Measure a step's micro-batches before the step; rows of `gradients.parquet`.
 
-        A model with dropout draws here, and so draws other masks in the step itself. Returns rows of
-        `gradients.parquet`.
+        It leaves no trace in the training but for the random state: a model with dropout draws other masks in the step.
         """
         model = self.model_wrapped
         for batch in batches:
@@ -577,9 +564,6 @@ class AblationTrainer(GRPOTrainer):
 
 
 def rollout_seeds(run_seed: int, step: int, problem_ids: list[str], rollouts: list[int]) -> list[int]:
-    """Seeds of rollouts, in [0, 2^63), the same in any process, batch or attempt of a run.
-
-    `rollouts` numbers each rollout within its group.
-    """
+    """Seeds of rollouts, numbered within their groups, in [0, 2^63): the same in any process, batch or attempt."""
     parts = zip(problem_ids, rollouts, strict=True)
     return [stream_seed(run_seed, step, problem, rollout) for problem, rollout in parts]

@@ -1,9 +1,8 @@
 """Whole groups for reward functions that compare completions, in a layout in which several processes share a group.
 
-`build` wraps the functions by it where a run's layout cuts groups. TRL calls a reward function in each process with the
-completions that this process generated. Where a process has 4 of the 8 completions of a group, a majority or a rank
-would be taken over 4. Here the processes exchange their completions, one process scores each group, and each process
-gets the scores of its own completions.
+`build` wraps the functions by it. TRL calls a reward function in each process with the completions of this process: a
+majority would be taken over 4 of the 8 completions of a group. Here the processes exchange their completions, one
+process scores each group, and each gets the scores of its own completions.
 """
 
 from __future__ import annotations
@@ -47,10 +46,9 @@ class WholeGroups:
         self._columns: dict[str, list] = {}  # of all processes
 
     def scoring(self, function: Callable[..., list]) -> Callable[..., list]:
-        """Wrap a reward function. All processes must call it, at the same time.
+        """Wrap a reward function, which all processes must call together; the first process of a group scores it.
 
-        Each group is scored once, by the process with its first completion. An error in one process is raised in all
-        of them: the others would wait for that process for ever.
+        An error in one process is raised in all of them: the others would wait for that process for ever.
         """
 
         @wraps(function)
@@ -74,7 +72,7 @@ class WholeGroups:
         return call
 
     def _exchanged(self, completions: list, given: dict[str, Any]) -> dict[str, list]:
-        """The columns of all processes, in the order of the rows. Exchanged once for all functions of a batch.
+        """The columns of all processes, in the order of the rows, exchanged once for all functions of a batch.
 
         TRL gives all functions of a batch the same list of completions, so another list is another batch.
         """

@@ -1,9 +1,8 @@
 """Processes that end with the process that started them, however that process ends: vLLM's server and the training.
 
-`vllm_server`, the supervisor of both, starts each of them under a guardian. If the supervisor is killed by SIGKILL, it
-cannot end the server, which runs on. A guardian therefore runs between the two, as a process of its own. The guardian
-reads from a pipe whose other end the supervisor holds. However the supervisor ends, the kernel closes the pipe, and the
-guardian then ends all processes below itself.
+`vllm_server` supervises both. If it is killed by SIGKILL, it cannot end the server. A guardian therefore runs between
+the two. It reads from a pipe whose other end the supervisor holds. However the supervisor ends, the kernel closes the
+pipe, and the guardian then ends all processes below itself.
 
 python -m reward_ablation.training.around.launch.guardian SECONDS COMMAND...
 """
@@ -21,7 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-#: Signals that the guardian passes on to its command.
+#: Signals that ask a process to save and end. The guardian passes them on to its command.
 STOPS = (signal.SIGTERM, signal.SIGINT)
 #: Constants of Linux's prctl.
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
@@ -39,12 +38,11 @@ def guarded(
 ) -> Iterator[subprocess.Popen]:
     """Run a command as long as the block lasts. After the block, all processes that the command started have ended.
 
-    `patience` is the number of seconds between SIGTERM and SIGKILL at the end of the block. The command writes to
-    `output`, or by default to the output of this process. `keep` has descriptors of locks. They stay open until the
-    command has ended, even if this process is killed.
+    `patience` is the number of seconds between SIGTERM and SIGKILL at the end of the block. `keep` has descriptors of
+    locks. They stay open until the command has ended, even if this process is killed.
 
-    Yields the guardian. It passes SIGTERM and SIGINT on to the command and ends with it. Its exit status is the
-    command's, or 128 plus the number of the signal that ended the command.
+    Yields the guardian. It passes SIGTERM and SIGINT on to the command. Its exit status is the command's, or 128 plus
+    the number of the signal that ended the command.
     """
     process = subprocess.Popen(
         [sys.executable, "-m", __name__, str(patience), *command],
@@ -69,10 +67,7 @@ def adopt() -> None:
 
 
 def end_all() -> None:
-    """Kill all descendants; return when none is left.
-
-    When a child dies, its own children become children of this process (after `adopt`) and are killed in turn.
-    """
+    """Kill all descendants, also (after `adopt`) children of a child that dies; return when none is left."""
     while True:
         for pid in _children():
             _send(pid, signal.SIGKILL)
@@ -99,12 +94,7 @@ def main() -> None:
     adopt()
     # A signal waits until the handlers are in place: its default would end the guardian, and the command unasked.
     signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
-    child = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        start_new_session=True,
-        preexec_fn=_begin_command,
-    )
+    child = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=_begin_command)
     for number in STOPS:
         signal.signal(number, lambda number, frame: _send(child.pid, number))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)

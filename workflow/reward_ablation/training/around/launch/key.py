@@ -1,10 +1,8 @@
 """The key of a run's vLLM server. Other users of the machine can reach the server's port, but must not use the server.
 
-`vllm_server` makes the key and starts the server with it, and `run` makes the trainer inside `client_with`. vLLM's own
-key (VLLM_API_KEY) protects only paths that begin with /v1, /v2, /inference or /cohere. It leaves open the endpoints
-that receive weights and the endpoints of vLLM's development mode, which TRL needs. The server therefore gets a
-middleware of ours, and TRL's client gets the key. `client_with` changes a part of TRL; `tests/training/test_trl.py`
-pins that part.
+vLLM's own key (VLLM_API_KEY) protects only paths that begin with /v1, /v2, /inference or /cohere. It leaves open the
+endpoints that receive weights, and those of vLLM's development mode, which TRL needs. The server therefore gets a
+middleware of ours, and TRL's client gets the key, by a change of a part of TRL that `tests/training/test_trl.py` pins.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ def header(key: str) -> dict[str, str]:
 class RequireKey:
     """ASGI middleware that answers requests without the key with status 401, except requests to `OPEN`.
 
-    Raises KeyError if the process was started without a key, because the server must not start without one.
+    Raises KeyError in a process without a key, because the server must not start without one.
     """
 
     def __init__(self, app: Application):
@@ -62,10 +60,7 @@ class RequireKey:
 
 @contextmanager
 def client_with(key: str | None) -> Iterator[None]:
-    """Let TRL create clients that send the key with each request, as long as the block lasts.
-
-    If the key is None, there is no server, and nothing changes.
-    """
+    """Let TRL create clients that send the key, if there is one, with each request, as long as the block lasts."""
     if key is None:
         yield
         return

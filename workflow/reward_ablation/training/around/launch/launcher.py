@@ -23,24 +23,19 @@ from torch.distributed.elastic.multiprocessing import api as elastic
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
 from reward_ablation.system.exit_status import GOES_ON, ended, is_permanent
+from reward_ablation.training.around.launch.guardian import STOPS
 from reward_ablation.training.around.launch.worker import ERROR_STAYS, WORKER
 from reward_ablation.training.core.options import OF_ALL_STRATEGIES, STRATEGIES
-
-#: Signals that ask a process to save and end.
-STOPS = (signal.SIGTERM, signal.SIGINT)
 
 
 def accelerate_options(
     processes: int, nodes: int, port: int, strategy: str = "ddp", environment: Mapping[str, str] = os.environ
 ) -> list[str]:
-    """Options of `accelerate launch`.
+    """Options of `accelerate launch` for `processes` on all `nodes`, which connect at a port, 0 for any free one.
 
     Ranks follow the order of the job's nodes, so that results do not depend on which node connects first. There are no
     options for DeepSpeed's batch, accumulation and clipping: transformers sets these from the run's settings.
-
-    `processes` is the number of the run's processes on all its nodes. They connect at this port of the first node, 0
-    for any free port. `strategy` is a key of `STRATEGIES`. `environment` has Slurm's variables, needed on several
-    nodes.
+    `environment` has Slurm's variables, needed on several nodes.
     """
     options = STRATEGIES[strategy]
     options = [*options, "--num_processes", str(processes), "--num_machines", str(nodes), "--gpu_ids", "all"]
@@ -52,14 +47,11 @@ def accelerate_options(
 
 
 def status_of(statuses: Mapping[int, int], first: int) -> int:
-    """Exit status of a run whose processes failed. The first failure decides.
+    """Exit status of a run from the statuses of the processes that failed, by rank: the `first` failure decides.
 
     It is 1 if the first error is permanent, and `GOES_ON` otherwise. Later failures follow from the first: these
     processes lost their peer, or the launcher ended them. If the error may pass, lines on stderr name the processes
     that a signal ended: SIGTERM or SIGINT only if it was the first failure and no process has the status `GOES_ON`.
-
-    `statuses` are the exit statuses of the processes that failed, by rank, and `first` is the rank of the process that
-    was the first to fail.
     """
     if is_permanent(statuses[first]):
         return 1
@@ -75,16 +67,15 @@ def status_of(statuses: Mapping[int, int], first: int) -> int:
 def heed_the_first_signal() -> None:
     """Let the first SIGTERM or SIGINT end all processes in order. Further signals have no effect.
 
-    A signal to all processes of a job arrives several times, because some processes pass it on. torch's own handler, a
-    private function, raises an exception each time. This would also interrupt the wait for processes that are saving,
-    and these would be killed.
+    A signal to all processes of a job arrives several times, because some pass it on. torch's own handler, a private
+    function, raises an exception each time, also in the wait for processes that are saving, and these would be killed.
     """
     assert hasattr(elastic, "_terminate_process_handler"), "this version of torch has another signal handler"
     elastic._terminate_process_handler = _stop_once
 
 
 def _stop_once(signum: int, frame: FrameType | None) -> None:
-    for ignored in (signal.SIGTERM, signal.SIGINT):
+    for ignored in STOPS:
         # Not SIG_IGN: Python prints an error for a signal that has already arrived and finds no handler.
         signal.signal(ignored, lambda number, frame: None)
     raise SignalException(f"got signal {signum}", signal.Signals(signum))

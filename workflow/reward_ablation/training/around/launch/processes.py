@@ -23,23 +23,20 @@ from reward_ablation.system.errors import StudyError
 from reward_ablation.system.gpus import claim_gpus
 from reward_ablation.system.locks import Lock
 from reward_ablation.training.around.job import TrainingJob
+from reward_ablation.training.around.launch.guardian import STOPS
 from reward_ablation.training.around.launch.vllm_server import ServerPlan, free_port, train_beside_server
 from reward_ablation.training.around.launch.worker import ERROR_STAYS, is_worker
 
 
 def lay_out_processes(job: TrainingJob, nodes: int, locks: list[Lock]) -> None:
-    """Start the processes that a run's spec asks for.
+    """Start the processes that a run's spec asks for; return only in a process that has to train.
 
-    This function returns only in a process that has to train: the run's only process, or one of its workers. If the run
-    has several processes, a launcher replaces this process and starts them. If a vLLM server serves the run, this
-    process stays: it starts the server, then the training, and ends with them. On several nodes, this process stays
-    too: it starts a launcher on each node by srun. It must then run in the batch script of a Slurm job.
+    If the run has several processes, a launcher replaces this process and starts them. If a vLLM server serves the run,
+    this process stays: it starts the server, then the training, and ends with them. On several nodes, this process
+    stays too, in the batch script of a Slurm job: it starts a launcher on each node by srun.
 
-    A run sees only its own GPUs, because TRL would spread one process's model over all visible GPUs. No other run uses
-    them. The locks on the run and on its GPUs are held until all processes of the run have ended.
-
-    `locks` are locks on the run. Raises StudyError if this process is not in such a batch script, the Slurm job has
-    fewer nodes, a package is not installed, or the server does not start or ends too early.
+    A run sees only its own GPUs, because TRL would spread one process's model over all visible GPUs. The locks on the
+    run and on its GPUs are held until all processes of the run have ended.
     """
     spec = job.spec
     check_installed(spec)
@@ -69,10 +66,7 @@ def lay_out_processes(job: TrainingJob, nodes: int, locks: list[Lock]) -> None:
 
 
 def training_command(layout: Layout, *more: str) -> list[str]:
-    """Command that starts a run's processes on one node.
-
-    It repeats the options of this process. `more` are additional options of the launcher.
-    """
+    """Command that starts a run's processes on one node, with this process's options and `more` of the launcher."""
     if layout.process_count == 1:
         return [sys.executable, "-m", "reward_ablation.training", *sys.argv[1:]]
     launcher = [sys.executable, "-m", "reward_ablation.training.around.launch.launcher"]
@@ -91,10 +85,7 @@ def check_installed(layout: Layout) -> None:
 
 
 def srun_command(nodes: int, environment: Mapping[str, str] = os.environ) -> list[str]:
-    """Start of a command line that runs a command on each node of a Slurm job, and ends all if one fails.
-
-    Raises StudyError if this process is not in the batch script of a Slurm job, or if the job has fewer nodes.
-    """
+    """Start of a command line that runs a command on each node of a Slurm job, and ends all if one fails."""
     job = environment.get("SLURM_JOB_ID")
     if job is None or "SLURMD_NODENAME" not in environment:  # salloc's shell may run outside the job's nodes
         raise StudyError(
@@ -118,11 +109,10 @@ def _end_with(srun: list[str], run_dir: Path) -> int:
     """Run srun, pass signals on to the processes of the job, and return the run's exit status.
 
     The status of srun does not show whether an error is permanent: when one node fails, srun ends the others, and a
-    signal that ended one of these counts more than any status. The launcher of a node with a permanent error therefore
-    creates a file in the run's folder.
+    signal that ended one of these counts more. The launcher of a node with a permanent error therefore creates a file.
 
-    If srun itself gets a signal, it kills all processes that it has started. srun therefore runs in a session of its
-    own, which our signals do not reach, and `scancel` sends the signal to the processes on all nodes.
+    If srun itself gets a signal, it kills all that it has started. It therefore runs in a session of its own, and
+    `scancel` sends the signal to the processes on all nodes.
     """
     # The file has a new name each time, because network file systems remember for a while that a file does not exist.
     marker = run_dir / f".error-stays-{uuid.uuid4().hex[:12]}"
@@ -133,11 +123,9 @@ def _end_with(srun: list[str], run_dir: Path) -> int:
         # Reaches all processes of the job except the batch script.
         subprocess.run(["scancel", f"--signal={name}", job], capture_output=True)
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in STOPS:
         signal.signal(number, pass_on)
     status = process.wait()
-    try:
-        marker.unlink()
-    except FileNotFoundError:
-        return status
-    return 1
+    error_stays = marker.exists()
+    marker.unlink(missing_ok=True)
+    return 1 if error_stays else status

@@ -28,7 +28,7 @@ from reward_ablation.study.run_folder import VLLM_LOG, WORK
 from reward_ablation.system.errors import PassingError, StudyError
 from reward_ablation.system.exit_status import GOES_ON, ended, is_permanent
 from reward_ablation.training.around.job import Server, TrainingJob
-from reward_ablation.training.around.launch.guardian import adopt, end_all, guarded
+from reward_ablation.training.around.launch.guardian import STOPS, adopt, end_all, guarded
 from reward_ablation.training.around.launch.key import KEY, RequireKey, header, new_key
 from reward_ablation.training.around.launch.worker import WORKER
 from reward_ablation.training.core.options import server_options
@@ -127,19 +127,17 @@ class Signals:
 def train_beside_server(
     plan: ServerPlan, trainer: Sequence[str], environment: Mapping[str, str], gpus: int, keep: Sequence[int]
 ) -> int:
-    """Start a server, then the training. Return the exit status of the training.
+    """Start a server, then the training by this command. Return the exit status of the training.
 
-    If the server ends first, the training is ended. `trainer` is the command of the training process, or of the
-    training's launcher. Server and training get `environment`, and the server gets the last of the GPUs that it makes
-    visible. `gpus` is the number of the training's GPUs, 0 if everything runs on the CPU. `keep` has the descriptors of
-    the run's locks.
+    If the server ends first, the training is ended. The server gets the last of the GPUs that `environment` makes
+    visible, and the training the first `gpus`, 0 if everything runs on the CPU. `keep` has the descriptors of the run's
+    locks.
 
-    Raises StudyError if the server did not start, and PassingError if the server ended before the training or a signal
-    ended the training.
+    Raises PassingError if the server ended before the training or a signal ended the training.
     """
     shown = environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if gpus else []
     signals = Signals()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in STOPS:
         signal.signal(number, signals.note)
     adopt()  # so that `end_all` finds the processes of a guardian that was killed
     try:
@@ -170,12 +168,7 @@ def serving(
 ) -> Iterator[tuple[Popen, Server]]:
     """Run a server as long as the block lasts. Yields the server's guardian, and its address for the training.
 
-    Variables that vLLM needs are added to the server's `environment`. `keep` has descriptors of locks that are held
-    until the server has ended. `check_stop` is called while the server starts, and raises an exception to give up the
-    start.
-
-    Raises StudyError if the server ended before it served the model, or serves another model. Raises PassingError if
-    the server did not start in time, or another program took its port.
+    `check_stop` is called while the server starts, and raises an exception to give up the start.
     """
     port, name = free_port(), f"reward-ablation-{uuid.uuid4().hex[:12]}"
     server = Server(f"http://127.0.0.1:{port}", free_port(), name, plan.started, new_key())
@@ -245,13 +238,10 @@ def _get(url: str, key: str) -> bytes | None:
 
 
 def longest_text(job: TrainingJob) -> int:
-    """Number of tokens that vLLM reserves memory for.
+    """Number of tokens that vLLM reserves memory for: the setting `vllm_max_model_length`, or what the run needs.
 
-    It is the setting `vllm_max_model_length`, or the longest prompt's and a completion's of full length. Without a
-    number, vLLM reserves memory for the longest text that the model can read.
-
-    Raises StudyError if the settings or the model have no room for the longest prompt and a completion of full length:
-    vLLM would cut completions of long prompts short. Also raises it if the settings name more than the model reads.
+    That is the longest prompt and a completion of full length. Raises StudyError if the settings or the model have no
+    room for them: vLLM would cut completions short. Also raises it if the settings name more than the model reads.
     """
     from reward_ablation.sampling.context import context_of
     from reward_ablation.sampling.tokenizer import load_tokenizer  # imports transformers

@@ -1,8 +1,7 @@
 """A run's workers, the processes that train it: how a process knows that it is one, and workarounds for DeepSpeed.
 
-A launcher, or the supervisor of a vLLM server (`vllm_server`), starts them. A run of one process without a server has
-none. The training command asks this module how to behave; the supervised start and the checks before a start use it to
-refuse launchers of others.
+A launcher, or the supervisor of a vLLM server (`vllm_server`), starts them. The supervised start and the checks before
+a start use the refusal of others' launchers.
 """
 
 from __future__ import annotations
@@ -30,8 +29,7 @@ def is_worker() -> bool:
 def refuse_other_launchers() -> None:
     """Refuse to run under somebody else's launcher, or with variables by which accelerate changes how it trains.
 
-    Each process of a launcher would start all processes of the run. ACCELERATE_MIXED_PRECISION would train in another
-    number format than the settings say.
+    Each process of a launcher would start all processes of the run.
     """
     if is_worker():
         return
@@ -53,10 +51,7 @@ def is_zero_worker() -> bool:
 
 
 def need_no_compiler() -> None:
-    """Keep DeepSpeed on a CPU from compiling its extension for shared memory.
-
-    To compile it takes a minute. The extension only moves bytes faster; it does not change them.
-    """
+    """Keep DeepSpeed on a CPU from compiling its extension for shared memory: a minute, for the same bytes."""
     import deepspeed
 
     deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False

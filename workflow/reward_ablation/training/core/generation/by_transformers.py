@@ -1,7 +1,7 @@
 """Rollouts by transformers' `generate`, each drawn with its own random numbers.
 
-`trainer` generates inside `own_draws` in a run without vLLM. TRL itself calls `generate`, with a config of its own, so
-this module changes what the call does; evaluation, which calls `generate` itself, needs none of it.
+`trainer` generates inside `own_draws` in a run without vLLM. TRL itself calls `generate`, so this module changes what
+the call does; evaluation, which calls `generate` itself, needs none of it.
 """
 
 from __future__ import annotations
@@ -71,20 +71,19 @@ def penalties(config: GenerationConfig) -> list[Any]:
 def must_stay_whole(model: Any, args: GRPOConfig) -> bool:
     """Whether each batch of rollouts has to be decoded to its end as a whole.
 
-    Active dropout draws its numbers for a whole batch. Under ZeRO-3, processes hold slices of the weights, and call the
-    model equally often. `generation_kwargs` may ask for what looks at other rows or earlier calls.
+    Active dropout draws its numbers for a whole batch. Under ZeRO-3, all processes call the model equally often.
+    `generation_kwargs` may ask for what looks at other rows or earlier calls.
     """
     return is_deepspeed_zero3_enabled() or bool(args.generation_kwargs) or find_dropout(model) is not None
 
 
 @contextmanager
 def own_draws(model: Any, config: GenerationConfig, seeds: list[int], whole: bool = False) -> Iterator[None]:
-    """Let the model's `generate` draw each row's tokens by the row's own seed, whoever calls it.
+    """Let the model's `generate`, with this config, draw each row's tokens by the row's own seed, whoever calls it.
 
-    `config` is the config that `generate` will be called with. With a sampling config, transformers would draw all rows
-    from one stream. Inside this context the config is therefore greedy, and a logits processor draws the tokens. The
-    warpers are added here, because transformers would apply its own only after the processors that it is given. The
-    repetition penalty is, too: it leaves padding out.
+    transformers would draw all rows from one stream. Here the config is greedy, and a logits processor draws. The
+    warpers and the penalty are added here, because transformers would apply its own after the processors that it is
+    given.
 
     Rows that have ended leave the batch, unless it has to stay whole. The model's own generation config counts for
     nothing. Dropout stays as active as it is, as in TRL. Raises NotFinite if tokens were drawn from logits that give no

@@ -1,9 +1,8 @@
 """Rollouts by vLLM, each with a seed of its own, from the weights that are trained.
 
 `trainer` generates inside `own_seeds` in a run with vLLM, and gives vLLM the weights of `merged_weights` if it trains
-adapters. TRL gives all requests of a step the same sampling parameters. With one seed, the completions of a group would
-be equal; or, where vLLM numbers the completions, all problems would share the same random numbers. This module replaces
-public methods of vLLM's engine and of TRL's client; `tests/training/test_trl.py` pins how TRL calls them.
+adapters. TRL gives all requests of a step one seed: the completions of a group would be equal, or all problems share
+random numbers. `tests/training/test_trl.py` pins how TRL calls the methods that are replaced here.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ _PREFIX, _BASE = "base_model.model.", ".base_layer."
 
 @contextmanager
 def own_seeds(generation: Any, seeds: list[int]) -> Iterator[None]:
-    """Let TRL's VLLMGeneration generate each of this process's rollouts by its own seed.
+    """Let TRL's VLLMGeneration generate each of this process's rollouts by its own seed, in the prompts' order.
 
-    `seeds` are in the order of the prompts. All processes call this function together.
+    All processes call this function together.
     """
     if generation.mode == "server":
         seeds = gather_object(seeds)
@@ -65,10 +64,7 @@ def seeded_engine(generate: Callable, seeds: Sequence[int]) -> Callable:
 
 
 def seeded_client(generate: Callable, seeds: Sequence[int]) -> Callable:
-    """`VLLMClient.generate` with a seed for each completion.
-
-    Each completion is a request of its own. The requests of a group share their prompt's cache.
-    """
+    """`VLLMClient.generate` with a request of its own, and a seed, for each completion."""
 
     def seeded(prompts: list, n: int, generation_kwargs: dict | None = None, **options: Any) -> dict[str, Any]:
         repeated = [prompt for prompt in prompts for _ in range(n)]
@@ -91,9 +87,8 @@ def seeded_client(generate: Callable, seeds: Sequence[int]) -> Callable:
 def merged_weights(model: Any, gather: Callable[[list], AbstractContextManager]) -> Iterator[tuple[str, Tensor]]:
     """Names and weights of a base model with its LoRA adapters added, one at a time; what has an adapter is a copy.
 
-    TRL merges the adapters into the base, sends the base, and subtracts the adapters again. In floating point,
-    w + d - d is not w, so that the frozen base would drift with each synchronisation. `gather` is a context in which
-    parameters are whole, because DeepSpeed's ZeRO-3 holds only a slice on each process.
+    TRL merges the adapters into the base and subtracts them again. In floating point, w + d - d is not w, so that the
+    frozen base would drift. `gather` is a context in which parameters are whole, because ZeRO-3 holds only slices.
     """
     adapted: dict[str, Any] = {name: module for name, module in model.named_modules() if isinstance(module, LoraLayer)}
     for name, weight in model.named_parameters():

@@ -1,8 +1,7 @@
 """Backward passes of layers that form each completion's gradient separately.
 
-`trainer` calls `watch` once, when it is made; the layers then report to its recorder in training steps. A weight
-gradient is a sum of one term per completion. To form the terms first and to add them up afterwards takes hardly more
-multiplications, and the terms give the inner products between completions.
+`trainer` calls `watch` once, when it is made. A weight gradient is a sum of one term per completion. To form the terms
+first and to add them up afterwards takes hardly more multiplications, and the terms give the inner products.
 """
 
 from __future__ import annotations
@@ -38,11 +37,10 @@ class MixedCompletions(StudyError):
 
 
 def watch(model: PreTrainedModel, recorder: Recorder) -> None:
-    """Replace the forward pass of every layer with trained parameters by one that reports to the recorder.
+    """Replace the forward pass of every layer with trained parameters, but the head, by one that reports.
 
-    The head is excepted: `lm_head` watches it. Raises StudyError if the layer of a trained parameter is of a kind whose
-    gradient cannot be separated by completion, or if several layers share the parameter, other than the embedding and
-    the head. The model is then unchanged.
+    Raises StudyError if the gradient of a layer cannot be separated by completion, or if several layers share a
+    parameter, other than the embedding and the head. The model is then unchanged.
     """
     names = {id(parameter): name for name, parameter in model.named_parameters() if parameter.requires_grad}
 
@@ -277,10 +275,9 @@ class _Embedding(torch.autograd.Function):
 def _measure_embedding(
     recorder: Recorder, measurement: Measurement, name: str, shape: torch.Size, passes: list[Tensor], ids: Tensor
 ) -> None:
-    """Measure the embedding's rows of the tokens that occur.
+    """Measure the embedding's rows of the tokens that occur, with the head's part where it shares the weight.
 
-    `ids`, (B, L), are the tokens. `passes` has the gradients of their embeddings, (B, L, H), by pass. Where the head
-    shares the embedding's weight, the head's part of these rows is added.
+    `ids`, (B, L), are the tokens. `passes` has the gradients of their embeddings, (B, L, H), by pass.
     """
     occurring, places = torch.unique(ids, return_inverse=True)
     head = recorder.head if recorder.head is not None and recorder.head.name == name else None

@@ -1,8 +1,7 @@
 """Gradients by completion of the language model's head, which `layers` leaves out.
 
-`trainer` makes its forward pass inside `watched_head`. TRL does not call the head as a layer: one fused function
-computes log-probabilities from the head's weight. No other module reads TRL's kernels; `tests/training/test_trl.py`
-pins them.
+`trainer` makes its forward pass inside `watched_head`. TRL computes log-probabilities from the head's weight by one
+fused function. No other module reads TRL's kernels; `tests/training/test_trl.py` pins them.
 """
 
 from __future__ import annotations
@@ -22,11 +21,7 @@ from reward_ablation.training.core.gradients.recorder import HeadGradient, Recor
 
 @contextmanager
 def watched_head(recorder: Recorder, name: str | None, bias_name: str | None) -> Iterator[None]:
-    """Let TRL's fused head report to the recorder.
-
-    `name` and `bias_name` are the names of the head's weight and bias, or None for a parameter that does not exist or
-    is not trained.
-    """
+    """Let TRL's fused head report; a name is None if the parameter does not exist or is not trained."""
 
     class WatchedLogProbs(ChunkedLogProbFunction):
         @staticmethod
@@ -75,7 +70,7 @@ def _scaled(logits: Tensor, settings: dict[str, Any]) -> tuple[Tensor, Tensor | 
 def _unit_gradient(logits: Tensor, targets: Tensor, log_z: Tensor, first: int, settings: dict[str, Any]) -> Tensor:
     """Gradient of N tokens' log-probabilities by a tile of the projection's logits, (N, V').
 
-    The tile has V' words of the vocabulary, from word `first`. `log_z` is the softmax's log-sum-exp for each token.
+    The tile starts with word `first`. `log_z` is the softmax's log-sum-exp for each token.
     """
     scaled, slope = _scaled(wide(logits), settings)
     gradient = (scaled - log_z[:, None].to(scaled.dtype)).exp_().neg_()
@@ -153,8 +148,8 @@ def _multiple_of_tiles(vocabulary: int) -> int:
 class _WeightGradient:
     """Gradients of the head's weight and bias by completion, tile by tile, and their sums if training needs these.
 
-    Where the head shares its weight with the embedding, the rows of words that occur are left to the embedding, which
-    adds its own part before it takes products.
+    Where the head shares the embedding's weight, the rows of words that occur are left to the embedding, which adds its
+    own part.
     """
 
     def __init__(
@@ -199,10 +194,7 @@ class _WeightGradient:
         return weight, bias
 
     def _hold_back(self, tiles: list[Tensor], start: int, words: Tensor) -> tuple[Tensor, Tensor]:
-        """Move the columns of words that occur out of the tiles.
-
-        Returns the positions of these columns in the tile, and the last pass's columns.
-        """
+        """Move the columns of words that occur out of the tiles; their positions, and the last pass's columns."""
         columns = words[(words >= start) & (words < start + tiles[0].size(2))] - start
         self.kept.append([tile[:, :, columns] for tile in tiles])
         for tile in tiles:
@@ -213,7 +205,7 @@ class _WeightGradient:
 def _padded(tensor: Tensor, recorder: Recorder) -> Tensor:
     """The completions' part of a tensor of the head, (N, ...) -> (B, T, ...).
 
-    N differs by device: on a GPU, TRL scores only the positions that count; on others, all positions.
+    On a GPU, TRL scores only the positions that count; on others, all positions.
     """
     if len(tensor) == recorder.scored.numel():
         return tensor.view(*recorder.scored.shape, *tensor.shape[1:])[:, -recorder.width :]

@@ -1,9 +1,9 @@
 """Derivatives of TRL's policy loss by the tokens' log-probabilities, from which backward passes start.
 
-`trainer` takes the derivatives and has this module make of them the backward passes of a measured step (families), and
-the coefficients that add up their gradients. Every policy loss of TRL is linear in a completion's advantage as long as
-the advantage keeps its sign. The derivatives at advantages +1 and -1 therefore give the derivatives for any component
-and any weight, with TRL's own clipping, masks and normalisation.
+`trainer` takes the derivatives; this module makes of them the backward passes of a measured step (families), and the
+coefficients that add up their gradients. Every policy loss of TRL is linear in an advantage that keeps its sign. The
+derivatives at advantages +1 and -1 therefore give those for any component and weight, with TRL's own clipping, masks
+and normalisation.
 """
 
 from __future__ import annotations
@@ -45,13 +45,11 @@ class Family:
         return replace(self, loss_derivatives=torch.where(ratio > 0, self.loss_derivatives / ratio, 0.0))
 
     def labels(self, mask: Tensor) -> list[str]:
-        """Label of each completion's row in a Gram matrix.
+        """Label of each completion's row in a Gram matrix: the family's name, with an ending where clipping differs.
 
-        The label is the family's name. Where the ways to clip differ, an ending tells how the row clips. The ending
         "/uneven" says that the tokens of a completion count differently: by a placement on some tokens, a mask by
         entropy, or their ratios to an older model. The row is then not a multiple of the gradient of the completion's
-        log-probability.
-        `mask`, (B, T) of bool, marks the tokens of the completions.
+        log-probability. `mask`, (B, T) of bool, marks the tokens of the completions.
         """
         endings = {(True, True, True): "", (False, True, False): "/+", (True, False, False): "/-"}
         endings |= {(False, True, True): "/+", (True, False, True): "/-", (False, False, True): "/trained"}
@@ -72,12 +70,11 @@ def differ(own: Tensor, other: Tensor) -> Tensor:
 def policy_families(
     own: Tensor, other: Tensor | None, signs: Tensor, placements: dict[str, Tensor | None]
 ) -> list[Family]:
-    """The families from which the gradients of all components are made.
+    """The families from which the gradients of all components are made; those that clip as training does come last.
 
-    The families that clip as the training does come last. `own`, (B, T), are the derivatives for advantages of 1,
-    clipped as for advantages with these `signs`: those of the advantages that the run trains on, (B,) or (B, T).
-    `other`, (B, T), are the derivatives clipped as for the opposite signs, or None if they equal `own`. `placements`
-    has, by placement, the factors of the tokens' advantages, (B, T), or None for factors of 1.
+    `own`, (B, T), are the derivatives for advantages of 1, clipped as for advantages with these `signs`: those of the
+    training, (B,) or (B, T). `other`, (B, T), are clipped as for the opposite signs, or None if they equal `own`.
+    `placements` has, by placement, the factors of the tokens' advantages, (B, T), or None for factors of 1.
     """
     if other is None:
         return [Family.for_all(name, placed) for name, placed in _placed(own, placements)]
@@ -108,12 +105,10 @@ def _placed(derivatives: Tensor, placements: dict[str, Tensor | None]) -> list[t
 
 
 def coefficients(advantages: Tensor, clips: Tensor, placements: Sequence[str], families: Sequence[Family]) -> Tensor:
-    """Coefficients by which the V gradients are made from the rows: one row per family and completion.
+    """Coefficients, (V, F * B), by which the V gradients are made from the rows: one per family and completion.
 
-    `advantages`, (B, V), are those of each completion in each gradient. `clips`, (B, V), says how they clip:
-    `NEGATIVE`, `POSITIVE` or `TRAINED`. `placements` names, for each gradient, the families from which it is made.
-    `families` are the F backward passes, each with B rows. The result is (V, F * B), with columns in the order of the
-    families.
+    `advantages` are (B, V). `clips`, (B, V), says how they clip: `NEGATIVE`, `POSITIVE` or `TRAINED`. `placements`
+    names, for each gradient, the families from which it is made.
     """
     columns = []
     for family in families:

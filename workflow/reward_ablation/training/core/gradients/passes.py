@@ -25,9 +25,8 @@ COUNTERS = ("applied_pre_backward_ref_cnt", "ds_grads_remaining")
 def scratch_copy(thing: Thing) -> Thing:
     """A copy of an object whose use leaves the object unchanged.
 
-    Dicts and lists are copied at every depth, and sets and deques in them. Tensors are copied where they are attributes
-    of the object.
-    Everything else, such as a model, is shared.
+    Dicts and lists are copied at every depth, and sets and deques in them. Tensors are copied where they are
+    attributes. Everything else, such as a model, is shared.
     """
     copy = type(thing).__new__(type(thing))
     for name, value in vars(thing).items():
@@ -48,8 +47,7 @@ def _container(value: Any) -> Any:
 def watch_log_probs(model: nn.Module, recorder: Recorder) -> None:
     """Keep the log-probabilities that a model's own forward pass returns. `measuring_pass` starts from them.
 
-    The log-probabilities of DeepSpeed's engine would not do, because they have hooks: a backward pass from there is
-    divided by the accumulation steps, and reduces gradients at its end.
+    Those of DeepSpeed's engine have hooks: a backward pass from there would be divided by the accumulation steps.
     """
 
     def keep(module: nn.Module, arguments: tuple, output: Any) -> None:
@@ -61,9 +59,8 @@ def watch_log_probs(model: nn.Module, recorder: Recorder) -> None:
 
 
 def measuring_pass(model: nn.Module, log_probs: Tensor, derivatives: Tensor) -> None:
-    """A backward pass that leaves no gradients and can be repeated.
+    """A backward pass from the kept `log_probs`, (B, L - 1), that leaves no gradients and can be repeated.
 
-    It starts from `log_probs`, (B, L - 1), the log-probabilities of texts of L tokens that `watch_log_probs` kept.
     `derivatives`, (B, T), are those of a loss by the last T log-probabilities of each row.
     """
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
@@ -85,10 +82,7 @@ def _uncounted(model: nn.Module) -> Iterator[None]:
 
 
 class LossFromDerivatives(torch.autograd.Function):
-    """A loss whose backward pass starts from `derivatives`, those for advantages of 1.
-
-    The recorder's `scales` get the advantages, which multiply the gradients when these are added up.
-    """
+    """A loss whose backward pass starts from `derivatives`, for advantages of 1; the recorder gets the advantages."""
 
     @staticmethod
     def forward(ctx, log_probs, loss, derivatives, advantages, recorder):

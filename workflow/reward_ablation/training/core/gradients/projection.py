@@ -1,10 +1,10 @@
 """Folding, by count sketches: a gradient as a few numbers that preserve inner products.
 
-`recorder` folds by it where a step has several micro-batches or processes, whose gradients are never in memory
-together. Each number of the gradient gets a random sign and is added to one of a few sums. Inner products of sums
-estimate inner products of gradients a and b without bias, with a standard error of about |a||b| / sqrt(sums), at most
-1.4 times this (Charikar, Chen and Farach-Colton, "Finding frequent items in data streams", 2004; Weinberger et al.,
-arXiv 0902.2206). The sums of micro-batches and of processes add up.
+`recorder` folds by it where the gradients of a step's micro-batches or processes are never in memory together. Each
+number of the gradient gets a random sign and is added to one of a few sums. Inner products of sums estimate inner
+products of gradients a and b without bias, with a standard error of about |a||b| / sqrt(sums), at most 1.4 times this
+(Charikar, Chen and Farach-Colton, "Finding frequent items in data streams", 2004; Weinberger et al., arXiv 0902.2206).
+The sums of micro-batches and of processes add up.
 """
 
 from __future__ import annotations
@@ -21,10 +21,7 @@ SIGNS = 1_048_573
 
 @cache
 def _signs(device: torch.device) -> Tensor:
-    """Random signs, the same in every study. The table stands twice in a row so that a slice can run past its end.
-
-    The seed is a free choice.
-    """
+    """Random signs, the same in every study, by a seed of free choice; twice, so that a slice can run past the end."""
     generator = torch.Generator().manual_seed(20041026)
     signs = torch.randint(0, 2, (SIGNS,), generator=generator, dtype=torch.int8) * 2 - 1
     return torch.cat([signs, signs]).to(device)
@@ -43,10 +40,9 @@ def offset_of(parameter: str) -> int:
 
 
 def add_projection(sums: Tensor, values: Tensor, start: int, offset: int) -> None:
-    """Add (V, n) contiguous numbers of V flattened gradients to the gradients' (V, M) sums.
+    """Add (V, n) contiguous numbers of V flattened gradients, from index `start`, to the gradients' (V, M) sums.
 
-    Sum j collects the numbers whose index in the flattened parameter is j modulo M. If M is at least the parameter's
-    size, inner products are exact. `start` is the index of the first number, and `offset` is `offset_of` the parameter.
+    Sum j collects the numbers whose index is j modulo M. If M is at least the parameter's size, products are exact.
     """
     size = sums.size(1)
     signed = values.to(sums.dtype) * _signs_from(offset + start, values.size(1), sums)
@@ -62,10 +58,7 @@ def add_projection(sums: Tensor, values: Tensor, start: int, offset: int) -> Non
 
 
 def add_projected_rows(sums: Tensor, values: Tensor, rows: Tensor, offset: int) -> None:
-    """Add (V, U, H) gradients of U rows of a matrix to (V, M) sums, as `add_projection` would.
-
-    `rows`, (U,), are the row numbers.
-    """
+    """Add (V, U, H) gradients of U rows, (U,), of a matrix to (V, M) sums, as `add_projection` would."""
     width = values.size(2)
     places = rows[:, None] * width + torch.arange(width, device=rows.device)
     signs = _signs(rows.device)[(places + offset) % SIGNS].to(sums.dtype)

@@ -75,11 +75,10 @@ def add_up(sums: dict[str, Tensor], parts: dict[str, Tensor]) -> None:
 
 @dataclass
 class Measurement:
-    """Sums of one micro-batch's measured pass.
+    """Sums of one micro-batch's measured pass, its last one: earlier ones keep the gradients of layers' outputs.
 
-    It is the micro-batch's last pass: earlier ones only keep the gradients of the layers' outputs. It yields R rows,
-    the gradients of single completions, B for each pass. The V vectors, the gradients of components, are weighted sums
-    of the rows.
+    It yields R rows, the gradients of single completions, B for each pass. The V vectors, the gradients of components,
+    are weighted sums of the rows.
     """
 
     coefficients: Tensor  # (V, R): vector v is the sum over r of coefficients[v, r] times row r
@@ -91,11 +90,10 @@ class Measurement:
     seen: set[str] = field(default_factory=set)  # names of the measured parameters
 
     def add(self, parameter: str, size: int, rows: Tensor, place: int | Tensor) -> None:
-        """Add the rows' gradients with respect to a part of a parameter.
+        """Add the rows' gradients with respect to a part of a parameter of `size` numbers.
 
-        `size` is how many numbers the whole parameter has. The gradients `rows` are (R, n), with respect to n
-        contiguous numbers, or (R, U, H), with respect to U rows of a matrix. `place` is the index of the first of the n
-        numbers, or a tensor, (U,), with the numbers of the U rows.
+        `rows` are (R, n), with respect to n contiguous numbers, or (R, U, H), to U rows of a matrix. `place` is the
+        index of the first of the n numbers, or a tensor, (U,), with the numbers of the U rows.
         """
         self.seen.add(parameter)
         flat = rows.flatten(1)
@@ -130,10 +128,7 @@ class Measurement:
 
 @dataclass(frozen=True)
 class HeadGradient:
-    """The head's part of the gradient, for an embedding that shares the head's weight.
-
-    `layers` adds the embedding's part, whose backward pass comes later: products need the sum of both.
-    """
+    """The head's part of the gradient, for an embedding with the same weight, whose backward pass comes later."""
 
     name: str  # name of the weight
     to_logits: list[Tensor]  # by pass, (B, T, U) gradients of the logits of the U words that occur in the batch
@@ -143,9 +138,9 @@ class HeadGradient:
 class Recorder:
     """Tells the layers' backward passes what to compute, and receives their results.
 
-    A layer's backward pass does one of three things. It does what autograd would do (`plain`). It keeps the gradients
-    of the layer's outputs for a later pass (`keeping`). Or it forms the gradients of single completions. If there are
-    `scales`, these weight them and add them up to the training gradient; `measurement`, if any, receives them.
+    A layer's backward pass does what autograd would do (`plain`), or keeps the gradients of the layer's outputs for a
+    later pass (`keeping`), or forms the gradients of single completions: `scales`, if any, add them up to the training
+    gradient, and `measurement`, if any, receives them.
     """
 
     def __init__(self) -> None:
@@ -175,11 +170,10 @@ class Recorder:
         return not self.keeping and self.scales is None and self.measurement is None
 
     def check(self, measurement: Measurement | None) -> None:
-        """Check that the passes covered every trained parameter exactly once.
+        """Raise StudyError unless the passes covered every trained parameter exactly once.
 
         The advantages enter the training gradient in these passes only. A layer that is compiled or replaced may not
-        make them and would train without advantages; one that is called twice makes them twice. Raises StudyError if a
-        trained parameter was not measured, or if its training gradient was not added up by completion exactly once.
+        make them and would train without advantages; one that is called twice makes them twice.
         """
         if measurement is not None and not self.expected.keys() <= measurement.seen:
             name = min(self.expected.keys() - measurement.seen)
@@ -194,10 +188,7 @@ class Recorder:
         )
 
     def factors(self, name: str, gradient: Tensor) -> list[Tensor]:
-        """Gradients of a module's outputs in kept passes and, last, this one; empty while passes are being kept.
-
-        Without a measurement it is the present pass alone.
-        """
+        """Gradients of a module's outputs in kept passes of the measurement and, last, this one; none while keeping."""
         if self.keeping:
             self.kept.setdefault(name, []).append(gradient)
             return []
@@ -211,8 +202,8 @@ class Recorder:
     def collect(self, parameter: str, size: int, rows: Tensor, place: int | Tensor) -> Tensor | None:
         """Measure rows (R, ...) of a parameter; return this part of the training gradient, or None if none is needed.
 
-        The training gradient is the sum over completions, weighted by `scales`. If `plain`, the gradients have their
-        weights already. Parameters as in `Measurement.add`.
+        The training gradient is the sum over completions, weighted by `scales`; if `plain`, they have their weights
+        already.
         """
         if self.plain:
             return rows.sum(0)

@@ -1,8 +1,6 @@
 """The measurements of one optimiser step, which the trainer adds up, and the tables that are written of them.
 
-`trainer` adds each measured micro-batch, and asks for the tables after the step's last one. A method of combination
-that looks ahead has them measured before the step, too. `recorder` knows a single micro-batch (a block); here their
-products with each other come in.
+`recorder` knows a single micro-batch (a block); here the blocks' products with each other come in.
 """
 
 from __future__ import annotations
@@ -36,8 +34,8 @@ class Completion:
 class StepMeasurement:
     """Measurements of one optimiser step on one process: one block per micro-batch.
 
-    The model's trained parameters give the layers and their order. `vectors` gives definition (`alone` or `share`) and
-    component of each of the V gradients. The optimiser takes the mean of the gradients of all `processes`.
+    `vectors` gives definition (`alone` or `share`) and component of each of the V gradients. The optimiser takes the
+    mean of the gradients of all `processes`.
     """
 
     def __init__(self, model: nn.Module, vectors: list[tuple[str, str]], processes: int):
@@ -63,12 +61,11 @@ class StepMeasurement:
         mask: Tensor,
         ratio: Tensor | None = None,
     ) -> None:
-        """Add the block of a micro-batch.
+        """Add the block of a micro-batch of B completions; the families are in the order of the measurement's rows.
 
-        The families are in the order of the measurement's rows. `completions` are the micro-batch's B completions, and
         `mask`, (B, T), marks their tokens. `ratio`, (B, T) or (B, 1), has importance ratios of vLLM's samples. The rows
-        contain them. The rows' labels and weights leave them out, because an arm with any other weights would train on
-        the same ratios.
+        contain them. Labels and weights leave them out, because an arm with any other weights would train on the same
+        ratios.
         """
         if ratio is not None:
             mask = mask & (ratio > 0)
@@ -133,11 +130,10 @@ class StepMeasurement:
 
 
 def folding_variance(sums: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Upper bound of the variance of inner products between blocks, (V, V) by layer.
+    """Upper bound of the variance of inner products between blocks, (V, V) by layer, from (V, M) sums.
 
-    `sums` are the (V, M) sums of folded parameters. An inner product of two vectors' sums has variance
-    (|a|² |b|² + <a, b>²) / M over the random signs (`projection`). Terms inside blocks are exact. The variance of the
-    terms between two blocks is therefore about half of this bound.
+    An inner product of two vectors' sums has variance (|a|² |b|² + <a, b>²) / M over the random signs (`projection`).
+    Terms inside blocks are exact. The variance of the terms between two blocks is therefore about half of this bound.
     """
     variances: dict[str, Tensor] = {}
     for name, part in sums.items():
@@ -150,10 +146,7 @@ def folding_variance(sums: dict[str, Tensor]) -> dict[str, Tensor]:
 def gradient_arrays(
     whole: dict[str, Tensor], shapes: dict[str, tuple[int, ...]], components: list[str]
 ) -> dict[str, np.ndarray]:
-    """Whole gradients in the layout of the package rldynamics: float32 arrays by `component/parameter`.
-
-    `whole` has a row for each component, by parameter, and `shapes` are the parameters' own.
-    """
+    """Whole gradients, a row by component, in the layout of rldynamics: float32 arrays by `component/parameter`."""
     return {
         f"{component}/{name}": gradients[k].float().cpu().numpy().reshape(shapes[name])
         for name, gradients in whole.items()

@@ -1,7 +1,6 @@
 """Trials of what a layer computes, by random inputs and weights: the name of its class proves nothing.
 
-`layers` makes them when the trainer is made, for layers that it does not know by their code. A layer that fails them
-cannot be watched.
+`layers` makes them for layers that it does not know by their code.
 """
 
 from __future__ import annotations
@@ -27,10 +26,7 @@ RELATIVE, ABSOLUTE = 1e-4, 1e-5
 
 @contextmanager
 def in_place_of_parameters(module: nn.Module, tensors: Mapping[str, Tensor]) -> Iterator[None]:
-    """Let a module compute with these tensors instead of its parameters.
-
-    This works because an attribute of the instance hides a parameter of the same name.
-    """
+    """Let a module compute with these tensors: an attribute of the instance hides a parameter of the same name."""
     module.__dict__.update(tensors)
     try:
         yield
@@ -47,8 +43,7 @@ def one_copy_each(parameter: Tensor, dimensions: int, copies: int) -> Tensor:
 def takes_a_copy_for_each_completion(module: nn.Module) -> bool:
     """Whether a layer works with one copy of its parameters for each completion, as norms, scales and shifts do.
 
-    Each completion's output then depends only on its own input and its own copy, so that the gradient of a copy is the
-    gradient of one completion.
+    Each completion's output then depends only on its own input and its own copy.
     """
     shapes = {name: shape_of(parameter) for name, parameter in module.named_parameters(recurse=False)}
     if not shapes or next(module.children(), None) is not None or next(module.buffers(), None) is not None:
