@@ -62,7 +62,7 @@ ALIKE = [[option] for option in ("--detailed-summary", "--rulegraph", "--filegra
 COMMANDS = [
     *([command] for command in ("status", "verify", "prune")),
     ["plan", "--quick"],
-    ["power", "--effect", "0.5"],
+    ["power", "--effect", "0.5", "--seed-sd", "0.1"],
     ["budget", "--hours", "4", "--run-hours", "1", "--questions", "100"],
 ]
 
