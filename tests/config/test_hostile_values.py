@@ -177,7 +177,9 @@ def test_a_hostile_value_is_refused_by_its_field_or_travels_unchanged(config, tm
         accepted.append((value, study.config.root, commands_of(study)))
     told = words_of([commands for _, _, commands in accepted], root)
     for (value, results, _), words in zip(accepted, told, strict=True):
-        name = f"{value}-b-seed0" if field == "training/run_name" and value else value or results
+        name = value
+        if field == "training/run_name":
+            name = f"{value}-b-seed0" if value else results
         assert field in NOT_IN_COMMANDS or name in words or results == name, (field, value)
     assert not list(tmp_path.rglob("PWNED"))
 
