@@ -51,6 +51,15 @@ def test_before_any_run_stated_values_count(study, tmp_path):
     assert (table["power"] <= table["power_high"]).all()
 
 
+def test_the_marked_row_has_the_seeds_of_the_two_arms(config, tmp_path):
+    config["arms"]["arms"]["c"] = {"weights": {"format": 1}}
+    config["arms"]["seeds"] = {"a": [*range(7)], "b": [*range(5)]}
+    text = power(resolve(config, "study.yaml", tmp_path), {"seed_sd": 0.02, "effect": [0.1]}, FEW)
+    assert [line.split()[:2] for line in text.splitlines() if line.startswith("*  ")] == [["*", "5"], ["*", "2"]]
+    assert "length with 5 seeds: " in text
+    assert "*: the seeds of the two arms, the fewer where they differ" in text
+
+
 def test_another_study_is_a_pilot(config, tmp_path):
     name = "pi\x1b[31mlot"
     MadeUpStudy(steps=1, rollouts=2, datasets={"test": 30}).write(tmp_path / name)
