@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study
 from reward_ablation.analysis.evaluation.question_means import is_of_samples
-from reward_ablation.analysis.statistics.limits import Limits
+from reward_ablation.analysis.statistics.limits import SHARE, Limits
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.tables import write_csv
 from reward_ablation.design.power import SEEDS, STUDIES, TARGET, Analysis, Design, Plan, Variance
@@ -145,13 +145,15 @@ def questions_of(study: Study, keys: Mapping[str, Any]) -> int | None:
 
 
 def effects_of(written: Any, limits: Limits, margin: float | None) -> list[float]:
-    """The effects to examine: as stated, else the equivalence margin, else usual effects for a metric with limits."""
+    """The effects to examine: as stated, else of a share the equivalence margin, else usual ones within limits."""
     if written is not None:
         effects = [positive("effect", value) for value in written]
     elif not limits.finite:
         raise StudyError("--effect: this metric has no limits; state the effect to examine, such as --effect 5")
+    elif margin is not None and limits == SHARE:
+        effects = [margin]
     else:
-        effects = [margin] if margin is not None else [(limits.high - limits.low) * each for each in EFFECTS]
+        effects = [(limits.high - limits.low) * each for each in EFFECTS]
     if not effects or len(effects) > 3 or max(effects) >= limits.high - limits.low:
         raise StudyError(f"--effect: state one to three effects, each below {limits.high - limits.low:g}")
     return effects
