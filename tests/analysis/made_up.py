@@ -118,6 +118,7 @@ class MadeUpStudy:
     claims: list[dict[str, Any]] = field(default_factory=list)  # declared claims, as study.json has them
     shown_problems: tuple[str, ...] = ()  # for the table problem_curves
     methods: dict[str, dict[str, Any]] = field(default_factory=dict)  # `combine` of the spec, by arm
+    training: dict[str, dict[str, Any]] = field(default_factory=dict)  # further settings of TRL, by arm
     constant_from: int | None = None  # step from which the second component is constant: no gradient
 
     @property
@@ -139,7 +140,8 @@ class MadeUpStudy:
             weights=self.weights_in(arm),
             components={name: of_all[name] for name in self.weights_in(arm)},
             gradients={"every": self.gradients_every} | ({"backward": self.backward} if self.backward else {}),
-            training={"learning_rate": 1e-5, "max_steps": self.steps, "per_device_train_batch_size": self.rollouts},
+            training={"learning_rate": 1e-5, "max_steps": self.steps, "per_device_train_batch_size": self.rollouts}
+            | self.training.get(arm, {}),
             **({"combine": {"parameters": {}} | self.methods[arm]} if arm in self.methods else {}),
         )
 

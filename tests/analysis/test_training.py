@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.made_up import advantage_shares
+from analysis.made_up import MadeUpStudy, advantage_shares, made_tables
+from reward_ablation.analysis.study_file import read_study
 from reward_ablation.analysis.training import (
     component_correlations,
     pair_sums,
@@ -72,6 +73,20 @@ def test_components_that_cancel_are_a_signal_where_each_is_normalised_first():
     assert found["no_signal", ""] == 0
 
 
+def test_there_is_no_covariance_with_a_total_that_is_not_trained_on(tmp_path, capsys):
+    """TRL scales each component by itself, with which a component may fall although its covariance is above 0."""
+    each_scaled = {"multi_objective_aggregation": "normalize_then_sum"}
+    made = MadeUpStudy(steps=2, training=dict.fromkeys(["equal_weights", "format_only"], each_scaled))
+    study = read_study(made.write(tmp_path))
+    signals = made_tables(tmp_path, "training")["signals_by_step"]
+    of_total = signals[(signals["quantity"] == "covariance") | signals["component"].isna()]
+    known = of_total[of_total["value"].notna()].groupby("arm")["quantity"].unique().map(sorted).to_dict()
+    all_known = ["covariance", "no_signal", "variance"]
+    assert known == {**dict.fromkeys(study.arm_names, all_known), "equal_weights": ["no_signal"]}
+    assert study.arms_off_the_total == ["equal_weights"]  # format_only has one component, whose total it is
+    assert "no covariance with the total in equal_weights: not trained on it" in capsys.readouterr().out
+
+
 def test_scores_that_are_not_known_are_left_out():
     table = rollouts([1, np.nan, 0, 1], [np.nan] * 4, problems=1)
     found = step_signals(table, WEIGHTS).loc[1]
@@ -132,7 +147,7 @@ def test_signals_of_a_method_are_by_its_advantages_and_not_by_the_weighted_total
     # The totals of problem 1 differ, and the method gave it no advantage; of problem 2 it is the other way round.
     table = rollouts([1, 1, 0, 0, 1, 1, 1, 1], [1, 0, 1, 0, 0, 0, 0, 0])
     table["advantage"] = [1e-17, 0, 0, 0, 1.0, -1.0, 0, 0]
-    found = step_signals(table, WEIGHTS, fixed_weights=False).loc[1]
+    found = step_signals(table, WEIGHTS, None, of_total=False).loc[1]
     assert found["no_signal", ""] == 0.5
     assert np.isnan([found["variance", ""], found["covariance", "right"], found["covariance", "form"]]).all()
     # problem 1: 0 but for rounding; problem 2: the scores are alike

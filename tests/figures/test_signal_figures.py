@@ -8,7 +8,7 @@ import pytest
 from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.gradients import alignment, exactness_note
-from reward_ablation.figures.training import signals
+from reward_ablation.figures.training import rewards, signals
 from reward_ablation.spec.run import ArmSpec
 from specs import arm_spec
 
@@ -63,6 +63,16 @@ def test_lengths_by_correctness_are_shown_where_they_are_known():
         *((quantity, name) for quantity in ("advantage_share", "covariance") for name in THREE),
     ]
     assert len(signals(signal_rows(one, quantities), NONE, one).axes) == 7
+
+
+def test_notes_name_the_arms_that_are_not_trained_on_the_total():
+    one = study(training={"equal_weights": {"multi_objective_aggregation": "normalize_then_sum"}})
+    rows = signal_rows(one, [("no_signal", None), *(("covariance", name) for name in THREE)])
+    note = "Arms without a covariance with the total, because they are not trained on it: equal_weights."
+    assert note in words(signals(rows, NONE, one))
+    rows = signal_rows(one, [(name, None) for name in (*THREE, "total", "tokens", "truncated")])
+    note = "Arms that are not trained on the total: equal_weights."
+    assert note in words(rewards(rows.rename(columns={"value": "mean"}), NONE, one))
 
 
 def test_alignment_shows_effects_with_their_intervals_and_what_is_trained():

@@ -87,6 +87,18 @@ def test_bad_values_are_refused_in_a_line(three_arms, tmp_path, keys, says):
     assert "\n" not in str(error.value)
 
 
+def test_looks_decide_the_seeds_of_a_sequential_study(three_arms, tmp_path):
+    three_arms["seeds"] = {"looks": [2, 3, 5]}
+    with pytest.raises(StudyError, match=r"^budget: seeds\.looks decide .* write seeds as a list$"):
+        asked(three_arms, tmp_path, write="budget.yaml")
+
+
+def test_a_path_that_cannot_be_written_is_refused_before_the_search(three_arms, tmp_path, monkeypatch):
+    monkeypatch.setattr("reward_ablation.start.budget.Budget", None)
+    with pytest.raises(StudyError, match=r"--write: .* is not a YAML file below this folder"):
+        asked(three_arms, tmp_path, write="budget.txt")
+
+
 @pytest.mark.parametrize("missing", ["hours", "run_hours"])
 def test_what_must_be_stated(three_arms, tmp_path, missing):
     study = resolve(three_arms, "study.yaml", tmp_path)

@@ -75,6 +75,19 @@ def test_methods_of_combination_are_found(folder):
         assert respelled(config, folder)["arms"]["arms"]["b"]["combine"] == found
 
 
+@pytest.mark.parametrize("name", ["columns", "parameters"])
+def test_data_sets_and_arms_may_be_named_as_keys_are(folder, name):
+    config = written()
+    config["data"]["evaluation"][name] = {"source": "file", "path": "../exam.jsonl", "columns": {"path": "question"}}
+    config["arms"]["arms"][name] = {"weights": {"correctness": 1}, "combine": "mine.py:combined"}
+    config["arms"]["extra"] = {name: {"combine": {"method": "mine.py:combined"}}}
+    found = respelled(config, folder)
+    assert found["data"]["evaluation"][name]["path"] == "exam.jsonl"
+    assert found["data"]["evaluation"][name]["columns"] == {"path": "question"}
+    assert found["arms"]["arms"][name]["combine"] == "studies/mine.py:combined"
+    assert found["arms"]["extra"][name]["combine"]["method"] == "studies/mine.py:combined"
+
+
 def test_nothing_is_spelled_anew_beside_the_config_and_of_absolute_paths(folder, tmp_path):
     config = written()
     config["data"]["train"]["columns"] = {"path": "question"}  # which names no file

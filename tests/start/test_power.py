@@ -5,7 +5,7 @@ import pytest
 
 from analysis.made_up import MadeUpStudy
 from configs import changed
-from reward_ablation.analysis.statistics.limits import COUNT, SHARE
+from reward_ablation.analysis.statistics.limits import COUNT, SHARE, Limits
 from reward_ablation.start.power import effects_of, number, positive, power, questions_of
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.errors import StudyError
@@ -49,6 +49,15 @@ def test_before_any_run_stated_values_count(study, tmp_path):
     assert set(table["questions"]) == {10, 20}
     assert (table["power_low"] <= table["power"]).all()
     assert (table["power"] <= table["power_high"]).all()
+
+
+def test_the_marked_row_has_the_seeds_of_the_two_arms(config, tmp_path):
+    config["arms"]["arms"]["c"] = {"weights": {"format": 1}}
+    config["arms"]["seeds"] = {"a": [*range(7)], "b": [*range(5)]}
+    text = power(resolve(config, "study.yaml", tmp_path), {"seed_sd": 0.02, "effect": [0.1]}, FEW)
+    assert [line.split()[:2] for line in text.splitlines() if line.startswith("*  ")] == [["*", "5"], ["*", "2"]]
+    assert "length with 5 seeds: " in text
+    assert "*: the seeds of the two arms, the fewer where they differ" in text
 
 
 def test_another_study_is_a_pilot(config, tmp_path):
@@ -107,6 +116,7 @@ def test_the_size_of_a_data_set_is_stated_prepared_or_configured(study, config, 
 def test_effects_that_are_looked_for():
     assert effects_of(None, SHARE, None) == [0.05, 0.1]
     assert effects_of(None, SHARE, 0.03) == [0.03]
+    assert effects_of(None, Limits(0, 100), 0.03) == [5, 10]  # the margin is one of shares
     assert effects_of([1e-2], SHARE, None) == [0.01]
     assert effects_of([5, 10], COUNT, None) == [5, 10]
     with pytest.raises(StudyError, match="this metric has no limits"):

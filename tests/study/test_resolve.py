@@ -154,7 +154,9 @@ def test_runs_are_arms_times_seeds(config):
     assert study.config.root == "results/study"
 
 
-def test_a_warning_names_whole_gradients_that_an_arm_never_reaches(config):
+@pytest.mark.parametrize("steps", [10, 10.0])
+def test_a_warning_names_whole_gradients_that_an_arm_never_reaches(config, steps):
+    config["training"]["max_steps"] = steps
     config["gradients"] = {"whole": [2, 11]}
     config["arms"]["arms"]["b"]["training"] = {"max_steps": 20}
     study = resolve(config, "study.yaml", Path())
@@ -165,7 +167,7 @@ def test_arms_with_one_spec_share_their_runs_and_a_warning_says_so(config, tmp_p
     config["arms"]["arms"]["again"] = config["arms"]["arms"]["a"]
     study = resolve(config, "study.yaml", Path())
     assert len(study.runs) == 4
-    assert study.warnings == ["arms a and again have the same spec: they are one run per seed"]
+    assert study.warnings == ["arms a and again have the same spec: they are one run per seed, launched as a"]
     describe_study(study, tmp_path / "study.json")
     described = json.loads((tmp_path / "study.json").read_text())
     entries = [entry["folder"] for entry in described["runs"] if entry["arm"] == "again"]

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from reward_ablation.analysis.words import from_to
-from reward_ablation.config.sections.training import TRL_AGGREGATIONS
+from reward_ablation.config.sections.training import AGGREGATION, TRL_AGGREGATIONS
 from reward_ablation.spec.run import ArmSpec, ImportedSpec
 from reward_ablation.study.claims import DeclaredClaim
 from reward_ablation.study.looks import ContrastAtLook, Look, Sequential
@@ -79,6 +79,12 @@ class StudyRun(Section):
         """The spec of a run that was trained here. Tables that need one are not made of imported runs."""
         assert isinstance(self.spec, ArmSpec)
         return self.spec
+
+    @property
+    def is_trained_on_total(self) -> bool:
+        """Whether advantages are of the weighted total: no method combines, and TRL scales no component by itself."""
+        each_scaled = self.spec.training.get(AGGREGATION) == TRL_AGGREGATIONS["gdpo"]
+        return self.spec.combine is None and not (each_scaled and len(self.spec.taking_part) > 1)
 
     @property
     def name(self) -> str:
@@ -272,6 +278,12 @@ class StudyFile(Section):
     def arms_with_methods(self) -> list[str]:
         """Names of the arms whose components are combined by a method that is not TRL's."""
         return [arm.name for arm in self.arms if not arm.has_fixed_weights]
+
+    @property
+    def arms_off_the_total(self) -> list[str]:
+        """Names of the arms that are not trained on the weighted total."""
+        others = {run.arm for run in self.runs if not run.is_trained_on_total}
+        return [arm for arm in self.arm_names if arm in others]
 
     @property
     def main_metric(self) -> str:

@@ -64,11 +64,8 @@ def training_tables(study: StudyFile, root: Path) -> Parts:
     """Parts of the tables of `SCHEMAS`, run by run. The runs' records and rollouts are checked first."""
     read_runs(study, root, ["rollouts.parquet"])
     correctness = correctness_component(study)
-    if study.arms_with_methods:
-        arms = ", ".join(study.arms_with_methods)
-        print(
-            f"signals_by_step: no covariance with the total in {arms}, which a method of combination trains otherwise"
-        )
+    if arms := ", ".join(study.arms_off_the_total):
+        print(f"signals_by_step: no covariance with the total in {arms}: not trained on it")
     for arm, runs in groupby(study.runs, key=lambda run: run.arm):
         sums: dict[int, pd.DataFrame] = {}
         for run in runs:
@@ -78,10 +75,10 @@ def training_tables(study: StudyFile, root: Path) -> Parts:
             signals = step_signals(
                 rollouts,
                 {name: spec.weights[name] for name in names},
-                spec.training.get(AGGREGATION, "sum_then_normalize"),
+                None if spec.combine else spec.training.get(AGGREGATION, "sum_then_normalize"),
                 correctness if correctness and correctness[0] in names else None,
                 single,
-                spec.combine is None,
+                run.is_trained_on_total,
             )
             rewards = rewards_by_step(rollouts, names).assign(arm=arm, seed=run.seed)
             # The files of an imported run may lack the total, lengths and truncation.
@@ -190,10 +187,10 @@ def _no_signal(groups: Groups, trained_on: list[np.ndarray] | None, advantage: n
 def step_signals(
     rollouts: pd.DataFrame,
     weights: dict[str, float],
-    aggregation: str = "sum_then_normalize",
+    aggregation: str | None = "sum_then_normalize",
     correctness: tuple[str, float] | None = None,
     single: bool = False,
-    fixed_weights: bool = True,
+    of_total: bool = True,
 ) -> pd.DataFrame:
     """Signals of each step of one run: a row per step, and columns (quantity, component), "" for all components.
 
@@ -215,18 +212,18 @@ def step_signals(
     - tokens_correct, tokens_wrong: the mean lengths of right and of wrong completions.
 
     `correctness` is the component that scores correctness, with the lowest score of a right completion. `single` says
-    that the run has one rollout a problem, `fixed_weights` that TRL combines the scores by the weights, with its
-    `multi_objective_aggregation` in `aggregation`. Else the total is not what is trained on: its variance and the
-    covariances with it are NaN. NaN also where nothing is known: no group with two scores, no advantage.
+    that the run has one rollout a problem. `aggregation` is TRL's `multi_objective_aggregation`, None where a method
+    combines the scores. Without `of_total` the total is not what is trained on: its variance and the covariances with
+    it are NaN. NaN also where nothing is known: no group with two scores, no advantage.
     """
     groups = Groups.of(rollouts, single)
     total, advantage, tokens = (rollouts[name].to_numpy(dtype=float) for name in ("total", "advantage", "tokens"))
-    total = total if fixed_weights else np.full(len(total), np.nan)
+    total = total if of_total else np.full(len(total), np.nan)
     scores = {name: rollouts[f"score_{name}"].to_numpy(dtype=float) for name in weights}
     alike = {name: groups.alike(values) for name, values in scores.items()}
     of_sum = aggregation == "sum_then_normalize"
     trained_on = [groups.alike(total)] if of_sum else [alike[name] for name in weights if weights[name]]
-    no_signal = _no_signal(groups, trained_on if fixed_weights else None, advantage, single)
+    no_signal = _no_signal(groups, trained_on if aggregation else None, advantage, single)
     values = {("no_signal", ""): no_signal, ("variance", ""): groups.covariance(total, total)}
     parts = [np.abs(rollouts[f"advantage_{name}"].to_numpy(dtype=float)) for name in weights]
     sizes = np.array([groups.over_completions(part) for part in parts])

@@ -257,8 +257,8 @@ def check_arms(study: StudyConfig, arms: dict[str, Arm]) -> None:
         for component_name, component in scored.items():
             if component.placement != "all_tokens" and (arm.weights[component_name] or measured):
                 check_placeable(settings, name, component_name)
-        steps = settings.get("max_steps", -1)
-        if study.keep_models and isinstance(steps, int) and 0 < steps <= study.keep_models:
+        steps = int(settings.get("max_steps", -1))  # the schema takes 10.0 for a whole number
+        if study.keep_models and 0 < steps <= study.keep_models:
             raise ValueError(
                 f"keep_models: {study.keep_models} keeps no model of arm {name}, which ends at step {steps}, and the "
                 "final model is kept anyway; lower it, or set it to 0"
@@ -270,8 +270,8 @@ def unreached_warnings(study: StudyConfig, arms: dict[str, Arm]) -> list[str]:
     """A line, no error, for each arm that ends before the last step of `gradients.whole`: such runs may be finished."""
     last, warnings = max(study.gradients.whole, default=0), []
     for name, arm in arms.items():
-        steps = study.training_of(arm).get("max_steps", -1)
-        if isinstance(steps, int) and 0 < steps < last:
+        steps = int(study.training_of(arm).get("max_steps", -1))
+        if 0 < steps < last:
             warnings.append(f"gradients.whole: arm {name} ends at step {steps}, so it has no gradients of step {last}")
     return warnings
 

@@ -90,7 +90,10 @@ def _legend(figure: Figure, pairs: list[tuple[str, str]], study: StudyFile, cont
     handles.append(Line2D([], [], **black, label="hollow: twice the questions"))
     if len(pairs) <= WITH_BANDS:
         handles.append(Patch(color="#808080", **BAND, label="80 % range (uncertain variance between seeds)"))
-    note = "Dotted: the study's own seeds, at least 2, and a power of 80 %. One arm has the effect, the others none."
+    note = (
+        "Dotted: the fewest seeds of a compared arm, at least 2, and a power of 80 %. One arm has the effect, the "
+        "others none."
+    )
     if contrasts > len(pairs):
         note += f" Shown: the {len(pairs)} of {contrasts} contrasts with the longest intervals."
     legend_below(figure, handles, note)

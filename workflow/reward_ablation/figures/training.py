@@ -89,8 +89,8 @@ def rewards(rewards_by_step: pd.DataFrame, evaluation_by_arm: pd.DataFrame, stud
         f"{seeds_note(study, rewards_by_step['step'])} Raw scores are before weighting. The total uses each arm's own "
         "weights, so its level cannot be compared between arms."
     )
-    if study.arms_with_methods:
-        note += f" Arms that are not trained on the total: {', '.join(study.arms_with_methods)}."
+    if study.arms_off_the_total:
+        note += f" Arms that are not trained on the total: {', '.join(study.arms_off_the_total)}."
     add_arm_legend(figure, study, note)
     title(figure, rises(rewards_by_step, [*study.components[: MOST_NAMES - 1], "tokens"], same_runs))
     return figure
@@ -116,10 +116,10 @@ def signals(signals_by_step: pd.DataFrame, evaluation_by_arm: pd.DataFrame, stud
         f"{seeds_note(study, steps, SIGNAL_POINTS)} Covariance: of a component's score with the weighted total within "
         "groups. Above 0, training raises the component to first order. Its scale depends on the arm's weights."
     )
-    if study.arms_with_methods:
+    if study.arms_off_the_total:
         note += (
-            " Arms without a covariance with the total, because a method combines their components: "
-            f"{', '.join(study.arms_with_methods)}."
+            " Arms without a covariance with the total, because they are not trained on it: "
+            f"{', '.join(study.arms_off_the_total)}."
         )
     add_arm_legend(figure, study, note)
     return figure

@@ -54,6 +54,10 @@ class Budget:
     """A study whose seeds are chosen. Finished runs count by today's code and inputs; `keys` are the options."""
 
     def __init__(self, study: Study, present: PresentInputs, keys: Mapping[str, Any]) -> None:
+        if study.looks:
+            raise StudyError(
+                "budget: seeds.looks decide the seeds of this study, one look after the other; write seeds as a list"
+            )
         self.study, file, config = study, described(study), study.config
         self.unit = "GPU hours" if config.launch.gpus else "hours"
         self.first = {
@@ -215,8 +219,8 @@ def costs_of(study: Study, keys: Mapping[str, Any], arms: list[str]) -> tuple[di
     return training, f"by finished runs{unknown}"
 
 
-def write_overlay(text: str, written: Any, root: Path) -> None:
-    """Write the YAML of an overlay to the path `written`, in the project's folder `root` or below."""
+def overlay_path(written: Any, root: Path) -> Path:
+    """The path `written` for the YAML of an overlay, in the project's folder `root` or below."""
     if not isinstance(written, str) or not re.fullmatch(FILE, written):
         raise StudyError(
             f"--write: {written!r} is not a YAML file below this folder; name one, such as --write budget.yaml"
@@ -224,12 +228,13 @@ def write_overlay(text: str, written: Any, root: Path) -> None:
     path = root / written
     if path.exists() and not (path.is_file() and path.read_text(errors="replace").startswith(HEADER)):
         raise StudyError(f"--write: {written} exists, and this command did not write it; name another file")
-    with atomic_path(path) as temporary:
-        temporary.write_text(text)
+    return path
 
 
 def budget(study: Study, present: PresentInputs, keys: Mapping[str, Any]) -> str:
     """Choose seeds within the stated hours, write them to the file of `write`, and return the text."""
+    if "write" in keys:
+        overlay_path(keys["write"], study.root)  # refused before the search
     of = Budget(study, present, keys)
     choice, is_best = of.best(of.limit)
     seeds = of.seeds(choice)
@@ -252,7 +257,8 @@ def budget(study: Study, present: PresentInputs, keys: Mapping[str, Any]) -> str
     lines += ["", overlay.rstrip()]
     if "write" in keys:
         file = keys["write"]
-        write_overlay(overlay, file, study.root)
+        with atomic_path(overlay_path(file, study.root)) as temporary:
+            temporary.write_text(overlay)
         lines += ["", f"written: {file}; name it behind the study's file: reward-ablation run STUDY.yaml {file}"]
     return "\n".join(lines)
 

@@ -33,6 +33,8 @@ _TEMPLATE = "__use_yte__"
 
 #: A function in a file: the file's path, and the function's name.
 _IN_A_FILE = re.compile(r"(?P<path>[^:]+\.py)(?P<function>:\w+)?")
+#: Places whose keys are names of data sets and arms.
+_NAMED = ("data.evaluation", "arms.arms", "arms.extra")
 #: Sections with sources of data and models, whose key `path` names a file or a folder.
 _SOURCES = ("model", "data", "sft")
 
@@ -258,7 +260,7 @@ def _below(value: Any, where: str, key: str) -> Iterator[_Place]:
             if key == "path" or _IN_A_FILE.fullmatch(value[key]):
                 yield place
         for name, each in value.items():
-            if name not in ("columns", "parameters"):  # whose keys are the user's
+            if where in _NAMED or name not in ("columns", "parameters"):  # whose keys are the user's
                 yield from _below(each, f"{where}.{name}", key)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study
 from reward_ablation.analysis.evaluation.question_means import is_of_samples
-from reward_ablation.analysis.statistics.limits import Limits
+from reward_ablation.analysis.statistics.limits import SHARE, Limits
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.tables import write_csv
 from reward_ablation.design.power import SEEDS, STUDIES, TARGET, Analysis, Design, Plan, Variance
@@ -72,17 +72,23 @@ def power(study: Study, keys: Mapping[str, Any], studies: int = STUDIES) -> str:
     components = components_of(study, file, keys, limits, pairs)
     effects = effects_of(keys.get("effect"), limits, file.equivalence_margin)
     samples = study.config.evaluation.samples if study.question.mode == "sampled" else 1
-    design = Design(max(len(study.config.listed_seeds), 2), questions_of(study, keys) or components.questions, samples)
+    questions = questions_of(study, keys) or components.questions
+    own = {pair: Design(own_seeds(study, pair), questions, samples) for pair in pairs}
     plan = Plan(components, Analysis(pairs, file.confidence, file.seed_variance == "moderated"), studies)
-    table = plan.table(designs(design, components), effects)
+    table = plan.table(designs(own.values(), components), effects)
     paths = [study.results / FOLDER / f"power.{kind}" for kind in ("csv", "pdf", "png")]
     paths[0].parent.mkdir(parents=True, exist_ok=True)
     write_csv(table, paths[0])
-    figure = power_figure(table, design, file)
+    figure = power_figure(table, min(own.values()), file)
     save_pdf(figure, paths[1], "power")
     save_png(figure, paths[2])
     files = [f"written: {path.relative_to(study.root)}" for path in paths]
-    return power_text(study.question, plan, design, effects, table, files)
+    return power_text(study.question, plan, own, effects, table, files)
+
+
+def own_seeds(study: Study, pair: Pair) -> int:
+    """The fewer seeds of two arms, at least 2, the fewest that have an interval."""
+    return max(2, min(len(study.config.seeds_of(arm)) for arm in pair))
 
 
 def described(study: Study) -> StudyFile:
@@ -139,13 +145,15 @@ def questions_of(study: Study, keys: Mapping[str, Any]) -> int | None:
 
 
 def effects_of(written: Any, limits: Limits, margin: float | None) -> list[float]:
-    """The effects to examine: as stated, else the equivalence margin, else usual effects for a metric with limits."""
+    """The effects to examine: as stated, else of a share the equivalence margin, else usual ones within limits."""
     if written is not None:
         effects = [positive("effect", value) for value in written]
     elif not limits.finite:
         raise StudyError("--effect: this metric has no limits; state the effect to examine, such as --effect 5")
+    elif margin is not None and limits == SHARE:
+        effects = [margin]
     else:
-        effects = [margin] if margin is not None else [(limits.high - limits.low) * each for each in EFFECTS]
+        effects = [(limits.high - limits.low) * each for each in EFFECTS]
     if not effects or len(effects) > 3 or max(effects) >= limits.high - limits.low:
         raise StudyError(f"--effect: state one to three effects, each below {limits.high - limits.low:g}")
     return effects
@@ -159,33 +167,39 @@ def positive(name: str, value: Any) -> float:
     return float(value)
 
 
-def designs(own: Design, components: Components) -> list[Design]:
+def designs(own: Collection[Design], components: Components) -> list[Design]:
     """Designs of the table: numbers of seeds, each with the own size, twice the questions, twice the samples."""
-    seeds = sorted({*TABLE_SEEDS, own.seeds, own.seeds + 1})
-    sizes = [own, own._replace(questions=2 * own.questions)]
+    seeds = sorted({*TABLE_SEEDS, *(each.seeds + more for each in own for more in (0, 1))})
+    first = min(own)
+    sizes = [first, first._replace(questions=2 * first.questions)]
     if any(components.sample.values()):
-        sizes.append(own._replace(samples=2 * own.samples))
+        sizes.append(first._replace(samples=2 * first.samples))
     return [size._replace(seeds=number) for size in sizes for number in seeds]
 
 
 def power_text(
-    question: Question, plan: Plan, own: Design, effects: Sequence[float], table: pd.DataFrame, files: Sequence[str]
+    question: Question,
+    plan: Plan,
+    own: Mapping[Pair, Design],
+    effects: Sequence[float],
+    table: pd.DataFrame,
+    files: Sequence[str],
 ) -> str:
-    """The whole text; `own` is the study's design, and `table` has the power of several."""
-    confidence, pairs = plan.analysis.confidence, plan.analysis.pairs
+    """The whole text; `own` is the design of each contrast, and `table` has the power of several."""
+    confidence, pairs, size = plan.analysis.confidence, plan.analysis.pairs, min(own.values())
     lines = wrapped(
-        f"{question.metric} on {question.dataset} ({question.mode}): {own.questions:,} questions"
-        + (f" with {own.samples} samples" if question.mode == "sampled" else "")
+        f"{question.metric} on {question.dataset} ({question.mode}): {size.questions:,} questions"
+        + (f" with {size.samples} samples" if question.mode == "sampled" else "")
         + f"; {len(pairs)} primary contrast{'s' if len(pairs) > 1 else ''}, found where p_holm < "
         f"{1 - confidence:g}"
     )
     lines += ["", *variance_lines(plan.components)]
     for pair in pairs[:MOST]:
-        lines += ["", *contrast_lines(plan, own, pair, effects, table)]
+        lines += ["", *contrast_lines(plan, own[pair], pair, effects, table)]
     if len(pairs) > MOST:
         lines += ["", f"and {len(pairs) - MOST} more contrasts in the table"]
     notes = (
-        "*: the study's own seeds, and of a study with one seed the fewest that have an interval, 2. "
+        "*: the seeds of the two arms, the fewer where they differ; of one seed the fewest that have an interval, 2. "
         f"length: mean length of the {100 * confidence:g} % interval, and in brackets the range of 80 % of studies, "
         "by the pilot's estimate of the variance between seeds. found: smallest effect with a power of "
         f"{100 * TARGET:.0f} %. power of +x: chance to find an arm that differs by x from all others, and in "

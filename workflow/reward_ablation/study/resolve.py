@@ -424,7 +424,9 @@ def same_arms(specs: dict[str, dict[str, Any]], keys: dict[str, str]) -> list[st
     for name, spec in specs.items():
         direction = dump({**spec, "weights": direction_of(spec["weights"])})
         if keys[name] in first_with:
-            warnings.append(f"arms {first_with[keys[name]]} and {name} have the same spec: they are one run per seed")
+            first = first_with[keys[name]]
+            same = f"arms {first} and {name} have the same spec"
+            warnings.append(f"{same}: they are one run per seed, launched as {first}")
         elif direction in first_direction and scales(spec["training"]) and "combine" not in spec:
             warnings.append(
                 f"arms {first_direction[direction]} and {name} differ only in the scale of their weights, "
