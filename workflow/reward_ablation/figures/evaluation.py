@@ -299,7 +299,7 @@ def learning_curves(table: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study:
         panel_title(of_row[0], f"{dataset}, {mode}: {questions:,} questions{shown_arms}")
     for panel in [panel for of_row in grid for panel in of_row][: -beside(len(metrics))]:
         panel.set_xlabel("")
-    note = f"{seeds_note(study, table['step'])} Step 0: the base model; last step: the final model."
+    note = f"{seeds_note(study, table)} Step 0: the base model; last step: the final model."
     legend_below(figure, arm_handles(study), note + others_note(study), most_columns=max(6, len(groups)))
     title(figure, after_training(table, study))
     return figure
