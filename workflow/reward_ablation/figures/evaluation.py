@@ -156,6 +156,8 @@ def draw_table(evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
 
 def primary(paired_differences: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
     """Draw the first `MOST_CONTRASTS` primary contrasts, or in a study without contrasts the primary metric itself."""
+    if study.primary_not_shown:
+        return page_of_words(study.primary_not_shown)
     question, look = study.primary, arm_looks(study)
     table = paired_differences[paired_differences["family"] == "primary"]
     every = table.assign(key=table["arm"] + " − " + table["baseline"])
@@ -243,7 +245,8 @@ def effects(component_effects: pd.DataFrame, study: StudyFile) -> Figure:
 def by_level(table: pd.DataFrame, study: StudyFile) -> Figure:
     """Draw the difference at the questions of each level or subject, and how far this is from that at all others."""
     if table.empty:
-        return page_of_words("The questions of the primary data set have no levels and no subjects to compare.")
+        none = "The questions of the primary data set have no levels and no subjects to compare."
+        return page_of_words(study.primary_not_shown or none)
     look, count = arm_looks(study), len(table)
     keys = [" ".join(map(str, labels)) for labels in table[["arm", "baseline", "by", "group"]].to_numpy()]
     table = table.assign(key=keys, flagged_arms=None).head(MOST_ROWS)

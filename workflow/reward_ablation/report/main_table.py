@@ -139,7 +139,7 @@ def caption(study: StudyFile, of_arm: dict[tuple[str, str], pd.Series], against:
         f"on {printable(study.training_data)}.",
         f"Columns {', '.join(study.components)}: weight in the reward; –: not scored."
         + " base: the model before training." * study.has_base,
-        f"Metrics are on {primary.dataset} ({primary.mode}, {questions}).",
+        study.primary_not_shown or f"Metrics are on {primary.dataset} ({primary.mode}, {questions}).",
         f"Brackets: {100 * study.confidence:g} % intervals over {over_words(study)}; uncorrected.",
         f"Differences in {name_of(primary.metric)} are {study.pairing}.",
         f"Holm p: corrected over {study.primary_family}." * declared,

@@ -141,6 +141,8 @@ def listed(lines: list[str], most: int = MOST_LINES) -> Markup:
 
 def primary_result(study: StudyFile, differences: pd.DataFrame, evaluation: pd.DataFrame) -> tuple[str, list[str]]:
     """The answer to the primary question in one or two sentences, and a line for each contrast."""
+    if study.primary_not_shown:
+        return study.primary_not_shown, []
     primary = study.primary
     where = f"{name_of(primary.metric)} on {primary.dataset} ({primary.mode})"
     rows = differences[differences["family"] == "primary"]
@@ -228,7 +230,7 @@ def run_facts(study: StudyFile, cost: pd.DataFrame) -> dict[str, str]:
 
 
 def missing(study: StudyFile, tables: dict[str, pd.DataFrame]) -> list[str]:
-    """Caveats: unfinished and diverged runs, open looks, arms with one seed, flagged arms, mixed provenance."""
+    """Caveats: unfinished and diverged runs, open looks, single seeds, flagged arms, provenance, unscored questions."""
     preview, looks = study.preview, study.sequential
     single = [arm for arm in study.arm_names if len(study.runs_of(arm)) == 1]
     mixed = tables["provenance"].loc[tables["provenance"]["mixed"].astype(bool), "quantity"].unique()
@@ -244,8 +246,18 @@ def missing(study: StudyFile, tables: dict[str, pd.DataFrame]) -> list[str]:
         lines.append(f"Flagged arms, whose seeds differ more than those of the other arms: {', '.join(flagged)}.")
     if len(mixed):
         lines.append(f"Runs differ in {', '.join(mixed)} (see Provenance).")
+    if study.datasets:
+        lines += [
+            f"{dataset}: {counted(left_out, 'question')} left out, because a metric gave no score to an answer."
+            for dataset, left_out in tables["evaluation_by_run"]
+            .groupby("dataset", sort=False)["unscored"]
+            .max()
+            .items()
+            if left_out
+        ]
+    beside = " beside the list above" * bool(study.imported)
     return lines or [
-        "Nothing: all planned runs are finished, each arm has several seeds, "
+        f"Nothing{beside}: all planned runs are finished, each arm has several seeds, "
         "and no arm is flagged in the metrics of this page."
     ]
 

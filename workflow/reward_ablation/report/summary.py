@@ -266,7 +266,8 @@ def primary_question(study: StudyFile, table: pd.DataFrame) -> list[str]:
     rows = numbered(table)
     rows = rows[rows["family"] == "primary"]
     if rows.empty:
-        return ["## Primary question", NONE_SHOWN if study.is_partial else NONE_DECLARED]
+        none = NONE_SHOWN if study.is_partial else NONE_DECLARED
+        return ["## Primary question", study.primary_not_shown or none]
     primary = study.primary
     name = name_of(primary.metric)
     result = significant(rows, "arm", study.confidence)
