@@ -57,6 +57,7 @@ from reward_ablation.figures.style import (
     round_ticks,
     rows_of_panels,
     title,
+    with_escapes,
 )
 from reward_ablation.study.primary import Contrast
 
@@ -252,7 +253,13 @@ def by_level(table: pd.DataFrame, study: StudyFile) -> Figure:
     table = table.assign(key=keys, flagged_arms=None).head(MOST_ROWS)
     rows = []
     for (arm, baseline), of_contrast in table.groupby(["arm", "baseline"], sort=False):
-        labels = of_contrast["by"] + " " + of_contrast["group"] + ": " + of_contrast["questions"].map("{:,}".format)
+        labels = (
+            of_contrast["by"]
+            + " "
+            + of_contrast["group"].map(with_escapes)
+            + ": "
+            + of_contrast["questions"].map("{:,}".format)
+        )
         rows.append(Row(f"{arm} − {baseline}"))
         rows += [Row(label, look[str(arm)], key) for label, key in zip(labels, of_contrast["key"], strict=True)]
     names = [row.label for row in rows]
@@ -331,8 +338,8 @@ def problem_curves(table: pd.DataFrame, study: StudyFile) -> Figure:
     for axes, ((source, problem), rows) in zip(panel_grid(figure, len(problems), columns), problems, strict=True):
         draw_curves(axes, rows.rename(columns={"step": "x", "estimate": "mean"}), study, names)
         question = rows["question"].iloc[0]
-        words = problem_title(str(source), str(problem if pd.isna(question) else question))
-        axes.set_title(words, loc="left", fontsize=PROBLEM_SIZE, parse_math=False)
+        words = problem_title(f"{source}, {problem}", "" if pd.isna(question) else str(question))
+        axes.set_title(words, loc="left", fontsize=PROBLEM_SIZE)
         axes.set_ylim(-0.04, 1.04)
         axes.set_ylabel("share correct")
         step_axis(axes, rows["step"])
@@ -346,7 +353,8 @@ def problem_curves(table: pd.DataFrame, study: StudyFile) -> Figure:
     return figure
 
 
-def problem_title(source: str, text: str) -> str:
-    """Source of a problem and the beginning of its question, in at most `PROBLEM_LINES` lines."""
+def problem_title(problem: str, text: str) -> str:
+    """A problem and the beginning of its question, in at most `PROBLEM_LINES` lines; many questions begin alike."""
     words = replace_undrawable(" ".join(visible(text).split()))
-    return "\n".join(textwrap.wrap(f"{source}: {words}", PROBLEM_WIDTH, max_lines=PROBLEM_LINES, placeholder="…"))
+    whole = f"{problem}: {words}" if words else problem
+    return "\n".join(textwrap.wrap(whole, PROBLEM_WIDTH, max_lines=PROBLEM_LINES, placeholder="…"))
