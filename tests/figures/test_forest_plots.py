@@ -14,7 +14,7 @@ from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.__main__ import draw
 from reward_ablation.figures.estimates import limits
-from reward_ablation.figures.evaluation import differences, effects, primary, problem_title
+from reward_ablation.figures.evaluation import arms, differences, effects, evaluation, primary, problem_title
 from reward_ablation.figures.style import ONE_COLUMN, STYLE, arm_looks, legend_below
 from reward_ablation.study.looks import Sequential
 
@@ -94,6 +94,10 @@ def test_the_primary_panel_and_flagged_arms_are_marked(made_up):
     assert [text.get_text() for text in panels["greedy", "tokens"].texts] == ["†"]
     assert not panels["sampled", "tokens"].texts
     assert any("†: the seeds of an arm differ more" in text.get_text() for text in figure.findobj(Text))
+    rows = made_up("four arms").tables["evaluation_by_arm"]
+    undrawn = rows.assign(flagged_arms=np.where(rows["metric"] == "accuracy_lenient", study.arm_names[1], None))
+    for figure in (arms(undrawn, study), evaluation(undrawn, study)):  # of strict accuracy, format and tokens
+        assert not any("†" in text.get_text() for text in figure.findobj(Text))
 
 
 def test_the_title_of_the_primary_figure_counts_contrasts_that_are_not_drawn(made_up, monkeypatch):

@@ -115,6 +115,13 @@ def test_captions_and_the_summary_say_where_arms_have_other_seeds(made, missing,
     assert f" ({'of ' * unpaired}0, 1). Evaluated" in setting(study)
 
 
+def test_arms_that_differ_in_more_than_weights_are_counted_beside_the_weightings(study):
+    first, *others = study.arms
+    alike = [arm.model_copy(update={"weights": first.weights}) for arm in others]
+    assert "under 4 weightings (arms, design" in setting(study)
+    assert "under 1 weighting (4 arms, design" in setting(study.model_copy(update={"arms": [first, *alike]}))
+
+
 def test_intervals_over_questions_only_are_those_of_one_seed_that_both_arms_have(made):
     study, tables = made
     runs = [run.model_dump() for run in study.runs if (run.arm, run.seed) != ("format_only", 1)]

@@ -101,7 +101,7 @@ def evaluation(evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
             share_axis(panel, study, metric)
         name_rows(of_row[0], names)
         panel_title(of_row[0], f"{dataset}, {mode}: {questions:,} questions")
-    base_legend(figure, evaluation_by_arm, study)
+    base_legend(figure, evaluation_by_arm[evaluation_by_arm["metric"].isin(metrics)], study)
     return figure
 
 
@@ -110,7 +110,7 @@ def arms(evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
     few = reduced_to_shown_arms(study, evaluation_by_arm)
     figure = draw_table(evaluation_by_arm, few)
     before = f"Best arm first, by {name_of(study.main_metric)} in the first panel. "
-    base_legend(figure, evaluation_by_arm, few, before)
+    base_legend(figure, evaluation_by_arm[evaluation_by_arm["metric"] == study.main_metric], few, before)
     where, rows_of_first = first_kind(evaluation_by_arm, study)
     named = rows_of_first.set_index("arm").rename(index=marked_where_hidden(few))
     found = lowest_and_highest(named, metrics_of_study(study).limits(study.main_metric))

@@ -48,6 +48,8 @@ def lowest_and_highest(rows: pd.DataFrame, limits: Limits, ends: str = "interval
         return f"all arms have {number(lowest['estimate'], limits)}"
     if known["low"].max() <= known["high"].min():
         return f"all {ends} overlap, from {low} to {high}"
+    if lowest["high"] >= highest["low"]:
+        return f"from {low} to {high}, whose {ends} overlap"
     return f"{low} is lowest, {high} highest"
 
 

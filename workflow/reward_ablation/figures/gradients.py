@@ -212,8 +212,9 @@ def similarity_parts(similarity_by_arm: pd.DataFrame, evaluation_by_arm: pd.Data
     note = (
         f"On grey: estimates that noise does not bias. {halves}Across prompts: part of the plain cosine from "
         "completions of different prompts. The plain cosine is the sum of these parts: across prompts, self (each "
-        f"completion with itself, which follows from the advantages alone), same prompt{between}. A part may exceed 1. "
-        "The sign of the plain cosine alone says nothing. Bars may leave the panel. Points: over the measured steps "
+        f"completion with itself, which follows from the advantages alone), same prompt{between}. "
+        f"{'A part may exceed 1. ' * bool(limit > 1.05)}The sign of the plain cosine alone says nothing. "
+        f"Bars may leave the panel. Points: over the measured steps "
         f"({estimates['steps'].max()}), mean over {seeds}. Bars: "
         f"{100 * study.confidence:g}\u00a0% interval ({over_words(estimates['interval'])}). "
         f"{exactness_note(study, estimates['folding_error'])}"

@@ -173,10 +173,12 @@ def setting(study: StudyFile) -> str:
     trained = "trained" if study.imported else "trained with GRPO"
     seeds = ("" if study.seed_sets <= {frozenset(study.seeds)} else "of ") + ", ".join(map(str, study.seeds))
     components = ", ".join(study.components)
+    weightings = {tuple(arm.weights.values()) for arm in study.arms}  # arms may differ in other things alone
+    arms = "arms" if len(weightings) == len(study.arms) else counted(len(study.arms), "arm")
     return (
         f"{plain(study.model)}, {trained} on {plain(study.training_data)} under "
-        f"{counted(len(study.arms), 'weighting')} (arms, design {study.design}) of the reward components {components}, "
-        f"each with {study.counted_seeds} ({seeds}). {evaluated} Baseline: {study.baseline}."
+        f"{counted(len(weightings), 'weighting')} ({arms}, design {study.design}) of the reward components "
+        f"{components}, each with {study.counted_seeds} ({seeds}). {evaluated} Baseline: {study.baseline}."
     )
 
 
