@@ -15,7 +15,7 @@ from matplotlib.transforms import Bbox
 from reward_ablation.figures.__main__ import draw as draw_from
 from reward_ablation.figures.book import title_page
 from reward_ablation.figures.catalogue import FIGURES, PAGES
-from reward_ablation.figures.curves import MOST_POINTS, thinned
+from reward_ablation.figures.curves import MOST_POINTS, points_note, thinned
 from reward_ablation.figures.evaluation import arms, evaluation, primary
 from reward_ablation.figures.gradients import similarity_parts, similarity_steps
 from reward_ablation.figures.style import COLOURS, STYLE, arm_looks, wrapped
@@ -163,6 +163,38 @@ def test_many_steps_are_averaged_and_the_figure_says_so(made_up):
     assert one["step"].iloc[-1] == pytest.approx((247 + 248 + 249 + 250) / 4)
     figure = draw(made_up, "many steps", "rewards")
     assert "mean over 3 neighbouring steps" in figure.legends[0].get_title().get_text().replace("\n", " ")
+
+
+def test_a_line_is_the_mean_of_all_seeds_of_its_arm(made_up):
+    given = made_up("four arms")
+    table, *others = given.tables.of_figure("rewards")
+    odd = table["arm"].eq("length_only") & table["seed"].eq(1) & (table["step"] % 2).eq(1)
+    figure = draw_from("rewards", [table[~odd], *others], given.study)
+    rows = table[(table["arm"] == "length_only") & (table["quantity"] == "format") & (table["step"] % 2 == 0)]
+    drawn = line(figure.axes[1], "length_only")
+    np.testing.assert_array_equal(drawn.get_xdata(), [2, 4, 6, 8])
+    np.testing.assert_allclose(drawn.get_ydata(), rows.groupby("step")["mean"].mean())
+    assert "mean over 2 seeds, where all seeds of an arm have steps" in heading(figure)
+    assert "where all seeds" not in heading(draw(made_up, "four arms", "rewards"))
+
+
+@pytest.mark.parametrize(
+    ("steps", "of_means", "words"),
+    [
+        (range(1, 121), True, ""),
+        (range(1, 251), True, " Each point: mean over 3 neighbouring steps."),
+        (range(2, 1001, 2), True, " Each point: mean over what was logged in 10 neighbouring steps."),
+        (range(2, 1001, 2), False, " Each point: mean over 5 neighbouring steps."),
+        ([7], True, ""),
+    ],
+)
+def test_the_steps_of_a_point_are_counted_where_a_table_has_means_already(steps, of_means, words):
+    assert points_note(pd.Series(list(steps), dtype="Int64"), MOST_POINTS, of_means) == words
+
+
+def heading(figure: Figure) -> str:
+    """The note on a figure, in one line."""
+    return figure.legends[0].get_title().get_text().replace("\n", " ")
 
 
 def test_evaluation_shows_estimates_with_their_intervals(made_up):
@@ -329,6 +361,13 @@ def test_similarity_parts_shows_estimates_and_intervals(made_up):
     low, high = panel.get_ylim()
     assert low == -high
     assert high > rows["estimate"].abs().max()
+
+
+def test_a_part_of_a_cosine_that_exceeds_1_is_shown(made_up):
+    given = made_up("four arms")
+    table = given.tables["similarity_by_arm"]
+    columns = {name: table[name].mask(table["part"] == "self", 1.42) for name in ("estimate", "low", "high")}
+    assert drawn_with(given, "similarity_parts", **columns).axes[0].get_ylim()[1] > 1.42
 
 
 def test_terms_between_batches_are_shown_where_there_are_some(made_up):

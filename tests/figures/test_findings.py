@@ -20,7 +20,7 @@ def rows(*estimates: tuple[float, float, float]) -> pd.DataFrame:
         ([(0.6, 0.5, 0.7), (0.2, 0.1, 0.3)], "b (0.200 [0.100, 0.300]) is lowest, a (0.600 [0.500, 0.700]) highest"),
         ([(0.6, 0.3, 0.7), (0.2, 0.1, 0.3)], "all intervals overlap, from b (0.200 [0.100, 0.300]) to a (0.600 [0.300"),
         # The intervals of the lowest and the highest overlap, but b and c are apart.
-        ([(0.6, 0.2, 0.7), (0.2, 0.1, 0.3), (0.5, 0.4, 0.6)], "b (0.200 [0.100, 0.300]) is lowest, a (0.600"),
+        ([(0.6, 0.2, 0.7), (0.2, 0.1, 0.3), (0.5, 0.4, 0.6)], "from b (0.200 [0.100, 0.300]) to a (0.600 [0.200, 0.7"),
         ([(0.0, 0.0, 0.1), (0.0, 0.0, 0.2)], "all arms have 0.000"),
         ([(0.6, 0.5, 0.7)], "a (0.600 [0.500, 0.700])"),
         ([(np.nan, np.nan, np.nan)], ""),

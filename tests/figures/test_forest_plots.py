@@ -1,16 +1,21 @@
 """Differences to the baseline and effects of components, from tables of known numbers."""
 
+import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.text import Text
 
 from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.figures.__main__ import draw
 from reward_ablation.figures.estimates import limits
-from reward_ablation.figures.evaluation import differences, effects, primary
-from reward_ablation.figures.style import arm_looks
+from reward_ablation.figures.evaluation import arms, differences, effects, evaluation, primary, problem_title
+from reward_ablation.figures.style import ONE_COLUMN, STYLE, arm_looks, legend_below
 from reward_ablation.study.looks import Sequential
 
 NUMBERS = {"estimate": 0.2, "low": 0.1, "high": 0.4, "seeds": 2, "questions": 40, "p": 0.01, "p_holm": 0.03}
@@ -89,6 +94,10 @@ def test_the_primary_panel_and_flagged_arms_are_marked(made_up):
     assert [text.get_text() for text in panels["greedy", "tokens"].texts] == ["†"]
     assert not panels["sampled", "tokens"].texts
     assert any("†: the seeds of an arm differ more" in text.get_text() for text in figure.findobj(Text))
+    rows = made_up("four arms").tables["evaluation_by_arm"]
+    undrawn = rows.assign(flagged_arms=np.where(rows["metric"] == "accuracy_lenient", study.arm_names[1], None))
+    for figure in (arms(undrawn, study), evaluation(undrawn, study)):  # of strict accuracy, format and tokens
+        assert not any("†" in text.get_text() for text in figure.findobj(Text))
 
 
 def test_the_title_of_the_primary_figure_counts_contrasts_that_are_not_drawn(made_up, monkeypatch):
@@ -196,3 +205,33 @@ def test_the_primary_figure_of_a_sequential_study_has_repeated_intervals(made_up
     assert "Repeated confidence intervals at each contrast's last look, with its seeds. Points:" in words
     assert "over seeds and questions. Holm" in words
     assert "uncorrected" not in words
+
+
+def test_names_of_levels_are_drawn_as_they_are_and_stay_distinct(made_up):
+    given = made_up("four arms")
+    names = ["cost $x_{1$ of $2", "代数", "几何"]
+    row = {"arm": "format_only", "baseline": "correctness_only", "by": "subject", "questions": 10, "p_holm": 0.5}
+    row |= {"estimate": 0.1, "low": 0.0, "high": 0.2, "from_rest": 0.0, "from_rest_low": -0.1, "from_rest_high": 0.1}
+    figure = draw("by_level", [pd.DataFrame([row | {"group": name} for name in names])], given.study)
+    with matplotlib.rc_context(STYLE):
+        FigureCanvasAgg(figure).draw()  # not read as mathematics, which this is not
+    labels = [label.get_text() for label in figure.axes[0].get_yticklabels()][1:]
+    assert labels == ["subject cost $x_{1$ of $2: 10", r"subject \u4ee3\u6570: 10", r"subject \u51e0\u4f55: 10"]
+
+
+def test_problems_that_begin_alike_have_their_names():
+    start = "Answer the following multiple choice question with one letter and nothing else but that: "
+    titles = [problem_title(f"evaluation, gsm8k_test:{place}", start) for place in (3, 4)]
+    assert titles[0].startswith("evaluation, gsm8k_test:3:")
+    assert titles[0] != titles[1]
+
+
+def test_long_names_of_a_legend_are_in_lines_that_fit():
+    long = "without_the_reward_for_the_length_of_the_reasoning_before_the_answer_"
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(ONE_COLUMN, 2))
+        legend_below(figure, [Line2D([], [], label=long + end) for end in ("small", "large")], "Note.")
+        FigureCanvasAgg(figure).draw()
+    texts = figure.legends[0].get_texts()
+    assert ["".join(text.get_text().split("\n")) for text in texts] == [f"{long}small", f"{long}large"]
+    assert all(text.get_window_extent().x1 < figure.bbox.x1 for text in texts)

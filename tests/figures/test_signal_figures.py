@@ -96,6 +96,22 @@ def test_alignment_shows_effects_with_their_intervals_and_what_is_trained():
     assert "do not say what single completions contribute" in words(alignment(table.iloc[:0], NONE, one))
 
 
+def test_a_component_that_a_method_names_is_not_tracked():
+    """Of weight 0, and the method decides from it."""
+    arms = {
+        "static": dict(zip(THREE, (1.0, 0.5, 0.0), strict=True)),
+        "lag": dict(zip(THREE, (1.0, 0.0, 0.0), strict=True)),
+    }
+    method = {"method": "lagrangian", "parameters": {"at_least": {"format": 0.9}}, "components": ["format"]}
+    method["bounds"] = {name: [0, 1] for name in THREE}
+    one = StudyFile.model_validate(MadeUpStudy(arms=arms, methods={"lag": method}, steps=4, rollouts=2).plan())
+    rows = [(arm, name, arms[arm][name], 0.1, 0.02, 0.3, 2, 40, "seeds") for arm in arms for name in THREE]
+    columns = ["arm", "component", "weight", "estimate", "low", "high", "seeds", "steps", "interval"]
+    figure = alignment(pd.DataFrame(rows, columns=columns), NONE, one)
+    tracked = [[text.xy[1] for text in panel.texts if text.get_text() == "tracked"] for panel in figure.axes]
+    assert tracked == [[], [], [0, 1]]
+
+
 @pytest.mark.parametrize(
     ("gpus", "training", "words"),
     [(0, {}, "float32"), (1, {}, "bfloat16"), (1, {"bf16": False}, "float32"), (0, {"bf16": True}, "bfloat16")],

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 from matplotlib.text import Text
 
-from reward_ablation.figures.evaluation import differences
+from reward_ablation.figures.evaluation import by_level, differences, primary
 from reward_ablation.report.main_table import as_latex, as_markdown, latex, main_table
 from reward_ablation.report.overview import overview
-from reward_ablation.report.summary import about_seeds, setting
+from reward_ablation.report.summary import about_seeds, setting, summary
 
 TABLES = ["evaluation_by_arm", "paired_differences"]
 LOST_BY_EACH = (("correctness_only", 0), ("format_only", 1), ("length_only", 0), ("equal_weights", 1))
@@ -21,8 +21,8 @@ HOSTILE = "x_1 & 100% #{$y^2$} \\input{a} <b onload='f()'>\"~\n\x0c.. include:: 
 @pytest.fixture
 def made(study, tables):
     """The study with flagged arms, and its tables."""
-    primary = {"dataset": "gsm8k_test", "mode": "greedy", "metric": "accuracy_strict"}
-    study = study.model_copy(update={"primary": study.primary.model_copy(update=primary)})
+    question = {"dataset": "gsm8k_test", "mode": "greedy", "metric": "accuracy_strict"}
+    study = study.model_copy(update={"primary": study.primary.model_copy(update=question)})
     rows = tables["evaluation_by_arm"]
     flagged = (rows["arm"] == "format_only") & (rows["metric"] == "format")
     tables["evaluation_by_arm"] = rows.assign(flagged_arms=flagged.map({True: "format_only", False: None}))
@@ -115,6 +115,13 @@ def test_captions_and_the_summary_say_where_arms_have_other_seeds(made, missing,
     assert f" ({'of ' * unpaired}0, 1). Evaluated" in setting(study)
 
 
+def test_arms_that_differ_in_more_than_weights_are_counted_beside_the_weightings(study):
+    first, *others = study.arms
+    alike = [arm.model_copy(update={"weights": first.weights}) for arm in others]
+    assert "under 4 weightings (arms, design" in setting(study)
+    assert "under 1 weighting (4 arms, design" in setting(study.model_copy(update={"arms": [first, *alike]}))
+
+
 def test_intervals_over_questions_only_are_those_of_one_seed_that_both_arms_have(made):
     study, tables = made
     runs = [run.model_dump() for run in study.runs if (run.arm, run.seed) != ("format_only", 1)]
@@ -153,6 +160,27 @@ def test_what_is_missing_is_named(made, cost):
     assert "Arms with one seed, so that nothing is known of other seeds: length_only." in words
     tables["evaluation_by_arm"] = tables["evaluation_by_arm"].assign(flagged_arms=None)
     assert "Nothing: all planned runs are finished" in overview(study, tables, cost, b"")
+    imported = study.model_copy(update={"imported": ["a file lacks steps"]})
+    assert "Nothing beside the list above: all planned" in overview(imported, tables, cost, b"")
+    tables["evaluation_by_run"] = tables["evaluation_by_run"].assign(unscored=3)
+    page = overview(study, tables, cost, b"")
+    assert "gsm8k_test: 3 questions left out, because a metric gave no score to an answer." in page
+    assert "Nothing: " not in page
+
+
+def test_a_primary_data_set_that_is_not_shown_is_named(made, cost):
+    study, tables = made
+    words = "The primary question is about later, which is not shown."
+    study = study.model_copy(update={"primary": study.primary.model_copy(update={"dataset": "later"})})
+    tables["paired_differences"]["family"] = "exploratory"
+    assert f'<p class="result">{words}</p>' in overview(study, tables, cost, b"")
+    assert words in main_table(study, *(tables[name] for name in TABLES)).caption
+    assert words in summary(study, tables, cost)
+    for figure in (
+        primary(tables["paired_differences"], tables["evaluation_by_arm"], study),
+        by_level(tables["paired_differences"].iloc[:0], study),
+    ):
+        assert words in " ".join(text.get_text() for text in figure.findobj(Text))
 
 
 def test_runs_that_diverged_are_named(made, cost):

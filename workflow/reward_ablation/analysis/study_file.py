@@ -270,6 +270,12 @@ class StudyFile(Section):
         return bool(self.left_out or self.preview)
 
     @property
+    def primary_not_shown(self) -> str:
+        """A sentence where the data set of the primary question has no results yet, as in a preview; else empty."""
+        shown = self.primary.dataset in self.datasets or not self.datasets
+        return "" if shown else f"The primary question is about {self.primary.dataset}, which is not shown."
+
+    @property
     def primary_family(self) -> str:
         """What Holm's correction of the primary comparisons is over, in words."""
         return "the declared comparisons" + " that can be shown" * self.is_partial

@@ -11,17 +11,45 @@ from typing import Any
 
 from reward_ablation.analysis.statistics.limits import COUNT, Limits
 
+#: Most decimal places. What needs more is a rounding error, and gets three.
+MOST_PLACES = 12
+
 
 def number(value: float, limits: Limits) -> str:
-    """One decimal place for counts, such as tokens; three for other metrics."""
+    """One decimal place for counts, such as tokens; three for shares; for other metrics more if they are small."""
+    return numbers(limits, value)[0]
+
+
+def numbers(limits: Limits, *values: float) -> list[str]:
+    """Numbers that are compared, such as an estimate and its interval, with equal decimal places."""
+    places = _places(limits, [value for value in values if math.isfinite(value)])
+    return [_written(value, places, _has_small_values(limits)) for value in values]
+
+
+def _has_small_values(limits: Limits) -> bool:
+    return limits != COUNT and not (limits.finite and limits.high - limits.low >= 1)
+
+
+def _places(limits: Limits, known: list[float]) -> int:
+    """Decimal places that show two digits of the numbers' differences, or else of their size; at least three."""
+    if limits == COUNT:
+        return 1
+    size, apart = (max(map(abs, known)), max(known) - min(known)) if known else (0.0, 0.0)
+    if apart > 1e-6 * size:
+        size = apart
+    places = 1 - math.floor(math.log10(size)) if size and _has_small_values(limits) else 3
+    return places if 3 <= places <= MOST_PLACES else 3
+
+
+def _written(value: float, places: int, unsigned_zero: bool) -> str:
     if not math.isfinite(value):
         return "not known"
-    return f"{value:.{1 if limits == COUNT else 3}f}".replace("-", "−")
+    return f"{value:{'z' if unsigned_zero else ''}.{places}f}".replace("-", "−")
 
 
 def with_interval(row: Any, limits: Limits) -> str:
     """An estimate with its interval, such as `0.250 [0.200, 0.300]`."""
-    estimate, low, high = (number(row[name], limits) for name in ("estimate", "low", "high"))
+    estimate, low, high = numbers(limits, *(row[name] for name in ("estimate", "low", "high")))
     return f"{estimate} [{low}, {high}]"
 
 

@@ -24,7 +24,7 @@ from reward_ablation.analysis.study_file import StudyFile, read_study
 from reward_ablation.figures.catalogue import FIGURES
 from reward_ablation.figures.estimates import COLUMN_WIDTH, row_height, weight_matrix
 from reward_ablation.figures.few_arms import MOST_ARMS
-from reward_ablation.figures.style import STYLE, WIDTH, arm_looks, save_pdf, title
+from reward_ablation.figures.style import STYLE, WIDTH, arm_looks, save_pdf, title, with_escapes
 from reward_ablation.system.errors import StudyError, one_line_errors, storage_errors
 from reward_ablation.system.files import atomic_path
 
@@ -86,7 +86,7 @@ def title_page(study: StudyFile, provenance: pd.DataFrame) -> Figure:
     fact_lines = [
         (key if n == 0 else "", line)
         for key, value in facts(study, provenance).items()
-        for n, line in enumerate(textwrap.wrap(value, CHARACTERS) or [""])
+        for n, line in enumerate(textwrap.wrap(with_escapes(value), CHARACTERS) or [""])
     ]
     facts_height = LINE_HEIGHT * (len(fact_lines) + 1)
     has_looks = len(study.arms) <= MOST_ARMS  # of many arms, each figure names those that it shows

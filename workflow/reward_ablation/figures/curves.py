@@ -103,8 +103,8 @@ def thinned(table: pd.DataFrame, value: str, most_points: int = MOST_POINTS) -> 
     width = steps_per_point(table["step"], most_points)
     # The remaining steps join the last point: a point of its own, with fewer steps, would be the noisiest.
     point = np.minimum(np.searchsorted(steps, table["step"]) // width, len(steps) // width - 1)
-    grouped = table.groupby(["arm", "seed", point], sort=True)
-    return grouped[["step", value]].mean().reset_index(level=["arm", "seed"]).reset_index(drop=True)
+    grouped = table.assign(point=point).groupby(["arm", "seed", "point"], sort=True)
+    return grouped[["step", value]].mean().reset_index()
 
 
 def draw_steps(
@@ -115,9 +115,15 @@ def draw_steps(
     steps: pd.Series,
     most_points: int = MOST_POINTS,
 ) -> None:
-    """Draw means over seeds, with gaps where all are null, and thin lines of several seeds; `steps` are the x axis."""
+    """Draw means over seeds, with gaps where all are null, and thin lines of several seeds; `steps` are the x axis.
+
+    Means are at points that all seeds of the arm have: otherwise a line would jump from seed to seed.
+    """
     of_seeds = thinned(table, value, most_points).rename(columns={"step": "x", value: "mean"})
-    curves = of_seeds.groupby(["arm", "x"])["mean"].mean().reset_index()
+    points = of_seeds.groupby(["arm", "point"])
+    seeds = of_seeds.groupby("arm")["seed"].nunique()
+    curves = points.agg(x=("x", "mean"), mean=("mean", "mean"), seeds=("seed", "size")).reset_index()
+    curves = curves[curves["seeds"] == curves["arm"].map(seeds).astype(int)]
     for panel, arms in row:
         draw_curves(panel, curves, study, arms)
         for arm in arms if study.seed_counts[1] > 1 else []:
@@ -158,10 +164,21 @@ def step_axis(axes: Axes, steps: pd.Series) -> None:
     axes.set_xlabel("optimizer step")
 
 
-def seeds_note(study: StudyFile, steps: pd.Series, most_points: int = MOST_POINTS) -> str:
-    """Say what the lines and points show."""
-    averaged_steps = steps_per_point(steps, most_points)
+def seeds_note(study: StudyFile, table: pd.DataFrame, most_points: int = MOST_POINTS, of_means: bool = False) -> str:
+    """Say what the lines and points of a table with arm, seed and step show."""
     lines = "Line: the one seed."
     if study.seed_counts[1] > 1:
-        lines = f"Line: mean over {study.counted_seeds}. Thin lines: single seeds."
-    return lines if averaged_steps == 1 else f"{lines} Each point: mean over {averaged_steps} neighbouring steps."
+        fewest = table.groupby(["arm", "step"], observed=True)["seed"].nunique().groupby("arm", observed=True).min()
+        apart = fewest < table.groupby("arm", observed=True)["seed"].nunique()
+        where = ", where all seeds of an arm have steps" * bool(apart.any())
+        lines = f"Line: mean over {study.counted_seeds}{where}. Thin lines: single seeds."
+    return lines + points_note(table["step"], most_points, of_means)
+
+
+def points_note(steps: pd.Series, most_points: int, of_means: bool = False) -> str:
+    """Say how many steps a point is the mean of; with `of_means`, the table has means of neighbouring steps already."""
+    measured = np.sort(steps.unique().astype(int))
+    between = int(np.median(np.diff(measured))) if of_means and len(measured) > 1 else 1
+    count = between * steps_per_point(steps, most_points)
+    what = "what was logged in " if between > 1 else ""
+    return "" if count == 1 else f" Each point: mean over {what}{count} neighbouring steps."

@@ -205,14 +205,14 @@ def dot_handles(filled: str, hollow: str) -> list[Artist]:
     ]
 
 
-def base_legend(figure: Figure, evaluation_by_arm: pd.DataFrame, study: StudyFile, before: str = "") -> None:
+def base_legend(figure: Figure, drawn_rows: pd.DataFrame, study: StudyFile, before: str = "") -> None:
     """Put the legend of `draw_rows` below the panels. Its note begins with `before`, which says the arms' order."""
     handles: list[Artist] = [
         Line2D([], [], color=BASE_COLOUR, linestyle="dashed", label="base model"),
         Patch(facecolor=BASE_COLOUR, alpha=0.2, label="interval of the base model"),
     ][: 2 * study.has_base]
     others = others_note(study, in_this_order=not before)
-    legend_below(figure, handles, before + base_note(study) + flag_note(evaluation_by_arm) + others)
+    legend_below(figure, handles, before + base_note(study) + flag_note(drawn_rows) + others)
 
 
 def interval_note(study: StudyFile, of_all: str = "", detail: str = "", shared: int | None = None) -> str:
@@ -276,7 +276,7 @@ def forest_panels(
             panel.tick_params(axis="y", length=0)
         name_forest(of_row[0], rows)
         panel_title(of_row[0], f"{dataset}, {mode}: {questions:,} questions")
-    forest_legend(figure, table, study, family, before)
+    forest_legend(figure, table[table["metric"].isin(metrics)], study, family, before)
     return figure
 
 

@@ -57,6 +57,7 @@ from reward_ablation.figures.style import (
     round_ticks,
     rows_of_panels,
     title,
+    with_escapes,
 )
 from reward_ablation.study.primary import Contrast
 
@@ -100,7 +101,7 @@ def evaluation(evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
             share_axis(panel, study, metric)
         name_rows(of_row[0], names)
         panel_title(of_row[0], f"{dataset}, {mode}: {questions:,} questions")
-    base_legend(figure, evaluation_by_arm, study)
+    base_legend(figure, evaluation_by_arm[evaluation_by_arm["metric"].isin(metrics)], study)
     return figure
 
 
@@ -109,7 +110,7 @@ def arms(evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
     few = reduced_to_shown_arms(study, evaluation_by_arm)
     figure = draw_table(evaluation_by_arm, few)
     before = f"Best arm first, by {name_of(study.main_metric)} in the first panel. "
-    base_legend(figure, evaluation_by_arm, few, before)
+    base_legend(figure, evaluation_by_arm[evaluation_by_arm["metric"] == study.main_metric], few, before)
     where, rows_of_first = first_kind(evaluation_by_arm, study)
     named = rows_of_first.set_index("arm").rename(index=marked_where_hidden(few))
     found = lowest_and_highest(named, metrics_of_study(study).limits(study.main_metric))
@@ -156,6 +157,8 @@ def draw_table(evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
 
 def primary(paired_differences: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
     """Draw the first `MOST_CONTRASTS` primary contrasts, or in a study without contrasts the primary metric itself."""
+    if study.primary_not_shown:
+        return page_of_words(study.primary_not_shown)
     question, look = study.primary, arm_looks(study)
     table = paired_differences[paired_differences["family"] == "primary"]
     every = table.assign(key=table["arm"] + " − " + table["baseline"])
@@ -243,13 +246,20 @@ def effects(component_effects: pd.DataFrame, study: StudyFile) -> Figure:
 def by_level(table: pd.DataFrame, study: StudyFile) -> Figure:
     """Draw the difference at the questions of each level or subject, and how far this is from that at all others."""
     if table.empty:
-        return page_of_words("The questions of the primary data set have no levels and no subjects to compare.")
+        none = "The questions of the primary data set have no levels and no subjects to compare."
+        return page_of_words(study.primary_not_shown or none)
     look, count = arm_looks(study), len(table)
     keys = [" ".join(map(str, labels)) for labels in table[["arm", "baseline", "by", "group"]].to_numpy()]
     table = table.assign(key=keys, flagged_arms=None).head(MOST_ROWS)
     rows = []
     for (arm, baseline), of_contrast in table.groupby(["arm", "baseline"], sort=False):
-        labels = of_contrast["by"] + " " + of_contrast["group"] + ": " + of_contrast["questions"].map("{:,}".format)
+        labels = (
+            of_contrast["by"]
+            + " "
+            + of_contrast["group"].map(with_escapes)
+            + ": "
+            + of_contrast["questions"].map("{:,}".format)
+        )
         rows.append(Row(f"{arm} − {baseline}"))
         rows += [Row(label, look[str(arm)], key) for label, key in zip(labels, of_contrast["key"], strict=True)]
     names = [row.label for row in rows]
@@ -299,7 +309,7 @@ def learning_curves(table: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study:
         panel_title(of_row[0], f"{dataset}, {mode}: {questions:,} questions{shown_arms}")
     for panel in [panel for of_row in grid for panel in of_row][: -beside(len(metrics))]:
         panel.set_xlabel("")
-    note = f"{seeds_note(study, table['step'])} Step 0: the base model; last step: the final model."
+    note = f"{seeds_note(study, table)} Step 0: the base model; last step: the final model."
     legend_below(figure, arm_handles(study), note + others_note(study), most_columns=max(6, len(groups)))
     title(figure, after_training(table, study))
     return figure
@@ -328,8 +338,8 @@ def problem_curves(table: pd.DataFrame, study: StudyFile) -> Figure:
     for axes, ((source, problem), rows) in zip(panel_grid(figure, len(problems), columns), problems, strict=True):
         draw_curves(axes, rows.rename(columns={"step": "x", "estimate": "mean"}), study, names)
         question = rows["question"].iloc[0]
-        words = problem_title(str(source), str(problem if pd.isna(question) else question))
-        axes.set_title(words, loc="left", fontsize=PROBLEM_SIZE, parse_math=False)
+        words = problem_title(f"{source}, {problem}", "" if pd.isna(question) else str(question))
+        axes.set_title(words, loc="left", fontsize=PROBLEM_SIZE)
         axes.set_ylim(-0.04, 1.04)
         axes.set_ylabel("share correct")
         step_axis(axes, rows["step"])
@@ -343,7 +353,8 @@ def problem_curves(table: pd.DataFrame, study: StudyFile) -> Figure:
     return figure
 
 
-def problem_title(source: str, text: str) -> str:
-    """Source of a problem and the beginning of its question, in at most `PROBLEM_LINES` lines."""
+def problem_title(problem: str, text: str) -> str:
+    """A problem and the beginning of its question, in at most `PROBLEM_LINES` lines; many questions begin alike."""
     words = replace_undrawable(" ".join(visible(text).split()))
-    return "\n".join(textwrap.wrap(f"{source}: {words}", PROBLEM_WIDTH, max_lines=PROBLEM_LINES, placeholder="…"))
+    whole = f"{problem}: {words}" if words else problem
+    return "\n".join(textwrap.wrap(whole, PROBLEM_WIDTH, max_lines=PROBLEM_LINES, placeholder="…"))

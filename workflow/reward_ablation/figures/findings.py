@@ -11,7 +11,7 @@ import pandas as pd
 
 from reward_ablation.analysis.statistics.limits import Limits
 from reward_ablation.analysis.training_rewards import around
-from reward_ablation.analysis.words import number, with_interval
+from reward_ablation.analysis.words import number, numbers, with_interval
 
 #: Most components, or pairs of them, that a line names.
 MOST_NAMES = 3
@@ -38,14 +38,18 @@ def lowest_and_highest(rows: pd.DataFrame, limits: Limits, ends: str = "interval
     if known.empty:
         return ""
     lowest, highest = (known.iloc[place] for place in (known["estimate"].argmin(), known["estimate"].argmax()))
-    written = with_interval if ends == "intervals" else lambda row, limits: number(row["estimate"], limits)
-    low, high = (f"{of_arm.name} ({written(of_arm, limits)})" for of_arm in (lowest, highest))
+    written = numbers(limits, lowest["estimate"], highest["estimate"])
+    if ends == "intervals":
+        written = [with_interval(of_arm, limits) for of_arm in (lowest, highest)]
+    low, high = f"{lowest.name} ({written[0]})", f"{highest.name} ({written[1]})"
     if len(known) == 1:
         return low
     if lowest["estimate"] == highest["estimate"]:
         return f"all arms have {number(lowest['estimate'], limits)}"
     if known["low"].max() <= known["high"].min():
         return f"all {ends} overlap, from {low} to {high}"
+    if lowest["high"] >= highest["low"]:
+        return f"from {low} to {high}, whose {ends} overlap"
     return f"{low} is lowest, {high} highest"
 
 

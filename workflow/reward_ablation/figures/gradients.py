@@ -157,7 +157,7 @@ def similarity_steps(similarity_by_step: pd.DataFrame, evaluation_by_arm: pd.Dat
             similarity_axis(panel, limit, of_two, arms)
     note = (
         "Part of the cosine that comes from completions of different prompts: its noise has mean 0. "
-        f"{seeds_note(study, table['step'], MOST_POINTS)} Gaps: one of the gradients is zero in "
+        f"{seeds_note(study, table, MOST_POINTS)} Gaps: one of the gradients is zero in "
         f"every seed and has no direction. {exactness_note(study, table['folding_error'])}"
     )
     add_arm_legend(figure, study, note)
@@ -197,7 +197,8 @@ def similarity_parts(similarity_by_arm: pd.DataFrame, evaluation_by_arm: pd.Data
     if estimates.empty:
         return page_of_words(why_not_measured(study))
     parts = shown_parts(estimates)
-    limit = min(1.05, limit_of(1.5 * estimates[["estimate"]]))
+    shown = estimates[["estimate"]]
+    limit = max(min(1.05, limit_of(1.5 * shown)), limit_of(shown))  # a part of a cosine may exceed 1
     figure, rows = pair_panels(study, estimates, height=2.2 if len(parts) <= 4 else 2.8, label="similarity")
     for row, of_pair in rows:
         for panel, arms in row:
@@ -211,8 +212,9 @@ def similarity_parts(similarity_by_arm: pd.DataFrame, evaluation_by_arm: pd.Data
     note = (
         f"On grey: estimates that noise does not bias. {halves}Across prompts: part of the plain cosine from "
         "completions of different prompts. The plain cosine is the sum of these parts: across prompts, self (each "
-        f"completion with itself, which follows from the advantages alone), same prompt{between}. The sign of the "
-        f"plain cosine alone says nothing. Bars may leave the panel. Points: over the measured steps "
+        f"completion with itself, which follows from the advantages alone), same prompt{between}. "
+        f"{'A part may exceed 1. ' * bool(limit > 1.05)}The sign of the plain cosine alone says nothing. "
+        f"Bars may leave the panel. Points: over the measured steps "
         f"({estimates['steps'].max()}), mean over {seeds}. Bars: "
         f"{100 * study.confidence:g}\u00a0% interval ({over_words(estimates['interval'])}). "
         f"{exactness_note(study, estimates['folding_error'])}"
@@ -263,9 +265,10 @@ def alignment(table: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: Study
     of_components = [known[known["component"] == component].set_index("arm") for component in study.components]
     panels = [(name, effects, 0.0) for name, effects in zip(study.components, of_components, strict=True)]
     figure = row_panels(panels, rows, "score per unit\nof the step's length")
-    for panel, effects in zip(figure.axes, of_components, strict=True):
+    trained_on = {arm.name: study.trained_on(arm) for arm in study.arms}
+    for panel, component, effects in zip(figure.axes, study.components, of_components, strict=True):
         for row, arm in enumerate(look):
-            if arm in effects.index and not effects.loc[arm, "weight"]:
+            if arm in effects.index and component not in trained_on[arm]:
                 panel.annotate("tracked", (1, row), (0, 3), ("axes fraction", "data"), "offset points", **TRACKED)
     note = (
         "Filled: the interval leaves out 0. Tracked: the arm does not train on the component. Right of 0, a small step "

@@ -67,6 +67,7 @@ STYLE: Any = {
     "figure.constrained_layout.use": True,
     "figure.constrained_layout.h_pad": 0.06,
     "figure.constrained_layout.w_pad": 0.06,
+    "text.parse_math": False,  # names of levels and models may have a $
     "pdf.fonttype": 42,
     "svg.hashsalt": "reward-ablation",
 }
@@ -127,6 +128,13 @@ def replace_undrawable(text: str) -> str:
         character if ord(character) in _glyphs() and unicodedata.category(character) not in ("Mn", "Me") else NO_GLYPH
         for character in unicodedata.normalize("NFC", text)
     )
+
+
+def with_escapes(text: str) -> str:
+    """Write each character that the font lacks as its number, such as `\\u4e2d`, so that names stay distinct."""
+    text = unicodedata.normalize("NFC", text)
+    drawn = zip(text, replace_undrawable(text), strict=True)
+    return "".join(old.encode("ascii", "backslashreplace").decode() if new == NO_GLYPH else old for old, new in drawn)
 
 
 def draw_points(
@@ -203,10 +211,13 @@ def arm_handles(study: StudyFile, arms: list[str] | None = None) -> list[Artist]
 def legend_below(figure: Figure, handles: list[Artist], note: str, most_columns: int = 6) -> None:
     """Put a legend below the panels, headed by a note on what is drawn, and enlarge the figure to make room."""
     width = figure.get_figwidth()
-    longest = max((len(str(handle.get_label())) for handle in handles), default=1)
+    for handle in handles:
+        handle.set_label(wrapped(str(handle.get_label()), int((width - 0.2 - SAMPLE) / NAME_CHARACTER)))
+    names = [str(handle.get_label()).split("\n") for handle in handles]
+    longest = max((len(line) for name in names for line in name), default=1)
     columns = max(1, min(len(handles), most_columns, int((width - 0.2) / (SAMPLE + NAME_CHARACTER * longest))))
     heading = textwrap.fill(note, int((width - 0.3) / TEXT_CHARACTER))
-    lines = ceil(len(handles) / columns) + heading.count("\n") + 1
+    lines = ceil(sum(map(len, names)) / columns) + heading.count("\n") + 1
     figure.set_figheight(figure.get_figheight() + LEGEND_LINE * lines + 0.1)
     legend = figure.legend(
         handles=handles,

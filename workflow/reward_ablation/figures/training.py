@@ -23,6 +23,7 @@ from reward_ablation.figures.curves import (
     add_arm_legend,
     curve_panels,
     draw_steps,
+    points_note,
     seeds_note,
     step_axis,
     steps_per_point,
@@ -86,7 +87,7 @@ def rewards(rewards_by_step: pd.DataFrame, evaluation_by_arm: pd.DataFrame, stud
     for panel, _ in rows[-1] if quantities[-1] == "truncated" else []:
         panel.set_ylim(0, min(1.02, max(0.05, 1.1 * highest)))
     note = (
-        f"{seeds_note(study, rewards_by_step['step'])} Raw scores are before weighting. The total uses each arm's own "
+        f"{seeds_note(study, rewards_by_step)} Raw scores are before weighting. The total uses each arm's own "
         "weights, so its level cannot be compared between arms."
     )
     if study.arms_off_the_total:
@@ -112,8 +113,9 @@ def signals(signals_by_step: pd.DataFrame, evaluation_by_arm: pd.DataFrame, stud
                 panel.set_ylim(-0.03, 1.03)
             if quantity == "covariance":
                 zero_line(panel)
+    lines = seeds_note(study, signals_by_step, SIGNAL_POINTS, of_means=True)
     note = (
-        f"{seeds_note(study, steps, SIGNAL_POINTS)} Covariance: of a component's score with the weighted total within "
+        f"{lines} Covariance: of a component's score with the weighted total within "
         "groups. Above 0, training raises the component to first order. Its scale depends on the arm's weights."
     )
     if study.arms_off_the_total:
@@ -191,11 +193,10 @@ def draw_mean_curve(axes: Axes, rows: pd.DataFrame, quantity: str, steps: pd.Ser
 
 def weights_note(table: pd.DataFrame, panels: list[tuple[str, str]]) -> str:
     """Say what the weights of methods are, and which arms and panels are left out."""
-    width = steps_per_point(table["step"], WEIGHT_POINTS)
     silent = [name for name in table["arm"].unique() if (name, "weight") not in panels]
     words = [
-        "Lines: means over the seeds; the table has the lowest and the highest seed.",
-        *([f"Each point: mean over {width} neighbouring steps."] if width > 1 else []),
+        "Lines: means over the seeds; the table has the lowest and the highest seed."
+        + points_note(table["step"], WEIGHT_POINTS, of_means=True),
         "A weight is the factor that the method applies to scores, z-scores or gradients. So sizes can be compared "
         "within a panel only.",
     ]

@@ -20,7 +20,7 @@ from reward_ablation.analysis.statistics.limits import UNLIMITED
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.training_rewards import end_of_training
 from reward_ablation.analysis.words import counted, number, p_value, with_interval
-from reward_ablation.report.summary import interval_of, markdown, over_words, plain
+from reward_ablation.report.summary import difference_of, markdown, over_words, plain
 from reward_ablation.system.plain_values import printable
 
 #: Marks of a number of a flagged arm, and of a p-value outside the declared comparisons.
@@ -83,7 +83,8 @@ def table_of_training(study: StudyFile, rewards_by_step: pd.DataFrame) -> MainTa
     for arm in study.arms:
         of_arm = {end.component: end for end in ends if end.arm == arm.name}
         cells = [
-            f"{number(of_arm[name].mean, UNLIMITED)}{f' {interval_of(of_arm[name])}' * (arm.name != study.baseline)}"
+            number(of_arm[name].mean, UNLIMITED)
+            + ("" if arm.name == study.baseline else f" {difference_of(of_arm[name])[1]}")
             if name in of_arm
             else "–"
             for name in study.components
@@ -138,7 +139,7 @@ def caption(study: StudyFile, of_arm: dict[tuple[str, str], pd.Series], against:
         f"on {printable(study.training_data)}.",
         f"Columns {', '.join(study.components)}: weight in the reward; –: not scored."
         + " base: the model before training." * study.has_base,
-        f"Metrics are on {primary.dataset} ({primary.mode}, {questions}).",
+        study.primary_not_shown or f"Metrics are on {primary.dataset} ({primary.mode}, {questions}).",
         f"Brackets: {100 * study.confidence:g} % intervals over {over_words(study)}; uncorrected.",
         f"Differences in {name_of(primary.metric)} are {study.pairing}.",
         f"Holm p: corrected over {study.primary_family}." * declared,

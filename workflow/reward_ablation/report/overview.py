@@ -17,12 +17,11 @@ from markupsafe import Markup
 
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study, name_of, panels
 from reward_ablation.analysis.statistics.intervals import level_of
-from reward_ablation.analysis.statistics.limits import UNLIMITED
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.training_rewards import end_of_training
-from reward_ablation.analysis.words import counted, number, p_value
+from reward_ablation.analysis.words import counted, numbers, p_value
 from reward_ablation.report.cost.columns import sentence as cost_sentence
-from reward_ablation.report.summary import REWARDS, about_seeds, declared_sentence, interval_of, nothing_measured
+from reward_ablation.report.summary import REWARDS, about_seeds, declared_sentence, difference_of, nothing_measured
 from reward_ablation.study.primary import named_contrasts
 from reward_ablation.system.html_page import POLICY, TEMPLATES
 from reward_ablation.system.plain_values import printable
@@ -142,14 +141,15 @@ def listed(lines: list[str], most: int = MOST_LINES) -> Markup:
 
 def primary_result(study: StudyFile, differences: pd.DataFrame, evaluation: pd.DataFrame) -> tuple[str, list[str]]:
     """The answer to the primary question in one or two sentences, and a line for each contrast."""
+    if study.primary_not_shown:
+        return study.primary_not_shown, []
     primary = study.primary
     where = f"{name_of(primary.metric)} on {primary.dataset} ({primary.mode})"
-    limits = metrics_of_study(study).limits(primary.metric)
     rows = differences[differences["family"] == "primary"]
     if rows.empty:
         same = [evaluation[column] == getattr(primary, column) for column in ("dataset", "mode", "metric")]
         values = evaluation[same[0] & same[1] & same[2]]
-        lines = [f"{row.arm}: {number(row.estimate, limits)} ({ends(study, row)})" for row in values.itertuples()]
+        lines = [f"{row.arm}: {in_words(study, row)}" for row in values.itertuples()]
         missing = "No declared comparison can be shown, as runs are missing"
         none = missing if study.is_partial else "The study compares no two arms"
         return f"{none}. Mean {where}: {'; '.join(lines)}.", []
@@ -168,10 +168,7 @@ def training_result(study: StudyFile, rewards: pd.DataFrame) -> tuple[str, list[
     """How the scores at the end of training differ from the baseline's: a sentence, and a line for each difference."""
     rows = [row for row in end_of_training(study, rewards) if row.arm != study.baseline]
     apart = [row for row in rows if row.low > 0 or row.high < 0]
-    lines = [
-        f"{row.arm} minus {study.baseline}, {row.component}: {number(row.difference, UNLIMITED)} {interval_of(row)}"
-        for row in rows
-    ]
+    lines = [f"{row.arm} minus {study.baseline}, {row.component}: {' '.join(difference_of(row))}" for row in rows]
     return (
         f"Mean scores over the last tenth of the training steps: {len(apart)} of "
         f"{counted(len(rows), 'difference')} to {study.baseline} have an interval without 0.",
@@ -204,17 +201,16 @@ def certainty(study: StudyFile, differences: pd.DataFrame) -> str:
 
 def contrast_line(study: StudyFile, row: Any) -> str:
     """The difference of one contrast with its interval and p-value, and its decision in a sequential study."""
-    estimate = number(row.estimate, metrics_of_study(study).limits(study.primary.metric))
     decision = f"; decision: {row.decision}" if isinstance(row.decision, str) else ""
     holm = p_value(row.p_holm, level_of(study.confidence))
-    return f"{row.arm} minus {row.baseline}: {estimate} ({ends(study, row)}, Holm p {holm}){decision}"
+    return f"{row.arm} minus {row.baseline}: {in_words(study, row, f', Holm p {holm}')}{decision}"
 
 
-def ends(study: StudyFile, row: Any) -> str:
-    """An interval in words: `95 % interval 0.10 to 0.20`."""
+def in_words(study: StudyFile, row: Any, after: str = "") -> str:
+    """An estimate of the primary metric with its interval: `0.15 (95 % interval 0.10 to 0.20)`."""
     limits = metrics_of_study(study).limits(study.primary.metric)
-    low, high = (number(getattr(row, name), limits) for name in ("low", "high"))
-    return f"{100 * study.confidence:g} % interval {low} to {high}"
+    estimate, low, high = numbers(limits, row.estimate, row.low, row.high)
+    return f"{estimate} ({100 * study.confidence:g} % interval {low} to {high}{after})"
 
 
 def run_facts(study: StudyFile, cost: pd.DataFrame) -> dict[str, str]:
@@ -234,7 +230,7 @@ def run_facts(study: StudyFile, cost: pd.DataFrame) -> dict[str, str]:
 
 
 def missing(study: StudyFile, tables: dict[str, pd.DataFrame]) -> list[str]:
-    """Caveats: unfinished and diverged runs, open looks, arms with one seed, flagged arms, mixed provenance."""
+    """Caveats: unfinished and diverged runs, open looks, single seeds, flagged arms, provenance, unscored questions."""
     preview, looks = study.preview, study.sequential
     single = [arm for arm in study.arm_names if len(study.runs_of(arm)) == 1]
     mixed = tables["provenance"].loc[tables["provenance"]["mixed"].astype(bool), "quantity"].unique()
@@ -250,8 +246,18 @@ def missing(study: StudyFile, tables: dict[str, pd.DataFrame]) -> list[str]:
         lines.append(f"Flagged arms, whose seeds differ more than those of the other arms: {', '.join(flagged)}.")
     if len(mixed):
         lines.append(f"Runs differ in {', '.join(mixed)} (see Provenance).")
+    if study.datasets:
+        lines += [
+            f"{dataset}: {counted(left_out, 'question')} left out, because a metric gave no score to an answer."
+            for dataset, left_out in tables["evaluation_by_run"]
+            .groupby("dataset", sort=False)["unscored"]
+            .max()
+            .items()
+            if left_out
+        ]
+    beside = " beside the list above" * bool(study.imported)
     return lines or [
-        "Nothing: all planned runs are finished, each arm has several seeds, "
+        f"Nothing{beside}: all planned runs are finished, each arm has several seeds, "
         "and no arm is flagged in the metrics of this page."
     ]
 

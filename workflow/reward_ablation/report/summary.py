@@ -29,10 +29,10 @@ from reward_ablation.analysis.evaluation.effects import NO_COMMON_SEED, lack_a_c
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study, name_of
 from reward_ablation.analysis.provenance import sentence as provenance_sentence
 from reward_ablation.analysis.statistics.intervals import level_of
-from reward_ablation.analysis.statistics.limits import SHARE, UNLIMITED, Limits
+from reward_ablation.analysis.statistics.limits import UNLIMITED, Limits
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.training_rewards import EndOfTraining, end_of_training
-from reward_ablation.analysis.words import counted, number, p_value
+from reward_ablation.analysis.words import counted, number, numbers, p_value
 from reward_ablation.config.sections.evaluation import OF_ALL_TASKS
 from reward_ablation.report.cost.columns import sentence as cost_sentence
 from reward_ablation.study.looks import looks_text
@@ -148,7 +148,7 @@ def training_rewards(study: StudyFile, rewards: pd.DataFrame) -> list[str]:
     """Section on the scores at the end of training, which a study without evaluation compares."""
     cells = [
         [row.arm, row.component, number(row.mean, UNLIMITED)]
-        + (["–", "–"] if row.arm == study.baseline else [number(row.difference, UNLIMITED), interval_of(row)])
+        + (["–", "–"] if row.arm == study.baseline else difference_of(row))
         for row in end_of_training(study, rewards)
     ]
     return [
@@ -161,11 +161,10 @@ def training_rewards(study: StudyFile, rewards: pd.DataFrame) -> list[str]:
     ]
 
 
-def interval_of(row: EndOfTraining) -> str:
-    """Cell of the interval of a difference at the end of training."""
-    if np.isnan(row.low):
-        return "not known"
-    return f"[{number(row.low, UNLIMITED)}, {number(row.high, UNLIMITED)}]"
+def difference_of(row: EndOfTraining) -> list[str]:
+    """Cells of a difference at the end of training and of its interval."""
+    difference, low, high = numbers(UNLIMITED, row.difference, row.low, row.high)
+    return [difference, "not known" if np.isnan(row.low) else f"[{low}, {high}]"]
 
 
 def setting(study: StudyFile) -> str:
@@ -174,10 +173,12 @@ def setting(study: StudyFile) -> str:
     trained = "trained" if study.imported else "trained with GRPO"
     seeds = ("" if study.seed_sets <= {frozenset(study.seeds)} else "of ") + ", ".join(map(str, study.seeds))
     components = ", ".join(study.components)
+    weightings = {tuple(arm.weights.values()) for arm in study.arms}  # arms may differ in other things alone
+    arms = "arms" if len(weightings) == len(study.arms) else counted(len(study.arms), "arm")
     return (
         f"{plain(study.model)}, {trained} on {plain(study.training_data)} under "
-        f"{counted(len(study.arms), 'weighting')} (arms, design {study.design}) of the reward components {components}, "
-        f"each with {study.counted_seeds} ({seeds}). {evaluated} Baseline: {study.baseline}."
+        f"{counted(len(weightings), 'weighting')} ({arms}, design {study.design}) of the reward components "
+        f"{components}, each with {study.counted_seeds} ({seeds}). {evaluated} Baseline: {study.baseline}."
     )
 
 
@@ -221,7 +222,7 @@ def nothing_measured(study: StudyFile, by_run: pd.DataFrame) -> list[str]:
     rows = by_run[(by_run["dataset"] == primary.dataset) & (by_run["mode"] == primary.mode)]
     values = rows.loc[rows["metric"] == primary.metric, "value"]
     format_shares = rows.loc[rows["metric"] == "format", "value"]
-    name = name_of(primary.metric)
+    name, limits = name_of(primary.metric), metrics_of_study(study).limits(primary.metric)
     needs_format = primary.metric not in (*study.metrics, *OF_ALL_TASKS, "accuracy_lenient", "format")
     if needs_format and len(format_shares) and not format_shares.any() and len(values) and not values.any():
         return [
@@ -231,7 +232,7 @@ def nothing_measured(study: StudyFile, by_run: pd.DataFrame) -> list[str]:
         ]
     if len(values) > 1 and values.nunique() == 1:
         return [
-            f"**The primary metric says nothing here:** {name} is {number(values.iloc[0], SHARE)} for every model, "
+            f"**The primary metric says nothing here:** {name} is {number(values.iloc[0], limits)} for every model, "
             "trained or not."
         ]
     return []
@@ -267,7 +268,8 @@ def primary_question(study: StudyFile, table: pd.DataFrame) -> list[str]:
     rows = numbered(table)
     rows = rows[rows["family"] == "primary"]
     if rows.empty:
-        return ["## Primary question", NONE_SHOWN if study.is_partial else NONE_DECLARED]
+        none = NONE_SHOWN if study.is_partial else NONE_DECLARED
+        return ["## Primary question", study.primary_not_shown or none]
     primary = study.primary
     name = name_of(primary.metric)
     result = significant(rows, "arm", study.confidence)
@@ -287,11 +289,9 @@ def pooled(study: StudyFile, rows: pd.DataFrame) -> list[str]:
     """The primary intervals if the seeds of all arms differ alike; nothing where unknown, or with sequential seeds."""
     limits = metrics_of_study(study).limits(study.primary.metric)
     known = rows[rows["pooled_low"].notna()]
-    ends = [[number(float(end), limits) for end in known[f"pooled_{name}"]] for name in ("low", "high")]
-    intervals = [
-        f"{arm} against {baseline} [{low}, {high}]"
-        for arm, baseline, low, high in zip(known["arm"], known["baseline"], *ends, strict=True)
-    ]
+    ends = [", ".join(numbers(limits, *map(float, row))) for row in known[["pooled_low", "pooled_high"]].to_numpy()]
+    of_rows = zip(known["arm"], known["baseline"], ends, strict=True)
+    intervals = [f"{arm} against {baseline} [{low_and_high}]" for arm, baseline, low_and_high in of_rows]
     if not intervals or study.is_sequential:
         return []
     return [
@@ -368,7 +368,8 @@ def advantage_sizes(study: StudyFile, table: pd.DataFrame | None) -> list[str]:
     ]
     known, ends = rows.dropna(subset="ratio").sort_values("ratio", kind="stable"), ""
     if len(known) > 1:  # sizes are over each arm's own seeds, and only ratios over the same
-        low, high = (f"{number(row['ratio'], UNLIMITED)} ({row['arm']})" for _, row in known.iloc[[0, -1]].iterrows())
+        ratios = zip(numbers(UNLIMITED, *known["ratio"].iloc[[0, -1]]), known["arm"].iloc[[0, -1]], strict=True)
+        low, high = (f"{ratio} ({arm})" for ratio, arm in ratios)
         ends = f" Ratios to {study.baseline} go from {low} to {high}."
     return [
         "## Size of the advantages",
@@ -390,7 +391,7 @@ def ratio(row: pd.Series, baseline: str) -> list[str]:
 
 def known_interval(row: pd.Series, estimate: str, low: str, high: str) -> list[str]:
     """Cells of an estimate and its interval. An arm with one seed and few steps has no interval."""
-    value, *ends = (number(row[name], UNLIMITED) for name in (estimate, low, high))
+    value, *ends = numbers(UNLIMITED, *(row[name] for name in (estimate, low, high)))
     return [value, "not known" if pd.isna(row[low]) else f"[{ends[0]}, {ends[1]}]"]
 
 
@@ -427,8 +428,8 @@ def of_seeds(study: StudyFile, by_run: pd.DataFrame, row: pd.Series) -> str:
     limits = metrics_of_study(study).limits(row["metric"])
     values = by_run[np.logical_and.reduce(same)].dropna(subset="seed").sort_values("seed")["value"]
     if len(values) >= FEW_SEEDS:
-        return f"{number(values.min(), limits)} to {number(values.max(), limits)}"
-    return ", ".join(number(value, limits) for value in values) or "–"
+        return " to ".join(numbers(limits, values.min(), values.max()))
+    return ", ".join(numbers(limits, *values)) or "–"
 
 
 def differences(study: StudyFile, table: pd.DataFrame) -> list[str]:
@@ -532,11 +533,11 @@ def numbered(table: pd.DataFrame) -> pd.DataFrame:
 
 def estimate(row: pd.Series, limits: Limits, signed: bool = False) -> list[str]:
     """Cells of a row's estimate and interval; `signed` for a difference, which goes to either side of 0."""
-    low, high = number(row["low"], limits), number(row["high"], limits)
+    mean, low, high = numbers(limits, row["estimate"], row["low"], row["high"])
     reach = (limits.high - limits.low) * (2 if signed else 1)
     whole_range = limits.finite and row["high"] - row["low"] >= NOTHING_KNOWN * reach
     says_nothing = whole_range or (not (limits.finite or signed) and row["low"] == limits.low < row["estimate"])
-    return [number(row["estimate"], limits), f"[{low}, {high}]{' (says nothing)' if says_nothing else ''}"]
+    return [mean, f"[{low}, {high}]{' (says nothing)' if says_nothing else ''}"]
 
 
 def plain(words: str) -> str:

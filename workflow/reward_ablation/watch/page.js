@@ -18,7 +18,14 @@ function make(tag, attributes = {}, ...children) {
   element.append(...children);
   return element;
 }
-const number = (value) => (value === null || value === undefined ? "–" : String(+value.toPrecision(3)));
+// Three digits, and all of a whole number.
+function number(value) {
+  if (value === null || value === undefined) return "–";
+  const whole = Math.trunc(Math.abs(value)).toString().length;
+  return String(Number.isInteger(value) ? value : +value.toPrecision(Math.min(100, Math.max(3, whole))));
+}
+// The digits in which neighbouring ticks differ.
+const tickLabel = (value, tick) => String(+value.toFixed(Math.min(100, Math.max(0, -Math.floor(Math.log10(tick) + 1e-9)))));
 const nameOf = (run) => `${about.arms[about.runs[run].arm].name}, seed ${about.runs[run].seed}`;
 const armLine = (arm, d) => make("path", { class: "line", arm, d, "stroke-dasharray": about.arms[arm].dash });
 const swatch = (arm) => make("svg", { class: "swatch", viewBox: "0 0 26 10", "aria-hidden": "true" }, armLine(arm, "M0 5H26"));
@@ -140,7 +147,7 @@ function panel(name, series, last, width) {
   const picture = make("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": `${name} by step; last: ${ends.join(", ")}` });
   for (let value = low; value < high + tick / 2; value += tick)
     picture.append(make("line", { class: "grid", x1: LEFT, x2: WIDTH - 6, y1: y(value), y2: y(value) }),
-      make("text", { x: LEFT - 5, y: y(value) + 4, "text-anchor": "end" }, number(Math.abs(value) < tick / 1e6 ? 0 : value)));
+      make("text", { x: LEFT - 5, y: y(value) + 4, "text-anchor": "end" }, tickLabel(Math.abs(value) < tick / 1e6 ? 0 : value, tick)));
   for (const step of last > 1 ? [1, Math.round((last + 1) / 2), last] : [1])
     picture.append(make("text", { x: x(step), y: HEIGHT - 6, "text-anchor": step === last && last > 1 ? "end" : "middle" }, String(step)));
   for (const { arm, seeds } of curves) picture.append(...seeds.map((bins) => make("path", { class: "line thin", arm, d: path(bins) })));

@@ -1,0 +1,36 @@
+"""Numbers as sentences and labels have them."""
+
+import math
+
+import pytest
+
+from reward_ablation.analysis.statistics.limits import COUNT, SHARE, UNLIMITED, Limits
+from reward_ablation.analysis.words import number, numbers, with_interval
+
+
+@pytest.mark.parametrize(
+    ("limits", "values", "written"),
+    [
+        (UNLIMITED, (-0.000497, -0.000504, -0.00049), "−0.000497 [−0.000504, −0.000490]"),
+        (Limits(0, 0.01), (0.000497, 0.00049, 0.000504), "0.000497 [0.000490, 0.000504]"),
+        (UNLIMITED, (-0.0001, -0.3, 0.3), "0.000 [−0.300, 0.300]"),  # small beside its interval
+        (UNLIMITED, (-0.25, -0.45, -0.0001), "−0.250 [−0.450, 0.000]"),
+        (UNLIMITED, (5.0, 5.0 - 1e-12, 5.0), "5.000 [5.000, 5.000]"),  # apart by a rounding error
+        (UNLIMITED, (1e-17, 0.0, 1e-17), "0.000 [0.000, 0.000]"),
+        (UNLIMITED, (0.0002, math.nan, math.nan), "0.00020 [not known, not known]"),
+        (UNLIMITED, (math.nan, math.nan, math.nan), "not known [not known, not known]"),
+        (UNLIMITED, (1234.5, 1000, 1500), "1234.500 [1000.000, 1500.000]"),
+        (SHARE, (-0.000497, -0.000504, -0.00049), "−0.000 [−0.001, −0.000]"),
+        (Limits(0, 100), (0.0004, 0.0003, 0.0005), "0.000 [0.000, 0.001]"),
+        (COUNT, (0.04, 0.01, 0.06), "0.0 [0.0, 0.1]"),
+    ],
+)
+def test_small_numbers_without_limits_are_not_written_as_zero(limits, values, written):
+    assert with_interval(dict(zip(("estimate", "low", "high"), values, strict=True)), limits) == written
+
+
+def test_numbers_that_are_compared_differ_where_they_do():
+    assert numbers(UNLIMITED, 5.0001, 5.0002) == ["5.00010", "5.00020"]
+    assert numbers(SHARE, 0.5, 0.25) == ["0.500", "0.250"]
+    assert number(0.0004, UNLIMITED) == "0.00040"
+    assert numbers(UNLIMITED) == []
