@@ -58,6 +58,8 @@ class StudyArm(Section):
     name: str
     weights: dict[str, float]
     combine: str | None = None
+    #: Whether the arm stands beside those that the design makes.
+    extra: bool = False
 
     @property
     def has_fixed_weights(self) -> bool:
