@@ -75,6 +75,7 @@ from reward_ablation.study.specs_of_config import (
     data_spec,
     estimate_warnings,
     evaluation_spec,
+    keys_of_measured,
     model_spec,
     sft_data_spec,
     sft_spec,
@@ -126,7 +127,8 @@ def _resolved(config: StudyConfig, written: dict[str, Any], root: Path) -> Study
     keys = {name: key_of(content) for name, content in contents.items()}
     declared_keys = trained_keys(root / config.root, keys)
     began = cache(lambda: standings(runs_folder))
-    question = question.with_keys(declared_keys)
+    measured = cache(lambda dataset, metric: keys_of_measured(config, dataset, metric, root))
+    question = question.with_keys(declared_keys, measured(question.dataset, question.metric))
     primary = recorded_primary(described) or recovered_primary(question, began)
     if config.primary.contrasts is None:
         question = without_added_arms(question, primary, runs_folder)
@@ -137,7 +139,7 @@ def _resolved(config: StudyConfig, written: dict[str, Any], root: Path) -> Study
     if plan and (sequential := declared_looks(plan, looks, runs_folder)):
         config = config.with_seeds(seeds_of_arms(arms, question.contrasts, sequential))
     claims_before = recorded_claims(described)
-    claims = claims_as_on_record(claims_of(config, declared_keys, question), claims_before, began)
+    claims = claims_as_on_record(claims_of(config, declared_keys, measured, question), claims_before, began)
     jobs = _specs_and_files(config, root)
     others = other_parameters(config.component_functions(), root)
     folders = folders_of(keys, _names_in(runs_folder))
