@@ -119,8 +119,7 @@ def _resolved(config: StudyConfig, written: dict[str, Any], root: Path) -> Study
     launches = checked_launches(config, arms)
     check_exports(config, arms)
     check_scored(config, arms)
-    question = question_of(config, list(arms))
-    described = described_before(config, root)
+    question, described = question_of(config, list(arms)), described_before(config, root)
     shared, runs_folder = study_spec(config, root), root / config.root / "runs"
     specs = codes_on_record(_specs_of(config, shared, arms, launches, root), _names_in(runs_folder), root)
     contents = {name: spec.content() for name, spec in specs.items()}
@@ -133,8 +132,7 @@ def _resolved(config: StudyConfig, written: dict[str, Any], root: Path) -> Study
     if config.primary.contrasts is None:
         question = without_added_arms(question, primary, runs_folder)
     plan, looks = looks_plan(config, question, declared_keys, evaluation_spec(config).key), recorded_looks(described)
-    if plan:
-        plan = looks_as_on_record(plan, question, looks, began)
+    plan = plan and looks_as_on_record(plan, question, looks, began)
     looks = looks or recovered_looks(plan, began)
     if plan and (sequential := declared_looks(plan, looks, runs_folder)):
         config = config.with_seeds(seeds_of_arms(arms, question.contrasts, sequential))
