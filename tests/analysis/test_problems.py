@@ -2,9 +2,11 @@ import pandas as pd
 import pytest
 
 from analysis.made_up import MadeUpStudy
+from reward_ablation.analysis.evaluation.metrics import why_none_right
 from reward_ablation.analysis.problems import SCHEMAS, counted, problem_curves, shares
-from reward_ablation.analysis.study_file import read_study
+from reward_ablation.analysis.study_file import StudyFile, read_study
 from reward_ablation.analysis.tables import joined
+from reward_ablation.figures.evaluation import problem_curves as draw_curves
 from reward_ablation.system.files import sha256, write_json, write_parquet
 from specs import COMPONENT
 
@@ -84,4 +86,30 @@ def test_a_single_arm_that_met_more_problems_than_are_shown(tmp_path, capsys):
     study = read_study(made_up.write(tmp_path))
     table = pd.concat(problem_curves(study, tmp_path, {run.folder: 6 for run in study.runs}))
     assert table["problem_id"].unique().tolist() == ["gsm8k:5", "gsm8k:1"]
-    assert capsys.readouterr().out == "problem_curves: no run and no evaluation met the problems nothing\n"
+    assert capsys.readouterr().out == (
+        "problem_curves: without nothing: no run with scores of correctness and no evaluation met them\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("function", "ends", "words"),
+    [
+        (
+            "correctness",
+            None,
+            "no run with scores of correctness met them; in evaluation no metric does, as the first ",
+        ),
+        ("answer_format", [0, 1], "no evaluation met them; in training no component says which answers are right"),
+        ("answer_format", None, "in training no component says which answers are right; in evaluation no metric does"),
+    ],
+)
+def test_what_nothing_judges_is_told_apart_from_what_nobody_met(function, ends, words):
+    made_up = MadeUpStudy(arms={"one": {"correctness": 1.0}}, shown_problems=("gsm8k:0",)).plan()
+    for run in made_up["runs"]:
+        run["spec"]["components"]["correctness"]["function"] = function
+    made_up |= {"mathematics": False, "metrics": [{"name": "score", "range": ends}]}
+    study = StudyFile.model_validate(made_up)
+    assert why_none_right(study).startswith(words)
+    figure = draw_curves(pd.DataFrame(), study)
+    text = " ".join(each.get_text() for axes in [figure, *figure.axes] for each in axes.texts)
+    assert words[:40] in " ".join(text.split())

@@ -75,9 +75,10 @@ def test_refused(design, message):
             ["a", "a1", "b", "b1"],
             "arms: the arms of a and b1 and of a1 and b are both called a11_b11; rename a component",
         ),
+        ({"design": "simplex", "steps": 2}, [], "arms.components: missing, and its default, the components scored ev"),
     ],
 )
-def test_two_arms_of_one_name_are_refused(design, components, message):
+def test_components_that_make_no_arms_or_two_of_one_name_are_refused(design, components, message):
     weights = {"weights": dict.fromkeys(components, 1)} if design["design"] == "factorial" else {}
     with pytest.raises(ValueError, match="^" + message):
         arms_of({**design, **weights}, components)

@@ -127,13 +127,26 @@ def test_an_arm_of_a_claim_counts_by_its_spec_and_not_by_its_name(start, clock, 
     assert planned == f"claims: better; declared {first.claims[0].declared}, before the first run"
 
 
+def test_a_claim_on_another_set_or_metric_under_the_same_name_is_another(start, clock, finish, config):
+    config["evaluation"]["metrics"] = {"m": {"function": "constant"}}
+    first, _, _ = start(better=BETTER | {"metric": "m"})
+    finish(1)
+    config["evaluation"]["metrics"]["m"]["function"] = "random"
+    record, _, _ = start(better=BETTER | {"metric": "m"})
+    assert ([claim.runs_then for claim in record.claims], record.withdrawn_claims) == ([1], first.claims)
+    config["data"]["evaluation"]["test"]["seed"] = 5
+    assert len(start(better=BETTER | {"metric": "m"})[0].withdrawn_claims) == 2
+
+
+@pytest.mark.parametrize("lacking", [["measured"], ["arm_keys", "measured"]])
 @pytest.mark.parametrize("lost", [False, True])
-def test_a_claim_of_an_earlier_version_stays(start, clock, tmp_path, finish, lost):
-    """Names of arms counted there. Runs have it on record, too, if `study.json` is lost."""
+def test_a_claim_of_an_earlier_version_stays(start, clock, tmp_path, finish, lost, lacking):
+    """Names of arms, or of what is measured, counted there. Runs have it on record, too, if `study.json` is lost."""
     first, _, _ = start(better=BETTER)
     path = tmp_path / "results" / "study" / "study.json"
     written = json.loads(path.read_text())
-    del written["claims"][0]["arm_keys"]
+    for key in lacking:
+        del written["claims"][0][key]
     path.write_text(json.dumps(written))
     finish(2, **declarations(path))
     if lost:
@@ -141,7 +154,7 @@ def test_a_claim_of_an_earlier_version_stays(start, clock, tmp_path, finish, los
     record, planned, told = start(better=BETTER)
     assert ([claim.since for claim in record.claims], record.withdrawn_claims) == ([first.claims[0].since], [])
     assert (planned, told) == (f"claims: better; declared {first.claims[0].declared}, before the first run", [])
-    assert record.claims[0].key == first.claims[0].model_copy(update={"arm_keys": {}}).key
+    assert record.claims[0].key == first.claims[0].model_copy(update={key: {} for key in lacking}).key
 
 
 def test_a_claim_that_is_taken_out_before_any_run_is_gone(start):

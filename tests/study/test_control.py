@@ -58,6 +58,7 @@ def test_the_arms_of_a_design_stay_beside_others(config, design):
     config["components"]["random"] = dict(RANDOM)
     noise = {"weights": {"random": 1}, "training": {"max_steps": 11}}
     after = resolved(config | {"arms": {**design, "extra": {"noise": noise}}})
+    assert [arm["name"] for arm in after.summary["arms"] if arm.get("extra")] == ["noise"]
     assert [*before.arms, "noise"] == list(after.arms)
     assert {arm: after.keys[arm] for arm in before.arms} == before.keys
     assert after.config.training_of(after.arms["noise"])["max_steps"] == 11

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from configs import refusal
+from configs import CONFIG, refusal
 from reward_ablation.start.declarations import Declarations, record_question
 from reward_ablation.study.answers_record import read_record
 from reward_ablation.study.declarations import declarations
@@ -13,6 +13,7 @@ from reward_ablation.study.looks import ContrastAtLook, Look, recorded_looks
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.files import write_json
 
+SET = CONFIG["data"]["evaluation"]["test"]
 NUMBERS = {"estimate": 0.1, "low": -0.2, "high": 0.4, "p": 0.3, "p_holm": 0.6, "boundary": 0.01}
 
 
@@ -73,7 +74,7 @@ def test_the_plan_is_declared_before_the_first_run_and_a_decision_stays(looking,
     assert lines == []
     take(study, b="different", c="open")
     text = study.description.read_bytes()
-    looking["bootstrap"] = 10
+    looking["bootstrap"] = 100
     study, lines = start(looking, tmp_path)
     write_json(Declarations(study).content(), study.description)
     assert lines == []
@@ -90,6 +91,7 @@ def test_the_plan_is_declared_before_the_first_run_and_a_decision_stays(looking,
         {"statistics": {"equivalence_margin": 0.1}},
         {"primary": {"contrasts": [{"arm": "b"}]}},
         {"training": {"max_steps": 11}},  # other runs
+        {"data": CONFIG["data"] | {"evaluation": {"test": SET | {"seed": 5}}}},  # another set of the same name
     ],
 )
 def test_a_change_after_the_first_look_begins_anew_and_is_told(looking, tmp_path, change):
@@ -135,14 +137,16 @@ def test_a_renamed_arm_keeps_its_looks(looking, tmp_path, names):
     assert seeds_by_arm(resolve(looking, "study.yaml", tmp_path))["c"] == [0, 1, 2]
 
 
+@pytest.mark.parametrize("by_names", [False, True])
 @pytest.mark.parametrize("in_runs", [False, True])
-def test_a_record_of_an_earlier_version_stays(looking, tmp_path, in_runs, finish):
-    """Names of arms counted there. Runs have it on record, too, if `study.json` is lost."""
+def test_a_record_of_an_earlier_version_stays(looking, tmp_path, in_runs, by_names, finish):
+    """Names counted there: of sets and metrics, once also of arms. Runs have it on record if `study.json` is lost."""
     study, _ = start(looking, tmp_path)
-    former = study.looks.model_copy(update={"question": study.question.key_by_names, "by_names": True})
+    former = study.looks.model_copy(update={"question": study.question.keys[1 + by_names], "by_names": by_names})
     content = json.loads(study.description.read_text())
-    content["sequential"] |= former.model_dump(exclude={"by_names"})
-    del content["sequential"]["by_names"]
+    content["sequential"] |= former.model_dump()
+    if by_names:
+        del content["sequential"]["by_names"]
     write_json(content, study.description)
     if in_runs:
         finish(1, **declarations(study.description))

@@ -99,7 +99,7 @@ def test_the_question_is_on_record_before_the_first_run_and_keeps_its_time(start
     text = (tmp_path / "results" / "study" / "study.json").read_bytes()
     assert start(trains=False) == (first, [])
     assert (tmp_path / "results" / "study" / "study.json").read_bytes() == text
-    later, lines = start(bootstrap=10, seeds=[0, 1, 2], trains=False)  # whatever else changes
+    later, lines = start(bootstrap=100, seeds=[0, 1, 2], trains=False)  # whatever else changes
     assert (later, lines) == (first, [])
     assert declaration_text(first) == "declared 2026-01-31T01:00:00Z, before the first run"
 
@@ -138,6 +138,28 @@ def test_a_change_after_runs_is_told_and_the_earlier_question_kept(start, clock,
         .primary_line()
         .endswith(lines[0].partition("; changed")[2])
     )
+
+
+def test_what_the_names_stand_for_counts_and_a_record_without_it_keeps_its_time(start, clock, tmp_path, finish):
+    own = {"function": "constant", "range": [0, 1]}
+    first, _ = start(evaluation__metrics={"m": dict(own)}, primary={"metric": "m"})
+    path = tmp_path / "results" / "study" / "study.json"
+    written = json.loads(path.read_text())
+    del written["primary"]["measured"]
+    former = first.by_names("measured").key
+    path.write_text(json.dumps(written | {"primary": written["primary"] | {"digest": former}}))
+    finish(4, primary={former: first.since})
+    moved, lines = start(evaluation__metrics__more={"function": "constant"}, trains=False)
+    assert (moved.since, moved.digest, moved.measured, lines) == (first.since, former, first.measured, [])
+    for path, value, words in (
+        ("data__evaluation__test__seed", 5, "dataset test"),
+        ("evaluation__metrics__m__range", [0, 2], "metric m"),
+        ("evaluation__metrics__m__function", "random", "metric m"),
+    ):
+        changed, (line,) = start(**{path: value})
+        assert (changed.runs_then, line.rpartition("; ")[2]) == (4, f"{words} is another one under the same name")
+    back, _ = start(data__evaluation__test__seed=0, evaluation__metrics={"m": own})
+    assert back.since == first.since
 
 
 def test_the_order_of_contrasts_is_no_change(start, clock):

@@ -238,8 +238,8 @@ def test_an_arm_that_is_added_to_declared_contrasts_is_exploratory(folder):
 def test_a_question_on_record_by_an_earlier_version_is_known_by_its_names(folder):
     folder.start()
     written = json.loads(folder.file.read_text())
-    del written["primary"]["arm_keys"]
-    written["primary"]["digest"] = folder.study.question.key_by_names
+    del written["primary"]["arm_keys"], written["primary"]["measured"]
+    written["primary"]["digest"] = folder.study.question.keys[-1]
     write_json(written, folder.file)
     folder.run()
     first = folder.primary
@@ -345,12 +345,15 @@ def test_keys_that_runs_carry_do_not_move(folder):
     study = folder.study
     arms = {"a": "00000000", "b": "11111111"}
     plan = {"looks": [2, 3], "stop": "pocock", "margin": None, "level": 0.05, "evaluation": "22222222", "arms": arms}
-    by_names = study.question.key_by_names
-    assert study.question.with_keys(arms).key == "8bc85440"
-    claim = study.claims[0]
-    keys = by_names, claim.model_copy(update={"arm_keys": {}}).key, LooksPlan(question=by_names, **plan).key
+    measured = {"dataset": "33333333", "metric": "44444444"}
+    _, of_arms, by_names = study.question.with_keys(arms, measured).keys
+    assert of_arms == "8bc85440"
+    claim = study.claims[0].model_copy(update={"arm_keys": {}, "measured": {}})
+    keys = by_names, claim.key, LooksPlan(question=by_names, **plan).key
     assert keys == ("1d6dbc7f", "7d99fb62", "b5676243")
     assert claim.model_copy(update={"arm_keys": arms}).key == "2ee8c12b"
+    assert study.question.with_keys(arms, measured).key == "96265bdf"
+    assert claim.model_copy(update={"arm_keys": arms, "measured": measured}).key == "1af192d9"
     assert LooksPlan(question="8bc85440", by_names=False, **plan).key == "2fb3a101"
 
 

@@ -1,5 +1,7 @@
 """Numbers by hand: two questions; the first has two samples, one of them right."""
 
+import json
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import numpy as np
@@ -7,6 +9,7 @@ import pandas as pd
 import pytest
 
 from analysis.made_up import MadeUpStudy
+from reward_ablation.analysis.evaluation import stored_answers
 from reward_ablation.analysis.evaluation.answers import (
     Answered,
     answered,
@@ -16,10 +19,13 @@ from reward_ablation.analysis.evaluation.answers import (
 )
 from reward_ablation.analysis.evaluation.metrics import MATHEMATICS, metrics_of_study
 from reward_ablation.analysis.evaluation.question_means import QuestionMeans, question_means, runs_means
+from reward_ablation.analysis.evaluation.stored_answers import LABELS, means_reader
 from reward_ablation.analysis.statistics.estimates import intervals, resampled_seeds
 from reward_ablation.analysis.statistics.limits import SHARE
-from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.analysis.study_file import StudyFile, read_study
 from reward_ablation.config.sections.evaluation import OF_MATHEMATICS
+from reward_ablation.system.errors import StudyError
+from reward_ablation.system.files import write_parquet
 
 
 def answers(rows: list[tuple[str, str, bool, int]]) -> pd.DataFrame:
@@ -50,6 +56,26 @@ ONE_SEED = answers(
         ("sampled", "b", True, 40),
     ]
 )
+
+
+def test_a_score_outside_of_its_metric_s_range_is_refused(tmp_path):
+    own = MadeUpStudy(arms={"one": {"a": 1.0}}, layers=0, steps=1, seeds=(0,))
+    path = own.write(tmp_path)
+    scores = {"metrics": [{"name": "m", "range": [0, 1]}], "scores": {"gsm8k_test": "scores/{run}/gsm8k_test.parquet"}}
+    path.write_text(json.dumps(json.loads(path.read_text()) | scores))
+    study = read_study(path)
+    for value, is_refused in ((1 + 1e-7, False), (-1.0, True), (np.inf, True)):
+        for file in (tmp_path / "evaluation").rglob("gsm8k_test.parquet"):
+            labels = pd.read_parquet(file)[LABELS]
+            write_parquet(labels.assign(m=value), tmp_path / "scores" / file.relative_to(tmp_path / "evaluation"))
+        stored_answers._without_score.cache_clear()
+        with pytest.raises(StudyError) if is_refused else nullcontext() as error:
+            means_reader(study, tmp_path)("gsm8k_test", "one")
+        if error:
+            assert str(error.value).endswith(
+                f"base/gsm8k_test.parquet: metric m gave {value:g}, outside of its range [0, 1]; correct "
+                "evaluation.metrics.m.range, which scores no answer again, or the metric"
+            )
 
 
 def of_run(means, arm, seed):

@@ -130,6 +130,33 @@ def test_arms_of_one_method_have_the_effects_of_a_factorial_design():
     assert [effect.component for effect in effects_of(study)] == ["correctness", "format"]
 
 
+SHARES = {"first": (1, 0, 0), "second": (0, 1, 0), "half": (0.5, 0.5, 0)}
+
+
+@pytest.mark.parametrize(
+    ("design", "weights", "extra"),
+    [
+        ("leave_one_out", {"full": (1, 0.5, 0), "no_a": (0, 0.5, 0), "no_b": (1, 0, 0)}, (0, 0, 1)),
+        ("leave_one_out", {"full": (1, 0.5, 0), "no_a": (0, 0.5, 0), "no_b": (1, 0, 0)}, (2, 0.5, 0)),
+        ("factorial", {"a": (1, 0, 0), "b": (0, 1, 0), "a_b": (1, 1, 0)}, (2, 0, 0)),
+        ("factorial", {"a": (1, 0, 0), "b": (0, 1, 0), "a_b": (1, 1, 0)}, (0, 0, 1)),
+        ("simplex", SHARES, (0, 0, 1)),
+    ],
+)
+def test_an_arm_beside_the_design_changes_no_effect(capsys, design, weights, extra):
+    def found(**more):
+        arms = {arm: dict(zip("abc", map(float, of), strict=True)) for arm, of in (weights | more).items()}
+        plan = MadeUpStudy(arms, design=design, layers=0, where_trained=("c",)).plan()
+        plan["arms"] = [arm | {"extra": arm["name"] in more} for arm in plan["arms"]]
+        return effects_of(StudyFile.model_validate(plan))
+
+    assert {effect.component for effect in found()} >= {"a", "b"}
+    assert found() == found(beside=extra)
+    assert f"without beside, which the design {design} does not make\n" in capsys.readouterr().out
+    if design == "simplex":  # a regression has a point more
+        assert {*found(beside=(0.25, 0.75, 0))[0].coefficients} == {*SHARES, "beside"}
+
+
 def test_a_study_without_effects_says_so(capsys):
     assert effects_of(StudyFile.model_validate(MadeUpStudy({"only": {"a": 1.0, "b": 0.5}}, layers=0).plan())) == []
     assert "component_effects: none" in capsys.readouterr().out

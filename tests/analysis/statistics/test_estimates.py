@@ -324,3 +324,12 @@ def test_unknown_means_are_left_out_and_a_column_of_nothing_else_has_no_interval
     assert np.isnan([low[0], high[0]]).all()
     assert (low[1], high[1]) == (1.5, 2.5)
     assert (low[2], high[2]) == (2.0, 2.0)
+
+
+def test_without_ends_of_an_interval_nothing_is_tested():
+    mean = of(np.random.default_rng(0).random((2, 3, 20)))
+    unknown = mean.deviations.copy()
+    unknown[:, 0] = np.nan
+    mean = mean._replace(deviations=unknown)
+    for p in (p_values(mean), p_values(mean, 0.9), p_equivalent(mean, 0.1)):
+        assert np.isnan(p).tolist() == [True, False]

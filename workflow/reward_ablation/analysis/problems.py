@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from statsmodels.stats.proportion import proportion_confint
 
-from reward_ablation.analysis.evaluation.metrics import metrics_of_study
+from reward_ablation.analysis.evaluation.metrics import metrics_of_study, why_none_right
 from reward_ablation.analysis.evaluation.question_means import SAMPLED
 from reward_ablation.analysis.evaluation.stored_answers import read_answers
 from reward_ablation.analysis.reading import read_parquet
@@ -56,7 +56,7 @@ def problem_curves(
     parts += [_of_evaluation(study, dataset, root, last_steps) for dataset in study.datasets]
     met = {name for part in parts if len(part) for name in part["problem_id"]}
     if unknown := [name for name in study.shown_problems if name not in met]:
-        print(f"problem_curves: no run and no evaluation met the problems {', '.join(unknown)}")
+        print(f"problem_curves: without {', '.join(unknown)}: {why_none_right(study)}")
     return parts
 
 

@@ -58,6 +58,8 @@ class StudyArm(Section):
     name: str
     weights: dict[str, float]
     combine: str | None = None
+    #: Whether the arm stands beside those that the design makes.
+    extra: bool = False
 
     @property
     def has_fixed_weights(self) -> bool:
@@ -370,7 +372,7 @@ def as_its_runs_say(study: StudyFile, root: Path) -> StudyFile:
     folders = dict.fromkeys(run.folder for run in study.runs)
     began = [standing_at_begin(root / folder) for folder in folders]
     primary, looks = study.primary, study.sequential
-    is_declared = study.preview or primary.digest in (primary.key, primary.key_by_names)  # a preview has some contrasts
+    is_declared = study.preview or primary.digest in primary.keys  # a preview has some contrasts
     question = primary.digest if is_declared else primary.key
     known = {claim.key for claim in [*study.claims, *study.withdrawn_claims]}
     stood = {key for each in began if each for key in each.get("claims", {})}

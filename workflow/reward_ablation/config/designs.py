@@ -126,6 +126,10 @@ class Simplex(GeneratedDesign):
 
     def generate(self, components: list[str]) -> dict[str, Arm]:
         names = self.components or components
+        if not names:
+            raise ValueError(
+                "arms.components: missing, and its default, the components scored everywhere, is none; list two or more"
+            )
         if (count := comb(self.steps + len(names) - 1, len(names) - 1)) > MOST_ARMS:
             raise ValueError(
                 f"arms.steps: {self.steps} steps with {len(names)} components give {count} arms; at most {MOST_ARMS}"

@@ -58,7 +58,7 @@ class StudyConfig(Section):
         0, description="Keep and evaluate each run's model after each n-th step too; 0: the final model only."
     )
     evaluation: Evaluation
-    bootstrap: int = Field(2000, gt=0, le=1_000_000, description="Resamples behind each interval.")
+    bootstrap: int = Field(2000, ge=100, le=1_000_000, description="Resamples behind each interval.")
     confidence: float = Field(0.95, gt=0, lt=1)
     statistics: Statistics = Statistics()
     figures: Figures = Figures()

@@ -266,13 +266,21 @@ COMPLETION_LENGTH = 512
 #: completion is, the more often it would be dropped.
 IMPORTANCE_SAMPLING_MODE = "token_truncate"
 
+#: Settings whose type has 0 and less, with which nothing is generated or trained on.
+_AT_LEAST_1 = (
+    *("per_device_train_batch_size", "gradient_accumulation_steps", "num_iterations"),
+    *("steps_per_generation", "generation_batch_size"),
+)
+
 
 def _checked_grpo(settings: dict[str, Any]) -> dict[str, Any]:
     """Refuse names and values that `trl.GRPOConfig` does not take, or that no run can be trained with."""
     GRPO.check(settings)
-    generations = settings.get("num_generations")
-    if generations is not None and generations < 1:
+    if (settings.get("num_generations", 1) or 0) < 1:  # TRL's type has null, and its code fails with it
         raise ValueError("num_generations: completions of one prompt, at least 1; with 1, the reward is the advantage")
+    for name in _AT_LEAST_1:
+        if settings.get(name) is not None and settings[name] < 1:
+            raise ValueError(f"{name}: {settings[name]} is not allowed; at least 1")
     if settings.get("max_steps") == 0:
         raise ValueError("max_steps: a run takes at least 1 step; leave it out to train by num_train_epochs")
     if settings.get("max_completion_length", COMPLETION_LENGTH) is None:

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from reward_ablation.analysis.evaluation.effects import NO_COMMON_SEED, lack_a_common_seed
 from reward_ablation.analysis.evaluation.examples import visible
-from reward_ablation.analysis.evaluation.metrics import metrics_of_study, name_of, panels
+from reward_ablation.analysis.evaluation.metrics import metrics_of_study, name_of, panels, why_none_right
 from reward_ablation.analysis.statistics.intervals import level_of
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.words import number
@@ -330,7 +330,7 @@ def after_training(table: pd.DataFrame, study: StudyFile) -> str:
 def problem_curves(table: pd.DataFrame, study: StudyFile) -> Figure:
     """Draw a panel per problem, with a line for each arm: problems of training first, then of evaluation."""
     if table.empty:
-        return page_of_words("No run and no evaluation met the problems of figures.problems.")
+        return page_of_words(f"No shares of figures.problems: {why_none_right(study)}.")
     names = study.arm_names[:MOST_PROBLEM_ARMS]
     problems = table.groupby(["source", "problem_id"], sort=False)
     columns = beside(COLUMNS)

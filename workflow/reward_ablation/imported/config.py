@@ -90,7 +90,7 @@ class ImportConfig(Section):
     training_data: Line | None = None
     primary: PrimaryQuestion = PrimaryQuestion()
     claims: dict[Name, ClaimOnArms] = Field(default_factory=dict)
-    bootstrap: int = Field(2000, gt=0, le=1_000_000)
+    bootstrap: int = Field(2000, ge=100, le=1_000_000)
     confidence: float = Field(0.95, gt=0, lt=1)
     statistics: Statistics = Statistics()
     figures: Figures = Figures()

@@ -6,7 +6,7 @@ judges them. Runs test a claim that was declared before the first run, not one t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ BASE = "base"
 
 
 class Claim(Recorded):
-    """A claim with defaults filled in. `arm_keys`: its arms' keys by name; empty in records of earlier versions."""
+    """A claim with defaults filled in. Records of earlier versions lack `arm_keys` and `measured`, or the latter."""
 
     name: str
     says: str
@@ -37,12 +37,14 @@ class Claim(Recorded):
     margin: float
     dataset: str
     mode: Mode
-    arm_keys: dict[str, str] = Field({})
+    arm_keys: dict[str, str] = Field({})  # keys of its arms, by name
+    measured: dict[str, str] = Field({})  # keys of what its other names stand for (`specs_of_config.keys_of_measured`)
 
     @property
     def key(self) -> str:
         """First 8 hex digits of the digest, without the claim's name, words and source. An arm counts by its spec."""
-        content = self.model_dump(include={*Claim.model_fields} - {"name", "says", "source", "arm_keys"})
+        without = {"name", "says", "source", "arm_keys"} | (set() if self.measured else {"measured"})
+        content = self.model_dump(include={*Claim.model_fields} - without)
         return key_of(content | {key: self.arm_keys.get(content[key], content[key]) for key in ("arm", "against")})
 
 
@@ -72,13 +74,14 @@ def recorded_claims(written: Any) -> ClaimsOnRecord:
 
 
 def as_on_record(claims: Sequence[Claim], before: ClaimsOnRecord, began: Began) -> list[Claim]:
-    """The claims, with arms by name where an earlier version has put a claim so on record, or in records of runs."""
+    """The claims, by names alone where an earlier version has put a claim so on record, or in records of runs."""
     on_record = {claim.key for claim in [*before.claims, *before.withdrawn_claims]}
-    by_name = [claim.model_copy(update={"arm_keys": {}}) for claim in claims]
-    return [
-        former if is_former("claims", claim.key, former.key, on_record, began) else claim
-        for claim, former in zip(claims, by_name, strict=True)
-    ]
+    found = []
+    for claim in claims:
+        formers = [claim.model_copy(update={key: {} for key in of}) for of in (("measured",), ("arm_keys", "measured"))]
+        known = (each for each in formers if is_former("claims", claim.key, each.key, on_record, began))
+        found.append(next(known, claim))
+    return found
 
 
 def with_recovered(before: ClaimsOnRecord, claims: Sequence[Claim], began: Began) -> ClaimsOnRecord:
@@ -122,8 +125,10 @@ def since_words(record: ClaimsOnRecord, before: ClaimsOnRecord) -> str:
     return "; ".join(parts)
 
 
-def claims_of(study: StudyConfig, keys: Mapping[str, str], question: Question) -> list[Claim]:
-    """The claims of a config with defaults filled in and checked. `keys` has the key of each arm's spec."""
+def claims_of(
+    study: StudyConfig, keys: Mapping[str, str], measured: Callable[[str, str], dict[str, str]], question: Question
+) -> list[Claim]:
+    """The claims of a config, with defaults and checked. `keys` are of arms; `measured`, of a data set and a metric."""
     claims: list[Claim] = []
     arms = list(keys)
     for name, written in study.claims.items():
@@ -133,7 +138,10 @@ def claims_of(study: StudyConfig, keys: Mapping[str, str], question: Question) -
             raise ValueError(f"claims.{name}: judges the same as claims.{twin}; take one of them out")
         claims.append(claim)
     own = [{arm: keys[arm] for arm in (claim.arm, claim.against) if arm in keys} for claim in claims]
-    return [claim.model_copy(update={"arm_keys": of}) for claim, of in zip(claims, own, strict=True)]
+    return [
+        claim.model_copy(update={"arm_keys": of, "measured": measured(claim.dataset, claim.metric)})
+        for claim, of in zip(claims, own, strict=True)
+    ]
 
 
 def _claim(study: StudyConfig, name: str, written: ClaimOnArms, arms: Sequence[str], question: Question) -> Claim:

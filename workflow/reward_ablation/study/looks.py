@@ -206,12 +206,13 @@ def looks_plan(study: StudyConfig, question: Question, keys: Mapping[str, str], 
         raise ValueError(f"arms.seeds.{own[0]}: seeds.looks decides the seeds of each arm; take one of the two out")
     compared = {arm for contrast in question.contrasts for arm in (contrast.arm, contrast.against)}
     arms = {arm: key for arm, key in keys.items() if arm in compared}
+    are_alike = len({*arms.values()}) < len(arms)
     return LooksPlan(
         looks=study.sequential.looks,
         stop=study.sequential.stop,
         margin=study.statistics.equivalence_margin,
         level=round(1 - study.confidence, 9),
-        question=question.key_by_names if (are_alike := len({*arms.values()}) < len(arms)) else question.key,
+        question=(question.by_names("arm_keys") if are_alike else question).key,
         evaluation=evaluation,
         arms=arms,
         by_names=are_alike,  # names alone tell arms of equal specs apart
@@ -219,7 +220,10 @@ def looks_plan(study: StudyConfig, question: Question, keys: Mapping[str, str], 
 
 
 def as_on_record(plan: LooksPlan, question: Question, before: Sequential | None, began: Began) -> LooksPlan:
-    """The plan, with arms by name where an earlier version has put it so on record, or in records of runs."""
-    former = plan.model_copy(update={"question": question.key_by_names, "by_names": True})
+    """The plan, with names alone where an earlier version has put it so on record, or in records of runs."""
+    _, of_arms, of_names = question.keys
+    formers = [] if plan.by_names else [plan.model_copy(update={"question": of_arms})]
+    formers.append(plan.model_copy(update={"question": of_names, "by_names": True}))
     on_record = {each.key for each in [*before.earlier, before]} if before else set()
-    return former if is_former("sequential", plan.key, former.key, on_record, began) else plan
+    known = (each for each in formers if is_former("sequential", plan.key, each.key, on_record, began))
+    return next(known, plan)

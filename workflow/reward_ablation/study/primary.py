@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from pydantic import Field, ValidationError
 
@@ -36,13 +36,14 @@ class Contrast(Recorded):
 
 
 class Question(Recorded):
-    """What a study was made for. `arm_keys`: its arms' keys by name; empty in records of earlier versions."""
+    """What a study was made for. Records of earlier versions lack `arm_keys` and `measured`, or the latter."""
 
     dataset: str
     mode: Mode
     metric: str
     contrasts: list[Contrast]
-    arm_keys: dict[str, str] = Field({})
+    arm_keys: dict[str, str] = Field({})  # keys of its arms, by name
+    measured: dict[str, str] = Field({})  # keys of what its other names stand for (`specs_of_config.keys_of_measured`)
 
     def pair(self, contrast: Contrast) -> tuple[str, str]:
         """A contrast as a pair of keys of arms; of their names in a record of an earlier version."""
@@ -57,18 +58,23 @@ class Question(Recorded):
     @property
     def key(self) -> str:
         """First 8 hex digits of the question's digest. Names of arms and the order of contrasts do not count."""
-        content = self.model_dump(include={"dataset", "mode", "metric"})
+        content = self.model_dump(include={"dataset", "mode", "metric"} | ({"measured"} if self.measured else set()))
         return key_of({**content, "contrasts": sorted(map(list, self.pairs))})
 
-    @property
-    def key_by_names(self) -> str:
-        """The key that earlier versions gave the question: arms count by their names."""
-        return self.model_copy(update={"arm_keys": {}}).key
+    def by_names(self, *fields: str) -> Self:
+        """The question with names alone, as records without these of `arm_keys` and `measured` have it."""
+        return self.model_copy(update={name: {} for name in fields})
 
-    def with_keys(self, keys: Mapping[str, str]) -> Question:
-        """The same question with the keys of its arms."""
+    @property
+    def keys(self) -> list[str]:
+        """Its key, and the keys that earlier versions gave it."""
+        return [each.key for each in (self, self.by_names("measured"), self.by_names("arm_keys", "measured"))]
+
+    def with_keys(self, keys: Mapping[str, str], measured: Mapping[str, str]) -> Question:
+        """The same question with the keys of its arms, and of what it measures."""
         named = {name for each in self.contrasts for name in (each.arm, each.against)}
-        return self.model_copy(update={"arm_keys": {name: key for name, key in keys.items() if name in named}})
+        of_arms = {name: key for name, key in keys.items() if name in named}
+        return self.model_copy(update={"arm_keys": of_arms, "measured": dict(measured)})
 
     def __str__(self) -> str:
         named = named_contrasts(self.contrasts) or "no comparison of two arms"
@@ -82,9 +88,10 @@ class Declared(Question, Since):
 
     def declares(self, question: Question) -> bool:
         """Whether this is the declaration of a question."""
-        return self.declared is not None and (
-            self.key == question.key if self.arm_keys else self.digest in (question.key, question.key_by_names)
-        )
+        if not self.arm_keys and not self.measured:
+            return self.declared is not None and self.digest in question.keys
+        lacking = [name for name in ("arm_keys", "measured") if not getattr(self, name)]
+        return self.declared is not None and self.key == question.by_names(*lacking).key
 
 
 class Primary(Declared):
@@ -108,7 +115,7 @@ def recorded_primary(written: Any) -> Primary | None:
 
 def recovered_primary(question: Question, began: Began) -> Primary | None:
     """The declaration that a lost `study.json` had of this question, by the records of runs; None if they have none."""
-    for key in (question.key, question.key_by_names):
+    for key in question.keys:
         if found := recovered("primary", key, began()):
             return Primary(**question.model_dump(), digest=key, **found.since)
     return None
@@ -118,9 +125,9 @@ def without_added_arms(question: Question, before: Primary | None, runs: Path) -
     """A question without the default contrasts of arms that were added after runs had begun: these are exploratory."""
     if before is None:
         return question
-    like = question if before.arm_keys else question.model_copy(update={"arm_keys": {}})
+    like = question if before.arm_keys else question.by_names("arm_keys")
     kept = [each for each in question.contrasts if like.pair(each) in before.pairs]
-    smaller = question.model_copy(update={"contrasts": kept}).with_keys(question.arm_keys)
+    smaller = question.model_copy(update={"contrasts": kept}).with_keys(question.arm_keys, question.measured)
     is_smaller = 0 < len(kept) < len(question.contrasts) and before.declares(smaller)
     return smaller if is_smaller and number_begun(runs) else question
 
@@ -132,7 +139,9 @@ def declare_primary(question: Question, before: Primary | None, runs: Path) -> P
     """
     present = question.model_dump()
     if before is not None and before.declares(question):
-        return before.model_copy(update={"contrasts": question.contrasts, "arm_keys": question.arm_keys})
+        return before.model_copy(
+            update=question.model_dump(include={"arm_keys", "measured"}) | {"contrasts": question.contrasts}
+        )
     now = declared_now(runs)
     earlier = [] if before is None else before.earlier
     if before is not None and before.declared is not None and (now.runs_then or before.runs_then):
@@ -180,6 +189,9 @@ def changes(before: Question, after: Question) -> str:
             parts.append(f"{change}: {named_contrasts(only_here)}")
     if edited := [name for name, key in after.arm_keys.items() if before.arm_keys.get(name, key) != key]:
         parts.append(f"other weights or settings: {', '.join(edited)}")
+    for name, key in after.measured.items():
+        if getattr(before, name) == getattr(after, name) and before.measured.get(name, key) != key:
+            parts.append(f"{name} {getattr(after, name)} is another one under the same name")
     return "; ".join(parts)
 
 

@@ -75,6 +75,7 @@ from reward_ablation.study.specs_of_config import (
     data_spec,
     estimate_warnings,
     evaluation_spec,
+    keys_of_measured,
     model_spec,
     sft_data_spec,
     sft_spec,
@@ -118,26 +119,25 @@ def _resolved(config: StudyConfig, written: dict[str, Any], root: Path) -> Study
     launches = checked_launches(config, arms)
     check_exports(config, arms)
     check_scored(config, arms)
-    question = question_of(config, list(arms))
-    described = described_before(config, root)
+    question, described = question_of(config, list(arms)), described_before(config, root)
     shared, runs_folder = study_spec(config, root), root / config.root / "runs"
     specs = codes_on_record(_specs_of(config, shared, arms, launches, root), _names_in(runs_folder), root)
     contents = {name: spec.content() for name, spec in specs.items()}
     keys = {name: key_of(content) for name, content in contents.items()}
     declared_keys = trained_keys(root / config.root, keys)
     began = cache(lambda: standings(runs_folder))
-    question = question.with_keys(declared_keys)
+    measured = cache(lambda dataset, metric: keys_of_measured(config, dataset, metric, root))
+    question = question.with_keys(declared_keys, measured(question.dataset, question.metric))
     primary = recorded_primary(described) or recovered_primary(question, began)
     if config.primary.contrasts is None:
         question = without_added_arms(question, primary, runs_folder)
     plan, looks = looks_plan(config, question, declared_keys, evaluation_spec(config).key), recorded_looks(described)
-    if plan:
-        plan = looks_as_on_record(plan, question, looks, began)
+    plan = plan and looks_as_on_record(plan, question, looks, began)
     looks = looks or recovered_looks(plan, began)
     if plan and (sequential := declared_looks(plan, looks, runs_folder)):
         config = config.with_seeds(seeds_of_arms(arms, question.contrasts, sequential))
     claims_before = recorded_claims(described)
-    claims = claims_as_on_record(claims_of(config, declared_keys, question), claims_before, began)
+    claims = claims_as_on_record(claims_of(config, declared_keys, measured, question), claims_before, began)
     jobs = _specs_and_files(config, root)
     others = other_parameters(config.component_functions(), root)
     folders = folders_of(keys, _names_in(runs_folder))

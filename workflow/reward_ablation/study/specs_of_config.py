@@ -27,7 +27,7 @@ from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.config.trl_settings import BatchSizes, without_tracking
 from reward_ablation.rewards.load import marks_of_component
 from reward_ablation.rewards.parameters import Mark
-from reward_ablation.spec.canonical import normalised
+from reward_ablation.spec.canonical import key_of, normalised
 from reward_ablation.spec.parts import (
     CombineSpec,
     ComponentSpec,
@@ -149,6 +149,22 @@ def data_spec(study: StudyConfig, source: ProblemSource, root: Path) -> DataSpec
     return DataSpec.model_validate(
         {"source": source_spec(source, root), "duplicates": study.data.duplicates, "golds": golds}
     )
+
+
+def keys_of_measured(study: StudyConfig, dataset: str, metric: str, root: Path) -> dict[str, str]:
+    """Keys of what a question's names stand for: a set's source and, of an own metric, the function and the range.
+
+    Without mathematics, pass@k is of the first own metric. Settings that only refuse a set do not count.
+    """
+    keys = {
+        "dataset": key_of(_without_place(data_spec(study, study.data.evaluation[dataset], root).content()["source"]))
+    }
+    own = study.evaluation.metrics
+    first = next(iter(own), metric) if study.evaluation.answer_format is None else metric
+    if (name := first if metric.startswith("pass@") else metric) in own:
+        judging = scores_spec(study, root).content()["metrics"][name]
+        keys["metric"] = key_of(normalised({**judging, "range": own[name].range}))
+    return keys
 
 
 def train_data_spec(study: StudyConfig, root: Path) -> TrainDataSpec:

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reward_ablation.config.designs import Arm
+from reward_ablation.config.designs import Arm, ListDesign
 from reward_ablation.config.sections.launch import Launch
 from reward_ablation.config.sections.training import AGGREGATION, TRL_AGGREGATIONS
 from reward_ablation.config.study_config import StudyConfig
@@ -177,12 +177,19 @@ class Study:
         """What stages that work on all runs need to know about the study, except the runs themselves."""
         config, methods = self.config, _methods_of(self)
         datasets = list(zip(config.data.evaluation, self.datasets, strict=True))
+        extra = {} if isinstance(config.arms, ListDesign) else config.arms.extra
         return {
             "name": config.name,
             "design": config.arms.design,
             "components": list(config.components),
             "arms": [
-                {"name": name, "weights": arm.weights, **methods.get(name, {})} for name, arm in self.arms.items()
+                {
+                    "name": name,
+                    "weights": arm.weights,
+                    **methods.get(name, {}),
+                    **({"extra": True} if name in extra else {}),
+                }
+                for name, arm in self.arms.items()
             ],
             "baseline": config.baseline or next(iter(self.arms)),
             "control": config.control,

@@ -236,10 +236,12 @@ def effects_by_definition(study: StudyFile, design: str) -> tuple[list[Effect], 
     specs, control = {run.arm: run.spec for run in study.runs}, study.control
     # Where a method combines, an arm's weights are not the mixture that it is trained on.
     combined = study.arms_with_methods if METHODS[design] == "regression" else []
-    arms = arms_with_equal_settings({arm: specs[arm] for arm in study.arm_names if arm not in (control, *combined)})
+    beside = [arm for arm in arms_beside(study, design) if arm not in (control, *combined)]
+    apart = (*combined, *beside)
+    arms = arms_with_equal_settings({arm: specs[arm] for arm in study.arm_names if arm not in (control, *apart)})
     if control in specs and arms and settings_of(specs[control]) != settings_of(specs[arms[0]]):
         control = None
-    others = [arm for arm in study.arm_names if arm not in (*arms, *combined, control)]
+    others = [arm for arm in study.arm_names if arm not in (*arms, *apart, control)]
     weights = {arm.name: arm.weights for arm in study.arms if arm.name in arms}
     zero, same = [arm for arm, of in weights.items() if not any(of.values())], study.same_runs
     kept = {arm: of for arm, of in weights.items() if arm not in zero}
@@ -248,11 +250,21 @@ def effects_by_definition(study: StudyFile, design: str) -> tuple[list[Effect], 
     reasons = {
         "whose settings differ in more than weights": others,
         "whose components TRL does not combine": combined,
+        f"which the design {design} does not make": beside,
         "whose weights are all 0": zero,
         "which have equal weights and runs of their own, so that it is unclear which to take": doubtful,
     }
     left_out = [f"{', '.join(names)}, {reason}" for reason, names in reasons.items() if names]
     return effects(kept, study.components, design, control), left_out
+
+
+def arms_beside(study: StudyFile, design: str) -> list[str]:
+    """Arms of `arms.extra` that have no part in effects; a regression takes those of the design's own components."""
+    extra = [arm for arm in study.arms if arm.extra]
+    if METHODS[design] != "regression":
+        return [arm.name for arm in extra]
+    own = {name for arm in study.arms if not arm.extra for name, weight in arm.weights.items() if weight}
+    return [arm.name for arm in extra if any(weight and name not in own for name, weight in arm.weights.items())]
 
 
 def seeds_of(study: StudyFile, allowed: list[Effect]) -> list[int]:

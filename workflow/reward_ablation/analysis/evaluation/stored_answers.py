@@ -16,6 +16,7 @@ import pandas as pd
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study
 from reward_ablation.analysis.evaluation.question_means import SAMPLED, QuestionMeans, question_means, same_questions
 from reward_ablation.analysis.reading import read_parquet
+from reward_ablation.analysis.statistics.limits import Limits
 from reward_ablation.analysis.study_file import BASE, StudyFile, StudyRun
 from reward_ablation.study.run_folder import HIDDEN_RECORD, RECORD
 from reward_ablation.system.digests import digest_where_present, read_object
@@ -26,6 +27,9 @@ LABELS = ["problem_id", "mode", "sample"]
 
 #: Most pairs of data set and run whose question means are kept for a second reading: some 250 MB together.
 RUNS_KEPT = 1000
+
+#: A score may lie outside of its metric's range by this part of the range's larger end, as float32 rounds.
+ROUNDING = 1e-6
 
 #: Question means of an arm by seed, from the data set and the arm; the base model's seed is None.
 Reader = Callable[[str, str], dict[int | None, QuestionMeans]]
@@ -71,11 +75,13 @@ def without_score(study: StudyFile, root: Path, dataset: str) -> frozenset[str]:
     files = [study.scores_file(dataset, model) for model in [*([BASE] if study.has_base else []), *runs]]
     if study.keep_models:
         files += [study.kept_scores_file(dataset, model) for model in runs]
-    return _without_score(dataset, tuple(root / file for file in files if file), tuple(study.metrics))
+    own = tuple(metrics_of_study(study).own.items())
+    return _without_score(dataset, tuple(root / file for file in files if file), own)
 
 
 @cache
-def _without_score(dataset: str, files: tuple[Path, ...], metrics: tuple[str, ...]) -> frozenset[str]:
+def _without_score(dataset: str, files: tuple[Path, ...], own: tuple[tuple[str, Limits], ...]) -> frozenset[str]:
+    metrics = [name for name, _ in own]
     problems: set[str] = set()
     everything: set[str] = set()
     for file in files:
@@ -86,6 +92,8 @@ def _without_score(dataset: str, files: tuple[Path, ...], metrics: tuple[str, ..
         if len(scores) and unknown.all().any():
             name = next(metric for metric in metrics if unknown[metric].all())
             raise StudyError(f"{file}: metric {name} gave no answer a score; see its log")
+        for name, limits in own:
+            check_range(name, scores[name].to_numpy(), limits, file)
     if problems:
         print(f"{dataset}: {len(problems)} of {len(everything)} questions left out: an answer to them has no score")
     if problems and problems == everything:
@@ -93,6 +101,17 @@ def _without_score(dataset: str, files: tuple[Path, ...], metrics: tuple[str, ..
             f"{dataset}: each question has an answer without a score, so no question is left; see the logs of scoring"
         )
     return frozenset(problems)
+
+
+def check_range(metric: str, scores: np.ndarray, limits: Limits, file: Path) -> None:
+    """Refuse a score outside of its metric's range, which intervals and tests rely on. Rounding is no reason."""
+    room = ROUNDING * max(1.0, *np.abs(limits)) if limits.finite else 0.0
+    outside = scores[(scores < limits.low - room) | (scores > limits.high + room)]
+    if len(outside):
+        raise StudyError(
+            f"{file}: metric {metric} gave {outside[0]:g}, outside of its range [{limits.low:g}, {limits.high:g}]; "
+            f"correct evaluation.metrics.{metric}.range, which scores no answer again, or the metric"
+        )
 
 
 def means_reader(study: StudyFile, root: Path) -> Reader:

@@ -348,15 +348,20 @@ def p_equivalent(mean: Distribution, margin: float) -> np.ndarray:
 
 
 def _scores_at(mean: Distribution, values: np.ndarray) -> np.ndarray:
-    """Normal scores, from 0 up, of the one-sided levels at which an interval would just reach these values."""
+    """Normal scores, from 0 up, of the one-sided levels at which an interval would just reach these values.
+
+    NaN where the intervals have no ends: nothing is tested there.
+    """
     side = np.sign(values - mean.estimate)
+    signs = np.where(side == 0, 1.0, side)
     near, far = np.zeros(len(side)), np.full(len(side), 37.0)  # where a p-value is near the smallest double
     with np.errstate(invalid="ignore"):
         for _ in range(36):  # by halves, to 1e-9
             middle = (near + far) / 2
-            beyond = (_quantiles(mean, np.where(side == 0, 1.0, side) * middle) - values) * side > 0
+            beyond = (_quantiles(mean, signs * middle) - values) * side > 0
             near, far = np.where(beyond, near, middle), np.where(beyond, middle, far)
-    return np.where(side == 0, 0.0, far)
+        has_ends = ~np.isnan(_quantiles(mean, signs))
+    return np.where(has_ends, np.where(side == 0, 0.0, far), np.nan)
 
 
 def holm(p: np.ndarray) -> np.ndarray:
