@@ -3,7 +3,6 @@ import json
 import math
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pandas as pd
@@ -21,6 +20,7 @@ from reward_ablation.system.files import sha256, write_json
 from reward_ablation.system.locks import take
 from stand_in_gpus import Machine
 from storage import fill, small_disk
+from workflow.starting import forking_python
 
 from .conftest import record_run
 
@@ -120,7 +120,7 @@ def test_a_bad_set_of_problems_is_told_in_one_line(evaluate, problems, tmp_path)
 def test_on_a_gpu_it_waits_for_one_of_its_own(model_folder, problems_file, tmp_path):
     """The GPU is a stand-in: the command waits for it, and then CUDA does not find it."""
     here = Machine(tmp_path / "machine", 1)
-    command = [sys.executable, "-m", "reward_ablation.evaluation", "--spec", json.dumps({**SPEC, "device": "cuda"})]
+    command = [forking_python(), "-m", "reward_ablation.evaluation", "--spec", json.dumps({**SPEC, "device": "cuda"})]
     command += ["--model", str(model_folder), "--problems", str(problems_file), "--answers", str(tmp_path / "answers")]
     with take(here.locks[0]):
         process = subprocess.Popen(command, env=here.environment(), stderr=subprocess.PIPE, text=True)

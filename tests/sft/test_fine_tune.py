@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 
 import pytest
 import torch
@@ -23,6 +22,7 @@ from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
 from reward_ablation.training.around.interruption import Stopped
 from training.interrupting import SignalIn, StopAt
+from workflow.starting import forking_python
 
 from .conftest import SPEC
 
@@ -193,7 +193,7 @@ def test_the_command_leaves_the_model_alone_in_its_place(demo_model, problems, t
     """Stopped by a signal it exits with 75 and goes on; what it needed on the way is gone in the end."""
     spec = {**SPEC, "training": {**SPEC["training"], "max_steps": 40}}
     output = tmp_path / "models" / "base-01234567" / "model.json"
-    command = [sys.executable, "-m", "reward_ablation.sft", "--spec", json.dumps(spec), "--model", str(demo_model)]
+    command = [forking_python(), "-m", "reward_ablation.sft", "--spec", json.dumps(spec), "--model", str(demo_model)]
     command += ["--problems", str(problems), "--output", str(output)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     for line in process.stdout:
