@@ -1,5 +1,7 @@
 """Figures of a study with more arms than a figure can show: the best and worst arms, and the others' distribution."""
 
+import math
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,6 +12,8 @@ from reward_ablation.figures.few_arms import (
     FROM_EACH_END,
     MOST_ARMS,
     count_of_others,
+    draw_others_at,
+    draw_others_in_row,
     reduced_to_ends,
     reduced_to_shown_arms,
 )
@@ -38,6 +42,19 @@ def test_few_arms_are_drawn_and_the_note_counts_the_others(made_up, figure):
     named = {arm for arm in study.arm_names if any(arm in words.replace("\n", "") for words in texts_of(drawn))}
     assert 2 * FROM_EACH_END <= len(named) <= 2 * FROM_EACH_END + 2
     assert f"the other {len(study.arms) - len(named)} arms" in " ".join(" ".join(texts_of(drawn)).split())
+
+
+@pytest.mark.parametrize("draw_others", [draw_others_at, draw_others_in_row])
+def test_grey_is_from_the_lowest_to_the_highest_other_arm(draw_others):
+    axes = Figure().subplots()
+    values = np.array([2.0, 5, math.nan, 3, 4, 12])
+    if draw_others is draw_others_at:
+        draw_others(axes, [values], 0.5)
+    else:
+        draw_others(axes, pd.Series(values), 0)
+    boxes = [bar.get_bbox() for bar in axes.patches]
+    ends = [box.intervaly if draw_others is draw_others_at else box.intervalx for box in boxes]
+    assert [sorted(each) for each in ends] == [[2, 12], pytest.approx([2.4, 9.2])]
 
 
 def texts_of(figure: Figure) -> list[str]:

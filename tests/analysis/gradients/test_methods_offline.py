@@ -72,6 +72,7 @@ def test_a_cosine_weighs_steps_by_their_size():
     # a step of length 3 along the own one of length 3, and one of length 1 across: (9 + 0) / sqrt(10 * 10)
     found = answers([[[[9, 9], [9, 9]], [[1, 0], [0, 1]]]], [[[1, 1], [1, 1]]]).estimates
     assert found.set_index("quantity").loc["cosine", "estimate"] == pytest.approx(0.9)
+    assert found[["seeds", "steps"]].drop_duplicates().to_numpy().tolist() == [[1, 2]]
 
 
 def test_a_method_that_makes_no_step_has_length_0_and_no_cosine():
