@@ -147,6 +147,10 @@ def test_stated_values_count_before_those_of_a_pilot():
     assert seed_deviation(found, "a") == pytest.approx(0.01, rel=0.05)
     assert found.seed.ends() == (found.seed.variance,) * 2
     assert found.source == "pilot; stated: seed_sd 0.01"
+    found = override_components(components(answers(seed_sd=0.05)), Stated(question_sd=0.2, answer_sd=0.3))
+    assert [*found.question.values()] == pytest.approx([0.04] * len(found.question))
+    variances = [found.interaction[arm] + found.sample[arm] for arm in found.means]
+    assert variances == pytest.approx([0.09] * len(found.means))
 
 
 PAIR = Contrast(arm="format_only", against="correctness_only")
