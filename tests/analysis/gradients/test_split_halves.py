@@ -80,6 +80,14 @@ def test_gradients_of_noise_have_no_cosine():
     assert np.mean(known) < 0.05
 
 
+@pytest.mark.parametrize(("squares", "is_known"), [([2, 3, 6], False), ([3, 3.5, 4.5], True)])
+def test_a_norm_is_above_the_margin_of_its_mean(squares, is_known):
+    """Margins by Student's t: 5.2 of 3.7 and 1.9 of 3.7. A norm just above the margin of a sum would count as known."""
+    steps = [np.full((1, 2, 2), float(value)) for value in squares]
+    row = cosines_of_steps(steps, [], ["a", "b"], 0.95).iloc[0]
+    assert (not np.isnan(row["estimate"])) == is_known
+
+
 def test_two_steps_are_too_few():
     total = np.ones((1, 2, 2))
     assert np.isnan(cosine_with_interval(total, np.ones((1, 2, 2, 2)), 0.95)).all()

@@ -38,7 +38,7 @@ def changes(
     own = found["seeds"] - 1
     names = np.array([same_runs.get(arm, arm) for arm in found.index], dtype=object)
     parts = pd.DataFrame({"own": own, "squares": squares}).groupby(names, sort=False)
-    of_each, of_arm = parts.max(), parts.transform("max")  # of several names of an arm, the one with the most seeds
+    of_each, of_arm = parts.max(), parts.transform("max")  # the largest of several names of the same runs
     others = of_each["own"].sum() - of_arm["own"]
     borrowed = (of_each["squares"].sum() - of_arm["squares"]) / others.clip(lower=1) * (others > 0)
     degrees = own + (others > 0)

@@ -46,8 +46,9 @@ class Part:
 
 
 def batch_script(parts: Sequence[Part], folder: str, patience: int) -> str:
-    """The script of a Slurm job. The job ends with the first command that fails.
+    """The script of a Slurm job, which ends with the first command that fails, or before the next one after SIGTERM.
 
+    Started again by Slurm, it leaves out commands that have ended with 0.
     `patience` is the number of seconds to wait until a network file system shows the inputs.
     """
     return _template().render(

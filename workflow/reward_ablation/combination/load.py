@@ -1,8 +1,8 @@
 """Loading of methods by their names in the config: their functions, their arguments, and their check.
 
 `plan` and each start call `check` when they resolve the config, so that a wrong parameter ends no job; of a user's
-method, only the parameters' names and `rescale` are checked then. Training, and tables that replay a run, call
-`load_method`.
+method, only its positional arguments, its parameters' names and `rescale` are checked then. Training, and tables that
+replay a run, call `load_method`.
 """
 
 from __future__ import annotations

@@ -137,7 +137,10 @@ def with_total(table: pa.Table, weights: Mapping[str, float]) -> tuple[pa.Table,
 
 
 def with_golds(table: pa.Table, golds: Golds, home: Path) -> pa.Table:
-    """The table with the right answers of a file. An empty answer, or a word for a missing one, is no answer."""
+    """The table with the right answers of a file, in place of those of the run's own files.
+
+    An empty answer, or a word for a missing one, is no answer.
+    """
     answers: dict[str, str] = {}
     for where, row in rows_of(home / golds.path):
         if absent := [name for name in (golds.key, golds.answer) if name not in row]:

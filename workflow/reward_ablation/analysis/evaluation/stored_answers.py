@@ -28,7 +28,8 @@ LABELS = ["problem_id", "mode", "sample"]
 #: Most pairs of data set and run whose question means are kept for a second reading: some 250 MB together.
 RUNS_KEPT = 1000
 
-#: A score may lie outside of its metric's range by this part of the range's larger end, as float32 rounds.
+#: A score may lie outside of its metric's range by this part of the range's larger end (or of 1, if that is larger),
+#: as float32 rounds.
 ROUNDING = 1e-6
 
 #: Question means of an arm by seed, from the data set and the arm; the base model's seed is None.
@@ -47,7 +48,7 @@ def read_answers(
     """Columns of the answers of a run's final model, or of "base", or (`kept`) of the models it kept, with their step.
 
     Own metrics among them are read from the scores. A question is left out for all models if some answer to it has no
-    score. Columns in `coded` are read as categories.
+    score. Columns in `coded` are read as categories where there is no file of scores.
     """
     of_answers, of_scores = (
         (study.kept_answers_file, study.kept_scores_file) if kept else (study.answers_file, study.scores_file)
@@ -147,7 +148,7 @@ def check_questions(means: QuestionMeans, first: QuestionMeans, path: Path) -> N
     same = same_questions(means, first)
     if not same or any(not np.array_equal(means[mode].answers, first[mode].answers) for mode in first):
         raise StudyError(
-            f"{path}: answers other questions than the base model did, or not as often; "
+            f"{path}: answers other questions than the study's first model did, or not as often; "
             "delete it and run the workflow again"
         )
 

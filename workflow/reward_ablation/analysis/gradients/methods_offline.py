@@ -246,8 +246,9 @@ def methods_offline(
 ) -> OfflineComparison:
     """Compute the steps that methods would have taken at the measured steps of runs.
 
-    `folders` are those of finished runs of one arm, one a seed. `methods` are by any label. Their `gram` is as in an
-    arm. A method's state goes from generation to generation as in training.
+    `folders` are those of finished runs of one arm, one a seed. `methods` are by any label. A method
+    that uses gradients needs its `gram`, as an arm's default does not apply. A method's state goes from generation to
+    generation as in training.
 
     `confidence` is that of the intervals. `most` limits the measured steps of a run to so many, evenly spread. A
     StudyError is raised where a run's record is missing or its Gram matrices are damaged, where a method cannot be

@@ -143,8 +143,8 @@ def cosine_with_interval(total: np.ndarray, left_out: np.ndarray, confidence: fl
     """Noise-corrected cosines and the ends of jackknife intervals: estimate, low and high, each (..., K, K).
 
     NaN where a squared norm is not above 0 by more than its margin of error: with mostly noise, it may have any value.
-    `total`, (..., K, K), has the corrected inner products, and `left_out`, (..., G, K, K), the same without each of G
-    steps, of which there must be three.
+    `total`, (..., K, K), has the corrected inner products, as a mean over G steps, and `left_out`, (..., G, K, K), the
+    means without each of the steps. All is NaN with fewer than three.
     """
     if left_out.shape[-3] < 3:
         return tuple(np.full(total.shape, np.nan) for _ in range(3))
@@ -160,10 +160,10 @@ def cosine_with_interval(total: np.ndarray, left_out: np.ndarray, confidence: fl
 def cosines_of_steps(
     by_step: list[np.ndarray], layers: list[str], components: list[str], confidence: float
 ) -> pd.DataFrame:
-    """Cosines by layer and pair of the summed `halves_of_step` of a run; intervals leave out one step at a time."""
+    """Cosines by layer and pair of the mean `halves_of_step` of a run; intervals leave out one step at a time."""
     stacked = np.stack(by_step, axis=1)  # (L + 1, T, K, K)
-    total = stacked.sum(axis=1)
-    estimates = cosine_with_interval(total, total[:, None] - stacked, confidence)
+    total, steps = stacked.sum(axis=1), len(by_step)
+    estimates = cosine_with_interval(total / steps, (total[:, None] - stacked) / max(1, steps - 1), confidence)
     rows = [
         (layer, components[a], components[b], *(float(values[place, a, b]) for values in estimates))
         for place, layer in enumerate([ALL_LAYERS, *layers])

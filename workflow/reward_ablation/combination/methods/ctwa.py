@@ -1,4 +1,4 @@
-"""CTWA: the weight of a component grows while the component and the advantage covary too little.
+"""CTWA: the weight of a component grows while it covaries too little with the advantage, and its mean is too low.
 
 Arms with `combine: {method: ctwa}` use it: `call_method` calls it for each generation of completions.
 """
@@ -54,7 +54,7 @@ def ctwa(
     smoothing : float
         Share of the last generation in the moving average, from 0 to 1; 1 takes the last generation alone.
     most : float
-        Largest factor by which a weight grows; at least 1.
+        Largest factor by which a weight grows over the whole training; at least 1.
     """
     targets = by_component("target_covariance", target_covariance, names, 0.05)
     reached = by_component("reached_at", reached_at, names, 0.95) * signs

@@ -1,4 +1,4 @@
-"""DVAO: z-scores, weighted by the deviations of the components in the group.
+"""DVAO: z-scores, weighted by the standard deviations of the components in the group.
 
 Arms with `combine: {method: dvao}` use it: `call_method` calls it for each generation of completions.
 """
