@@ -148,6 +148,12 @@ def test_steps_have_the_range_of_the_seeds_and_the_run_an_interval():
     assert table["conflicts"].isna().all()
 
 
+def test_a_step_of_several_generations_has_their_mean():
+    of_four = pd.concat([log([value, 7.0]) for value in (1.0, 2.0, 3.0, 6.0)])
+    table = method_weights({0: of_four}, "arm", 0.95)
+    assert table["weight"].tolist() == [3.0, 7.0, 5.0]
+
+
 def test_many_steps_are_averaged():
     table = method_weights({0: log([*range(1, 2 * MOST_STEPS + 1)])}, "arm", 0.95)
     assert len(table) == MOST_STEPS + 1

@@ -17,6 +17,8 @@ def with_gaps(seed: int = 0, size: int = 8) -> tuple[np.ndarray, np.ndarray]:
     scores[3] = np.nan  # a completion that nothing could score
     scores[:size, 2] = np.nan  # a component that scored no completion of a group
     scores[size : 2 * size] = 0.7  # a group without any difference
+    scores[2 * size : 3 * size, 1] = 2.0 - scores[2 * size : 3 * size, 0]  # differences that cancel in a total
+    scores[2 * size : 3 * size, 2] = 0.1
     return scores, groups
 
 

@@ -17,6 +17,16 @@ def test_a_weight_of_zero_has_no_share_and_its_gaps_do_not_count():
     assert (shares[:, 1] == 0).all()
 
 
+@pytest.mark.parametrize("scale_rewards", ["group", "batch"])
+def test_components_that_cancel_in_the_total_have_no_part(scale_rewards):
+    """The total's deviation is 0, or of rounding alone: parts divided by it would be thousands of times too large."""
+    scores = torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.3, 0.6, 0.1], [0.1, 0.3, 0.6]])
+    parts = component_advantages(scores, torch.ones(3), 4, scale_rewards, "sum_then_normalize")
+    assert parts.tolist() == [[0.0] * 3] * 4
+    other = component_advantages(scores, torch.tensor([1.0, 1.0, 0.9]), 4, scale_rewards, "sum_then_normalize")
+    assert other.abs().max() > 1
+
+
 def test_alone_is_defined_for_components_of_any_weight():
     scores = torch.tensor([[1.0, 2.0], [0.0, 4.0], [0.0, NAN], [1.0, 6.0]])
     alone = alone_advantages(scores, 4, "none", "sum_then_normalize")

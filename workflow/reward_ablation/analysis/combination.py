@@ -102,8 +102,10 @@ def method_weights(weights: Mapping[int, pd.DataFrame], arm: str, confidence: fl
     steps = np.unique(np.concatenate([log["step"].to_numpy() for log in logs]))
     values = np.full((len(QUANTITIES), len(components), len(logs), len(steps)), np.nan)
     for number, log in enumerate(logs):
-        rows = log["component"].map(components.index).to_numpy(), np.searchsorted(steps, log["step"])
-        values[:, rows[0], number, rows[1]] = log[[*QUANTITIES]].to_numpy(dtype=float).T
+        # A step may have several generations, each with a row.
+        mean = log[[*QUANTITIES]].astype(float).groupby([log["component"], log["step"]], sort=False).mean()
+        places = [components.index(name) for name in mean.index.get_level_values("component")]
+        values[:, places, number, np.searchsorted(steps, mean.index.get_level_values("step"))] = mean.to_numpy().T
     of_steps = _by_step(values, steps, components)
     return pd.concat([of_steps, _whole_run(values, components, confidence)]).assign(arm=arm, seeds=len(logs))
 

@@ -14,6 +14,8 @@ import numpy as np
 
 #: TRL's names for the two orders: weighted sum first (GRPO, arXiv 2402.03300), z-scores first (GDPO, arXiv 2601.05242).
 SUM_THEN_NORMALIZE, NORMALIZE_THEN_SUM = AGGREGATIONS = ("sum_then_normalize", "normalize_then_sum")
+#: Totals that differ by less than this part of their largest part differ by the rounding of float32, as in the trainer.
+ALIKE = 1e-6
 
 
 def group_size(groups: np.ndarray) -> int:
@@ -113,6 +115,16 @@ def shares(
     differences = centred(grouped, 1)
     if scale_rewards == "group":
         differences = differences / (nan_std(grouped.sum(axis=2, keepdims=True), 1) + epsilon)
+        differences[_are_alike(grouped)] = 0.0
     elif scale_rewards == "batch":
         differences = differences / (nan_std(parts.sum(axis=1), 0) + epsilon)
+        if _are_alike(parts[None])[0]:
+            differences = np.zeros_like(differences)
     return np.nan_to_num(differences.reshape(parts.shape), nan=0.0)
+
+
+def _are_alike(parts: np.ndarray) -> np.ndarray:
+    """Whether the totals of each group of (G, n, K) parts are equal up to rounding, (G,)."""
+    total = parts.sum(axis=2)
+    highest, lowest = np.nan_to_num(total, nan=-np.inf).max(1), np.nan_to_num(total, nan=np.inf).min(1)
+    return highest - lowest <= ALIKE * np.abs(np.nan_to_num(parts, nan=0.0)).max((1, 2), initial=0.0)

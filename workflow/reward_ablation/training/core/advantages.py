@@ -13,6 +13,8 @@ from trl.trainer.utils import nanstd
 
 #: TRL adds this number to a standard deviation before dividing by it.
 EPSILON = 1e-4
+#: Totals that differ by less than this part of their largest part differ by the rounding of float32.
+ALIKE = 1e-6
 
 
 def beyond_range(scores: Tensor, size: int) -> tuple[int, int] | None:
@@ -38,13 +40,13 @@ def component_advantages(
 
     Each row sums to TRL's advantage or, in groups of one, to the weighted score. A component of weight 0 has part 0 and
     changes no other part, bit for bit. An infinite part becomes the largest float32, as in TRL. A completion without a
-    score of any weighted component has parts 0.
+    score of any weighted component has parts 0, and so has a group whose totals are equal, as its deviation is 0.
     """
     weighted = weights != 0
     parts = torch.zeros_like(scores)
-    parts[:, weighted] = _of_weighted(
-        scores[:, weighted], weights[weighted], num_generations, scale_rewards, aggregation
-    )
+    if weighted.any():
+        of_weighted = scores[:, weighted], weights[weighted]
+        parts[:, weighted] = _of_weighted(*of_weighted, num_generations, scale_rewards, aggregation)
     return parts
 
 
@@ -65,9 +67,18 @@ def _of_weighted(scores: Tensor, weights: Tensor, num_generations: int, scale_re
     centred = groups - torch.nanmean(groups, dim=1, keepdim=True)
     if scale_rewards == "group":
         centred = centred / (nanstd(total, dim=1)[:, None, None] + EPSILON)
+        centred = centred.masked_fill(_are_alike(total, groups)[:, None, None], 0.0)
     elif scale_rewards == "batch":
         centred = centred / (nanstd(total.flatten()) + EPSILON)
+        centred = centred.masked_fill(_are_alike(total.flatten(), parts), 0.0)
     return torch.nan_to_num(centred.reshape_as(parts), nan=0.0)
+
+
+def _are_alike(total: Tensor, parts: Tensor) -> Tensor:
+    """Whether the totals of each group, along the last axis, are equal up to the rounding of their parts."""
+    highest, lowest = (torch.nan_to_num(total, nan=sign * torch.inf) for sign in (-1, 1))
+    size = torch.nan_to_num(parts, nan=0.0).abs().flatten(total.dim() - 1).amax(-1)
+    return highest.amax(-1) - lowest.amin(-1) <= ALIKE * size
 
 
 def alone_advantages(scores: Tensor, num_generations: int, scale_rewards: str, aggregation: str) -> Tensor:
