@@ -107,7 +107,8 @@ def test_captions_and_the_summary_say_where_arms_have_other_seeds(made, missing,
     study, tables = made
     runs = [run.model_dump() for run in study.runs if (run.arm, run.seed) not in missing]
     study = study.model_validate({**study.model_dump(by_alias=True), "runs": runs})
-    words = "by the seeds that both have" + ", or of all seeds of each arm, whichever interval is shorter" * unpaired
+    of_all = ", or of all seeds of each arm, whichever has the smaller 95 % margin"
+    words = "by the seeds that both have" + of_all * unpaired
     assert f"are paired by question, and {words}." in main_table(study, *(tables[name] for name in TABLES)).caption
     figure = differences(tables["paired_differences"], tables["evaluation_by_arm"], study)
     drawn = " ".join(text.get_text() for text in figure.findobj(Text))

@@ -235,7 +235,7 @@ class StudyFile(Section):
     @property
     def pairing(self) -> str:
         """How the final models of two arms are subtracted, in words."""
-        unpaired = ", or of all seeds of each arm, whichever interval is shorter"
+        unpaired = ", or of all seeds of each arm, whichever has the smaller 95 % margin"
         return "paired by question, and by the seeds that both have" + unpaired * (len(self.seed_sets) > 1)
 
     @property
