@@ -392,3 +392,7 @@ def test_claims_on_a_contrast_with_looks_do_not_ignore_them(study, arm, words):
     content = study.model_dump(by_alias=True) | {"sequential": record}
     content["claims"] = [claim | {"margin": 0.0, "declared": "2026-01-31T11:00:00Z"}]
     assert words in sequential(StudyFile.model_validate(content))[-1]
+    content["sequential"] = record | {"taken": []}
+    before = " ".join(sequential(StudyFile.model_validate(content)))
+    assert "No look was taken yet" in before
+    assert "repeated confidence interval" not in before

@@ -240,8 +240,13 @@ class StudyFile(Section):
 
     @property
     def is_sequential(self) -> bool:
-        """Whether the primary differences are from the looks of a sequential study."""
+        """Whether looks decide the primary differences."""
         return self.sequential is not None and self.sequential.in_force
+
+    @property
+    def has_looks(self) -> bool:
+        """Whether the primary differences are from looks; those of a preview before the first look are not."""
+        return self.sequential is not None and self.sequential.in_force and bool(self.sequential.taken)
 
     def last_look(self, claim: Any) -> tuple[Look, ContrastAtLook] | None:
         """The last look at the difference of a claim, turned round as the claim is; None where none tests it."""
