@@ -181,7 +181,10 @@ def test_what_the_tables_say_is_in_words(study, tables, cost, table, change, wor
     ("changes", "words"),
     [
         ({"design": "one_at_a_time"}, "None: a component alone has an effect over a control arm (`control`), which"),
-        ({"design": "factorial"}, "None: a factorial design needs an arm for each set of two components or more"),
+        (
+            {"design": "factorial"},
+            "None: a factorial design of two components or more needs an arm for each set of them",
+        ),
     ],
 )
 def test_a_design_whose_arms_allow_no_effects_says_why(study, tables, cost, changes, words):

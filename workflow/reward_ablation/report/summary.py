@@ -71,7 +71,7 @@ METHODS = {
 #: Why studies of a design have no effects.
 NO_EFFECTS = {
     "one_at_a_time": "a component alone has an effect over a control arm (`control`), which this study does not have",
-    "factorial": "a factorial design needs an arm for each set of two components or more, at one weight each",
+    "factorial": "a factorial design of two components or more needs an arm for each set of them, at one weight each",
     "simplex": "a regression needs more arms whose components TRL combines than components",
 }
 
