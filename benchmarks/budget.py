@@ -92,8 +92,8 @@ def table(result: dict[str, Any]) -> str:
     studies = sum(len(row["ratios"]) for row in result["rows"])
     note = (
         "Length (root mean square) of the widest primary interval, over that with equal seeds for all arms within the "
-        f"same limit, in {studies} random studies of 3 to 12 arms. A choice took at most {slowest:.1f} s. For 30 arms and "
-        f"at most 10 seeds it took {result['large']:.1f} s."
+        f"same limit, in {studies} random studies of 3 to 12 arms. A choice took at most {slowest:.1f} s. For 30 arms "
+        f"and at most 10 seeds it took {result['large']:.1f} s."
     )
     return "\n".join([*lines, "", note])
 
