@@ -91,9 +91,9 @@ def table(result: dict[str, Any]) -> str:
     slowest = max(row["seconds"] for row in result["rows"])
     studies = sum(len(row["ratios"]) for row in result["rows"])
     note = (
-        "Expected length of the widest primary interval, over that with equal seeds for all arms within the same "
-        f"limit, in {studies} random studies of 3 to 12 arms. A choice took at most {slowest:.1f} s. For 30 arms and "
-        f"at most 10 seeds it took {result['large']:.1f} s."
+        "Length (root mean square) of the widest primary interval, over that with equal seeds for all arms within the "
+        f"same limit, in {studies} random studies of 3 to 12 arms. A choice took at most {slowest:.1f} s. For 30 arms "
+        f"and at most 10 seeds it took {result['large']:.1f} s."
     )
     return "\n".join([*lines, "", note])
 

@@ -16,7 +16,7 @@ from reward_ablation.figures.__main__ import draw
 from reward_ablation.figures.estimates import limits
 from reward_ablation.figures.evaluation import arms, differences, effects, evaluation, primary, problem_title
 from reward_ablation.figures.style import ONE_COLUMN, STYLE, arm_looks, legend_below
-from reward_ablation.study.looks import Sequential
+from reward_ablation.study.looks import Look, Sequential
 
 NUMBERS = {"estimate": 0.2, "low": 0.1, "high": 0.4, "seeds": 2, "questions": 40, "p": 0.01, "p_holm": 0.03}
 METRICS = ("accuracy_strict", "format", "tokens")
@@ -195,12 +195,16 @@ def test_the_primary_figure_of_a_sequential_study_has_repeated_intervals(made_up
     given = made_up("four arms")
     arguments = given.tables["paired_differences"], given.tables["evaluation_by_arm"]
     plan = {"looks": [2, 3], "stop": "pocock", "margin": None, "level": 0.05, "question": "q", "evaluation": "e"}
-    looks = Sequential(**plan, arms={}, declared="2026-01-31T11:00:00Z", runs_then=0, taken=[])
+    since = {"arms": {}, "declared": "2026-01-31T11:00:00Z", "runs_then": 0}
+    look = Look(seeds=2, date="2026-01-31T12:00:00Z", contrasts=[], error_left=0.03)
+    before, looks = (Sequential(**plan, **since, taken=taken) for taken in ([], [look]))
 
     def note(study):
         return " ".join(" ".join(text.get_text() for text in primary(*arguments, study).findobj(Text)).split())
 
-    assert "over seeds and questions, uncorrected." in note(given.study)
+    for study in (given.study, given.study.model_copy(update={"sequential": before})):
+        assert "over seeds and questions, uncorrected." in note(study)
+        assert "Repeated confidence" not in note(study)
     words = note(given.study.model_copy(update={"sequential": looks}))
     assert "Repeated confidence intervals at each contrast's last look, with its seeds. Points:" in words
     assert "over seeds and questions. Holm" in words

@@ -11,6 +11,7 @@ from reward_ablation.figures.evaluation import by_level, differences, primary
 from reward_ablation.report.main_table import as_latex, as_markdown, latex, main_table
 from reward_ablation.report.overview import overview
 from reward_ablation.report.summary import about_seeds, setting, summary
+from reward_ablation.study.looks import Sequential
 
 TABLES = ["evaluation_by_arm", "paired_differences"]
 LOST_BY_EACH = (("correctness_only", 0), ("format_only", 1), ("length_only", 0), ("equal_weights", 1))
@@ -107,12 +108,24 @@ def test_captions_and_the_summary_say_where_arms_have_other_seeds(made, missing,
     study, tables = made
     runs = [run.model_dump() for run in study.runs if (run.arm, run.seed) not in missing]
     study = study.model_validate({**study.model_dump(by_alias=True), "runs": runs})
-    words = "by the seeds that both have" + ", or of all seeds of each arm, whichever interval is shorter" * unpaired
+    of_all = ", or of all seeds of each arm, whichever has the smaller 95 % margin"
+    words = "by the seeds that both have" + of_all * unpaired
     assert f"are paired by question, and {words}." in main_table(study, *(tables[name] for name in TABLES)).caption
     figure = differences(tables["paired_differences"], tables["evaluation_by_arm"], study)
     drawn = " ".join(text.get_text() for text in figure.findobj(Text))
     assert f"are paired by question, and {words}." in " ".join(drawn.split())
     assert f" ({'of ' * unpaired}0, 1). Evaluated" in setting(study)
+
+
+@pytest.mark.parametrize("looks", [0, 1])
+def test_intervals_are_repeated_ones_from_the_first_look_on(made, looks):
+    study, tables = made
+    plan = {"looks": [2, 3], "stop": "pocock", "margin": None, "level": 0.05, "question": "q", "evaluation": "e"}
+    taken = [{"seeds": 2, "date": "2026-01-31T12:00:00Z", "contrasts": [], "error_left": 0.03}][:looks]
+    record = plan | {"arms": {}, "declared": "2026-01-31T11:00:00Z", "runs_then": 0, "taken": taken}
+    study = study.model_copy(update={"sequential": Sequential.model_validate(record)})
+    caption = main_table(study, *(tables[name] for name in TABLES)).caption
+    assert ("repeated confidence intervals" in caption) == bool(looks)
 
 
 def test_arms_that_differ_in_more_than_weights_are_counted_beside_the_weightings(study):

@@ -181,7 +181,10 @@ def test_what_the_tables_say_is_in_words(study, tables, cost, table, change, wor
     ("changes", "words"),
     [
         ({"design": "one_at_a_time"}, "None: a component alone has an effect over a control arm (`control`), which"),
-        ({"design": "factorial"}, "None: a factorial design needs an arm for each set of two components or more"),
+        (
+            {"design": "factorial"},
+            "None: a factorial design of two components or more needs an arm for each set of them",
+        ),
     ],
 )
 def test_a_design_whose_arms_allow_no_effects_says_why(study, tables, cost, changes, words):
@@ -392,3 +395,7 @@ def test_claims_on_a_contrast_with_looks_do_not_ignore_them(study, arm, words):
     content = study.model_dump(by_alias=True) | {"sequential": record}
     content["claims"] = [claim | {"margin": 0.0, "declared": "2026-01-31T11:00:00Z"}]
     assert words in sequential(StudyFile.model_validate(content))[-1]
+    content["sequential"] = record | {"taken": []}
+    before = " ".join(sequential(StudyFile.model_validate(content)))
+    assert "No look was taken yet" in before
+    assert "repeated confidence interval" not in before

@@ -41,6 +41,14 @@ def test_before_any_run_stated_values_count(three_arms, tmp_path):
     assert len(resolve(three_arms, "study.yaml", tmp_path).runs) == 20
 
 
+@pytest.mark.parametrize("kind", ["moderated", "per_arm"])
+def test_what_the_lengths_take_for_granted_is_said(three_arms, tmp_path, kind):
+    three_arms["statistics"] = {"seed_variance": kind}
+    text = " ".join(asked(three_arms, tmp_path).split())
+    assert "interval: half of its length, as a root mean square over studies." in text
+    assert ("which would borrow no variance from them" in text) == (kind == "moderated")
+
+
 def test_what_the_hours_do_not_pay_for_is_left_out(three_arms, tmp_path):
     text = asked(three_arms, tmp_path, hours=5)
     assert "the hours do not pay for two seeds of all arms" in text

@@ -60,6 +60,13 @@ def test_the_marked_row_has_the_seeds_of_the_two_arms(config, tmp_path):
     assert "*: the seeds of the two arms, the fewer where they differ" in text
 
 
+def test_of_a_study_with_looks_the_row_of_the_last_look_is_marked(config, tmp_path):
+    config["seeds"] = {"looks": [2, 4, 5]}
+    text = power(resolve(config, "study.yaml", tmp_path), {"seed_sd": 0.02, "effect": [0.1]}, FEW)
+    assert [line.split()[:2] for line in text.splitlines() if line.startswith("*  ")] == [["*", "5"]]
+    assert "The looks at 2, 4, 5 seeds are not counted" in " ".join(text.split())
+
+
 def test_another_study_is_a_pilot(config, tmp_path):
     name = "pi\x1b[31mlot"
     MadeUpStudy(steps=1, rollouts=2, datasets={"test": 30}).write(tmp_path / name)

@@ -235,13 +235,18 @@ class StudyFile(Section):
     @property
     def pairing(self) -> str:
         """How the final models of two arms are subtracted, in words."""
-        unpaired = ", or of all seeds of each arm, whichever interval is shorter"
+        unpaired = ", or of all seeds of each arm, whichever has the smaller 95 % margin"
         return "paired by question, and by the seeds that both have" + unpaired * (len(self.seed_sets) > 1)
 
     @property
     def is_sequential(self) -> bool:
-        """Whether the primary differences are from the looks of a sequential study."""
+        """Whether looks decide the primary differences."""
         return self.sequential is not None and self.sequential.in_force
+
+    @property
+    def has_looks(self) -> bool:
+        """Whether the primary differences are from looks; those of a preview before the first look are not."""
+        return self.sequential is not None and self.sequential.in_force and bool(self.sequential.taken)
 
     def last_look(self, claim: Any) -> tuple[Look, ContrastAtLook] | None:
         """The last look at the difference of a claim, turned round as the claim is; None where none tests it."""

@@ -94,7 +94,7 @@ class Precision:
         return self.questions[pair], max(self.question_count - 1.0, 1.0)
 
     def square(self, *terms: tuple[float, float]) -> float:
-        """Squared half of the expected length of an interval whose variances and degrees of freedom are these."""
+        """Mean square of half the length of an interval whose variances and degrees of freedom are these."""
         level = (1 + self.confidence) / 2
         return sum(variance * quantile(of_variance, level) ** 2 for variance, of_variance in terms)
 
@@ -109,7 +109,7 @@ class Precision:
         return [*shorter, self.of_questions(pair)]
 
     def margin(self, pair: Pair, seeds: Mapping[str, int]) -> float:
-        """Half the expected length of a contrast's interval."""
+        """Half the length of a contrast's interval, as a root mean square over studies, which a program can add up."""
         return math.sqrt(self.square(*self.terms(pair, seeds)))
 
     def detectable(self, pair: Pair, seeds: Mapping[str, int], tests: int) -> float:

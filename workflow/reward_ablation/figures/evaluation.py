@@ -185,7 +185,7 @@ def primary(paired_differences: pd.DataFrame, evaluation_by_arm: pd.DataFrame, s
     forest(panel, rows, effects, effects["p_holm"] < level_of(study.confidence))
     panel.set_xlabel(f"difference in {name_of(question.metric)}")
     shown = f" Shown: the first {len(rows)} of {count} contrasts." if count > len(rows) else ""
-    before, detail = (AT_LOOKS, "") if study.is_sequential else ("", ", uncorrected")
+    before, detail = (AT_LOOKS, "") if study.has_looks else ("", ", uncorrected")
     forest_legend(figure, table, study, study.primary_family, before, shown, detail)
     limits_of_metric, level = metrics_of_study(study).limits(question.metric), level_of(study.confidence)
     title(figure, clearest(every.set_index("key"), limits_of_metric, level))
@@ -218,7 +218,7 @@ def differences(paired_differences: pd.DataFrame, evaluation_by_arm: pd.DataFram
         hidden = tuple(dict.fromkeys(rows_of_others(of_arm, study)["key"]))
         rows += [Row(f"{len(hidden):,} other arms", others=hidden)] * bool(hidden)
     before = f"Arms are {study.pairing}. "
-    if study.is_sequential:
+    if study.has_looks:
         before += f"Primary panel: {AT_LOOKS[0].lower()}{AT_LOOKS[1:]}"
     family = f"{study.primary_family} where a panel is primary, else the arms of a panel with the same reference"
     question = (study.primary.dataset, study.primary.mode, study.primary.metric)

@@ -144,7 +144,7 @@ def caption(study: StudyFile, of_arm: dict[tuple[str, str], pd.Series], against:
         f"Differences in {name_of(primary.metric)} are {study.pairing}.",
         f"Holm p: corrected over {study.primary_family}." * declared,
         "Runs are missing: they diverged or are not finished." * study.is_partial,
-        "Declared contrasts: repeated confidence intervals of each contrast's last look." * study.is_sequential,
+        "Declared contrasts: repeated confidence intervals of each contrast's last look." * study.has_looks,
         f"Declared comparisons with other arms are in the table paired_differences: {', '.join(others)}."
         * bool(others),
         "Some arms have one seed: their intervals, and of differences to arms with this seed, are over questions only."

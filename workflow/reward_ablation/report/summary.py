@@ -71,7 +71,7 @@ METHODS = {
 #: Why studies of a design have no effects.
 NO_EFFECTS = {
     "one_at_a_time": "a component alone has an effect over a control arm (`control`), which this study does not have",
-    "factorial": "a factorial design needs an arm for each set of two components or more, at one weight each",
+    "factorial": "a factorial design of two components or more needs an arm for each set of them, at one weight each",
     "simplex": "a regression needs more arms whose components TRL combines than components",
 }
 
@@ -319,6 +319,11 @@ def sequential(study: StudyFile) -> list[str]:
     if not record.in_force:
         return [f"**{words[0].upper()}{words[1:]}**, and this is a list of seeds: {', '.join(map(str, study.seeds))}."]
     but_claims = ", but those of claims on these comparisons," * any(map(study.last_look, study.claims))
+    if not record.taken:
+        return [
+            f"Sequential seeds: {words}. **No look was taken yet:** these intervals and Holm p ignore that the study "
+            "has looks, and decide nothing."
+        ]
     unfinished = "" if record.next_look is None else " **Not finished:** the next start runs the next look."
     return [
         f"Sequential seeds: {words}.{unfinished}",

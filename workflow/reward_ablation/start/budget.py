@@ -107,7 +107,7 @@ class Budget:
         return sorted(list(dict.fromkeys(own))[:number])
 
     def margin(self, pair: Pair, choice: Seeds) -> float:
-        """Expected half-length of a contrast's interval."""
+        """Half the length of a contrast's interval, as a root mean square over studies."""
         return self.problem.precision.margin(pair, present(choice))
 
 
@@ -296,7 +296,7 @@ def table_of_arms(of: Budget, choice: Seeds) -> list[str]:
 
 
 def table_of_contrasts(of: Budget, choice: Seeds) -> list[str]:
-    """Rows with the expected half-length of each contrast's interval, and the smallest effect that its test finds."""
+    """Rows with half the length of each contrast's interval, and the smallest effect that its test finds."""
     pairs = of.problem.kept(choice)
     names = [f"{one} against {other}" for one, other in pairs]
     width = max(map(len, [*names, "contrast"]))
@@ -305,9 +305,14 @@ def table_of_contrasts(of: Budget, choice: Seeds) -> list[str]:
         effect = of.problem.precision.detectable(pair, present(choice), len(pairs))
         lines.append(f"{name:<{width}}  {'±' + number(of.margin(pair, choice)):>10}{number(effect):>10}")
     note = (
-        "interval: expected half of its length. found: smallest effect with a power of 80 %, at the first level of "
-        "Holm's test."
+        "interval: half of its length, as a root mean square over studies. found: smallest effect with a power of "
+        "80 %, at the first level of Holm's test."
     )
+    if of.problem.precision.lends:
+        note += (
+            " Both take for granted that no arm is found to differ more than the others, which would borrow no "
+            "variance from them; reward-ablation power also counts studies where one is, and has mean lengths."
+        )
     return [*lines, *wrapped(note)]
 
 

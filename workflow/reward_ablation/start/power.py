@@ -83,11 +83,14 @@ def power(study: Study, keys: Mapping[str, Any], studies: int = STUDIES) -> str:
     save_pdf(figure, paths[1], "power")
     save_png(figure, paths[2])
     files = [f"written: {path.relative_to(study.root)}" for path in paths]
-    return power_text(study.question, plan, own, effects, table, files)
+    looks = study.looks.looks if study.looks else []
+    return power_text(study.question, plan, own, effects, table, files, looks)
 
 
 def own_seeds(study: Study, pair: Pair) -> int:
-    """The fewer seeds of two arms, at least 2, the fewest that have an interval."""
+    """The fewer seeds of two arms, at least 2, the fewest that have an interval; with looks those of the last one."""
+    if study.looks:
+        return study.looks.looks[-1]
     return max(2, min(len(study.config.seeds_of(arm)) for arm in pair))
 
 
@@ -184,6 +187,7 @@ def power_text(
     effects: Sequence[float],
     table: pd.DataFrame,
     files: Sequence[str],
+    looks: Sequence[int],
 ) -> str:
     """The whole text; `own` is the design of each contrast, and `table` has the power of several."""
     confidence, pairs, size = plan.analysis.confidence, plan.analysis.pairs, min(own.values())
@@ -198,10 +202,15 @@ def power_text(
         lines += ["", *contrast_lines(plan, own[pair], pair, effects, table)]
     if len(pairs) > MOST:
         lines += ["", f"and {len(pairs) - MOST} more contrasts in the table"]
+    marked = "the seeds of the two arms, the fewer where they differ; of one seed the fewest that have an interval, 2"
+    if looks:
+        marked = (
+            f"the seeds of the last look. The looks at {', '.join(map(str, looks))} seeds are not counted: each row is "
+            "of one test at its number of seeds. With looks, intervals are longer and power is less than in this row"
+        )
     notes = (
-        "*: the seeds of the two arms, the fewer where they differ; of one seed the fewest that have an interval, 2. "
-        f"length: mean length of the {100 * confidence:g} % interval, and in brackets the range of 80 % of studies, "
-        "by the pilot's estimate of the variance between seeds. found: smallest effect with a power of "
+        f"*: {marked}. length: mean length of the {100 * confidence:g} % interval, and in brackets the range of 80 % "
+        "of studies, by the pilot's estimate of the variance between seeds. found: smallest effect with a power of "
         f"{100 * TARGET:.0f} %. power of +x: chance to find an arm that differs by x from all others, and in "
         "brackets the chances at the ends of the interval of the variance between seeds."
     )

@@ -209,8 +209,8 @@ def distribution_of_difference(
 ) -> tuple[Distribution, np.ndarray]:
     """Distribution of each metric's mean of one arm minus another, and the flagged arms by metric.
 
-    Arms are paired by seed where `paired_by_seed` says so. Otherwise, for each metric the shorter interval counts, of
-    the seeds that both arms have, paired, and of all seeds of each arm; with fewer than two such seeds the latter.
+    Arms are paired by seed where `paired_by_seed` says so. Otherwise, for each metric the smaller 95 % margin decides
+    between the seeds that both arms have, paired, and all seeds of each arm; with fewer than two such seeds the latter.
     """
     shared = [seed for seed in own.seeds if seed in other.seeds]
     by_pairs: Distribution | None = None

@@ -223,8 +223,9 @@ class Sample(NamedTuple):
     """Answers of one of two arms that were trained with different seeds.
 
     Each arm has the mean over all of its seeds, with a variance and degrees of freedom of its own; their margins add up
-    by their squares (MOVER), and questions stay paired. The shorter of this interval and that of the shared seeds is
-    taken, so that a further seed makes no interval longer. `benchmarks/different_seeds.py` measures the coverage.
+    by their squares (MOVER), and questions stay paired. This distribution or that of the shared seeds is
+    taken, the one with the smaller 95 % margin, at every level, so that intervals and p-values agree.
+    `benchmarks/different_seeds.py` measures the coverage.
     """
 
     values: np.ndarray  # (metrics, seeds, questions), means over samples
