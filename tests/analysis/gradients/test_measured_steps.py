@@ -57,6 +57,49 @@ def test_the_step_taken_is_that_of_the_own_weights(tmp_path):
     assert effects == pytest.approx(parts.to_numpy() / (3 / 4), rel=2e-3)
 
 
+def test_the_length_of_a_step_of_several_blocks_is_as_stored(tmp_path):
+    rows = np.concatenate(make_run(tmp_path, blocks=2).gradients, axis=1)
+    measured = read_step(MeasuredRun(tmp_path, [7], NAMES), 7)
+    of_components = measured.own_shares.T @ rows
+    dots = of_components @ of_components.T
+    stored = [
+        {"step": step, "layer": layer, "definition": definition, "component_a": a, "component_b": b, "dot": dots[i, j]}
+        for step, layer, definition in [
+            (7, "all", "share"),
+            (8, "all", "share"),
+            (7, "0", "share"),
+            (7, "all", "alone"),
+        ]
+        for i, a in enumerate(NAMES)
+        for j, b in enumerate(NAMES[i:], i)
+    ]
+    write_parquet(pd.DataFrame(stored), tmp_path / "gradients.parquet")
+    whole = np.linalg.norm(measured.own_shares.sum(axis=1) @ rows)
+    assert measured.square == pytest.approx(whole**2)
+    by_blocks = replace(measured, gradients=None)
+    step = [own[of_block] @ rows[of_block] for own in [measured.own_shares.sum(axis=1)] for of_block in measured.places]
+    within = np.sqrt(sum(part @ part for part in step))
+    assert abs(whole / within - 1) > 0.05
+    of_own = [measured.own_shares]
+    expected = effects_on_other_prompts(by_blocks, of_own) * within / whole
+    assert effects_on_other_prompts(measured, of_own) == pytest.approx(expected, rel=2e-3)
+
+
+def test_parts_that_cancel_as_earlier_versions_stored_them_are_no_contradiction(tmp_path):
+    make_run(tmp_path)
+    path = tmp_path / "rollouts.parquet"
+    rollouts = pd.read_parquet(path)
+    cancelling = rollouts["problem_id"] == "p0"
+    rollouts.loc[cancelling, [f"score_{name}" for name in NAMES]] = 0.5
+    for name, part in zip(NAMES, (4321.0, -4321.0, 0.0), strict=True):
+        rollouts.loc[cancelling, f"advantage_{name}"] = part
+    write_parquet(rollouts, path)
+    assert not isinstance(read_step(MeasuredRun(tmp_path, [7], NAMES), 7), str)
+    rollouts.loc[cancelling, f"advantage_{NAMES[0]}"] = 4000.0
+    write_parquet(rollouts, path)
+    assert "do not follow from its scores" in read_step(MeasuredRun(tmp_path, [7], NAMES), 7)
+
+
 def test_components_come_in_the_order_asked_for(tmp_path):
     make_run(tmp_path)
     forward, backward = (read_step(MeasuredRun(tmp_path, [7], names), 7) for names in (NAMES, NAMES[::-1]))
