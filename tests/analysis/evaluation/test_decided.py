@@ -60,11 +60,13 @@ def test_the_answer_of_a_contrast_is_that_of_its_last_look(given):
 def test_seeds_that_a_look_lost_are_not_counted(given):
     study, baseline, one, other = given
     content = study.model_dump(by_alias=True)
-    content["sequential"]["taken"][1]["contrasts"][0]["seeds"] = 2  # of the look's 3
+    for look in content["sequential"]["taken"]:
+        look["contrasts"][0]["seeds"] = 1  # of the look's 2 and 3
     study = StudyFile.model_validate(content)
     decided = with_decisions(table(baseline, one, other), study).query("family == 'primary'")
-    assert decided["seeds"].tolist() == [2, 2]
-    assert seeds_and_decision(study, other, baseline) == "\n2 seeds, open"
+    assert decided["seeds"].tolist() == [1, 1]
+    assert seeds_and_decision(study, other, baseline) == "\n1 seed, open"
+    assert f"{one} against {baseline}: different with 1 seed;" in " ".join(sequential(study))
 
 
 def test_a_list_of_seeds_has_no_decisions(given):
