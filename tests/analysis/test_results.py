@@ -68,6 +68,17 @@ def test_arms_of_one_study_are_compared_as_in_its_own_table(folder):
     assert (same["p"] == 1).all()
 
 
+def test_base_models_are_no_arms_of_the_correction(folder):
+    study = load(folder)
+    others = {"length_only": "correctness_only", "format_only": "equal_weights"}
+    with_base = compare(study, study, others)
+    study.study = study.study.model_copy(update={"has_base": False})
+    without = compare(study, study, others)
+    is_base = with_base["arm"] == "base"
+    pd.testing.assert_frame_equal(with_base[~is_base].reset_index(drop=True), without)
+    assert (with_base["p_holm"] == with_base["p"])[is_base].all()
+
+
 def test_what_cannot_be_compared_is_refused_in_one_line(folder, tmp_path):
     study = load(folder)
     with pytest.raises(StudyError, match="unknown arm 'x'; arms here: correctness_only, "):

@@ -64,8 +64,8 @@ def record(margin=None, **more):
     return Sequential(**written, arms={}, declared="2026-01-31T12:00:00Z", runs_then=0, **more)
 
 
-def measured(p, low=-1.0, high=1.0):
-    return Measured((low + high) / 2, low, high, p, 2)
+def measured(p, low=-1.0, high=1.0, seeds=2):
+    return Measured((low + high) / 2, low, high, p, seeds)
 
 
 def test_a_decided_contrast_leaves_its_error_to_the_others():
@@ -117,6 +117,16 @@ def test_a_look_closes_what_is_different_or_equivalent_and_leaves_the_rest_open(
 def test_the_interval_of_what_is_not_a_share_is_not_compared_with_the_margin():
     found = next_look([A], [measured(0.5, -0.1, 0.2)], plan(), record(0.3), False)
     assert found.contrasts[0].decision == "open"
+
+
+@pytest.mark.parametrize("values", [measured(1e-9, seeds=1), measured(0.5, -0.1, 0.2, seeds=1)])
+def test_one_seed_decides_nothing(values):
+    looks = []
+    for decision in ("open", "open", "open", "undecided"):
+        looks.append(next_look([A, B], [values, measured(1e-6)], plan(), record(0.3, taken=looks), True))
+        found = looks[-1].contrasts
+        assert [each.decision for each in found] == [decision, "different"]
+        assert (found[0].p, found[0].p_holm, found[0].low) == (1.0, 1.0, values.low)
 
 
 def test_a_look_records_the_seeds_that_are_left_of_it(tmp_path):

@@ -17,11 +17,11 @@ from reward_ablation.analysis.evaluation.answers import (
     distribution_of_difference,
     evaluation_rows,
 )
-from reward_ablation.analysis.evaluation.metrics import MATHEMATICS, metrics_of_study
+from reward_ablation.analysis.evaluation.metrics import MATHEMATICS, Metrics, metrics_of_study
 from reward_ablation.analysis.evaluation.question_means import QuestionMeans, question_means, runs_means
 from reward_ablation.analysis.evaluation.stored_answers import LABELS, means_reader
 from reward_ablation.analysis.statistics.estimates import intervals, resampled_seeds
-from reward_ablation.analysis.statistics.limits import SHARE
+from reward_ablation.analysis.statistics.limits import SHARE, Limits
 from reward_ablation.analysis.study_file import StudyFile, read_study
 from reward_ablation.config.sections.evaluation import OF_MATHEMATICS
 from reward_ablation.system.errors import StudyError
@@ -120,6 +120,23 @@ def test_an_answer_passes_with_the_best_score_of_an_own_metric(higher_is_better,
     scores = {"problem_id": ["a", "a", "b", "b"], "errors": [-10, 3, 1000, 3], "other": 1.0, "tokens": 1}
     rows = pd.DataFrame({"mode": "sampled", "truncated": False, **scores})
     assert question_means(rows, metrics_of_study(study))["sampled"].of("pass@1").tolist() == passes
+
+
+@pytest.mark.parametrize(
+    ("ends", "higher_is_better", "score", "passes"),
+    [
+        ((0, 1), True, 0.7 + 0.2 + 0.1, True),  # 0.9999999999999999
+        ((0, 0.7), True, float(np.float32(0.7)), True),
+        ((0.7, 1), False, 1 - 0.1 - 0.1 - 0.1, True),
+        ((0, 1), True, 0.9999, False),
+        ((0, 1e-7), True, 0.9e-7, False),
+        ((0, 1e6), False, 1, False),
+        ((0, 1e6), True, 999_999, False),
+    ],
+)
+def test_a_rounded_score_passes_as_the_best_one(ends, higher_is_better, score, passes):
+    column, passed = Metrics(False, {"own": Limits(*ends)}, low_is_better=not higher_is_better).passed
+    assert (column, passed(np.array([score, np.nan])).tolist()) == ("own", [passes, False])
 
 
 def test_where_the_graders_differ():

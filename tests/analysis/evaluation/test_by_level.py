@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import t
 
 from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.evaluation.by_level import FEWEST, differences_by_level, groups_of, minus_rest
@@ -57,6 +58,28 @@ def test_a_difference_that_depends_on_the_level_is_found(study):
     assert rows.loc["3", "low"] < rows.loc["3", "estimate"] < rows.loc["3", "high"]
     assert (rows["questions"] == QUESTIONS / 3).all()
     assert (table["p_holm"] >= table["p"]).all()
+
+
+def test_few_questions_count_by_their_own_degrees_of_freedom(study):
+    """One seed: the difference varies at ten questions alone."""
+    found, root, read = study
+    primary, inside = found.primary, np.arange(QUESTIONS) < FEWEST
+    levels = pd.read_parquet(root / found.questions[primary.dataset]).assign(level=np.where(inside, 1, 2))
+    write_parquet(levels, root / found.questions[primary.dataset])
+    noise = np.where(inside, np.tile([0.05, 0.15], QUESTIONS // 2), 0.02)
+
+    def read_one(dataset, arm):
+        means = {None: read(dataset, arm)[None]} if arm == "base" else {0: read(dataset, "full")[0]}
+        if arm != found.baseline:
+            return means
+        mode = means[0][primary.mode]
+        return {0: {primary.mode: mode._replace(values=mode.values - noise)}}
+
+    table = pd.concat(differences_by_level(found, root, read_one)).set_index("group")
+    assert np.allclose(table["from_rest"], table.index.map({"1": 0.08, "2": -0.08}))
+    error = 0.05 / np.sqrt(FEWEST)  # of a mean of ten
+    widths = (table["from_rest_high"] - table["from_rest_low"]) / (2 * t.ppf(0.975, FEWEST - 1) * error)
+    assert widths.between(1, 1.1).all()  # .93 with the degrees of all questions
 
 
 def test_without_two_groups_there_is_no_row(study):

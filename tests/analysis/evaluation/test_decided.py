@@ -11,6 +11,7 @@ from reward_ablation.report.summary import sequential
 from reward_ablation.study.primary import Contrast
 
 ROW = {"estimate": 0.5, "low": 0.4, "high": 0.6, "p": 0.01, "p_holm": 0.02, "p_equivalent": 0.3, "seeds": 3}
+ROW |= {"pooled_low": 0.45, "pooled_high": 0.55}
 
 
 def at(arm, decision, estimate):
@@ -51,7 +52,7 @@ def test_the_answer_of_a_contrast_is_that_of_its_last_look(given):
     assert decided.loc[(one, "primary"), ["low", "high", "p", "p_holm"]].tolist() == pytest.approx(
         [0.1, 0.3, 0.001, 0.04]
     )
-    assert pd.isna(decided.loc[(one, "primary"), "p_equivalent"])
+    assert decided.loc[(one, "primary"), ["p_equivalent", "pooled_low", "pooled_high"]].isna().all()
     untouched = decided.loc[(one, "exploratory")]
     assert untouched[[*ROW]].tolist() == [*ROW.values()]
     assert pd.isna(untouched["decision"])
@@ -60,11 +61,13 @@ def test_the_answer_of_a_contrast_is_that_of_its_last_look(given):
 def test_seeds_that_a_look_lost_are_not_counted(given):
     study, baseline, one, other = given
     content = study.model_dump(by_alias=True)
-    content["sequential"]["taken"][1]["contrasts"][0]["seeds"] = 2  # of the look's 3
+    for look in content["sequential"]["taken"]:
+        look["contrasts"][0]["seeds"] = 1  # of the look's 2 and 3
     study = StudyFile.model_validate(content)
     decided = with_decisions(table(baseline, one, other), study).query("family == 'primary'")
-    assert decided["seeds"].tolist() == [2, 2]
-    assert seeds_and_decision(study, other, baseline) == "\n2 seeds, open"
+    assert decided["seeds"].tolist() == [1, 1]
+    assert seeds_and_decision(study, other, baseline) == "\n1 seed, open"
+    assert f"{one} against {baseline}: different with 1 seed;" in " ".join(sequential(study))
 
 
 def test_a_list_of_seeds_has_no_decisions(given):

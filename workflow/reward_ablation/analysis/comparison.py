@@ -53,9 +53,9 @@ def compare(one: Results, other: Results, arms: Mapping[str, str] | None = None)
     -------
     DataFrame
         `estimate`, `low` and `high` are in units of the metric; the interval has the confidence of `one`. `p_holm` is
-        corrected over the arms of one data set, mode and metric. `evaluation` says whether both studies have the `same`
-        settings of evaluation, prompt and own metrics, or whether they `differ`. It is `unknown` where a study is
-        imported, as no file has its settings.
+        corrected over the arms, without the base models, of one data set, mode and metric. `evaluation` says whether
+        both studies have the `same` settings of evaluation, prompt and own metrics, or whether they `differ`. It is
+        `unknown` where a study is imported, as no file has its settings.
         `flagged_arms` has `one` or `other` before an arm's name. The other columns are as in `paired_differences`.
 
     Raises
@@ -108,7 +108,9 @@ def of_dataset(
         rows = difference_rows(*names, {names[0]: own, names[1]: theirs}, dataset, one.study, means)
         parts.append(rows.assign(arm=arm, other_arm=against))
     table = pd.concat(parts, ignore_index=True).assign(evaluation=evaluation)
-    return table.assign(p_holm=table.groupby(["mode", "metric"])["p"].transform(lambda p: holm(p.to_numpy())))
+    of_base = table["arm"] == BASE  # a family of its own: it is no arm
+    p_holm = table.groupby(["mode", "metric", of_base])["p"].transform(lambda p: holm(p.to_numpy()))
+    return table.assign(p_holm=p_holm)
 
 
 def check_questions(one: Results, other: Results, dataset: str) -> None:

@@ -210,8 +210,12 @@ def measured_contrasts(study: StudyFile, root: Path, contrasts: list[Contrast], 
 def next_look(
     contrasts: list[Contrast], measured: list[Measured], plan: Plan, record: Sequential, has_margin: bool
 ) -> Look:
-    """Decide on each open contrast; `has_margin`: whether the equivalence margin applies to the primary metric."""
+    """Decide on each open contrast; `has_margin`: whether the equivalence margin applies to the primary metric.
+
+    A contrast that diverged runs left with one seed is not decided: its numbers are over questions alone.
+    """
     number = len(record.taken)
+    measured = [values if values.seeds > 1 else values._replace(p=1.0) for values in measured]
     equivalent = sum(contrast.decision == "equivalent" for look in record.taken for contrast in look.contrasts)
     p_holm = corrected(np.array([values.p for values in measured]), number, plan, equivalent)
     margin = record.margin if has_margin else None
@@ -220,7 +224,7 @@ def next_look(
         decision: Decision = "open" if number + 1 < len(plan.looks) else "undecided"
         if p < plan.level:
             decision = "different"
-        elif margin is not None and -margin < values.low and values.high < margin:
+        elif margin is not None and values.seeds > 1 and -margin < values.low and values.high < margin:
             decision = "equivalent"
         rows.append(
             ContrastAtLook(

@@ -16,7 +16,7 @@ from reward_ablation.analysis.evaluation.examples import visible
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study, name_of, panels, why_none_right
 from reward_ablation.analysis.statistics.intervals import level_of
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.analysis.words import number
+from reward_ablation.analysis.words import counted, number
 from reward_ablation.figures.curves import arm_groups, draw_curves, draw_steps, numbers_of, seeds_note, step_axis
 from reward_ablation.figures.estimates import (
     COLUMN_WIDTH,
@@ -196,7 +196,9 @@ def seeds_and_decision(study: StudyFile, arm: str, against: str) -> str:
     """Seeds and decision of a primary contrast in a sequential study; empty before its first look, and for others."""
     record, contrast = study.sequential, Contrast(arm=arm, against=against)
     decided = record.decision(contrast) if record is not None and record.in_force else None
-    return "" if decided is None else f"\n{decided[1].seeds} seeds, {decided[1].decision}"
+    return (
+        "" if decided is None else f"\n{counted(decided[1].seeds or decided[0].seeds, 'seed')}, {decided[1].decision}"
+    )
 
 
 def differences(paired_differences: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:

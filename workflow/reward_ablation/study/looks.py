@@ -173,7 +173,8 @@ def looks_text(record: Sequential | None, contrasts: Sequence[Contrast], coming:
     for contrast in contrasts:
         last = record.decision(contrast)
         if last is not None and last[1].decision != "open":
-            parts.append(f"{contrast}: {last[1].decision} with {last[1].seeds} seeds")
+            seeds = last[1].seeds
+            parts.append(f"{contrast}: {last[1].decision} with {seeds} seed{'' if seeds == 1 else 's'}")
     since = "to be declared at the next start" if coming else f"declared {record.declared}"
     parts.append(f"{since}, {when(record.runs_then)}")
     if record.earlier:

@@ -103,6 +103,8 @@ def of_group(
     here = differences(own, contrasts, label, limits, study)
     from_rest = differences(apart, contrasts, primary.dataset, of_contrast, study)
     for contrast, of_group, rest in zip(contrasts, here, from_rest, strict=True):
+        own_mean, other_mean = (np.mean([*arms[arm].values()], axis=0) for arm in (contrast.arm, contrast.against))
+        rest = with_degrees_of_parts(rest, own_mean - other_mean, inside)
         low, high = intervals(rest, study.confidence)
         of_rest = {"from_rest": rest.estimate, "from_rest_low": low, "from_rest_high": high, "p": p_values(rest)}
         labels = {"arm": contrast.arm, "baseline": contrast.against, "by": group.by, "group": group.name}
@@ -122,6 +124,21 @@ def minus_rest(seeds: Values, inside: np.ndarray) -> Values:
     middle = np.where(inside, values[:, inside].mean(), values[:, ~inside].mean())
     change = values[:, inside].mean() - values[:, ~inside].mean()
     return dict(zip(seeds, change + share * (values - middle), strict=True))
+
+
+def with_degrees_of_parts(apart: Distribution, difference: np.ndarray, inside: np.ndarray) -> Distribution:
+    """A group's `difference` minus that of the rest, with Welch's degrees of freedom (Biometrika 1947).
+
+    The group's few questions decide the variance, and the many others must not lend it their degrees.
+    """
+    parts = [difference[side] for side in (inside, ~inside)]
+    degrees = np.array([len(part) - 1 for part in parts])
+    squares = np.array([part.var(ddof=1) / len(part) for part in parts])
+    welch = squares.sum() ** 2 / max((squares**2 / degrees).sum(), np.finfo(float).tiny)
+    own = apart.spread.question_degrees
+    varies = own == len(inside) - 1  # else all differences are equal
+    of_parts = np.where(varies, max(welch, degrees.min()), own)
+    return apart._replace(spread=apart.spread._replace(question_degrees=of_parts))
 
 
 def differences(

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from operator import ge, le
+from operator import gt, le, lt
 from typing import Any
 
-from reward_ablation.analysis.statistics.limits import COUNT, SHARE, UNLIMITED, Limits
+from reward_ablation.analysis.statistics.limits import COUNT, ROUNDING, SHARE, UNLIMITED, Limits
 from reward_ablation.analysis.study_file import StudyFile, correctness_component
 
 #: Metrics of mathematics, each with the column that it is the mean of: of the answers, or made by `question_means`.
@@ -71,7 +71,9 @@ class Metrics:
             return "correct_strict", partial(le, 1.0)
         first = next(iter(self.own))
         limits = self.own[first]
-        passes = partial(ge, limits.low) if self.low_is_better else partial(le, limits.high)  # ge(low, value)
+        best = limits.low if self.low_is_better else limits.high
+        room = ROUNDING * max(abs(best), min(limits.high - limits.low, 1.0))
+        passes = partial(gt, best + room) if self.low_is_better else partial(lt, best - room)  # gt(bound, value)
         return (first, passes) if limits.finite else None
 
     @property

@@ -16,7 +16,7 @@ import pandas as pd
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study
 from reward_ablation.analysis.evaluation.question_means import SAMPLED, QuestionMeans, question_means, same_questions
 from reward_ablation.analysis.reading import read_parquet
-from reward_ablation.analysis.statistics.limits import Limits
+from reward_ablation.analysis.statistics.limits import ROUNDING, Limits
 from reward_ablation.analysis.study_file import BASE, StudyFile, StudyRun
 from reward_ablation.study.run_folder import HIDDEN_RECORD, RECORD
 from reward_ablation.system.digests import digest_where_present, read_object
@@ -27,10 +27,6 @@ LABELS = ["problem_id", "mode", "sample"]
 
 #: Most pairs of data set and run whose question means are kept for a second reading: some 250 MB together.
 RUNS_KEPT = 1000
-
-#: A score may lie outside of its metric's range by this part of the range's larger end (or of 1, if that is larger),
-#: as float32 rounds.
-ROUNDING = 1e-6
 
 #: Question means of an arm by seed, from the data set and the arm; the base model's seed is None.
 Reader = Callable[[str, str], dict[int | None, QuestionMeans]]

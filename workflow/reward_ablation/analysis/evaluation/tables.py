@@ -89,6 +89,9 @@ SCHEMAS = {
 #: Columns of a primary difference that come from the last look at it.
 OF_LOOK = ["estimate", "low", "high", "seeds", "p", "p_holm", "decision"]
 
+#: Columns that a look does not record: beside its numbers they would be of other seeds.
+OF_ALL_SEEDS = ["p_equivalent", "pooled_low", "pooled_high"]
+
 
 def write(study: StudyFile, options: Namespace) -> None:
     """Write the tables of evaluated models and the page of examples, from the answers of all models."""
@@ -186,7 +189,7 @@ def with_decisions(table: pd.DataFrame, study: StudyFile) -> pd.DataFrame:
             rows &= table["family"] == "primary"
             for column in OF_LOOK:
                 table.loc[rows, column] = getattr(last_look[1], column)
-            table.loc[rows, "p_equivalent"] = np.nan
+            table.loc[rows, OF_ALL_SEEDS] = np.nan
     return table
 
 

@@ -10,6 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+#: A score may lie outside of its metric's range by this part of the range's larger end (or of 1, if that is larger),
+#: as float32 rounds. One that is nearer than this part to the best score is as good.
+ROUNDING = 1e-6
+
 
 class Limits(NamedTuple):
     """Lowest and highest value of a metric; infinite where it has no such limit."""
