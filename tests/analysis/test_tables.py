@@ -174,7 +174,7 @@ def without(mode: str) -> Callable[[Path], None]:
         ("runs/first-00000000/seed1/run.json", Path.unlink, "not finished"),
         ("runs/first-00000000/seed1/rollouts.parquet", Path.unlink, "no such file"),
         (ANSWERS, Path.unlink, "no such file"),
-        (ANSWERS, without("sampled"), "answers other questions than the base model did"),
+        (ANSWERS, without("sampled"), "answers other questions than the study.s first model did"),
         (ANSWERS, rows(lambda answers: answers.slice(1)), "answers other questions"),
         (BASE, rows(lambda answers: answers.slice(0, len(answers) - 1)), "has 1 sampled answers to some questions and"),
     ],

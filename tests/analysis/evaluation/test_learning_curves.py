@@ -79,5 +79,5 @@ def test_kept_models_with_other_questions_are_refused(tmp_path):
     path = tmp_path / study.kept_answers_file("gsm8k_test", study.runs[0].name)
     rows = pd.read_parquet(path)
     write_parquet(rows[(rows["step"] != 4) | (rows["problem_id"] != "gsm8k_test:3")], path)
-    with pytest.raises(StudyError, match=r"\.steps\.parquet: answers other questions than the base model did"):
+    with pytest.raises(StudyError, match=r"\.steps\.parquet: answers other questions than the study.s first model did"):
         learning_curves(study, tmp_path)
