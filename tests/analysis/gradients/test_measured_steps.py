@@ -76,7 +76,7 @@ def test_the_length_of_a_step_of_several_blocks_is_as_stored(tmp_path):
     write_parquet(pd.DataFrame(stored), tmp_path / "gradients.parquet")
     whole = np.linalg.norm(measured.own_shares.sum(axis=1) @ rows)
     assert measured.square == pytest.approx(whole**2)
-    by_blocks = replace(measured, gradients=None)
+    by_blocks = replace(measured, run=None)
     step = [own[of_block] @ rows[of_block] for own in [measured.own_shares.sum(axis=1)] for of_block in measured.places]
     within = np.sqrt(sum(part @ part for part in step))
     assert abs(whole / within - 1) > 0.05

@@ -65,7 +65,7 @@ class MeasuredStep:
     completions: Completions
     method: str | None = None  # method of combination; None where TRL combined the scores
     places: Sequence[np.ndarray] = ()  # by block: (R,) row numbers in `completions` of the rows' completions
-    gradients: Path | None = None  # inner products over all pairs of completions, also of different blocks
+    run: MeasuredRun | None = None  # where the step comes from
 
     @property
     def components(self) -> list[str]:
@@ -81,14 +81,7 @@ class MeasuredStep:
     @cached_property
     def square(self) -> float | None:
         """Squared length of the run's own step over all pairs of completions; None where its only block tells it."""
-        if self.gradients is None or len(self.blocks) == 1:
-            return None
-        columns = ["component_a", "component_b", "dot"]
-        filters = [("step", "=", self.step), ("layer", "=", ALL_LAYERS), ("definition", "=", "share")]
-        with damage_reported(self.gradients):
-            table = pq.read_table(self.gradients, columns=columns, filters=filters).to_pandas()
-        twice = np.where(table["component_a"] == table["component_b"], 1, 2)  # each pair has one row
-        return float((twice * table["dot"]).sum(skipna=False))
+        return None if self.run is None or len(self.blocks) == 1 else self.run.squares.get(self.step, np.nan)
 
     @cached_property
     def summed(self) -> list[np.ndarray]:
@@ -153,6 +146,16 @@ class MeasuredRun:
         return StoredGrams(self.folder, self._steps)
 
     @cached_property
+    def squares(self) -> dict[int, float]:
+        """Squared lengths of the run's own steps over all pairs of completions, also of different blocks."""
+        file, columns = self.folder / "gradients.parquet", ["step", "component_a", "component_b", "dot"]
+        with damage_reported(file):
+            filters = [("layer", "=", ALL_LAYERS), ("definition", "=", "share")]
+            table = pq.read_table(file, columns=columns, filters=filters).to_pandas()
+        times = np.where(table["component_a"] == table["component_b"], 1, 2)  # each pair has one row
+        return (times * table["dot"]).groupby(table["step"]).sum(skipna=False).to_dict()
+
+    @cached_property
     def _spec(self) -> ArmSpec:
         record = self.folder / "run.json"
         return ArmSpec.read(load_json(record.read_text())["spec"], f"{record}: spec")
@@ -213,7 +216,7 @@ class MeasuredRun:
             completions=completions[rows],
             method=spec.combine.method if spec.combine else None,
             places=[np.searchsorted(rows, of_block) for of_block in places],
-            gradients=self.folder / "gradients.parquet",
+            run=self,
         )
         own, stored = measured.own_shares, measured.completions.advantages
         # Runs of earlier versions have large parts that cancel where the totals of a group are equal.
@@ -314,22 +317,27 @@ def effects_on_other_prompts(measured: MeasuredStep, shares: list[np.ndarray]) -
     """
     totals = np.array([of_weights.sum(axis=1) for of_weights in shares])  # (P, N)
     effects = np.zeros((len(totals), len(measured.components)))
-    squares = np.zeros(len(totals))
     blocks = measured.alone
     for block, gram, scores in zip(blocks, measured.summed, gradients_of_scores(measured, blocks), strict=True):
         steps = -totals[:, block.completions]
         apart = gram * (block.prompts[:, None] != block.prompts)
         effects += steps @ apart @ scores.T
-        squares += np.einsum("pr,pr->p", steps @ gram, steps)
+    squares = np.diagonal(products_of_steps(measured, totals))
     if measured.square is not None:
-        own = measured.own_shares.sum(axis=1)
-        pairs = zip(blocks, measured.summed, strict=True)
-        within = sum(float(own[block.completions] @ gram @ own[block.completions]) for block, gram in pairs)
-        squares *= measured.square / within if within > 0 else np.nan
+        within = products_of_steps(measured, measured.own_shares.sum(axis=1)[None]).item()
+        squares = squares * (measured.square / within if within > 0 else np.nan)
     known = sum(int((block.prompts[:, None] != block.prompts).sum()) for block in blocks)
     share = known / sum(len(block.prompts) for block in blocks) ** 2
     scale = np.sqrt(np.where(squares > 0, squares, np.nan)) * (share or np.nan)
     return effects / scale[:, None]
+
+
+def products_of_steps(measured: MeasuredStep, totals: np.ndarray) -> np.ndarray:
+    """Inner products (P, P) of steps with (P, N) advantages, over the pairs of completions of the same block."""
+    found = np.zeros((len(totals), len(totals)))
+    for rows, gram in zip(measured.places, measured.summed, strict=True):
+        found += totals[:, rows] @ gram @ totals[:, rows].T
+    return found
 
 
 def spread_steps(steps: list[int], most: int) -> list[int]:

@@ -31,6 +31,7 @@ from reward_ablation.analysis.gradients.measured_steps import (
     MeasuredRun,
     MeasuredStep,
     effects_on_other_prompts,
+    products_of_steps,
     read_rollouts,
     read_step,
     scale_rewards_of,
@@ -298,12 +299,9 @@ def answers_at_step(measured: MeasuredStep, replayed: Sequence[Replayed]) -> AtS
     shares = [np.concatenate([each.shares[int(step)] for step in generations]) for each in replayed]
     shares.append(measured.own_shares)
     totals = np.array([of_method.sum(axis=1) for of_method in shares])  # (M + 1, N)
-    inner = np.zeros((len(totals), len(totals)))
-    for block, gram in zip(measured.alone, measured.summed, strict=True):
-        steps = totals[:, block.completions]
-        inner += steps @ gram @ steps.T
     weights = np.array([each.weights[int(generations[-1])] for each in replayed])
-    return inner, effects_on_other_prompts(measured, shares), weights.reshape(len(replayed), -1)
+    effects = effects_on_other_prompts(measured, shares)
+    return products_of_steps(measured, totals), effects, weights.reshape(len(replayed), -1)
 
 
 def _stacked(

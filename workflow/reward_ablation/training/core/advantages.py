@@ -76,9 +76,14 @@ def _of_weighted(scores: Tensor, weights: Tensor, num_generations: int, scale_re
 
 def _are_alike(total: Tensor, parts: Tensor) -> Tensor:
     """Whether the totals of each group, along the last axis, are equal up to the rounding of their parts."""
-    highest, lowest = (torch.nan_to_num(total, nan=sign * torch.inf) for sign in (-1, 1))
     size = torch.nan_to_num(parts, nan=0.0).abs().flatten(total.dim() - 1).amax(-1)
-    return highest.amax(-1) - lowest.amin(-1) <= ALIKE * size
+    return _spread(total, -1).squeeze(-1) <= ALIKE * size
+
+
+def _spread(values: Tensor, dim: int) -> Tensor:
+    """Highest less lowest value along a dimension, which is kept; not above 0 where all are equal or NaN."""
+    highest, lowest = (torch.nan_to_num(values, nan=sign * torch.inf) for sign in (-1, 1))
+    return highest.amax(dim, keepdim=True) - lowest.amin(dim, keepdim=True)
 
 
 def alone_advantages(scores: Tensor, num_generations: int, scale_rewards: str, aggregation: str) -> Tensor:
@@ -93,7 +98,5 @@ def alone_advantages(scores: Tensor, num_generations: int, scale_rewards: str, a
     if num_generations == 1:
         return alone
     groups = scores.view(-1, num_generations, scores.shape[1])
-    highest = torch.nan_to_num(groups, nan=-torch.inf).amax(1, keepdim=True)
-    lowest = torch.nan_to_num(groups, nan=torch.inf).amin(1, keepdim=True)
-    alike = (highest <= lowest).expand_as(groups).reshape(scores.shape)
+    alike = (_spread(groups, 1) <= 0).expand_as(groups).reshape(scores.shape)
     return alone.masked_fill(alike, 0.0)
