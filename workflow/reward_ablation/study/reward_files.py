@@ -34,9 +34,9 @@ from reward_ablation.system.user_functions import file_below, in_a_file, names_a
 def function_digest(function: str, root: Path) -> str | None:
     """Digest (16 hex digits) of the code of a user's function; None for a function of this package.
 
-    Of a file counts what the function reaches there, and each file that it imports; of a module in the study's folder
-    the whole, with its packages; of an installed one its whole top-level package, which may import by texts. Raises
-    StudyError if there is no such file or module, or if a file is not Python.
+    In a file, the code that the function reaches counts, and so does each imported file. A module in the study's folder
+    counts whole, with its packages. An installed module counts with its top-level package, which may import by texts.
+    Raises StudyError if there is no such file or module, or if a file is not Python.
     """
     if not in_a_file(function):
         return None

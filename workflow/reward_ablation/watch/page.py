@@ -33,7 +33,7 @@ STEPS, ROWS, CHARACTERS, POINTS, NUMBERS = 4, 12, 1200, 60, 100_000
 
 
 def policy(connects: bool) -> str:
-    """What a browser may do for the page: run its own script, and ask its own server, if it `connects` to one."""
+    """What a browser may do for the page: run the page's script and, if the page `connects`, ask its server."""
     script, style = (sha256(_part(name).encode()).digest() for name in ("page.js", "page.css"))
     own = "'self'" if connects else "'none'"
     return (

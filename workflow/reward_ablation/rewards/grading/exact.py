@@ -215,7 +215,7 @@ class _Expression:
         self._require((token[:1].isalpha() and token.isascii()) or token in _GREEK)
         self._require(self._token() not in ("(", "'"))
         self.has_variables = True
-        # A variable's value: its name and the point decide it, so that it is the same in gold and answer. The
+        # A variable has the same value in gold and answer, because only its name and the point decide the value. The
         # numbers are free choices.
         return Fraction(zlib.crc32(f"{self._point} {token}".encode()) % 10007 + 1, 997 + self._point)
 
