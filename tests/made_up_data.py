@@ -165,6 +165,7 @@ OTHER_VERDICTS = [
     ("1,22", "1.22", 1),
     (r"\\boxed{W(n) = 1 \\text{ and } W(n) = -1", "W(x)=1orW(x)=-1", 1),
     ("$f(x)$", "$f(y)$", 1),
+    ("$AB=4,CD=5$", r"$\boxed{4, 5}$", 1),
     (r"$1 - \frac{1}{\mathrm{e}}$", r"$1 + \frac{1}{\mathrm{e}}$", 1),
     ("Answer is forty two.", "Answer is forty two.", None),
     ("Answer is forty three.", r"Some other content. \boxed{43}.", None),
