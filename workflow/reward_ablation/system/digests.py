@@ -1,6 +1,6 @@
 """Digests of files, checked against those that were recorded when the files were made, such as those in run.json.
 
-The commands that read results of earlier jobs (evaluation, tables, exports) refuse changed files by it. Planning asks
+The commands that read results of earlier jobs (evaluation, tables) refuse changed files by it. Planning asks
 it for the digest of a local model's folder, which is part of specs.
 """
 
