@@ -167,11 +167,6 @@ include: "workflow/rules/report_pages.smk"
 include: "workflow/rules/report.smk"
 
 
-if study.config.exports:
-
-    include: "workflow/rules/export.smk"
-
-
 # These were targets before they became commands of their own.
 for command in ("plan", "status", "preview", "power", "budget", "verify", "prune"):
 
@@ -203,7 +198,7 @@ rule all:
         expand("<results>/figures/{figure}.pdf", figure=figures_of(study.asked_tables)),
         "<results>/report/commands.html",
         "<results>/tables/summary.md",
-        expand("<results>/{file}", file=[*study.scores, *study.exports]),
+        expand("<results>/{file}", file=study.scores),
 
 
 onstart:

@@ -28,7 +28,6 @@ COLUMNS = {
     "start": 3.5,
     "watch": 4.5,
     "figures": 3,
-    "exports": 0,
     "imported": 1,
     "report": 3,
     "design": 2,

@@ -113,7 +113,7 @@ def commands_of(study) -> list[str]:
     """Commands with all specs and options of a study's jobs."""
     runs = study.runs.values()
     specs = [run.spec for run in runs] + [*study.datasets.values(), study.evaluation_spec]
-    specs += [study.model_spec, study.train_data_spec, study.export_metadata]
+    specs += [study.model_spec, study.train_data_spec]
     specs += [study.sft_spec, study.sft_data_spec] if study.config.sft else []
     options = [format_command("exec python --spec x{params.options}", params=run) for run in runs]
     return [format_command("exec python --spec {spec:q}", spec=spec) for spec in specs] + options

@@ -41,18 +41,16 @@ def write_study(study):
     kept = {run: [f"{name}.steps" for name in study.datasets if run in study.keeping_runs] for run in models}
     evaluated = [f"{model}/{name}" for model in models for name in (*study.datasets, *kept[model])]
     scored = [name.removeprefix(f"{study.scores_folder}/").removesuffix(".parquet") for name in study.scores]
-    exported = [name.removeprefix("exports/").rpartition("/")[0] for name in study.exports]
     tables = [study.problems_file, *study.evaluation_files, *study.scores]
     tables += [f"{study.answers_folder}/{name}.parquet" for name in evaluated]
-    files = ["figures/all.pdf", "tables/runs.csv", *study.exports]
-    files += [f"{name.rpartition('/')[0]}/gradients_step_0.npz" for name in study.exports]
+    files = ["figures/all.pdf", "tables/runs.csv"]
     of_a_run = ["run.json", ".run.json", "diverged.json", ".lock", "rollouts.parquet", "model/model.safetensors"]
     of_a_run += ["model-step5/model.safetensors"] * bool(study.keeping_runs)
     files += [f"runs/{run}/{file}" for run in runs for file in of_a_run]
     files += [f"{study.answers_folder}/{model}/{UNFINISHED}/part.parquet" for model in models]
     files += [f"logs/train/{run}.log" for run in runs] + [f"logs/evaluate/{model}.log" for model in models]
     files += [f"logs/prepare/evaluation/{name}.log" for name in study.datasets]
-    jobs = [("evaluate", evaluated), ("score", scored), ("export", exported)]
+    jobs = [("evaluate", evaluated), ("score", scored)]
     files += [f"logs/{job}/{name}.log" for job, names in jobs for name in names]
     files += [f"benchmarks/{job}/{name}.tsv" for job, names in jobs for name in names]
     write(root / "study.json", json.dumps({"name": study.config.name}))
@@ -81,7 +79,6 @@ def delete_all(leftovers, root):
 @pytest.fixture
 def root(config, tmp_path):
     config["keep_models"] = 5
-    config["exports"] = ["simple_grpo"]
     config["evaluation"]["metrics"] = {"flat": {"function": "constant"}}
     return write_study(resolve(config, "s", tmp_path))
 
@@ -93,8 +90,7 @@ def test_a_study_needs_all_of_its_own(config, tmp_path, root):
     config["arms"]["arms"] = {"first": arms["a"], "second": arms["b"]}
     assert unneeded(resolve(config, "s", tmp_path)) == []
     config["data"]["evaluation"]["other"] = config["data"]["evaluation"].pop("test")
-    renamed = unneeded(resolve(config, "s", tmp_path))  # exports alone have the set's name in the config
-    assert {leftover.path.relative_to(root).parts[0] for leftover in renamed} == {"exports"}
+    assert unneeded(resolve(config, "s", tmp_path)) == []
 
 
 @pytest.mark.parametrize(
@@ -107,7 +103,6 @@ def test_a_study_needs_all_of_its_own(config, tmp_path, root):
         lambda config: config["data"]["train"].update(count=11),
         lambda config: config["model"].update(seed=7),
         lambda config: config.pop("keep_models"),
-        lambda config: config.pop("exports"),
         lambda config: config["evaluation"].pop("metrics"),
         lambda config: config["evaluation"]["metrics"]["flat"].update(parameters={"value": 2.0}),
         lambda config: config.update(sft=SFT),
@@ -176,8 +171,7 @@ def test_what_the_workflow_did_not_make_is_left_alone(config, tmp_path, root):
         write(root / "models" / "my_model" / "model.json"),
         write(root / "data" / "train.parquet"),
         write(root / "data" / "train-01234567.csv"),
-        write(root / "exports" / "notes.txt"),
-        write(root / "exports" / "simple_grpo" / "a-01234567" / "seed0" / "plot.png"),
+        write(root / "exports" / "rldynamics" / "a-01234567" / "seed0" / "all_rewards.json"),  # of an earlier version
         write(root / "other" / "runs" / "a-01234567" / "seed0" / "run.json"),
     ]
     (root / "runs" / "a-89abcdef").symlink_to(outside.parents[1])

@@ -64,17 +64,6 @@ def test_the_arms_of_a_design_stay_beside_others(config, design):
     assert after.config.training_of(after.arms["noise"])["max_steps"] == 11
 
 
-def test_a_layout_with_scores_of_all_runs_is_refused_where_an_arm_lacks_one(config):
-    config["components"]["length"] = {"function": "token_length", "parameters": {"target": 9, "width": 9}}
-    config["components"]["length"]["scored"] = "where_trained"
-    config["arms"]["arms"]["b"]["weights"]["length"] = 1
-    config["exports"] = ["rldynamics"]
-    with pytest.raises(
-        StudyError, match="exports: rldynamics has the scores of length of all runs, and arm a does not"
-    ):
-        resolved(config)
-
-
 def test_a_control_that_is_none_is_warned_of(with_control):
     assert resolved(with_control).warnings == []
     changed(with_control, "arms/arms/noise/weights", {"random": 1, "format": 0.1})

@@ -4,13 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from configs import refusal
 from reward_ablation.config.sections.evaluation import COLUMNS, OF_ALL_TASKS
 from reward_ablation.evaluation.score import SCHEMA
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.errors import StudyError
-
-OWN = {"answer_format": None, "metrics": {"words": {"function": "constant"}}}
 
 
 def study(config):
@@ -50,37 +47,3 @@ def test_a_function_with_a_default_for_what_only_training_knows_is_a_metric(conf
 
 def test_no_metric_has_the_name_of_a_column_of_answers():
     assert {*SCHEMA.names, "step"} == {*COLUMNS, *OF_ALL_TASKS, "format"}
-
-
-@pytest.mark.parametrize(
-    ("train", "message"),
-    [
-        (
-            {"source": "mbpp", "split": "train"},
-            "exports: simple_grpo grades rollouts by right answers, and data.train: mb",
-        ),
-        (
-            {"source": "file", "path": "a.jsonl", "columns": {"answer": None}},
-            "by right answers, and data.train: columns.",
-        ),
-        (
-            {"source": "file", "path": "a.jsonl", "columns": {"more": "more"}},
-            "by right answers, and no component asks for the answers of data.train, so that they are not checked; take",
-        ),
-    ],
-)
-def test_an_export_of_rollouts_with_grades_asks_for_answers(config, train, message, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "a.jsonl").write_text('{"question": "?", "answer": 1, "more": 2}\n')
-    config["data"]["train"] = train
-    del config["components"]["correctness"]
-    config["arms"] = {"design": "one_at_a_time", "weights": {"format": 1}}
-    assert study(config).config.exports == []
-    config["exports"] = ["simple_grpo"]
-    assert message in refusal(config)
-
-
-def test_an_export_of_mathematics_asks_for_mathematics(config):
-    config["evaluation"] |= OWN
-    config["exports"] = ["simple_grpo"]
-    assert refusal(config).startswith("exports: simple_grpo has answers graded as mathematics")

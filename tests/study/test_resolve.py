@@ -291,22 +291,3 @@ def test_training_on_a_benchmark_is_warned_of(config, train, words):
         config["arms"]["arms"] = {"a": {"weights": {"format": 1}}}
     warnings = resolve(config, "study.yaml", Path()).warnings
     assert [words in warning for warning in warnings] == ([True] if words else [])
-
-
-def test_exports_are_files_of_each_run_and_no_part_of_its_key(config):
-    plain = resolve(config, "s", Path.cwd())
-    config["exports"] = ["simple_grpo"]
-    study = resolve(config, "s", Path.cwd())
-    assert plain.exports == []
-    assert study.runs == plain.runs
-    assert study.digest == plain.digest
-    run = next(iter(study.runs))
-    files = ["rollouts.jsonl", "eval_before_test.jsonl", "eval_after_test.jsonl", "evaluation.json"]
-    assert study.exports[:4] == [f"exports/simple_grpo/{run}/{file}" for file in files]
-    assert len(study.exports) == 4 * len(study.runs)
-
-
-def test_simple_grpo_without_greedy_answers_is_refused(config):
-    config["exports"] = ["simple_grpo"]
-    config["evaluation"] |= {"greedy": False, "samples": 1}
-    assert refusal(config).startswith("exports: simple_grpo has greedy answers, and")

@@ -52,7 +52,7 @@ BETTER = {"says": "b is better", "metric": "format", "arm": "b", "direction": "h
         ("training/hub_token", "hf_x", "training.hub_token: looks like a secret in plain text"),
         ("keep_models", -1, "keep_models: -1 is not allowed"),
         ("keep_models", 10, "keep_models: 10 keeps no model of arm a, which ends at step 10, and the final model is"),
-        ("exports", ["simple_grpo", "rldynamics"], "exports: rldynamics has the components correctness, format and le"),
+        ("exports", ["rldynamics"], "config: exports: there is no such key any more; take it out, and read rollo"),
         ("arms/design", "grid", "arms: design 'grid' is not allowed; allowed: list, leave_one_out"),
         ("training/learning_rat", 1, "training: learning_rat: no setting of TRL's GRPOConfig; did you mean learning_r"),
         ("training/loss_type", "gspo", "training: loss_type: 'gspo' is not allowed; allowed: grpo, dapo"),

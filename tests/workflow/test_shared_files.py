@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import json
 import re
 import shutil
 import socket
@@ -66,7 +67,7 @@ def shared(finished, tmp_path_factory):
         [made] = finished.results.glob(pattern)
         columns = ["id", "question", "answer", "solution"]
         pq.write_table(pq.read_table(made, columns=columns), home / "data" / f"{name}.parquet")
-    study.config |= {"seeds": [0], "exports": ["rldynamics", "simple_grpo"]}
+    study.config["seeds"] = [0]
     study.config["model"] = {"source": "local", "path": str(home / "models" / "mine")}
     study.config["data"] = {
         "train": {"source": "file", "path": str(home / "data" / "train.parquet")},
@@ -84,7 +85,7 @@ def shared(finished, tmp_path_factory):
 def test_nothing_that_is_shared_names_the_disk_the_user_or_the_host(shared):
     files = {str(path.relative_to(shared.results)): path for path in shared.results.rglob("*") if path.is_file()}
     kinds = {path.suffix for path in files.values()}
-    assert {".json", ".jsonl", ".parquet", ".csv", ".md", ".tex", ".html", ".zip", ".pdf", ".png"} <= kinds
+    assert {".json", ".parquet", ".csv", ".md", ".tex", ".html", ".zip", ".pdf", ".png"} <= kinds
     words = {DISK, USER, str(shared.folder), str(Path(__file__).parents[2])}
     named = [
         f"{name}: {word}"
@@ -96,16 +97,14 @@ def test_nothing_that_is_shared_names_the_disk_the_user_or_the_host(shared):
     ]
     assert sorted({*named}) == []
     host = re.compile(rf"(?<![\w+/-]){re.escape(socket.gethostname())}(?![\w+/=-])".encode())
-    texts = [name for name, path in files.items() if path.suffix in (".json", ".csv", ".md", ".tex", ".jsonl", ".tsv")]
+    texts = [name for name, path in files.items() if path.suffix in (".json", ".csv", ".md", ".tex", ".tsv")]
     assert [name for name in texts if not NOT_SHARED.search(name) and host.search(files[name].read_bytes())] == []
 
 
 def test_data_and_model_have_a_name_and_a_digest(shared):
-    [rewards, *_] = sorted(shared.results.glob("exports/rldynamics/*/*/all_rewards.json"))
-    assert re.search(
-        r'"model": "mine \(content [0-9a-f]{16}\)", "dataset": "train.parquet \(sha256 [0-9a-f]{16}\)"',
-        rewards.read_text(),
-    )
+    described = json.loads((shared.results / "study.json").read_text())
+    assert re.fullmatch(r"mine \(content [0-9a-f]{16}\)", described["model"])
+    assert re.fullmatch(r"train.parquet \(sha256 [0-9a-f]{16}\)", described["training_data"])
     assert "train.parquet (sha256 " in (shared.results / "tables" / "summary.md").read_text()
 
 

@@ -1,7 +1,7 @@
 """Readers of Parquet and CSV files that another stage wrote, with errors in one line that say what to do.
 
-Tables, figures, the report and exports read their inputs here. It stands alone because the readers of pandas neither
-check the pages of a file nor say that the workflow makes a missing file again.
+Tables, figures and the report read their inputs here. It stands alone because the readers of pandas neither check the
+pages of a file nor say that the workflow makes a missing file again.
 """
 
 from __future__ import annotations

@@ -51,8 +51,6 @@ FOR_VLLM = {"presence_penalty", "frequency_penalty", "bad_words", "ignore_eos", 
 FOR_VLLM |= {"logit_bias", "allowed_token_ids"}
 #: The component function that rewards nothing: its score is a random number, by a hash of seed, problem and text.
 CONTROL_FUNCTION = "random"
-#: Components in rldynamics' files.
-RLDYNAMICS = ("correctness", "format", "length")
 #: Arguments of a tokenizer's `apply_chat_template` that are not variables of the template.
 OF_THE_CALL = {"conversation", "messages", "tools", "documents", "chat_template", "add_generation_prompt"}
 OF_THE_CALL |= {"continue_final_message", "tokenize", "padding", "truncation", "max_length", "return_tensors"}
@@ -291,33 +289,6 @@ def check_prompts_alike(study: StudyConfig, arms: dict[str, Arm]) -> None:
         raise ValueError(f"training.{key}.{arguments[0]}: not to be set here; only variables of the chat template are")
     if kwargs and not study.prompt.chat:
         raise ValueError(f"training.{key}: prompt.chat is false, so that there is no template; take one of the two out")
-
-
-def check_exports(study: StudyConfig, arms: dict[str, Arm]) -> None:
-    """Refuse to export in a layout that needs components or answers which the study does not have."""
-    missing = [name for name in RLDYNAMICS if name not in study.components]
-    if "rldynamics" in study.exports and missing:
-        raise ValueError(
-            f"exports: rldynamics has the components correctness, format and length, and this study has no "
-            f"{' and no '.join(missing)}; name its components so, or take rldynamics out"
-        )
-    for name, arm in arms.items() if "rldynamics" in study.exports else ():
-        unscored = [component for component in RLDYNAMICS if component not in study.scored_in(arm)]
-        if unscored:
-            raise ValueError(
-                f"exports: rldynamics has the scores of {unscored[0]} of all runs, and arm {name} does not score it; "
-                f"set components.{unscored[0]}.scored: everywhere, or take rldynamics out"
-            )
-    if "simple_grpo" in study.exports and study.evaluation.answer_format is None:
-        raise ValueError(
-            "exports: simple_grpo has answers graded as mathematics, and evaluation.answer_format is not set; set "
-            "it, or take simple_grpo out"
-        )
-    if "simple_grpo" in study.exports and not study.evaluation.greedy:
-        raise ValueError(
-            "exports: simple_grpo has greedy answers, and evaluation.greedy is false; set it to true, or take "
-            "simple_grpo out"
-        )
 
 
 @contextmanager

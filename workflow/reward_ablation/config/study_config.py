@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from reward_ablation.config.base import Folder, Name, NonNegativeInt, Section
 from reward_ablation.config.designs import Arm, Design, expand, without_left_out
@@ -67,9 +67,17 @@ class StudyConfig(Section):
         description="Runs trained by different code, package versions or hardware: tell reports them, refuse makes no "
         "tables of them.",
     )
-    exports: list[Literal["rldynamics", "simple_grpo"]] = Field(
-        default_factory=list, description="Other systems' layouts in which each run's results are written, too."
-    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_exports(cls, written: Any) -> Any:
+        """Refuse a key of earlier versions, which asked for the results in the file layouts of other systems."""
+        if isinstance(written, dict) and "exports" in written:
+            raise ValueError(
+                "exports: there is no such key any more; take it out, and read rollouts.parquet of each run and the "
+                "answers in evaluation/, as docs/coming-from says"
+            )
+        return written
 
     @field_validator("seeds")
     @classmethod

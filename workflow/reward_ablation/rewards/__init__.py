@@ -1,6 +1,6 @@
 """Reward components, and the grading of answers. Nothing here needs torch.
 
-Evaluation and the export for simple_grpo take the grader's names from here, and so can a user's own reward function.
+Evaluation takes the grader's names from here, and so can a user's own reward function.
 """
 
 from reward_ablation.rewards.grading import (

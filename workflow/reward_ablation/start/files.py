@@ -1,7 +1,7 @@
 """The files of the results folder: `prune` deletes what the study does not need, and `verify` reads what is recorded.
 
 `prune` deletes runs that cost more than an hour, with all that belongs to them, only with `--costly`. `verify`
-leaves out logs, scores, tables, figures and exports: these are made again in minutes from the files that have digests.
+leaves out logs, scores, tables and figures: these are made again in minutes from the files that have digests.
 """
 
 from __future__ import annotations
@@ -59,8 +59,7 @@ from reward_ablation.system.strict_text import load_json
 
 _KEY = rf"[0-9a-f]{{{KEY_DIGITS}}}"
 _MODEL = f"(?:base|{RUN})"
-_LOG = r"(?:logs|benchmarks)/(?:train|evaluate|score|prepare|fetch|export)/[\w./-]*"
-_EXPORT = r"(?:all_rewards\.json|gradients_step_[0-9]+\.npz|rollouts\.jsonl|evaluation\.json|eval_\w+\.jsonl)"
+_LOG = r"(?:logs|benchmarks)/(?:train|evaluate|score|prepare|fetch)/[\w./-]*"
 #: Folders and files that the workflow makes for a config: patterns of their paths in the results folder, and what they
 #: are.
 _FOLDER_KINDS = {
@@ -78,7 +77,6 @@ _FILE_KINDS = {
     rf"data/sft-{_KEY}\.(?:parquet|json)": "set of demonstrations of another config",
     rf"data/{KEYED}\.(?:parquet|json)": "training set of another config",
     rf"data/evaluation/{KEYED}\.(?:parquet|json)": "evaluation set of another config",
-    rf"exports/[a-z_]+/{RUN}/{_EXPORT}": "export that the study does not ask for",
     rf"{_LOG}-{_KEY}(?:/{SEED}|\.steps)?\.(?:log|tsv)": "log of what the study does not have",
 }
 _TEMPORARY = re.compile(r"\..+\.tmp|\..+\.(fetching|old)")
@@ -171,13 +169,11 @@ def needed_paths(study: Study) -> set[str]:
     tables = [study.problems_file, *study.evaluation_files, *study.scores]
     tables += [f"{study.answers_folder}/{name}.parquet" for name in answers]
     tables += [study.demonstrations_file] if study.demonstrations_file else []
-    exports = {str(PurePath(file).parent) for file in study.exports}
     logs = [f"train/{run}" for run in study.runs] + [f"evaluate/{model}" for model in models]
     logs += [f"evaluate/{name}" for name in answers]  # older versions evaluated each set by itself
     logs += [f"score/{name}" for name in answers] if study.scores else []
     logs += [f"prepare/evaluation/{name}" for name in study.datasets]
     logs += [f"fetch/reward-{key}" for key in study.reward_models]
-    logs += [folder.replace("exports/", "export/", 1) for folder in exports]
     start = PurePath(study.model_file).parent
     paths = {f"runs/{run}" for run in study.runs} | {str(start), f"{start}.json"}
     paths |= {str(PurePath(file).parent) for file in (study.fetched_file, *study.fetched_reward_models)}
@@ -188,12 +184,12 @@ def needed_paths(study: Study) -> set[str]:
         paths.add(f"models/.{start.name}{SFT_WORK}")
     paths |= {name.removesuffix(".parquet") + ending for name in tables for ending in (".parquet", ".json")}
     paths |= {file for name in logs for file in (f"logs/{name}.log", f"benchmarks/{name}.tsv")}
-    return paths | exports | set(study.exports)
+    return paths
 
 
 def _kind(path: Path, name: str, study: Study, needed: set[str]) -> str | None:
-    """What an unneeded path is; None where it is needed or a user's own. An export's gradients go with it."""
-    if name in needed or (path.suffix == ".npz" and str(PurePath(name).parent) in needed):
+    """What an unneeded path is; None where it is needed or a user's own."""
+    if name in needed:
         return None
     kinds = _FOLDER_KINDS if path.is_dir() else _FILE_KINDS
     what = next((what for pattern, what in kinds.items() if re.fullmatch(pattern, name)), None)

@@ -20,7 +20,6 @@ from reward_ablation.config.checks import (
     at_arm,
     check_arms,
     check_control,
-    check_exports,
     check_scored,
     checked_launches,
     control_warnings,
@@ -117,7 +116,6 @@ def _resolved(config: StudyConfig, written: dict[str, Any], root: Path) -> Study
     """The study of a config that pydantic accepts."""
     arms = checked_arms(config, root)
     launches = checked_launches(config, arms)
-    check_exports(config, arms)
     check_scored(config, arms)
     question, described = question_of(config, list(arms)), described_before(config, root)
     shared, runs_folder = study_spec(config, root), root / config.root / "runs"

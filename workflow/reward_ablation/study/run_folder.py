@@ -22,7 +22,7 @@ from reward_ablation.system.files import write_json
 PREVIEW = "preview"
 #: All folders of a study below its results folder, but `ANSWERS_OF_JUDGES`.
 FOLDERS = (
-    *("benchmarks", "data", "design", "evaluation", "exports", "figures", "logs", "models", PREVIEW, "report", "runs"),
+    *("benchmarks", "data", "design", "evaluation", "figures", "logs", "models", PREVIEW, "report", "runs"),
     "scores",
     "tables",
 )

@@ -312,16 +312,12 @@ def _asking(functions: dict[str, tuple[str, dict[str, Any]]], sets: Iterable[Pro
 
 
 def check_answers(study: StudyConfig, root: Path) -> None:
-    """Refuse data without answers if a component, an export, a metric or a template needs answers."""
+    """Refuse data without answers if a component, a metric or a template needs answers."""
     if not has_answers(study.data.train) and (asking := asking_components(study, root)):
         raise ValueError(
             f"data.train: {_without_answers(study.data.train)}, and components.{asking[0]} asks for them; take the "
             "component out, or train on data with answers"
         )
-    if "simple_grpo" in study.exports and not train_data_spec(study, root).golds:
-        without = "no component asks for the answers of data.train, so that they are not checked"
-        why = without if has_answers(study.data.train) else f"data.train: {_without_answers(study.data.train)}"
-        raise ValueError(f"exports: simple_grpo grades rollouts by right answers, and {why}; take simple_grpo out")
     for name, source in study.data.evaluation.items():
         if evaluation_golds(study, root) and not has_answers(source):
             asking = asking_metrics(study, root) if study.evaluation.answer_format is None else []

@@ -7,7 +7,6 @@ its summary in `study.json`.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -150,16 +149,6 @@ class Study:
         """How questions become prompts, as JSON."""
         return dump({**self.config.prompt.model_dump(), "chat_template_kwargs": self.config.chat_template_kwargs})
 
-    @property
-    def exports(self) -> list[str]:
-        """Files in the layouts of other systems that the study asks for."""
-        return exported_files(self.config.exports, self.sound_runs, self.config.data.evaluation)
-
-    @property
-    def export_metadata(self) -> str:
-        """Model and data for rldynamics' metadata, as JSON."""
-        return dump({"model": self.summary["model"], "dataset": self.summary["training_data"]})
-
     @cached_property
     def asked_tables(self) -> list[str]:
         """Rules of the tables in `registry.ON_REQUEST`, which only some studies have, that this study has."""
@@ -263,19 +252,3 @@ def title_of(source: dict[str, Any], root: Path) -> str:
     path = source.get("path")
     what = source.get("id") or (shown_path(path, root) if path else source["source"])
     return f"{what} {source['split']}" if source.get("split") else str(what)
-
-
-def exported_files(layouts: Iterable[str], runs: Iterable[str], datasets: Iterable[str]) -> list[str]:
-    """Exported files of all runs by layout. Names of `rldynamics`' gradients have steps, which are not known before."""
-    answers = [f"eval_{moment}_{name}.jsonl" for moment in ("before", "after") for name in datasets]
-    of_layout = {
-        "rldynamics": ["all_rewards.json"],
-        "simple_grpo": ["rollouts.jsonl", *answers, "evaluation.json"],
-    }
-    names = list(runs)
-    return [
-        f"exports/{layout}/{run}/{file}"
-        for layout in dict.fromkeys(layouts)
-        for run in names
-        for file in of_layout[layout]
-    ]

@@ -1,1 +1,0 @@
-"""Results of a run in the file layouts of other systems, for scripts that were written for these systems."""
