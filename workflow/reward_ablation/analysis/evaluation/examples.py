@@ -1,7 +1,7 @@
 """Answers before and after training, side by side, to problems that are chosen by a rule: the table and its page.
 
 The rule `tables_evaluation` makes both. A model's output is hostile: characters that act instead of showing are
-escaped, by `visible`, which figures use, too. It stands alone because the other tables of evaluated models show no
+escaped, by `visible`. It stands alone because the other tables of evaluated models show no
 texts.
 """
 
