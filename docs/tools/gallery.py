@@ -10,16 +10,13 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import pandas as pd
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 from PIL import Image
 
 from analysis.made_up import made_tables
 from figures.conftest import STUDIES
-from reward_ablation.analysis.problems import problem_curves
 from reward_ablation.analysis.reading import read_table
-from reward_ablation.analysis.runs import read_runs
 from reward_ablation.analysis.study_file import read_study
 from reward_ablation.figures.__main__ import draw
 from reward_ablation.figures.catalogue import FIGURES, tables_of
@@ -28,7 +25,6 @@ from reward_ablation.figures.style import STYLE
 FOLDER = Path(__file__).parents[1] / "images" / "gallery"
 #: Figures that the demo does not have, drawn from a made-up study.
 OF_METHODS = ("method_weights", "methods_offline", "by_level")
-OF_PROBLEMS = "problem_curves"
 #: Pictures are for a page of the site and stay small in the repository.
 MOST_BYTES = 60_000
 RESOLUTIONS = (150, 130, 115, 100, 90, 80)
@@ -50,15 +46,6 @@ def small_png(figure: Figure) -> bytes:
     raise ValueError("too large in the lowest resolution")
 
 
-def problems_named(demo: Path) -> Figure:
-    """The figure of single problems, with problems named that the demo does not name."""
-    questions = read_table(next((demo / "data" / "evaluation").glob("*.parquet")))
-    study = read_study(demo / "study.json").model_copy(update={"shown_problems": questions["id"].head(6).tolist()})
-    runs = read_runs(study, demo, [])
-    parts = problem_curves(study, demo, {folder: record.steps for folder, record in runs.items()})
-    return draw(OF_PROBLEMS, [pd.concat(parts)], study)
-
-
 def main(demo: Path) -> None:
     """Write a picture of each figure of the catalogue."""
     study, tables = read_study(demo / "study.json"), demo / "tables"
@@ -66,7 +53,6 @@ def main(demo: Path) -> None:
     with TemporaryDirectory() as root:
         methods = read_study(STUDIES["methods"].write(Path(root)))
         of_methods = made_tables(Path(root))
-    figures[OF_PROBLEMS] = problems_named(demo)
     for name in OF_METHODS:
         figures[name] = draw(name, [of_methods[table] for table in FIGURES[name].tables], methods)
     for name in FIGURES.keys() - figures.keys():

@@ -116,7 +116,6 @@ class MadeUpStudy:
     control: str | None = None
     where_trained: tuple[str, ...] = ()  # components that only arms with a weight on them score
     claims: list[dict[str, Any]] = field(default_factory=list)  # declared claims, as study.json has them
-    shown_problems: tuple[str, ...] = ()  # for the table problem_curves
     methods: dict[str, dict[str, Any]] = field(default_factory=dict)  # `combine` of the spec, by arm
     training: dict[str, dict[str, Any]] = field(default_factory=dict)  # further settings of TRL, by arm
     constant_from: int | None = None  # step from which the second component is constant: no gradient
@@ -166,7 +165,6 @@ class MadeUpStudy:
             "answers": {dataset: f"evaluation/{{run}}/{dataset}.parquet" for dataset in self.datasets},
             "questions": {dataset: f"data/evaluation/{dataset}.parquet" for dataset in self.datasets},
             "keep_models": self.keep_models,
-            "shown_problems": list(self.shown_problems),
             "inputs": {"problems": "data/train.parquet"},
             "seeds": list(self.seeds),
             "design": self.design,

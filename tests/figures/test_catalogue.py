@@ -27,12 +27,12 @@ def test_titles_are_told_apart():
 
 
 def test_figures_of_tables_on_request_are_in_studies_that_ask_for_these_tables_alone():
-    on_request = ["method_weights", "problem_curves", "methods_offline"]
+    on_request = ["method_weights", "methods_offline"]
     assert [name for name in FIGURES if name not in figures_of(())] == on_request
     assert [name for name in APPENDIX if name not in pages_of(["claims"], appendix=True)] == on_request
     assert pages_of([]) == PAGES
     assert {*FIGURES} == {*PAGES, *APPENDIX, "cost"}
-    assert figures_of(["combination", "claims", "problems"]) == FIGURES
+    assert figures_of(["combination", "claims"]) == FIGURES
 
 
 def test_times_are_read_from_csv():

@@ -14,7 +14,7 @@ from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.__main__ import draw
 from reward_ablation.figures.estimates import limits
-from reward_ablation.figures.evaluation import arms, differences, effects, evaluation, primary, problem_title
+from reward_ablation.figures.evaluation import arms, differences, effects, evaluation, primary
 from reward_ablation.figures.style import ONE_COLUMN, STYLE, arm_looks, legend_below
 from reward_ablation.study.looks import Look, Sequential
 
@@ -221,13 +221,6 @@ def test_names_of_levels_are_drawn_as_they_are_and_stay_distinct(made_up):
         FigureCanvasAgg(figure).draw()  # not read as mathematics, which this is not
     labels = [label.get_text() for label in figure.axes[0].get_yticklabels()][1:]
     assert labels == ["subject cost $x_{1$ of $2: 10", r"subject \u4ee3\u6570: 10", r"subject \u51e0\u4f55: 10"]
-
-
-def test_problems_that_begin_alike_have_their_names():
-    start = "Answer the following multiple choice question with one letter and nothing else but that: "
-    titles = [problem_title(f"evaluation, gsm8k_test:{place}", start) for place in (3, 4)]
-    assert titles[0].startswith("evaluation, gsm8k_test:3:")
-    assert titles[0] != titles[1]
 
 
 def test_long_names_of_a_legend_are_in_lines_that_fit():

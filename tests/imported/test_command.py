@@ -39,7 +39,6 @@ def test_two_imported_arms_and_one_of_this_project(tmp_path):
     seeds = {each["seed"]: f"original/{each['folder']}" for each in runs if each["arm"] == "no_correctness"}
     study["arms"]["runs"]["no_correctness"] = {"rollouts": {"format": "reward_ablation"}, "seeds": seeds}
     study["evaluation"] = answers(tmp_path, original, runs)
-    study["figures"] = {"problems": ["gsm8k_test:1"]}
     study["components"] = {"boxed": {"function": "boxed_answer"}}
     problems = pd.DataFrame({"question": ["gsm8k:0", "gsm8k:1"], "answer": ["1", "2"]})
     problems.to_csv(tmp_path / "golds.csv", index=False)

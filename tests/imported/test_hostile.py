@@ -252,6 +252,7 @@ def test_a_file_that_is_no_parquet_and_a_pickle_that_is_not_loaded(tmp_path, con
         ({"rollouts": {"format": "pickle"}}, "rollouts.format: 'pickle' is no format of rollouts; formats here: trl"),
         ({"rollouts": {"format": "trl", "speed": 1}}, "unknown key 'speed'; allowed: scores"),
         ({"weigths": {}}, "unknown key 'weigths'"),
+        ({"figures": {"problems": ["p"]}}, "study.yaml: figures: problems: single problems have no figure any more; "),
         ({"bootstrap": 1}, "bootstrap: 1 is not allowed; input should be greater than or equal to 100"),
         ({"primary": {"metric": "correct"}}, "primary: nothing is evaluated"),
         (

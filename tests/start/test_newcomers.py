@@ -57,6 +57,7 @@ MISTAKES = [
     ("training/max_prompt_length", 512, "training: max_prompt_length: TRL 1.16.0 has no such setting any more; no "),
     ("training/use_vllm", True, "training: use_vllm: not to be set here; set launch.vllm.mode"),
     ("training/max_steps", 0, "training: max_steps: a run takes at least 1 step"),
+    ("figures", {"problems": []}, "figures: problems: single problems have no figure any more; take the key out, and "),
     ("evaluation/answer_format", "box", "evaluation.answer_format: 'box' is not allowed; "),
     (
         "components/format",

@@ -178,6 +178,7 @@ def test_the_analysis_reads_the_question_and_an_older_file_is_taken_to_ask_the_d
     assert study.control == "b"
     written = json.loads(path.read_text())
     del written["primary"], written["control"]
+    written["shown_problems"] = ["p"]  # a key of earlier versions
     path.write_text(json.dumps(written))
     older = read_study(path)
     assert (older.primary.metric, older.primary.declared, older.control) == ("accuracy_strict", None, None)

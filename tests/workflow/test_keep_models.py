@@ -10,22 +10,19 @@ from .forks import BLANK
 
 pytestmark = pytest.mark.slow
 
-#: All that kept models are evaluated for.
-FIGURES = tuple(f"results/tiny/figures/{name}.pdf" for name in ("learning_curves", "problem_curves"))
-
-#: A problem of the evaluation set.
-PROBLEM = "word_problems/test/0"
+#: What kept models are evaluated for.
+FIGURE = "results/tiny/figures/learning_curves.pdf"
 
 
 @pytest.fixture(scope="module")
 def keeping(finished, tmp_path_factory):
-    """A run of the tiny study, as far as the figures of kept models: three steps, of which two leave a model."""
+    """A run of the tiny study, as far as the figure of kept models: three steps, of which two leave a model."""
     arms = {"design": "list", "arms": {"mixed": TINY["arms"]["arms"]["mixed"]}}
-    config = {**TINY, "seeds": [0], "arms": arms, "keep_models": 1, "figures": {"problems": [PROBLEM]}}
+    config = {**TINY, "seeds": [0], "arms": arms, "keep_models": 1}
     study = with_inputs_of(finished, Study(tmp_path_factory.mktemp("keeping"), config))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(BLANK, "yes")
-        result = study.snakemake("--", *FIGURES)
+        result = study.snakemake("--", FIGURE)
     assert result.returncode == 0, result.stdout + result.stderr
     return study
 
@@ -38,8 +35,6 @@ def test_each_kept_model_is_evaluated(keeping):
     curves = pd.read_parquet(keeping.results / "tables" / "learning_curves.parquet")
     assert sorted(curves["step"].unique()) == [0, 1, 2, 3]
     assert len(pd.read_parquet(keeping.results / "tables" / "examples.parquet"))
-    problems = pd.read_parquet(keeping.results / "tables" / "problem_curves.parquet")
-    assert sorted(problems.loc[problems["source"] == "evaluation", "step"].unique()) == [0, 1, 2, 3]
     for file in ("figures/learning_curves.txt", "tables/examples.html"):
         assert (keeping.results / file).stat().st_size > 100
 
@@ -51,12 +46,12 @@ def test_answers_without_a_record_are_evaluated_again_as_nothing_says_which_trai
     before = {path: path.read_bytes() for path in records}
     for path in records:
         path.unlink()
-    planned = keeping.planned(*FIGURES)
+    planned = keeping.planned(FIGURE)
     assert planned["evaluate"] == 1
     assert not {"evaluate_base", "train"} & set(planned)  # a base model is not trained again
     for path, content in before.items():
         path.write_bytes(content)
-    assert keeping.planned(*FIGURES) == {}
+    assert keeping.planned(FIGURE) == {}
 
 
 def test_other_settings_evaluate_all_models_again_and_train_none(keeping):

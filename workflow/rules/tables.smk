@@ -123,32 +123,6 @@ rule tables_evaluation:
         ' --output "$(dirname {output.tables[0]:q})" > {log:q} 2>&1'
 
 
-rule tables_problems:
-    """Share of right answers to single problems. Only studies that name some (`figures.problems`) make this."""
-    input:
-        study="<results>/study.json",
-        runs="<results>/tables/runs.sha256",
-        answers=ANSWERS,
-        scores=SCORES,
-        problems=expand(
-            "<results>/data/evaluation/{dataset}.parquet", dataset=study.datasets
-        ),
-    output:
-        tables=expand("<results>/tables/{file}", file=files_of("problems")),
-    log:
-        "<logs>/tables/problems.log",
-    benchmark:
-        "<benchmarks>/tables/problems.tsv"
-    localrule: True
-    params:
-        code=code_of("analysis", "analysis.problems"),
-    message:
-        "make the table of single problems"
-    shell:
-        "exec python -m reward_ablation.analysis problems --study {input.study:q}"
-        ' --output "$(dirname {output.tables[0]:q})" > {log:q} 2>&1'
-
-
 rule tables_reward_hacking:
     """Signs of reward hacking: training raised a reward, but what is not rewarded no longer followed it."""
     input:

@@ -38,7 +38,6 @@ def test_rows_are_the_base_model_and_the_first_seed_of_each_arm(tmp_path):
         assert rows["arm"].tolist() == ["base", *study.arm_names]
         assert rows["seed"].isna().tolist() == [True, False, False, False, False]
         assert rows["seed"].dropna().tolist() == [3] * 4
-        assert rows["model"].tolist() == ["base"] + ["final"] * 4
     assert table["problem_id"].iloc[0] == "gsm8k_test:0"
     assert table["question"].iloc[0] == "What is 0?"
     run = study.runs_of("format_only")[0]

@@ -40,7 +40,6 @@ RULES = {
             "examples",
         ),
     ),
-    "problems": TableRule("analysis.problems", ("problem_curves",)),
     "reward_hacking": TableRule("analysis.reward_hacking", ("reward_hacking",)),
     "combination": TableRule("analysis.combination", ("method_weights", "advantage_size", "methods_offline")),
     "claims": TableRule("analysis.claims", ("claims",)),
@@ -48,7 +47,7 @@ RULES = {
 }
 
 #: Rules that run only in a study which asks for their tables.
-ON_REQUEST = {"claims", "combination", "problems"}
+ON_REQUEST = {"claims", "combination"}
 
 #: Tables of times, which differ between equal studies. These tables have a CSV file and no Parquet file.
 OF_TIMES = {"cost"}

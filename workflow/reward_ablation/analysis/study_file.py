@@ -132,8 +132,6 @@ class StudyFile(Section):
     questions: dict[str, str]
     #: Each run keeps its model after each n-th step; 0: the final model only.
     keep_models: int = 0
-    #: Identifiers of the problems that the table problem_curves has.
-    shown_problems: list[str] = []
     #: Files that runs are made of, by name: the record of the base model, and the training set.
     inputs: dict[str, str]
     #: Seeds that any arm has; `runs` has those of each arm.

@@ -41,7 +41,6 @@ FIGURES = {
     "effects": Entry("Evaluation", ("component_effects",), "Effect of each component on the metrics"),
     "by_level": Entry("Evaluation", ("differences_by_level",), "Primary comparison by level and subject"),
     "learning_curves": Entry("Evaluation", ("learning_curves", ARMS_TABLE), "Evaluation over training"),
-    "problem_curves": Entry("Evaluation", ("problem_curves",), "Single problems over training"),
     "similarity_parts": Entry(
         "Gradients", ("similarity_by_arm", ARMS_TABLE), "Gradient similarity of components and its parts"
     ),

@@ -5,19 +5,15 @@
 
 from __future__ import annotations
 
-import textwrap
-from math import ceil
-
 import pandas as pd
 from matplotlib.figure import Figure
 
 from reward_ablation.analysis.evaluation.effects import NO_COMMON_SEED, lack_a_common_seed
-from reward_ablation.analysis.evaluation.examples import visible
-from reward_ablation.analysis.evaluation.metrics import metrics_of_study, name_of, panels, why_none_right
+from reward_ablation.analysis.evaluation.metrics import metrics_of_study, name_of, panels
 from reward_ablation.analysis.statistics.intervals import level_of
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.words import counted, number
-from reward_ablation.figures.curves import arm_groups, draw_curves, draw_steps, numbers_of, seeds_note, step_axis
+from reward_ablation.figures.curves import arm_groups, draw_steps, numbers_of, seeds_note
 from reward_ablation.figures.estimates import (
     COLUMN_WIDTH,
     Row,
@@ -52,8 +48,6 @@ from reward_ablation.figures.style import (
     figure_width,
     legend_below,
     page_of_words,
-    panel_grid,
-    replace_undrawable,
     round_ticks,
     rows_of_panels,
     title,
@@ -78,12 +72,6 @@ AT_LOOKS = "Repeated confidence intervals at each contrast's last look, with its
 
 #: Look of all components. No arm has this look.
 COMPONENT_LOOK = Look("black", "solid", "o")
-
-#: Single problems: most arms in a panel, because the curves of more arms could not be told apart, and panels in a row.
-MOST_PROBLEM_ARMS, COLUMNS = 6, 3
-
-#: Single problems: of a panel's title the font size, most characters in a line, and most lines.
-PROBLEM_SIZE, PROBLEM_WIDTH, PROBLEM_LINES = 7, 32, 3
 
 
 def evaluation(evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
@@ -327,36 +315,3 @@ def after_training(table: pd.DataFrame, study: StudyFile) -> str:
     found = lowest_and_highest(of_arms.rename(index=marked_where_hidden(study)), limits, "ranges of seeds")
     one = ", with one seed" if study.seed_counts[1] == 1 else ""
     return f"{where} was {base} before training; after it{one}, {found}"
-
-
-def problem_curves(table: pd.DataFrame, study: StudyFile) -> Figure:
-    """Draw a panel per problem, with a line for each arm: problems of training first, then of evaluation."""
-    if table.empty:
-        return page_of_words(f"No shares of figures.problems: {why_none_right(study)}.")
-    names = study.arm_names[:MOST_PROBLEM_ARMS]
-    problems = table.groupby(["source", "problem_id"], sort=False)
-    columns = beside(COLUMNS)
-    figure = Figure(figsize=(figure_width(), 1.95 * ceil(len(problems) / columns) + 0.4))
-    for axes, ((source, problem), rows) in zip(panel_grid(figure, len(problems), columns), problems, strict=True):
-        draw_curves(axes, rows.rename(columns={"step": "x", "estimate": "mean"}), study, names)
-        question = rows["question"].iloc[0]
-        words = problem_title(f"{source}, {problem}", "" if pd.isna(question) else str(question))
-        axes.set_title(words, loc="left", fontsize=PROBLEM_SIZE)
-        axes.set_ylim(-0.04, 1.04)
-        axes.set_ylabel("share correct")
-        step_axis(axes, rows["step"])
-    note = "Problems that the study names."
-    if "evaluation" in set(table["source"]):
-        note += " Evaluation: step 0 is the base model."
-    note += " Lines: share of the answers of all seeds together; the table has intervals."
-    if len(study.arms) > len(names):
-        note += f" Shown: the first {len(names)} of {len(study.arms)} arms."
-    legend_below(figure, arm_handles(study, names), note)
-    return figure
-
-
-def problem_title(problem: str, text: str) -> str:
-    """A problem and the beginning of its question, in at most `PROBLEM_LINES` lines; many questions begin alike."""
-    words = replace_undrawable(" ".join(visible(text).split()))
-    whole = f"{problem}: {words}" if words else problem
-    return "\n".join(textwrap.wrap(whole, PROBLEM_WIDTH, max_lines=PROBLEM_LINES, placeholder="…"))

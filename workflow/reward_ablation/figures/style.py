@@ -199,12 +199,11 @@ def title(figure: Figure, text: str, **style: Any) -> None:
     figure.suptitle(text, x=0.012, ha="left", weight="bold", zorder=2.9, **style)
 
 
-def arm_handles(study: StudyFile, arms: list[str] | None = None) -> list[Artist]:
-    """Legend entries for the lines of `arms`, or of all arms."""
+def arm_handles(study: StudyFile) -> list[Artist]:
+    """Legend entries for the lines of all arms."""
     return [
         Line2D([], [], color=look.colour, linestyle=look.dashes, marker=look.marker, label=arm)
         for arm, look in arm_looks(study).items()
-        if arms is None or arm in arms
     ]
 
 

@@ -218,7 +218,6 @@ class _Import:
             ],
             "primary": (question := self.question(specs)).model_dump(),
             "claims": [claim.model_dump() for claim in self.claims(question, list(specs))],
-            "shown_problems": config.figures.problems,
             "inputs": {"problems": "data/train.parquet"},
             "bootstrap": config.bootstrap,
             "confidence": config.confidence,

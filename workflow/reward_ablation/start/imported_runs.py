@@ -91,8 +91,7 @@ def rules_know(study: StudyFile, folder: Path, config: ImportConfig) -> Describe
         "cost": bool(here) and len(here) == len(study.runs),
     }
     methods = has["cost"] and bool(study.arms_with_methods)
-    asked = {"problems": bool(study.shown_problems and study.datasets), "combination": methods}
-    asked |= {"claims": bool(study.claims)}
+    asked = {"combination": methods, "claims": bool(study.claims)}
     return DescribedStudy(
         answers_folder="evaluation",
         runs=runs,
@@ -102,7 +101,7 @@ def rules_know(study: StudyFile, folder: Path, config: ImportConfig) -> Describe
         trained_on=[],
         asked_tables=[rule for rule, is_asked in asked.items() if is_asked],
         mixed_provenance="tell",
-        figures=config.figures.model_dump(include={"appendix", "width"}),
+        figures=config.figures.model_dump(),
         claims=[claim.name for claim in study.claims],
         empty_tables=[rule for rule, has_rows in has.items() if not has_rows],
         base=["base"] if study.has_base else [],

@@ -115,7 +115,7 @@ class Preview:
             trained_on=[file for file in study.trained_on if (root / file).is_file()],
             asked_tables=[rule for rule in study.asked_tables if rule != "claims"],
             mixed_provenance=study.config.mixed_provenance,
-            figures=study.config.figures.model_dump(include={"appendix", "width"}),
+            figures=study.config.figures.model_dump(),
         )
 
 

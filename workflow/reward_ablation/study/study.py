@@ -153,7 +153,7 @@ class Study:
     def asked_tables(self) -> list[str]:
         """Rules of the tables in `registry.ON_REQUEST`, which only some studies have, that this study has."""
         methods = any(run.arm_spec.combine for run in self.runs.values())
-        asked = {"combination": methods, "claims": self.claims, "problems": self.config.figures.problems}
+        asked = {"combination": methods, "claims": self.claims}
         return [rule for rule, is_asked in asked.items() if is_asked]
 
     @cached_property
@@ -196,7 +196,6 @@ class Study:
             ],
             "questions": {name: evaluation_file(dataset) for name, dataset in datasets},
             "keep_models": config.keep_models,
-            **({"shown_problems": config.figures.problems} if config.figures.problems else {}),
             "inputs": {"model": self.model_file, "problems": self.problems_file},
             "bootstrap": config.bootstrap,
             "confidence": config.confidence,

@@ -1,8 +1,7 @@
 """Answers before and after training, side by side, to problems that are chosen by a rule: the table and its page.
 
 The rule `tables_evaluation` makes both. A model's output is hostile: characters that act instead of showing are
-escaped, by `visible`, which figures use, too. It stands alone because the other tables of evaluated models show no
-texts.
+escaped, by `visible`. It stands alone because the other tables of evaluated models show no texts.
 """
 
 from __future__ import annotations
@@ -58,20 +57,17 @@ def examples(study: StudyFile, root: Path) -> list[pd.DataFrame]:
         base = _answers(study, root, dataset, BASE) if study.has_base else baseline
         answered = [problem for problem in problems["id"] if problem in base.index]
         reasons = choose(answered, judgement(study, base), judgement(study, baseline))
-        shown: list[tuple[str, int | None, str, pd.DataFrame]] = []
-        if study.has_base:
-            shown.append(("base", None, "base", base))
-        for arm, run in first.items():
-            shown.append((arm, run.seed, "final", _answers(study, root, dataset, run.name, reasons)))
+        shown: list[tuple[str, int | None, pd.DataFrame]] = [(BASE, None, base)] if study.has_base else []
+        shown += [(arm, run.seed, _answers(study, root, dataset, run.name, reasons)) for arm, run in first.items()]
         for problem_id, chosen in reasons.items():
             problem = problems.set_index("id").loc[problem_id]
-            for arm, seed, model, answers in shown:
+            for arm, seed, answers in shown:
                 row = dict.fromkeys(OF_MATHEMATICS) | {
                     "dataset": dataset,
                     "problem_id": problem_id,
                     "question": problem["question"],
                 }
-                row |= {"gold": problem["answer"], "arm": arm, "model": model, "chosen": chosen}
+                row |= {"gold": problem["answer"], "arm": arm, "chosen": chosen}
                 answer = {str(name): value for name, value in answers.loc[problem_id].items()}
                 row |= {name: value for name, value in answer.items() if name not in study.metrics}
                 row["scores"] = scores_text(study, answer)

@@ -13,7 +13,7 @@ from operator import gt, le, lt
 from typing import Any
 
 from reward_ablation.analysis.statistics.limits import COUNT, ROUNDING, SHARE, UNLIMITED, Limits
-from reward_ablation.analysis.study_file import StudyFile, correctness_component
+from reward_ablation.analysis.study_file import StudyFile
 
 #: Metrics of mathematics, each with the column that it is the mean of: of the answers, or made by `question_means`.
 MATHEMATICS = {
@@ -96,17 +96,6 @@ def metrics_of_study(study: StudyFile) -> Metrics:
     own = {name: UNLIMITED if one.range is None else Limits(*one.range) for name, one in study.metrics.items()}
     low_is_better = not all(one.higher_is_better for one in [*study.metrics.values()][:1])
     return Metrics(study.mathematics, own, tuple(study.unmeasured), low_is_better)
-
-
-def why_none_right(study: StudyFile) -> str:
-    """Why problems have no share of right answers, in words: no answers to them, or nothing says which are right."""
-    component, passed = correctness_component(study), metrics_of_study(study).passed
-    met = [f"no run with scores of {component[0]}"] if component else []
-    met += ["no evaluation"] if passed else []
-    reasons = [f"{' and '.join(met)} met them"] if met else []
-    reasons += [] if component else ["in training no component says which answers are right"]
-    reasons += [] if passed else ["in evaluation no metric does, as the first of evaluation.metrics has no range"]
-    return "; ".join(reasons)
 
 
 def panels(study: StudyFile) -> dict[str, str]:

@@ -74,11 +74,11 @@ SCHEMAS = {
         (NUMBER, "value"),
         (COUNT, "questions answers"),
     ),
-    # model: base (without a seed) or final; scores: by the study's own metrics; chosen: first, gained or lost.
+    # scores: by the study's own metrics; chosen: first, gained or lost.
     "examples": columns(
         (TEXT, "dataset mode problem_id question gold arm"),
         (COUNT, "seed"),
-        (TEXT, "model completion answer"),
+        (TEXT, "completion answer"),
         (FLAG, "correct_strict correct_lenient format"),
         (COUNT, "tokens"),
         (FLAG, "truncated"),

@@ -135,8 +135,13 @@ class Figures(Section):
     width: Literal["page", "column"] = Field(
         "page", description="Width of the figures for a paper: both columns (6.9 inches), or one (3.3 inches)."
     )
-    problems: list[Line] = Field(
-        [],
-        max_length=12,
-        description="Identifiers of single problems whose share of right answers over training has a figure.",
-    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_problems(cls, data: Any) -> Any:
+        if isinstance(data, dict) and "problems" in data:
+            raise ValueError(
+                "problems: single problems have no figure any more; take the key out, and read each run's "
+                "rollouts.parquet by problem_id and step"
+            )
+        return data
