@@ -30,10 +30,14 @@ def rows(seed, group=4, steps=(1, 2), problems="pq", first_again=False):
     ]
 
 
-def answers(model, gold="1", question="question", texts=None, ids=4):
-    of = texts or model
+def answers(model, gold="1", question="question", texts=None, ids=4, shift=0):
+    text = "{of} {n}" if texts != "none" else None
     row = {"gold": gold}
-    return [{**row, "id": n % ids, "q": f"{question} {n}", "ok": n % 2 == 0, "text": f"{of} {n}"} for n in range(4)]
+    return [
+        {**row, "id": n % ids, "q": f"{question} {(n + shift) % 4}", "ok": n % 2 == 0}
+        | {"text": text and text.format(of=texts or model, n=n)}
+        for n in range(4)
+    ]
 
 
 def study(root, runs=None, evaluation=None, sources=None, mode="greedy"):
@@ -75,6 +79,7 @@ def plain(tmp_path_factory):
             {"evaluation": {each: {"gold": None, "question": f"asked {each}"} for each in MODELS}},
             "all questions have another text than in ",
         ),
+        ({"evaluation": {("full", 1): {"shift": 1}}}, "afull1.jsonl: 0 is 'question 1', which has another id in "),
         (
             {"evaluation": {("full", 0): {"ids": 2}}},
             "afull0.jsonl: 2 greedy answers to 0; give each question an id of ",
@@ -112,6 +117,10 @@ def test_what_would_count_twice_or_compare_other_questions_is_refused(tmp_path, 
         ({"runs": {each: {"steps": (2, 4)} for each in MODELS}}, "Steps with completions: 2 of 4 (full seeds 0 1, no_"),
         ({"runs": {("no_b", 1): {"problems": "pr"}}}, "Of 3 training problems 1 are in every run; "),
         ({"evaluation": {("full", 1): {"texts": ("full", 0)}}}, "full seed 1 and full seed 0 have the same answers th"),
+        (
+            {"evaluation": {("full", seed): {"texts": "none"} for seed in (0, 1)}},
+            "full seed 1 and full seed 0 have the same answers throughout",
+        ),
         (
             {
                 "evaluation": {each: {"question": "How many apples has Tom on day"} for each in MODELS},

@@ -22,6 +22,8 @@ from .studies import imported, write_rows
 ROW = {"step": 1, "problem": "p", "completion": "text", "score": 1.0}
 COLUMNS = {"step": "step", "problem": "problem", "completion": "completion", "scores": {"a": "score"}}
 GOLDS = {"path": "golds.jsonl", "by": "prompt", "key": "k", "answer": "a"}
+ANSWERS = {"format": "table", "mode": "greedy", "columns": {"problem": "problem", "correct": "score"}}
+ANSWERS |= {"runs": {"full": {0: "run.jsonl"}}}
 LENGTH = {"function": "token_length", "parameters": {"target": 9, "width": 9}}
 
 
@@ -50,7 +52,7 @@ def refusal(root: Path, written: dict) -> str:
         ([ROW, ROW | {"completion": ["text"]}], "line 2: completion is a list, not a text"),
         ([ROW | {"problem": {"id": 1}}], "line 1: problem is a dict, not a text"),
         ([{"step": 1, "problem": "p"}], "line 1: no completion; here: step, problem"),
-        ([ROW | {"step": 0}], "step 0; steps count from 1"),
+        ([ROW | {"step": 0}], "step 0; steps count from 1: add 1 to all"),
         ([ROW | {"step": 1.5}], "step is '1.5', not a whole number"),
         ([ROW | {"completion": "\ud800"}], "half a character (a surrogate)"),
         ([], "no rows"),
@@ -165,11 +167,35 @@ def test_a_column_that_occurs_twice(tmp_path, ending, place):
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])
 def test_a_byte_order_mark_is_no_part_of_the_first_column(tmp_path, ending):
-    rows = pd.DataFrame([ROW, ROW | {"step": 2}])
+    rows = pd.DataFrame([ROW, ROW | {"step": 2, "completion": ""}])
     text = rows.to_csv(index=False) if ending == "csv" else rows.to_json(orient="records", lines=True)
     (tmp_path / f"run.{ending}").write_text(text, encoding="utf-8-sig")
     (written,) = imported(tmp_path, study(f"run.{ending}")).glob("runs/*/seed0/rollouts.parquet")
     assert pd.read_parquet(written)["step"].tolist() == [1, 2]
+    assert pd.read_parquet(written)["completion"].tolist() == ["text", ""]
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (["run/a.jsonl", "run/b.jsonl"], "b.jsonl: the same content as "),
+        (["run/a.jsonl", "run/a.parquet"], "run: .jsonl and .parquet files; name one file, or a folder with one kind"),
+        (["run"], "run: a table's name ends in .parquet, .csv or .jsonl; export it"),
+    ],
+)
+def test_files_that_would_count_twice_or_are_no_tables(tmp_path, names, words):
+    for name in names:
+        write_rows(tmp_path / name, [ROW])
+    assert words in refusal(tmp_path, study("run"))
+
+
+def test_a_sentence_says_how_many_runs_a_table_has(tmp_path):
+    write_rows(tmp_path / "all.jsonl", [ROW | {"arm": arm, "seed": 0, "completion": arm} for arm in ("full", "fulll")])
+    columns = COLUMNS | {"arm": "arm", "seed": "seed"}
+    written = study("", rollouts={"format": "table", "path": "all.jsonl", "columns": columns})
+    written["arms"]["runs"]["full"]["seeds"] = [0]
+    sentences = json.loads((imported(tmp_path, written) / "study.json").read_text())["imported"]
+    assert "full: all.jsonl has 2 runs; those that the YAML does not name are left out." in sentences
 
 
 @pytest.mark.parametrize(
@@ -215,6 +241,9 @@ def test_links_in_a_folder_are_not_followed_and_paths_in_files_are_texts(tmp_pat
     (tmp_path / "run").mkdir()
     os.symlink(tmp_path / "elsewhere.jsonl", tmp_path / "run" / "rows.jsonl")
     assert "no *.parquet or *.csv or *.jsonl in it" in refusal(tmp_path, study("run"))
+    write_rows(tmp_path / "scratch" / "completions_00001.parquet", [])
+    os.symlink(tmp_path / "scratch", tmp_path / "run" / "completions")
+    assert "in it, links left out; name the folder" in refusal(tmp_path, study("run", rollouts={"format": "trl"}))
     odd = ["/etc/passwd", "file:///etc/passwd", "<script>alert(1)</script>", "\x1b[2J", "=cmd|' /C calc'!A0"]
     write_rows(tmp_path / "run" / "own.jsonl", [ROW | {"problem": text, "completion": text} for text in odd])
     folder = imported(tmp_path, study("run"))
@@ -236,6 +265,20 @@ def test_links_in_a_folder_are_not_followed_and_paths_in_files_are_texts(tmp_pat
 def test_files_that_are_not_trls(tmp_path, columns, words):
     (tmp_path / "run").mkdir()
     pq.write_table(pa.table(columns), tmp_path / "run" / "completions_00001.parquet")
+    assert words in refusal(tmp_path, study("run", rollouts={"format": "trl"}))
+
+
+@pytest.mark.parametrize(
+    ("second", "words"),
+    [
+        ({"other": 1.0}, "00002.parquet: no column 'r'; columns here: step, prompt, completion, advantage, other"),
+        ({"r": 1.0, "length": 1.0}, "00002.parquet: scores 'length', which the files before lack; name the columns"),
+    ],
+)
+def test_files_of_trl_with_other_rewards_in_a_later_file(tmp_path, second, words):
+    row = {"step": 1, "prompt": "a", "completion": "b", "advantage": 0.0}
+    write_rows(tmp_path / "run" / "completions_00001.parquet", [row | {"r": 1.0}])
+    write_rows(tmp_path / "run" / "completions_00002.parquet", [row | second])
     assert words in refusal(tmp_path, study("run", rollouts={"format": "trl"}))
 
 
@@ -270,6 +313,14 @@ def test_a_file_that_is_no_parquet_and_a_pickle_that_is_not_loaded(tmp_path, con
             "has scores of that name; give the component another name",
         ),
         ({"evaluation": {"format": "table", "runs": {"full": "x"}}}, "evaluation.runs.full: base has one path"),
+        ({"evaluation": {"format": "table", "runs": {}, "files": {"ful": {}}}}, "evaluation.files: unknown arm 'ful'"),
+        (
+            {"evaluation": {**ANSWERS, "columns": {**ANSWERS["columns"], "metrics": {"correct": "step"}}}},
+            "evaluation.columns.metrics.correct: columns.correct is that already; give it another name",
+        ),
+        ({"name": "tables"}, "name: results/tables is a folder of the default study; give the study another name"),
+        ({"rollouts": {"format": "table", "columns": {**COLUMNS, "scores": {"total": "score"}}}}, "is called 'total'"),
+        ({"components": {"kl": {"function": "boxed_answer"}}}, "is called 'kl'; give it (by scores: {NAME: FIELD}) a "),
     ],
 )
 def test_keys_that_are_wrong(tmp_path, changes, words):
@@ -284,6 +335,15 @@ def test_keys_that_are_wrong(tmp_path, changes, words):
         ({"weights": {}}, "arms.runs.full.weights: no weight of a; give 0"),
         ({"weights": {"a": 1.0, "b": 1.0}}, "arms.runs.full.weights.b: "),
         ({"weights": {"a": 1.0}, "seeds": [0]}, "arms.runs.full.seeds: give each seed its path"),
+        (
+            {"weights": {"a": 1.0}, "seeds": [0], "rollouts": {"format": "verl", "path": "v"}},
+            "arms.runs.full.rollouts.path for one table with all runs",
+        ),
+        ({"weights": {"a": "1e400"}}, "arms.runs.full.weights.a: '1e400' is not allowed; input should be a finite"),
+        (
+            {"seeds": {0: "tracked"}, "rollouts": {"format": "reward_ablation"}},
+            "run.json: TRL's trainer ran it; read its rollouts.parquet as a table",
+        ),
         ({"weights": {"a": 1.0}, "seeds": {0: "gone.jsonl"}}, "gone.jsonl: no such file"),
         (
             {"weights": {"a": 1.0}, "seeds": {7: "a", "008": "b"}},
@@ -294,6 +354,8 @@ def test_keys_that_are_wrong(tmp_path, changes, words):
 )
 def test_runs_that_are_named_wrongly(tmp_path, arm, words):
     write_rows(tmp_path / "run.jsonl", [ROW])
+    write_rows(tmp_path / "tracked" / "run.jsonl", [])
+    (tmp_path / "tracked" / "run.json").write_text('{"tracked": true}')
     written = study("run.jsonl")
     written["arms"]["runs"]["full"] = {"seeds": {0: "run.jsonl"}, **arm}
     assert words in refusal(tmp_path, written)

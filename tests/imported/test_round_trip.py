@@ -1,5 +1,6 @@
 """A study that is written as another system's files and imported again has the numbers that it had."""
 
+import json
 import re
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import yaml
 
 from analysis.made_up import made_tables
 from reward_ablation.analysis.study_file import read_study
+from reward_ablation.imported.readers import reward_ablation
 from reward_ablation.imported.readers.trl import read_rollouts
 from reward_ablation.system.errors import StudyError
 
@@ -97,7 +99,10 @@ def test_a_generation_batch_that_trl_logs_twice_counts_once(tmp_path):
     train(tmp_path, steps_per_generation=2, per_device_train_batch_size=4)
     read = read_rollouts(tmp_path, {})
     assert sorted(set(read.table["step"].to_pylist())) == [1, 3]
-    assert read.missing[-1] == "2 files repeat the completions of the file before, and are left out."
+    assert "2 files repeat the completions of the file before, and are left out." in read.missing
+    assert not any("trainer_state" in line for line in read.missing)
+    (tmp_path / "trainer_state.json").unlink()
+    assert any("at which steps after 0 the trainer evaluated" in line for line in read_rollouts(tmp_path, {}).missing)
 
 
 def test_weights_follow_from_totals_only_where_these_determine_them(tmp_path):
@@ -125,6 +130,23 @@ def test_weights_follow_from_totals_only_where_these_determine_them(tmp_path):
     ]:
         with pytest.raises(StudyError, match=rf"^arms\.runs\.a\.weights: name the weight.*{words}"):
             fitted(change)
+
+
+def test_this_projects_answers_without_subjects_and_its_record_without_rollouts(tmp_path):
+    original, runs = made_up(tmp_path)
+    file = original / "data" / "evaluation" / "gsm8k_test.parquet"
+    options = {"questions": str(file), "correct": "correct_strict"}
+    name = runs[0]["folder"].removeprefix("runs/")
+    read = reward_ablation.read_answers(original / "evaluation" / name / "gsm8k_test.parquet", options)
+    assert read.table["question"].null_count == 0
+    assert read.table["subject"].null_count == len(read.table)
+    pd.read_parquet(file).assign(level=[["a"]] * len(pd.read_parquet(file))).to_parquet(file)
+    with pytest.raises(StudyError, match="name files of this project"):
+        reward_ablation.read_answers(original / "evaluation" / name / "gsm8k_test.parquet", options)
+    record = original / runs[0]["folder"] / "run.json"
+    record.write_text(json.dumps({**json.loads(record.read_text()), "files": {}}))
+    with pytest.raises(StudyError, match=r"run\.json: names no rollouts\.parquet; copy the run's folder again"):
+        reward_ablation.read_record(record.parent)
 
 
 def test_the_example_of_the_docs(tmp_path):

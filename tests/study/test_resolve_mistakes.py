@@ -19,6 +19,11 @@ BETTER = {"says": "b is better", "metric": "format", "arm": "b", "direction": "h
         ("name", REMOVE, "name: missing; it has no default"),
         ("name", "a b", "name: 'a b' is not allowed; allowed: letters, digits and _"),
         ("name", "runs", "name: 'runs' is taken by the workflow; not allowed: benchmarks, data"),
+        (
+            "arms",
+            {"design": "imported", "runs": {}},
+            "arms.design: its runs were trained elsewhere; type reward-ablation i",
+        ),
         ("seeds", 5, "seeds: 5 is not allowed; input should be a valid list"),
         ("model", {"source": "hubb"}, "model: source 'hubb' is not allowed; allowed: hub, local, demo"),
         ("results", "/scratch/me", "results: '/scratch/me' is not allowed; allowed: a folder below the project's"),

@@ -88,12 +88,16 @@ def test_components_by_option():
         (
             {"example_id": 7, "prompt": "q", "completion": "a", "reward": 1, "advantage": -0.25, "is_truncated": True}
             | {"metrics": {"r": 1.0}, "token_usage": {"output_tokens": 9.0}, "env_name": "sums"},
-            {"problem_id": "sums/7", "advantage": -0.25, "tokens": 9, "truncated": True, "score_r": 1.0},
+            {"problem_id": "sums/7", "advantage": -0.25, "tokens": 9, "truncated": True, "score_r": 1.0, "step": 1},
+        ),
+        (
+            {"example_id": 7, "prompt": "q", "completion": "a", "reward": 1, "is_truncated": None, "metrics": {"r": 1}},
+            {"truncated": None},
         ),
     ],
 )
 def test_layouts_of_all_versions(line, row, tmp_path):
-    name = "rollouts/step_1/train_rollouts.jsonl" if "example_id" in line else TRACES
+    name = "rollouts/step_0/train_rollouts.jsonl" if "example_id" in line else TRACES
     table = checked("rollouts", read_rollouts(written(tmp_path, name, [line]), {}).table, "prime_rl")
     found = table.to_pylist()[0]
     assert {name: found[name] for name in row} == row
@@ -152,7 +156,7 @@ def test_a_file_needs_its_step(tmp_path):
             "rollouts/step_1/train_rollouts.jsonl",
             {"example_id": 7, "prompt": "q", "completion": "a", "reward": 1, "advantage": 0.5, "is_truncated": False}
             | {"metrics": {"r": None}},
-            ["do not tell rewards from metrics", "1 of 1 completions have no score r"],
+            ["do not tell rewards from metrics", "1 of 1 completions have no score r", "counted steps from 0"],
         ),
     ],
 )

@@ -105,6 +105,15 @@ def test_groups_of_one_prompt_in_a_step_are_told_apart_by_uid(tmp_path, uids, gr
     assert any(line.startswith("1 group of a prompt that occurs") for line in rollouts.missing) == (len(groups) == 3)
 
 
+def test_a_step_in_two_files_is_refused(tmp_path):
+    for step in (1, 2):
+        write_generations(["q"], ["a"], ["5"], [1.0], {"acc": [1.0]}, tmp_path, step)
+    both = "".join((tmp_path / f"{step}.jsonl").read_text() for step in (1, 2))
+    (tmp_path / "all.jsonl").write_text(both)
+    with pytest.raises(StudyError, match=r"all\.jsonl: line 1: step 1 is in .*1\.jsonl, too; take one of the two out"):
+        read_rollouts(tmp_path, {})
+
+
 def test_metrics_before_training_are_left_out(tmp_path):
     write_generations(["q"], ["a"], ["5"], [1.0], {"acc": [1.0]}, tmp_path, 1)
     lines = [{"step": step, "data": {"actor/entropy": 0.5, "other": "text"}} for step in (0, 1)]

@@ -9,7 +9,7 @@ compared differ in nothing but weights and seeds; where steps, problems or group
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -48,14 +48,13 @@ def model_name(arm: str, seed: int | None) -> str:
     return arm if seed is None else f"{arm} seed {seed}"
 
 
-def digest_of_texts(table: pa.Table) -> bytes | None:
-    """Digest of all completions; None where they are missing or all alike, and tell nothing."""
-    texts = table["completion"]
-    if texts.null_count or len(texts.unique()) < 2:
+def digest_of(table: pa.Table, columns: Collection[str] = ("completion",)) -> bytes | None:
+    """Digest of columns, by default of all completions; None where they are missing or all alike, and tell nothing."""
+    if all(table[name].null_count or len(table[name].unique()) < 2 for name in columns):
         return None
     hashed = sha256()
-    for text in texts.to_pylist():
-        hashed.update(text.encode(errors="surrogatepass") + b"\0")
+    for value in (value for name in columns for value in table[name].to_pylist()):
+        hashed.update(repr(value).encode(errors="surrogatepass") + b"\0")
     return hashed.digest()
 
 
@@ -72,7 +71,7 @@ class RunsSeen:
         """Add a run. A second run of its arm with the same completions is refused; another arm may have them."""
         if "prompt" in table.column_names:  # this project's own runs keep prompts with the training set
             self.prompts.update(map(_words, table["prompt"].unique().drop_null().to_pylist()))
-        digest = digest_of_texts(table)
+        digest = digest_of(table)
         if digest is not None:
             of, other = self._texts.setdefault(digest, (arm, seed))
             if of == arm and other != seed:

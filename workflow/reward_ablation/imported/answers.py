@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from reward_ablation.imported.alike import digest_of_texts, model_name
+from reward_ablation.imported.alike import digest_of, model_name
 from reward_ablation.imported.config import Source
 from reward_ablation.imported.readers import reader
 from reward_ablation.imported.rows import Answers, checked, told_apart
@@ -114,7 +114,7 @@ def _check_same(one: pa.Table, other: pa.Table, one_path: Path, other_path: Path
         problem, mode, sample = min(apart)
         lacks, has = (other_path, one_path) if (problem, mode, sample) in labels[0] else (one_path, other_path)
         raise StudyError(
-            f"{lacks}: no {mode} answer {sample} to {problem}, which {has} has ({len(apart)} answers differ); "
+            f"{lacks}: no scored {mode} answer {sample} to {problem}, which {has} has ({len(apart)} answers differ); "
             "evaluate all models on the same questions, equally often"
         )
 
@@ -124,8 +124,9 @@ def _check_questions(
 ) -> list[str]:
     """Refuse questions that differ under the same identifiers; a sentence where they may be the same ones.
 
-    Refused are other right answers in files of one format, and other texts of all questions without right answers to
-    show that they are the same. Other formats may write an answer, or a prompt, in another way.
+    Refused are other right answers in files of one format, a question of one model under another identifier of the
+    other, and other texts of all questions without right answers to show that they are the same. Other formats may
+    write an answer, or a prompt, in another way.
     """
     one, other = ({row["problem_id"]: row for row in table.select(QUESTION).to_pylist()} for table in tables)
     here, there = (source.path for source in sources)
@@ -137,13 +138,19 @@ def _check_questions(
             f"{there}: the right answer to {problem} is {other_gold!r:.40}, and {gold!r:.40} in {here}; evaluate all "
             "models on the same questions"
         )
-    apart = sum(row["question"] != other[name]["question"] for name, row in one.items())
-    if apart == len(one) and all(None in each for each in golds):
+    texts = {row["question"] for row in one.values()}
+    apart = [other[name] for name, row in one.items() if row["question"] != other[name]["question"]]
+    if moved := [row for row in apart if row["question"] in texts]:
+        raise StudyError(
+            f"{there}: {moved[0]['problem_id']} is {moved[0]['question']!r:.40}, which has another id in {here}; give "
+            "each question one id in the answers of all models"
+        )
+    if len(apart) == len(one) and all(None in each for each in golds):
         raise StudyError(
             f"{there}: all questions have another text than in {here}, and no right answers show that they are the "
             "same; evaluate all models on the same questions"
         )
-    words = {"other texts": apart, "right answers of another form": len(differ)}
+    words = {"other texts": len(apart), "right answers of another form": len(differ)}
     return [
         f"{count} of {len(one)} questions have {what} in the answers of {names[1]} than in those of {names[0]}."
         for what, count in words.items()
@@ -156,7 +163,8 @@ def _equal_answers(answers: dict[tuple[str, int | None], Answers]) -> list[str]:
     first: dict[bytes, str] = {}
     words = []
     for model, read in answers.items():
-        digest, name = digest_of_texts(read.table.sort_by(ORDER)), model_name(*model)
+        of = [CORRECT, *read.metrics] if read.table["completion"].null_count else ["completion"]
+        digest, name = digest_of(read.table.sort_by(ORDER), of), model_name(*model)
         if digest is not None and first.setdefault(digest, name) != name:
             words.append(f"{name} and {first[digest]} have the same answers throughout: is each file of its own model?")
     return words

@@ -13,10 +13,11 @@ from pydantic import Field
 
 from reward_ablation.config.base import SEEDS_ONCE, Folder, Line, Name, Section, Seed
 from reward_ablation.config.config_errors import validate_spec
-from reward_ablation.config.designs import arms_here
+from reward_ablation.config.designs import Weights, arms_here
 from reward_ablation.config.sections.questions import ClaimOnArms, Figures, PrimaryQuestion, Statistics
 from reward_ablation.config.sections.training import Component
 from reward_ablation.imported.readers import FORMATS
+from reward_ablation.study.resolve import TAKEN
 from reward_ablation.system.errors import StudyError
 
 #: TRL's ways to combine components, with its default first.
@@ -40,7 +41,7 @@ class ArmRuns(Section):
     """The runs of an arm. `seeds` has the file or folder of each seed, or names seeds in one file, `rollouts.path`."""
 
     seeds: Annotated[dict[Seed, Line] | list[Seed], SEEDS_ONCE] = Field(min_length=1)
-    weights: dict[Name, float] | None = None
+    weights: Weights | None = None
     rollouts: dict[str, Any] | None = None
 
 
@@ -121,10 +122,10 @@ class ImportConfig(Section):
             where = f"arms.runs.{arm}.rollouts" if runs.rollouts is not None else "rollouts"
             kind, options = _format(runs.rollouts if runs.rollouts is not None else self.rollouts, where, "rollouts")
             shared = options.pop("path", None)
-            if isinstance(runs.seeds, list) == (shared is None):
+            if isinstance(runs.seeds, list) == (shared is None) or (shared is not None and kind != "table"):
                 raise StudyError(
                     f"arms.runs.{arm}.seeds: give each seed its path, {{0: PATH}}; or list seeds, and give "
-                    f"{where}.path for one file with all runs"
+                    f"{where}.path for one table with all runs"
                 )
             for seed in runs.seeds:
                 path = shared if isinstance(runs.seeds, list) else runs.seeds[seed]
@@ -138,11 +139,13 @@ class ImportConfig(Section):
         if written is None or self.evaluation is None:
             return {}
         options = {key: value for key, value in self.evaluation.items() if key not in AnswersOf.model_fields}
+        known = [*self.arms.runs, "base"]
+        for key, arm in [*(("runs", arm) for arm in written.runs), *(("files", arm) for arm in written.files)]:
+            if arm not in known:
+                raise StudyError(f"evaluation.{key}: unknown arm '{arm}'; {arms_here(arm, known)}")
         for arm, runs in written.runs.items():
             where = f"evaluation.files.{arm}" if arm in written.files else "evaluation"
             kind, of_reader = _format(written.files.get(arm, options), where, "answers")
-            if arm != "base" and arm not in self.arms.runs:
-                raise StudyError(f"evaluation.runs: unknown arm '{arm}'; {arms_here(arm, [*self.arms.runs, 'base'])}")
             if isinstance(runs, str) != (arm == "base"):
                 raise StudyError(
                     f"evaluation.runs.{arm}: base has one path, and each arm a path for each seed, {{0: PATH}}"
@@ -164,8 +167,10 @@ class ImportConfig(Section):
         return found
 
     def check_names(self) -> None:
-        """Refuse a baseline or a contrast of unknown arms, and an arm with the name of the base model."""
+        """Refuse a baseline or a contrast of unknown arms, and names that the workflow uses itself."""
         arms = list(self.arms.runs)
+        if self.results is None and self.name in TAKEN["name"]:
+            raise StudyError(f"name: {self.root} is a folder of the default study; give the study another name")
         if "base" in arms:
             raise StudyError("arms.runs.base: base is the model before training; give the arm another name")
         named = {"arms.baseline": self.baseline}

@@ -6,6 +6,7 @@ be damaged or hostile, and one module must bound them.
 
 from __future__ import annotations
 
+import filecmp
 import json
 import math
 from collections.abc import Iterator
@@ -27,16 +28,29 @@ LONGEST_LINE, LARGEST_OBJECT = 16 << 20, 256 << 20
 def found(path: Path, *patterns: str) -> list[Path]:
     """The files that a path names: itself, or the files of a folder that match a pattern, sorted by name.
 
-    Links below a folder are not followed, because a folder from elsewhere may link to any file of this machine.
+    Links below a folder are not followed, because a folder from elsewhere may link to any file of this machine, and
+    `results.stamps` does not see a change there.
     """
     if path.is_file():
         return [path]
     if not path.is_dir():
         raise StudyError(f"{path}: no such file or folder; name the files of the run")
     files = sorted({file for pattern in patterns for file in path.glob(pattern)})
-    files = [file for file in files if file.is_file() and not file.is_symlink()]
+    files = [file for file in files if file.is_file() and file.resolve() == path.resolve() / file.relative_to(path)]
     if not files:
-        raise StudyError(f"{path}: no {' or '.join(patterns)} in it; name the folder that has these files")
+        raise StudyError(
+            f"{path}: no {' or '.join(patterns)} in it, links left out; name the folder that has these files"
+        )
+    return files
+
+
+def parts(path: Path, *patterns: str) -> list[Path]:
+    """The files that a path names, which hold one run together; two of the same content are refused."""
+    sizes: dict[int, Path] = {}
+    for file in (files := found(path, *patterns)):
+        other = sizes.setdefault(file.stat().st_size, file)
+        if other != file and file.stat().st_size and filecmp.cmp(other, file, shallow=False):
+            raise StudyError(f"{file}: the same content as {other}; take one of the two out")
     return files
 
 

@@ -132,6 +132,8 @@ class _Import:
         if written is not None and written != own:
             raise StudyError(f"arms.runs.{arm}.weights: the run was trained with {own}; leave weights out")
         folder = self._of_arm(arm, seed, spec, source)
+        if self.again:
+            self.arms[arm].notes.append("The study's further components do not score this project's own runs.")
         for name in [RECORD, *tables_of(record["files"])]:
             link_or_copy((source.path / name).resolve(), folder / name)
         columns = ["step", "problem_id", "completion"]  # the prompts are in the training set

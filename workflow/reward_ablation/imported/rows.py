@@ -160,6 +160,6 @@ def checked(kind: str, table: pa.Table, where: str) -> pa.Table:
         same = ", ".join(f"{name} {row[name]}" for name in labels)
         raise StudyError(f"{where}: {row['count_all']} rows with {same}; these must tell rows apart")
     if kind == "rollouts" and pc.min(result["step"]).as_py() < 1:
-        raise StudyError(f"{where}: step {pc.min(result['step']).as_py()}; steps count from 1")
+        raise StudyError(f"{where}: step {pc.min(result['step']).as_py()}; steps count from 1: add 1 to all")
     # The order within a step stays: sums of another order would differ by rounding.
     return result.sort_by("step") if kind == "rollouts" else result

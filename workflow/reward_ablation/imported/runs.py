@@ -24,6 +24,7 @@ from reward_ablation.imported.readers.table import rows_of
 from reward_ablation.imported.rows import ROLLOUTS, SCORE, Rollouts, checked, group_size, larger_groups, told_apart
 from reward_ablation.rewards.load import load_component
 from reward_ablation.scores.score import score_answers
+from reward_ablation.study.resolve import TAKEN
 from reward_ablation.study.reward_import import planned_arguments
 from reward_ablation.system.errors import StudyError
 
@@ -58,9 +59,11 @@ def read_run(config: ImportConfig, home: Path, source: Source, arm: str) -> Impo
     table = checked("rollouts", read.table, str(source.path))
     if not read.components:
         raise StudyError(f"{source.path}: no scores of a component; there is nothing to compare")
-    if odd := [name for name in read.components if not re.match(NAME, name)]:
+    taken = TAKEN["components"]
+    if odd := [name for name in (*read.components, *config.components) if not re.match(NAME, name) or name in taken]:
         raise StudyError(
-            f"{source.path}: a component is called {odd[0]!r}; give it a name of {PATTERNS_IN_WORDS[NAME]}"
+            f"{source.path}: a component is called {odd[0]!r}; give it (by scores: {{NAME: FIELD}}) a name of "
+            f"{PATTERNS_IN_WORDS[NAME]} that is none of {', '.join(taken)}"
         )
     notes = list(read.missing)
     table = table if config.golds is None else with_golds(table, config.golds, home)

@@ -144,7 +144,7 @@ def contents_of(file: str | Path) -> Any:
         if isinstance(written, dict) and written.get(_TEMPLATE):
             raise ValueError(f"{_TEMPLATE}: would run Python from the config; write out the values")
     except OSError as error:
-        raise StudyError(f"{file}: {error.strerror}; name a config with --configfile") from None
+        raise StudyError(f"{file}: {error.strerror}; name the file of a study") from None
     except UnicodeDecodeError as error:
         raise StudyError(f"{file}: not UTF-8 text (byte {error.start}); save it as UTF-8") from None
     except ValueError as error:

@@ -102,6 +102,8 @@ def resolve(config: dict[str, Any], file: str, root: Path) -> Study:
 
     Raises StudyError (`file: key: what is wrong; what is allowed`) if it is not valid.
     """
+    if isinstance(arms := config.get("arms"), dict) and arms.get("design") == "imported":
+        raise StudyError(f"{file}: arms.design: its runs were trained elsewhere; type reward-ablation import {file}")
     try:
         check_values(config)
         refuse_secrets(config)

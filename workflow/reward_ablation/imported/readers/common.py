@@ -74,13 +74,15 @@ class Record:
         """Whether something holds: true, false, 1 or 0."""
         if isinstance(self[name], bool | int | float) and self[name] in (0, 1):
             return bool(self[name])
-        raise StudyError(f"{self.where}: {name} is {str(self[name])[:40]!r}, not true or false")
+        raise StudyError(f"{self.where}: {name} is {str(self[name])[:40]!r}, not true or false; write 1 or 0")
 
     def key(self, name: str) -> str:
         """A text or a whole number that names a problem or an arm."""
         if type(self[name]) in (str, int):
             return str(self[name])
-        raise StudyError(f"{self.where}: {name} is a {type(self[name]).__name__}, not a text or a whole number")
+        raise StudyError(
+            f"{self.where}: {name} is a {type(self[name]).__name__}, not a text or a whole number; export it so"
+        )
 
     def score(self, name: str) -> float:
         return number(self[name], f"{self.where}: {name}")
@@ -243,8 +245,9 @@ def answers(path: Path, rows: list[Row], metric: str | None, missing: list[str])
                 "a table by columns.problem), or write mode: sampled"
             )
         missing.append("Questions have several greedy answers, one for each epoch; a question has their mean.")
-    if any(row["scores"][metric] not in (0, 1) for row in scored):
-        missing.append(f"{metric} has values beside 0 and 1; an answer is correct only where it is 1.")
+    if (values := {row["scores"][metric] for row in scored}) - {0, 1}:
+        nowhere = "" if 1 in values else f", and here none is, as it goes up to {max(values):g}"
+        missing.append(f"{metric} has values beside 0 and 1; an answer is correct only where it is 1{nowhere}.")
     else:
         names = [name for name in names if name != metric]
     lengths = [name for name in ("tokens", "truncated") if any(row.get(name) is not None for row in rows)]

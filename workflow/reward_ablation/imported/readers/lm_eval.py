@@ -10,6 +10,7 @@ from typing import Any
 
 from reward_ablation.config.base import Line
 from reward_ablation.config.config_errors import validate_spec
+from reward_ablation.imported.files import text
 from reward_ablation.imported.readers import common
 from reward_ablation.imported.readers.common import Record, Row
 from reward_ablation.imported.rows import Answers
@@ -42,6 +43,7 @@ def _row(line: Record, options: Options, missing: list[str]) -> Row:
     doc, request = Record(line["doc"] if isinstance(line["doc"], dict) else {}, line.where), line.inner("arguments")
     request = request.inner("gen_args_0")
     bare = next((doc.text(name) for name in QUESTIONS if isinstance(doc.value.get(name), str)), None)
+    asked = request["arg_0"] if bare is None else None  # a list of one text where a server got a conversation
     repeats = _first(line["resps"])
     completion = _first(repeats)
     if not isinstance(completion, str):
@@ -51,7 +53,7 @@ def _row(line: Record, options: Options, missing: list[str]) -> Row:
     named = {name: line[name] for name in map(str, line.list_of("metrics"))}
     return {
         "problem_id": str(line.whole("doc_id")),
-        "question": bare if bare is not None else request.text("arg_0"),
+        "question": bare if bare is not None else text(_first(asked) or asked, f"{request.where}: arg_0"),
         "gold": line.text("target"),
         "level": doc.label("level"),
         "subject": doc.label("subject"),

@@ -73,7 +73,10 @@ def read_rollouts(path: Path, options: Row) -> Rollouts:
             raise StudyError(f"{file}: it is in no folder step_N; name the folder of the run")
         if file.name == "traces.jsonl":
             missing.append("prime-rl's effective rollouts lack those that failed, or that a filter took out.")
-        rows += [{**row, "step": int(step[1])} for row in _rows(file, chosen.agent, missing)]
+        else:
+            missing.append("prime-rl counted steps from 0 before 0.7; here they count from 1.")
+        of_file = int(step[1]) + (file.name != "traces.jsonl")
+        rows += [{**row, "step": of_file} for row in _rows(file, chosen.agent, missing)]
     if any(math.isnan(row["advantage"]) for row in rows):
         missing.append("Some rollouts have no advantage, or several.")
     log = path / "metrics.jsonl"
@@ -116,7 +119,7 @@ def _output(line: Record) -> Row:
         "completion": common.plain_text(line["completion"]),
         "gold": line.gold("answer"),
         "tokens": line.inner("token_usage").value.get("output_tokens"),
-        "truncated": bool(line.score("is_truncated")),
+        "truncated": None if line["is_truncated"] is None else line.flag("is_truncated"),
         "total": line.score("reward"),
         "advantage": line.score("advantage") if "advantage" in line.value else math.nan,
         "scores": line.inner("metrics").scores(),

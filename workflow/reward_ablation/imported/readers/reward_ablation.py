@@ -21,7 +21,7 @@ from reward_ablation.imported.files import json_object, parquet_batches
 from reward_ablation.imported.rows import ANSWERS, Answers
 from reward_ablation.study.run_folder import RECORD
 from reward_ablation.system.digests import check_files
-from reward_ablation.system.errors import StudyError
+from reward_ablation.system.errors import StudyError, first_line
 
 
 class AnswerOptions(Section):
@@ -40,7 +40,11 @@ def read_record(folder: Path) -> dict[str, Any]:
     try:
         files = RunRecord.model_validate(record).files
     except ValidationError as error:
-        raise StudyError(f"{folder / RECORD}: {first_mistake(error)}; this is no run of this project") from None
+        what = "TRL's trainer ran it; read its rollouts.parquet as a table" if record.get("tracked") else ""
+        what = what or f"{first_mistake(error)}; this is no run of this project"
+        raise StudyError(f"{folder / RECORD}: {what}") from None
+    if "rollouts.parquet" not in files:
+        raise StudyError(f"{folder / RECORD}: names no rollouts.parquet; copy the run's folder again")
     check_files(folder, files, tables_of(files), RECORD, "copy the run's folder again")
     return record
 
@@ -54,9 +58,15 @@ def read_answers(path: Path, options: dict[str, Any]) -> Answers:
     """The answers of a model: one Parquet file below the folder `evaluation`."""
     read = validate_spec(AnswerOptions, options, "evaluation")
     problems = pa.concat_tables(parquet_batches(Path(read.questions), ["id", "question", "answer", "level", "subject"]))
-    problems = problems.rename_columns(["problem_id", "question", "gold", "level", "subject"])
+    names = ["problem_id", "question", "gold", "level", "subject"]
+    problems = problems.rename_columns(names)
     columns = ["problem_id", "mode", "sample", "completion", "tokens", "truncated", read.correct]
     answers = pa.concat_tables(parquet_batches(path, list(dict.fromkeys([*columns, *read.metrics]))))
     answers = answers.rename_columns({read.correct: "correct"})
-    table = answers.join(problems, "problem_id").sort_by([(name, "ascending") for name in ("problem_id", "sample")])
+    try:
+        types = dict.fromkeys(names, pa.string()) | {"problem_id": answers.schema.field("problem_id").type}
+        problems = problems.cast(pa.schema(types))  # a join takes no column of nulls
+        table = answers.join(problems, "problem_id").sort_by([(name, "ascending") for name in ("problem_id", "sample")])
+    except pa.ArrowException as error:
+        raise StudyError(f"{path} with {read.questions}: {first_line(error)}; name files of this project") from None
     return Answers(table.select([*ANSWERS, *(name for name in answers.column_names if name not in ANSWERS)]))

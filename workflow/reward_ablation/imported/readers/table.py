@@ -13,10 +13,11 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import Field
 
+from reward_ablation.analysis.words import counted
 from reward_ablation.config.base import Line, Name, Section
 from reward_ablation.config.config_errors import validate_spec
 from reward_ablation.data.reading import refuse_twice
-from reward_ablation.imported.files import LONGEST_LINE, found, json_lines, parquet_batches, without_nan
+from reward_ablation.imported.files import LONGEST_LINE, json_lines, parquet_batches, parts, without_nan
 from reward_ablation.imported.readers import common
 from reward_ablation.imported.readers.common import Record, Row
 from reward_ablation.imported.rows import Answers, Rollouts
@@ -76,18 +77,21 @@ def read_rollouts(path: Path, options: dict[str, Any]) -> Rollouts:
     """The completions of a run."""
     read = validate_spec(RolloutOptions, options, "rollouts")
     names: RolloutColumns = read.columns
-    only, rows = read.only, []
+    only, rows, runs = read.only, [], set()
     if only and not (names.arm and names.seed):
         raise StudyError("rollouts.columns: name the columns arm and seed, which tell the runs of one file apart")
     numeric = {names.step, names.seed, names.tokens, names.truncated, names.total, names.advantage}
-    for where, row in rows_of(path, {*numeric, *names.scores.values()}):
+    for where, row in rows_of(path, {*numeric, *names.scores.values()}, names.completion):
         line = Record(row, where)
-        if only and (line.key(str(names.arm)), line.whole(str(names.seed))) != (only["arm"], only["seed"]):
-            continue
-        rows.append(_rollout(line, names))
+        if only:
+            runs.add(run := (line.key(str(names.arm)), line.whole(str(names.seed))))
+        if not only or run == (only["arm"], only["seed"]):
+            rows.append(_rollout(line, names))
     if not rows:
         raise StudyError(f"{path}: no rows" + (f" of arm {only['arm']}, seed {only['seed']}" if only else ""))
     lacking = [f"The table has no {words}." for name, words in _LACKS.items() if getattr(names, name) is None]
+    if only:
+        lacking.append(f"{path.name} has {counted(len(runs), 'run')}; those that the YAML does not name are left out.")
     return common.rollouts(path, rows, common.RolloutOptions(), lacking)
 
 
@@ -111,8 +115,10 @@ def read_answers(path: Path, options: dict[str, Any]) -> Answers:
     """The answers of a model."""
     read = validate_spec(AnswerOptions, options, "evaluation")
     names: AnswerColumns = read.columns
+    if "correct" in names.metrics:
+        raise StudyError("evaluation.columns.metrics.correct: columns.correct is that already; give it another name")
     rows = []
-    for where, cells in rows_of(path, {names.correct, *names.metrics.values()}):
+    for where, cells in rows_of(path, {names.correct, *names.metrics.values()}, names.completion):
         line = Record(cells, where)
         row: Row = {name: _optional(line, line.text, getattr(names, name)) for name in ("question", "completion")}
         row |= {name: _optional(line, line.digits, getattr(names, name)) for name in ("gold", "level", "subject")}
@@ -124,9 +130,17 @@ def read_answers(path: Path, options: dict[str, Any]) -> Answers:
     return common.answers(path, rows, "correct", lacking)
 
 
-def rows_of(path: Path, numeric: Collection[str | None] = ()) -> Iterator[tuple[str, Row]]:
-    """Rows of a file, or of a folder's files, each with its place. In CSV, the columns in `numeric` are numbers."""
-    for file in found(path, "*.parquet", "*.csv", "*.jsonl"):
+def rows_of(
+    path: Path, numeric: Collection[str | None] = (), completion: str | None = None
+) -> Iterator[tuple[str, Row]]:
+    """Rows of a file, or of a folder's files, each with its place.
+
+    In CSV, the columns in `numeric` are numbers, and an empty cell is null, but in the column `completion` a text.
+    """
+    files = parts(path, "*.parquet", "*.csv", "*.jsonl")
+    if len(endings := sorted({file.suffix for file in files})) > 1:
+        raise StudyError(f"{path}: {' and '.join(endings)} files; name one file, or a folder with one kind")
+    for file in files:
         number_of_row = 0
         if file.suffix == ".parquet":
             for batch in parquet_batches(file):
@@ -134,12 +148,14 @@ def rows_of(path: Path, numeric: Collection[str | None] = ()) -> Iterator[tuple[
                     number_of_row += 1
                     yield f"{file}: row {number_of_row}", row
         elif file.suffix == ".csv":
-            yield from _csv_rows(file, numeric)
+            yield from _csv_rows(file, numeric, completion)
+        elif file.suffix not in (".jsonl", ".ndjson", ".json"):
+            raise StudyError(f"{file}: a table's name ends in .parquet, .csv or .jsonl; export it as one of these")
         else:
             yield from ((f"{file}: line {line}", row) for line, row in json_lines(file))
 
 
-def _csv_rows(file: Path, numeric: Collection[str | None]) -> Iterator[tuple[str, Row]]:
+def _csv_rows(file: Path, numeric: Collection[str | None], completion: str | None) -> Iterator[tuple[str, Row]]:
     csv.field_size_limit(LONGEST_LINE)
     try:
         with file.open(encoding="utf-8-sig", newline="") as lines:
@@ -148,8 +164,9 @@ def _csv_rows(file: Path, numeric: Collection[str | None]) -> Iterator[tuple[str
             for row in reader:
                 if None in row or None in row.values():
                     raise StudyError(f"{file}: line {reader.line_num}: not as many cells as columns")
-                cells = {name: _value(cell) if name in numeric else cell or None for name, cell in row.items()}
-                yield f"{file}: line {reader.line_num}", cells
+                cells = {name: cell or None for name, cell in row.items() if name != completion}
+                numbers = {name: _value(cell) for name, cell in row.items() if name in numeric}
+                yield f"{file}: line {reader.line_num}", {**row, **cells, **numbers}
     except (csv.Error, UnicodeDecodeError) as error:
         raise StudyError(f"{file}: not a CSV file in UTF-8: {error}") from None
 

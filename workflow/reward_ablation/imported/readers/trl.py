@@ -16,15 +16,13 @@ from typing import Any
 import pyarrow as pa
 
 from reward_ablation.config.config_errors import validate_spec
-from reward_ablation.imported.files import found, json_object, number, parquet_batches, text, without_nan
-from reward_ablation.imported.readers.common import RolloutOptions, prompt_id, table_of
-from reward_ablation.imported.rows import ROLLOUTS, SCORE, Rollouts, numbered
+from reward_ablation.imported.files import json_object, number, parquet_batches, parts, text, without_nan
+from reward_ablation.imported.readers.common import RolloutOptions, Row, prompt_id, rollouts
+from reward_ablation.imported.rows import Rollouts
 from reward_ablation.system.errors import StudyError
 
 #: Columns of each file that are no reward function's.
 OWN = ("step", "prompt", "completion", "advantage")
-
-Row = dict[str, Any]
 
 
 def read_rollouts(path: Path, options: dict[str, Any]) -> Rollouts:
@@ -35,12 +33,13 @@ def read_rollouts(path: Path, options: dict[str, Any]) -> Rollouts:
     ]
     history = _history(path)
     evaluated = {entry.get("step") for entry in history if any(str(key).startswith("eval_") for key in entry)}
+    told = max((entry["step"] for entry in history if type(entry.get("step")) is int), default=0)
     rows: list[Row] = []
     names: dict[str, str] | None = None
     before, repeated, of_evaluation = b"", 0, 0
-    for file in found(path, "completions_*.parquet", "completions/completions_*.parquet"):
+    for file in parts(path, "completions_*.parquet", "completions/completions_*.parquet"):
         table = pa.concat_tables([without_nan(batch) for batch in parquet_batches(file)])
-        names = _scores(table, chosen, file) if names is None else names
+        names = _scores(table, chosen, names, file)
         content = hashlib.sha256(repr(table.drop_columns("step").to_pydict()).encode()).digest()
         if content == before:
             repeated += 1
@@ -55,21 +54,33 @@ def read_rollouts(path: Path, options: dict[str, Any]) -> Rollouts:
         missing.append(f"{repeated} files repeat the completions of the file before, and are left out.")
     if of_evaluation:
         missing.append(f"The completions of {of_evaluation} steps are of an evaluation, and are left out.")
-    types = {**ROLLOUTS, **{f"{SCORE}{name}": pa.float64() for name in names or ()}}
-    return Rollouts(table_of(path, numbered(rows), types), missing, _metrics(history))
+    if max((row["step"] for row in rows), default=0) > told:
+        missing.append(
+            f"No trainer_state.json says at which steps after {told} the trainer evaluated; there, the completions are "
+            "those of the evaluation."
+        )
+    return rollouts(path, rows, RolloutOptions(), missing, _metrics(history))
 
 
-def _scores(table: pa.Table, chosen: dict[str, str] | None, file: Path) -> dict[str, str]:
-    """The column of each component: as chosen, else each of floats or nulls alone. Rewards log other columns."""
-    if absent := [name for name in (*OWN, *(chosen or {}).values()) if name not in table.column_names]:
+def _scores(table: pa.Table, chosen: dict[str, str] | None, known: dict[str, str] | None, file: Path) -> dict[str, str]:
+    """The column of each component: as chosen, else each of floats or nulls alone in the first file.
+
+    `known` are those of the files before. Rewards log other columns, too.
+    """
+    if absent := [name for name in (*OWN, *(chosen or known or {}).values()) if name not in table.column_names]:
         raise StudyError(f"{file}: no column {absent[0]!r}; columns here: {', '.join(table.column_names)}")
     if chosen is not None:
         return chosen
     further = [field for field in table.schema if field.name not in OWN]
-    names = [field.name for field in further if pa.types.is_floating(field.type) or pa.types.is_null(field.type)]
-    if not names:
+    floats = [field.name for field in further if pa.types.is_floating(field.type)]
+    names = floats if known else [*floats, *(field.name for field in further if pa.types.is_null(field.type))]
+    if new := [name for name in names if known and name not in known]:
+        raise StudyError(
+            f"{file}: scores {new[0]!r}, which the files before lack; name the columns of rewards with rollouts.scores"
+        )
+    if not names and not known:
         raise StudyError(f"{file}: no column of scores; name them with rollouts.scores, {{COMPONENT: COLUMN}}")
-    return {name: name for name in names}
+    return known or {name: name for name in names}
 
 
 def _row(row: Row, names: dict[str, str], where: str) -> Row:
@@ -82,7 +93,8 @@ def _row(row: Row, names: dict[str, str], where: str) -> Row:
         "prompt": prompt,
         "completion": _words(row["completion"], f"{where}: completion"),
         "advantage": number(row["advantage"], f"{where}: advantage"),
-        **{f"{SCORE}{name}": number(row[column], f"{where}: {column}") for name, column in names.items()},
+        "scores": {name: number(row[column], f"{where}: {column}") for name, column in names.items()},
+        "further": {},
     }
 
 

@@ -15,10 +15,11 @@ from pathlib import Path
 from reward_ablation.analysis.words import counted
 from reward_ablation.config.base import Line, NonNegativeInt
 from reward_ablation.config.config_errors import validate_spec
-from reward_ablation.imported.files import found
+from reward_ablation.imported.files import found, parts
 from reward_ablation.imported.readers import common
 from reward_ablation.imported.readers.common import Record, Row
 from reward_ablation.imported.rows import Answers, Rollouts
+from reward_ablation.system.errors import StudyError
 
 #: Fields that are no scores of components.
 FIELDS = ("input", "output", "gts", "score", "step", "uid", "request_id")
@@ -57,10 +58,13 @@ def read_rollouts(path: Path, options: Row) -> Rollouts:
         "verl's files have no problem ids; a problem is its prompt.",
     ]
     rows, uids = [], []
-    for line in (line for file in found(path, "*.jsonl") for line in common.records(file)):
+    files: dict[int, Path] = {}
+    for line, file in ((each, part) for part in parts(path, "*.jsonl") for each in common.records(part)):
         scores, total = line.scores(leave_out=FIELDS), line.score("score")
         rows.append({**_row(line), "total": total, "scores": scores, "further": {"score": total}})
         uids.append(_prompt_uid(line))
+        if (other := files.setdefault(rows[-1]["step"], file)) != file:
+            raise StudyError(f"{line.where}: step {rows[-1]['step']} is in {other}, too; take one of the two out")
     if several := _tell_groups_apart(rows, uids):
         missing.append(
             f"{counted(several, 'group')} of a prompt that occurs again in a step: each is a problem of its own."
