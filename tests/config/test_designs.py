@@ -10,8 +10,9 @@ MANY = [f"arm{number}" for number in range(300)]
 WEIGHTS = {"correctness": 1.0, "format": 0.5, "length": 0.25}
 
 
-def arms_of(design, components=COMPONENTS):
-    arms = expand(TypeAdapter(Design).validate_python(design), components)
+def arms_of(design, components=COMPONENTS, everywhere=None):
+    everywhere = components if everywhere is None else everywhere
+    arms = expand(TypeAdapter(Design).validate_python(design), components, everywhere)
     return {name: tuple(arm.weights.values()) for name, arm in arms.items()}
 
 
@@ -39,6 +40,27 @@ def arms_of(design, components=COMPONENTS):
 )
 def test_the_arms_of_a_design(design, arms):
     assert arms_of(design) == arms
+
+
+@pytest.mark.parametrize(
+    ("design", "arms"),
+    [
+        ("leave_one_out", ["full", "no_correctness", "no_format", "no_length"]),
+        ("one_at_a_time", ["only_correctness", "only_format", "only_length"]),
+        (
+            "factorial",
+            [*COMPONENTS, "correctness_format", "correctness_length", "format_length", "correctness_format_length"],
+        ),
+    ],
+)
+@pytest.mark.parametrize("everywhere", [COMPONENTS, ["format", "length"], []])
+def test_what_scores_everywhere_neither_renames_nor_reorders_arms(design, arms, everywhere):
+    assert list(arms_of({"design": design, "weights": WEIGHTS}, everywhere=everywhere)) == arms
+
+
+def test_a_simplex_without_components_varies_those_that_score_everywhere():
+    arms = arms_of({"design": "simplex", "steps": 1}, everywhere=["format", "length"])
+    assert arms == {"format1": (0, 1, 0), "length1": (0, 0, 1)}
 
 
 @pytest.mark.parametrize(("steps", "count"), [(1, 3), (2, 6), (4, 15), (10, 66)])  # (steps + 2 choose 2)

@@ -22,7 +22,7 @@ from reward_ablation.config.trl_settings import GrpoSettings
 
 Weights = dict[Name, FiniteFloat]
 
-#: Most arms of the design `simplex`; `factorial` is limited by its number of weights.
+#: Most arms of the design `simplex`, a free choice; `factorial` is limited by its number of weights.
 MOST_ARMS = 100_000
 #: Up to this many arms are all named. Of more arms, the message names those with the most similar names.
 MOST_NAMED = 12
@@ -41,8 +41,8 @@ class Arm(Section):
     )
 
 
-class AnyDesign(Section):
-    """Keys that every design has besides its arms."""
+class DesignBase(Section):
+    """Keys that every design has besides its arms, which `generate` makes. `components` are the study's, in order."""
 
     seeds: dict[Name, list[Seed]] = Field(
         default_factory=dict,
@@ -58,7 +58,7 @@ class AnyDesign(Section):
         return seeds
 
 
-class ListDesign(AnyDesign):
+class ListDesign(DesignBase):
     """The arms as they are written down."""
 
     design: Literal["list"]
@@ -68,7 +68,7 @@ class ListDesign(AnyDesign):
         return dict(self.arms)
 
 
-class GeneratedDesign(AnyDesign):
+class GeneratedDesign(DesignBase):
     """A design that makes its arms from weights. Further arms, such as a control, are written down."""
 
     extra: dict[Name, Arm] = Field(default_factory=dict, description="Arms besides those that the design makes.")
@@ -99,7 +99,7 @@ class OneAtATime(GeneratedDesign):
 
 
 class Factorial(GeneratedDesign):
-    """Every subset of the components at their weights, except the empty subset, which trains nothing.
+    """Every subset of the components at their weights (arms such as `format_length`), except the empty one.
 
     The empty subset's result is the base model's, which every study evaluates.
     """
@@ -116,7 +116,7 @@ class Factorial(GeneratedDesign):
 
 
 class Simplex(GeneratedDesign):
-    """Weights on a grid that sum to 1: every multiple of 1 / steps."""
+    """Weights on a grid that sum to 1: every multiple of 1 / steps (arms such as `format1_length3`)."""
 
     design: Literal["simplex"]
     steps: PositiveInt = Field(description="Intervals of the grid: 4 gives weights 0, 0.25, 0.5, 0.75, 1.")
@@ -145,17 +145,17 @@ class Simplex(GeneratedDesign):
 Design = Annotated[ListDesign | LeaveOneOut | OneAtATime | Factorial | Simplex, Field(discriminator="design")]
 
 
-def expand(design: Design, components: list[str], generated: list[str] | None = None) -> dict[str, Arm]:
-    """Arms by name with a weight for every component. `generated`: those of a `simplex` that names none (None: all)."""
-    by_design = design.generate(components if generated is None else generated)
+def expand(design: Design, components: list[str], everywhere: list[str]) -> dict[str, Arm]:
+    """Arms by name with a weight for every component. A `simplex` that names none varies those scored `everywhere`."""
+    by_design = design.generate(everywhere if isinstance(design, Simplex) else components)
     extra = {} if isinstance(design, ListDesign) else design.extra
-    for name in extra:
-        if name in by_design:
-            raise ValueError(f"arms.extra.{name}: the design makes an arm of this name; give this arm another name")
+    if taken := [name for name in extra if name in by_design]:
+        raise ValueError(f"arms.extra.{taken[0]}: the design makes an arm of this name; give this arm another name")
     arms = {}
+    key_of_design = "arms.components" if isinstance(design, Simplex) else "arms.weights"
     for name, arm in (by_design | extra).items():
-        key = "arms.components" if isinstance(design, Simplex) else "arms.weights"
-        key = f"{key_of_arm(design, name)}.weights" if isinstance(design, ListDesign) or name in extra else key
+        is_written = isinstance(design, ListDesign) or name in extra
+        key = f"{key_of_arm(design, name)}.weights" if is_written else key_of_design
         unknown = [component for component in arm.weights if component not in components]
         if unknown:
             raise ValueError(f"{key}: unknown component '{unknown[0]}'; components here: {', '.join(components)}")
@@ -207,7 +207,7 @@ def _compositions(total: int, parts: int) -> list[tuple[int, ...]]:
 
 
 def arms_here(wrong: str, arms: Collection[str]) -> str:
-    """Names that a user may have meant, for the end of a message about a wrong name.
+    """All names, or of many those that a user may have meant, for the end of a message about a wrong name.
 
     >>> arms_here("no_fromat", ["full", "no_format"])
     'arms here: full, no_format'
