@@ -81,12 +81,14 @@ def test_the_gram_matrix_of_a_step_needs_one_generation_a_step(name, training):
         ("use_adaptive_entropy", {"training": {"use_adaptive_entropy": True}}),
         ("launch.vllm", {"launch": VLLM}),
         ("a placement other than all_tokens", {"components": LAST}),
+        ("beta", {"training": {"beta": 0.1}, "gradients": {"every": "off", "whole": [5]}}),
     ],
 )
 def test_reentrant_checkpointing_goes_with_one_backward_pass(reason, sections):
     settings = {"per_device_train_batch_size": 8, **REENTRANT, **sections.pop("training", {})}
     message = message_of(settings, **sections)
     assert f"use_reentrant: true allows one backward pass, and measuring with {reason} takes more" in message
+    assert message.endswith("; set it to false, or gradients.every: off, without whole")
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,12 @@ BETTER = {"says": "b is better", "metric": "format", "arm": "b", "direction": "h
             {"gradient_checkpointing_kwargs": {"use_reentrant": True}, "beta": 0.1},
             "training (arm b): gradient_checkpointing_kwargs: use_reentrant: true allows one backward pass, and meas",
         ),
-        ("training/torch_compile", True, "training (arm a): torch_compile: compiled layers cannot be watched"),
+        (
+            "training/torch_compile",
+            True,
+            "training (arm a): torch_compile: compiled layers cannot be watched; change it, or set gradients.every: "
+            "off, without whole",
+        ),
         ("gradients", {"every": "often"}, "gradients.every: 'often' is not allowed"),
         ("gradients", {"backward": "trl", "every": 5}, "gradients: every: backward: trl measures nothing; leave every"),
         ("gradients", {"backward": "trl", "whole": [5]}, "gradients: whole: backward: trl measures nothing; leave who"),

@@ -1,8 +1,8 @@
 """Checks across sections of the config: what would make results wrong or gradients unmeasured, or what TRL refuses.
 
-`study.resolve` calls them once the arms are known, because no section sees the others or the arms. A `check` raises a
-ValueError, `key: what is wrong; what is allowed`; functions of `warnings` return lines and refuse nothing. `training`
-are the study's settings with an arm's overrides. `placements` say on which tokens the components' advantages act.
+`study.resolve` calls them once the arms are known, because no section sees the others or the arms. A `check_...` raises
+a ValueError, `key: what is wrong; what is allowed`; a `..._warnings` returns lines and refuses nothing. `training` are
+the study's settings with an arm's overrides. `placements` say on which tokens the components' advantages act.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from reward_ablation.config.trl_settings import (
     without_tracking,
 )
 
-#: Settings under which the backward pass is not watched, with reasons. Nothing can be measured then: training is TRL's
-#: own, unchanged.
+#: Settings with which a run measures nothing, as TRL trains by its own backward pass; with reasons.
 UNWATCHED = {
     "fp16": "small component gradients would vanish; bf16 does not",
     **dict.fromkeys(
@@ -58,10 +57,11 @@ OF_THE_CALL |= {"return_dict", "return_assistant_tokens_mask", "tokenizer_kwargs
 
 
 def check_measurable(training: dict[str, Any], arm: str) -> None:
-    """Refuse settings under which the backward pass cannot be watched."""
+    """Refuse settings with which a run would measure nothing."""
     for name, reason in UNWATCHED.items():
         if training.get(name):
-            raise ValueError(f"training (arm {arm}): {name}: {reason}; change it, or set gradients.every: off")
+            instead = "set gradients.every: off, without whole"
+            raise ValueError(f"training (arm {arm}): {name}: {reason}; change it, or {instead}")
 
 
 def check_second_pass(
@@ -69,16 +69,18 @@ def check_second_pass(
 ) -> None:
     """Refuse a second backward pass under reentrant checkpointing, which TRL chooses for adapters in ZeRO-3."""
     by_trl = lora and launch.strategy == "zero3"
-    if not training.get("gradient_checkpointing", launch.gpus > 0) or not (by_trl or _is_reentrant(training)):
+    checkpoints = training.get("gradient_checkpointing", launch.gpus > 0)  # off by default on CPUs
+    if not checkpoints or not (by_trl or _is_reentrant(training)):
         return
     sizes = BatchSizes.of(training, launch.process_count)
-    if reason := "launch.vllm" if launch.vllm else second_pass_setting(training, placements, sizes):
+    # With vLLM, TRL always clips ratios to log-probabilities of an earlier pass.
+    if reason := "launch.vllm" if launch.vllm else _second_pass_setting(training, placements, sizes):
         what = "gradient_checkpointing_kwargs: use_reentrant: true"
         if by_trl:
             what = "gradient_checkpointing: with lora and launch.strategy: zero3 it"
         raise ValueError(
             f"training (arm {arm}): {what} allows one backward pass, and measuring with {reason} takes more; set it to "
-            "false, or gradients.every: off"
+            "false, or gradients.every: off, without whole"
         )
 
 
@@ -86,12 +88,12 @@ def _is_reentrant(training: dict[str, Any]) -> bool:
     return bool((training.get("gradient_checkpointing_kwargs") or {}).get("use_reentrant"))
 
 
-def second_pass_setting(training: dict[str, Any], placements: set[str], sizes: BatchSizes) -> str | None:
-    """The setting with which gradients cannot be measured in the training step's own backward pass, or None."""
+def _second_pass_setting(training: dict[str, Any], placements: set[str], sizes: BatchSizes) -> str | None:
+    """A setting by which gradients need passes of their own: it adds a term to the loss, or ratios other than 1."""
     if placements != {"all_tokens"}:
         return "a placement other than all_tokens"
-    for name, ordinary in (("beta", 0), ("entropy_coef", 0), ("use_adaptive_entropy", False), ("num_iterations", 1)):
-        if training.get(name, ordinary) != ordinary:
+    for name, harmless in (("beta", 0), ("entropy_coef", 0), ("use_adaptive_entropy", False), ("num_iterations", 1)):
+        if training.get(name, harmless) != harmless:
             return name
     # If the number of micro-batches of a step is no multiple of those generated at once, some steps train on a batch
     # that was generated in an earlier step. TRL clips ratios to its older log-probabilities then.
@@ -102,10 +104,10 @@ def check_single_rollouts(training: dict[str, Any], arm: str) -> None:
     """Refuse to scale rewards over a batch if each prompt has only one completion, whose reward is its advantage."""
     if training.get("num_generations") != 1:
         return
-    for name, compares in (("scale_rewards", "batch"), ("multi_objective_aggregation", "normalize_then_sum")):
-        if training.get(name) == compares:
+    for name, value in (("scale_rewards", "batch"), ("multi_objective_aggregation", "normalize_then_sum")):
+        if training.get(name) == value:
             raise ValueError(
-                f"training (arm {arm}): {name}: {compares} scales rewards, and with num_generations: 1 the "
+                f"training (arm {arm}): {name}: {value} scales rewards, and with num_generations: 1 the "
                 f"rewards are the advantages, unscaled; leave it out, or set num_generations to 2 or more"
             )
 
@@ -118,7 +120,7 @@ def check_placeable(training: dict[str, Any], arm: str, component: str) -> None:
         reason = "off_policy_mask_threshold: keeps or drops a completion by the sign of its one advantage"
     elif loss == "vespo":
         reason = "loss_type: vespo weighs a completion by the sign of its one advantage"
-    elif training.get("importance_sampling_level") == "sequence" and loss != "cispo":
+    elif training.get("importance_sampling_level") == "sequence" and loss != "cispo":  # cispo weighs log-probabilities
         reason = "importance_sampling_level: sequence has one ratio a completion: a placement would change nothing"
     if reason:
         raise ValueError(
@@ -137,20 +139,20 @@ def check_launchable(training: dict[str, Any], lora: Lora | None, launch: Launch
 def _conflict_with_sampling(training: dict[str, Any], launch: Launch) -> str | None:
     """The first of `generation_kwargs` that does not fit how rollouts are drawn, with the reason; None if all fit."""
     for name in training.get("generation_kwargs") or {}:
-        reason = NOT_FOR_VLLM.get(name) if launch.vllm else None
         if name in ("max_new_tokens", "max_length"):
             reason = "set max_completion_length"
         elif name in GRPO.schema()["properties"]:
             reason = f"set {name} in training itself; TRL's log-probabilities follow that setting"
         elif launch.vllm and name not in FOR_VLLM:
-            reason = reason or f"allowed with launch.vllm: {', '.join(sorted(FOR_VLLM))}"
+            reason = NOT_FOR_VLLM.get(name, f"allowed with launch.vllm: {', '.join(sorted(FOR_VLLM))}")
         elif not launch.vllm and name not in FOR_TRANSFORMERS:
             reason = (
                 "rollouts are drawn by temperature, top_p, top_k and min_p, each by its own seed; allowed beside them: "
                 + ", ".join(sorted(FOR_TRANSFORMERS))
             )
-        if reason:
-            return f"generation_kwargs.{name}: not to be set here: {reason}"
+        else:
+            continue
+        return f"generation_kwargs.{name}: not to be set here: {reason}"
     return None
 
 
@@ -183,7 +185,9 @@ def _conflict_with_vllm(training: dict[str, Any], lora: Lora | None) -> str | No
 
 def _conflict_with_adapters(training: dict[str, Any], lora: Lora | None, launch: Launch) -> str | None:
     """A setting of checkpointing or of the reference model that fails with, or without, adapters; else None."""
-    if lora and _is_reentrant(training) and launch.process_count > 1 and launch.strategy != "zero3":
+    if (
+        lora and _is_reentrant(training) and launch.process_count > 1 and launch.strategy != "zero3"
+    ):  # TRL sets it there
         return (
             "gradient_checkpointing_kwargs: use_reentrant: true fails with lora in several processes; set it to false"
         )
@@ -194,14 +198,11 @@ def _conflict_with_adapters(training: dict[str, Any], lora: Lora | None, launch:
     return None
 
 
-def check_control(study: StudyConfig, arms: dict[str, Arm]) -> None:
+def check_baseline_and_control(study: StudyConfig, arms: dict[str, Arm]) -> None:
     """Refuse a baseline or a control that is not an arm, and a control that is the baseline."""
-    if study.baseline is not None and study.baseline not in arms:
-        raise ValueError(f"baseline: unknown arm '{study.baseline}'; {arms_here(study.baseline, arms)}")
-    if study.control is None:
-        return
-    if study.control not in arms:
-        raise ValueError(f"control: unknown arm '{study.control}'; {arms_here(study.control, arms)}")
+    for key, arm in (("baseline", study.baseline), ("control", study.control)):
+        if arm is not None and arm not in arms:
+            raise ValueError(f"{key}: unknown arm '{arm}'; {arms_here(arm, arms)}")
     if study.control == (study.baseline or next(iter(arms))):
         raise ValueError(
             f"control: '{study.control}' is the baseline, which the others are compared with; name another arm, or set "
@@ -253,6 +254,7 @@ def check_arms(study: StudyConfig, arms: dict[str, Arm]) -> None:
         if measured:
             check_measurable(settings, name)
         for component_name, component in scored.items():
+            # A measured component has an advantage even without a weight.
             if component.placement != "all_tokens" and (arm.weights[component_name] or measured):
                 check_placeable(settings, name, component_name)
         steps = int(settings.get("max_steps", -1))  # the schema takes 10.0 for a whole number
@@ -265,7 +267,7 @@ def check_arms(study: StudyConfig, arms: dict[str, Arm]) -> None:
 
 
 def unreached_warnings(study: StudyConfig, arms: dict[str, Arm]) -> list[str]:
-    """A line, no error, for each arm that ends before the last step of `gradients.whole`: such runs may be finished."""
+    """Warnings of arms that end before the last step of `gradients.whole`. Such runs may be finished: no error."""
     last, warnings = max(study.gradients.whole, default=0), []
     for name, arm in arms.items():
         steps = int(study.training_of(arm).get("max_steps", -1))
@@ -275,7 +277,7 @@ def unreached_warnings(study: StudyConfig, arms: dict[str, Arm]) -> list[str]:
 
 
 def check_prompts_alike(study: StudyConfig, arms: dict[str, Arm]) -> None:
-    """Refuse an arm with prompts of its own, since all are judged on the same, and wrong chat template variables."""
+    """Refuse an arm with prompts of its own, as all are judged on the same, and keys that are no template variables."""
     key = "chat_template_kwargs"
     for name, arm in arms.items():
         if key in arm.training and (arm.training[key] or {}) != (study.training.get(key) or {}):
@@ -308,7 +310,6 @@ def checked_launches(study: StudyConfig, arms: dict[str, Arm]) -> dict[str, Laun
             launches[name] = study.launch.changed(arm.launch, arm.resources)
         except ValueError as error:
             raise ValueError(f"{key_of_arm(study.arms, name)}.launch.{error}") from None
-    for name, arm in arms.items():
         settings = study.training_of(arm)
         placements: set[str] = {component.placement for component in study.scored_in(arm).values()}
         check_launchable(settings, study.lora, launches[name], name)

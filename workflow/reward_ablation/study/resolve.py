@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from reward_ablation.config.checks import (
     at_arm,
     check_arms,
-    check_control,
+    check_baseline_and_control,
     check_scored,
     checked_launches,
     control_warnings,
@@ -310,7 +310,7 @@ def checked_arms(study: StudyConfig, root: Path) -> dict[str, Arm]:
         for name in names:
             if name in TAKEN[key]:
                 raise ValueError(f"{key}: '{name}' is taken by the workflow; not allowed: {', '.join(TAKEN[key])}")
-    check_control(study, arms)
+    check_baseline_and_control(study, arms)
     check_metrics(study, root)
     check_arms(study, arms)
     further = further_columns(study.data.train)

@@ -64,7 +64,7 @@ def watch(model: PreTrainedModel, recorder: Recorder) -> None:
             why = "shared by several layers" if shared else f"of a {type(module).__name__}"
             raise StudyError(
                 f"gradients: the gradient of {next(iter(trained))}, {why}, cannot be separated by completion; "
-                "set gradients.every: off"
+                "set gradients.every: off, without whole"
             )
         own = {key: names.get(id(parameter), "") for key, parameter in module.named_parameters(recurse=False)}
         forwards.append((module, _guarded(module, kind, own, recorder)))
@@ -113,8 +113,8 @@ def _guarded(module: nn.Module, kind: Kind, names: dict[str, str], recorder: Rec
         once = isinstance(module, nn.Embedding) and inputs.size(0) == 1
         if inputs.size(0) != recorder.batch and not once:
             raise MixedCompletions(
-                f"gradients: the input of {next(iter(names.values()))} mixes tokens of several completions, as in a "
-                "mixture of experts: gradients cannot be separated by completion; set gradients.every: off"
+                f"gradients: the input of {next(iter(names.values()))} mixes tokens of several completions, as mixtures"
+                " of experts do: gradients cannot be separated by completion; set gradients.every: off, without whole"
             )
         return kind(module, plain, names, recorder, inputs)
 
@@ -160,7 +160,7 @@ def _copies(module: nn.Module, inputs: Tensor, names: dict[str, str], recorder: 
             raise MixedCompletions(
                 f"gradients: {names[name]} of shape {tuple(own)} is not multiplied with inputs of shape "
                 f"{tuple(inputs.shape)} elementwise: gradients cannot be separated by completion; "
-                "set gradients.every: off"
+                "set gradients.every: off, without whole"
             )
     return {
         name: _OneEach.apply(parameter, inputs.dim(), recorder, names[name]) for name, parameter in parameters.items()

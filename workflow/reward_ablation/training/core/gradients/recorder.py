@@ -177,7 +177,9 @@ class Recorder:
         """
         if measurement is not None and not self.expected.keys() <= measurement.seen:
             name = min(self.expected.keys() - measurement.seen)
-            raise StudyError(f"gradients: the gradient of {name} was not measured; set gradients.every: off")
+            raise StudyError(
+                f"gradients: the gradient of {name} was not measured; set gradients.every: off, without whole"
+            )
         if self.scales is None or self.reported == self.expected:
             return
         name = next(name for name in {**self.expected, **self.reported} if self.reported[name] != self.expected[name])
