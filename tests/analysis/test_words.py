@@ -5,7 +5,7 @@ import math
 import pytest
 
 from reward_ablation.analysis.statistics.limits import COUNT, SHARE, UNLIMITED, Limits
-from reward_ablation.analysis.words import number, numbers, with_interval
+from reward_ablation.analysis.words import from_to, number, numbers, with_interval
 
 
 @pytest.mark.parametrize(
@@ -34,3 +34,11 @@ def test_numbers_that_are_compared_differ_where_they_do():
     assert numbers(SHARE, 0.5, 0.25) == ["0.500", "0.250"]
     assert number(0.0004, UNLIMITED) == "0.00040"
     assert numbers(UNLIMITED) == []
+
+
+@pytest.mark.parametrize(
+    ("fewest", "most", "written"),
+    [(1, 1, "1 seed"), (3, 3, "3 seeds"), (2, 5, "2 to 5 seeds"), (1000, 20000, "1,000 to 20,000 seeds")],
+)
+def test_counts_from_the_fewest_to_the_most(fewest, most, written):
+    assert from_to(fewest, most, "seed") == written
