@@ -294,11 +294,11 @@ def leave_one_out_scores(scores: np.ndarray, num_generations: int) -> np.ndarray
 
 
 def read_step(run: MeasuredRun, step: int) -> MeasuredStep | str:
-    """Read a step, or return why nothing can be said about other weights. A damaged file raises a StudyError."""
+    """Read a step, or return why nothing can be said about other weights, in words that do not name run and step."""
     try:
         return run.step(step)
     except StudyError as error:
-        return str(error)
+        return str(error).partition(": ")[2].replace(f"step {step}", "a step")
     except (OSError, ValueError) as error:  # Arrow's own errors are these
         reason = str(error).splitlines()[0].rstrip(".")
         again = rerun_of(run.folder)

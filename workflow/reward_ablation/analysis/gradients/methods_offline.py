@@ -286,7 +286,7 @@ def answers_of_run(
     for step in steps:
         measured = read_step(stored, step)
         if isinstance(measured, str):
-            refused[measured.partition(": ")[2].replace(f"step {step}", "a step")] += 1
+            refused[measured] += 1
         else:
             replayed = replayed or [replay(history, method) for method in asked.values()]
             found[step] = answers_at_step(measured, replayed)

@@ -21,7 +21,7 @@ SEEDS, STEPS = "seeds", "steps"
 
 
 class Estimates(NamedTuple):
-    """Estimates with their intervals, (M,) arrays; `interval` is `SEEDS`, `STEPS`, or None where there is none."""
+    """Estimates with their intervals, (M,) arrays; `interval` says over what: `SEEDS`, `STEPS`, or None without one."""
 
     estimate: np.ndarray
     low: np.ndarray
@@ -38,16 +38,16 @@ def over_seeds(by_seed: np.ndarray, by_step: np.ndarray, confidence: float) -> E
     """Means over seeds with intervals by Student's t; of a single seed, over its steps (`margin_over_steps`).
 
     `by_seed`, (M, S), has each quantity in each seed. `by_step`, (M, S, T), has the steps' values if the seed's value
-    is their mean, else their influence on it (delta method, as of `ratios`). NaN is not known.
+    is their mean, else their influence on it (the delta method), of which only the spread counts. NaN is not known.
     """
     known = ~np.isnan(by_seed)
     seeds = known.sum(axis=1)
     estimate = np.where(known, by_seed, 0).sum(axis=1) / np.where(seeds, seeds, np.nan)
     squares = np.where(known, np.square(by_seed - estimate[:, None]), 0).sum(axis=1)
     degrees = np.maximum(seeds - 1, 1)
-    margin = np.where(seeds > 1, stdtrit(degrees, (1 + confidence) / 2) * np.sqrt(squares / degrees / seeds.clip(1)), 0)
+    margin = stdtrit(degrees, (1 + confidence) / 2) * np.sqrt(squares / degrees / seeds.clip(1))
     interval = np.full(len(seeds), SEEDS, dtype=object)
-    for row in np.flatnonzero(seeds < 2):
+    for row in np.flatnonzero(seeds < 2):  # these have no spread over seeds
         of_steps = by_step[row, np.argmax(known[row])] if seeds[row] else np.array([])
         margin[row] = margin_over_steps(of_steps[~np.isnan(of_steps)], confidence)
         interval[row] = None if np.isnan(margin[row]) else STEPS
@@ -58,16 +58,16 @@ def margin_over_steps(values: np.ndarray, confidence: float) -> float:
     """Half the width of an interval for the mean of a run's (T,) steps, neighbours of which are alike.
 
     The standard error is that of the circular block bootstrap (Politis and Romano, "A circular block-resampling
-    procedure for stationary data", 1992), which for a mean needs no resampling. The number of blocks less one, which
-    need not be whole, gives the degrees of freedom. NaN with fewer than two blocks, that is, fewer than four steps.
+    procedure for stationary data", 1992), which for a mean needs no resampling, times √(B / (B - 1)) for B blocks. B,
+    which need not be whole, less 1 gives the degrees of freedom. NaN with B below 2, that is, fewer than four steps.
     """
     steps = len(values)
     length = block_length(steps) if steps else 1
     blocks = steps / length
     if blocks < 2:
         return float("nan")
-    around = np.concatenate([values, values[: length - 1]])
-    means = np.convolve(around, np.full(length, 1 / length), mode="valid")
+    circle = np.concatenate([values, values[: length - 1]])
+    means = np.convolve(circle, np.full(length, 1 / length), mode="valid")
     return float(stdtrit(blocks - 1, (1 + confidence) / 2) * means.std() / np.sqrt(blocks - 1))
 
 

@@ -1,6 +1,6 @@
 """Tables of gradients, from the measurements of all runs of a study.
 
-The rule `tables_gradients` calls `write`. This module reads and has the columns; the formulas are in those beside it.
+The rule `tables_gradients` calls `write`. This module reads the files and has the columns, others here the formulas.
 `alignment` and the part `split_halves` of `similarity_by_arm` (cosines without the noise of completions) share one
 reading of each run's Gram matrices.
 """
@@ -34,15 +34,15 @@ from reward_ablation.analysis.study_file import StudyFile, StudyRun
 from reward_ablation.analysis.tables import COUNT, NUMBER, TEXT, Parts, columns, write_tables
 
 SCHEMAS = {
+    # self to across_blocks: parts of the cosine (`similarity_by_arm.PARTS`); definition: alone or share.
     "similarity_by_step": columns(
         (TEXT, "arm"),
         (COUNT, "seed step"),
         (TEXT, "layer component_a component_b definition"),
-        (
-            NUMBER,
-            "dot cosine cosine_low cosine_high norm_a norm_b self same_prompt cross_prompt across_blocks folding_error",
-        ),
+        (NUMBER, "dot cosine cosine_low cosine_high norm_a norm_b"),
+        (NUMBER, "self same_prompt cross_prompt across_blocks folding_error"),
     ),
+    # part: the cosine, one of its parts, or split_halves; interval: over seeds or steps.
     "similarity_by_arm": columns(
         (TEXT, "arm definition layer component_a component_b part"),
         (NUMBER, "estimate low high folding_error"),
@@ -65,8 +65,7 @@ CODED = ["layer", "component_a", "component_b", "definition"]
 #: Columns that runs of earlier versions do not have; their values are null.
 LATER_COLUMNS = ["folding_error"]
 
-
-#: Most measured steps that are read of one run, and of all runs but for two a run; spread evenly over the run.
+#: Most measured steps, evenly spread, that are read of a run, and of all (of each at least two), as reading takes time.
 MOST_OF_RUN, MOST_OF_ALL = 40, 2000
 
 #: (K,) effects on the components of a run, by step.
@@ -80,13 +79,13 @@ def write(study: StudyFile, options: Namespace) -> None:
 
 def gradient_tables(study: StudyFile, root: Path) -> Parts:
     """Parts of the tables of `SCHEMAS`, arm by arm; records, rollouts and gradients of all runs are checked first."""
-    study = study.trained_here
+    study = study.trained_here  # imported runs have no gradients
     read_runs(study, root, ["rollouts.parquet", "gradients.parquet"])
     for arm, runs in ((arm, list(runs)) for arm, runs in groupby(study.runs, key=lambda run: run.arm)):
-        of_arm, measured = similarity_of_runs(runs, root)
+        of_arm, steps_by_folder = similarity_of_runs(runs, root)
         yield "similarity_by_step", of_arm.assign(arm=arm)
         yield "similarity_by_arm", similarity_by_arm(of_arm, arm, study.confidence)
-        corrected, aligned = measured_tables(study, root, runs, measured)
+        corrected, aligned = measured_tables(study, root, runs, steps_by_folder)
         yield "similarity_by_arm", corrected
         yield "alignment", aligned
 
@@ -97,38 +96,37 @@ def similarity_of_runs(runs: list[StudyRun], root: Path) -> tuple[pd.DataFrame, 
     gradients, sizes = read_parquets(files, GRADIENT_COLUMNS, LATER_COLUMNS, CODED)
     ends = np.cumsum(sizes)
     steps = gradients["step"].to_numpy()
-    measured = {
+    steps_by_folder = {
         run.folder: np.unique(steps[end - size : end]).tolist()
         for run, size, end in zip(runs, sizes, ends, strict=True)
     }
     seeds = np.repeat([run.seed for run in runs], sizes)
-    return similarity_by_step(gradients.assign(seed=seeds)), measured
+    return similarity_by_step(gradients.assign(seed=seeds)), steps_by_folder
 
 
 def similarity_by_step(gradients: pd.DataFrame) -> pd.DataFrame:
     """Rows of the pairs of different components, in the run's order; null where a gradient has no direction."""
+    # By codes, as comparing the texts of all rows takes long.
     first, second = (gradients[name].astype("category").cat for name in ("component_a", "component_b"))
     return gradients[(first.codes != second.set_categories(first.categories).cat.codes).to_numpy()]
 
 
 def measured_tables(
-    study: StudyFile, root: Path, runs: list[StudyRun], measured: dict[str, list[int]]
+    study: StudyFile, root: Path, runs: list[StudyRun], steps_by_folder: dict[str, list[int]]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Rows of an arm: of `similarity_by_arm`, the part `split_halves`, and of `alignment`; prints what is left out.
-
-    `measured` has the measured steps by run's folder, of which at most `MOST_OF_RUN`, and of a study `MOST_OF_ALL`, are
-    read.
-    """
+    """Rows of an arm: of `similarity_by_arm`, the part `split_halves`, and of `alignment`; prints what is left out."""
     most = min(MOST_OF_RUN, max(2, MOST_OF_ALL // max(1, len(study.runs))))
     halves, effects, refused = [], [], Counter[str]()
     for run in runs:
         names = study.scored_in(run)
-        steps = spread_steps(measured[run.folder], most)
-        stored, of_run, split, layers = MeasuredRun(root / run.folder, steps, names), Effects(), {}, []
+        steps = spread_steps(steps_by_folder[run.folder], most)
+        stored = MeasuredRun(root / run.folder, steps, names)
+        of_run: Effects = {}
+        split, layers = {}, []
         for step in steps:
             read = read_step(stored, step)
             if isinstance(read, str):
-                refused[read.partition(": ")[2].replace(f"step {step}", "a step")] += 1
+                refused[read] += 1
                 continue
             of_run[step] = effects_on_other_prompts(read, [read.own_shares])[0]
             split[step] = halves_of_step(read)
@@ -142,8 +140,8 @@ def measured_tables(
     aligned = alignment(arm, runs, effects, study) if any(effects) else pd.DataFrame()
     if not halves:
         return pd.DataFrame(), aligned
-    known = len({step for of_run in effects for step in of_run})
-    return corrected_by_arm(pd.concat(halves), known, arm, study.confidence), aligned
+    step_count = len({step for of_run in effects for step in of_run})
+    return corrected_by_arm(pd.concat(halves), step_count, arm, study.confidence), aligned
 
 
 def alignment(arm: str, runs: list[StudyRun], effects: list[Effects], study: StudyFile) -> pd.DataFrame:
@@ -151,9 +149,9 @@ def alignment(arm: str, runs: list[StudyRun], effects: list[Effects], study: Stu
     names = study.scored_in(runs[0])
     steps = sorted({step for of_run in effects for step in of_run})
     values = np.full((len(names), len(runs), len(steps)), np.nan)
-    for number, of_run in enumerate(effects):
+    for run_number, of_run in enumerate(effects):
         for step, effect in of_run.items():
-            values[:, number, steps.index(step)] = effect
+            values[:, run_number, steps.index(step)] = effect
     found = means_over_steps_and_seeds(values, study.confidence)
     known = ~np.isnan(values)
     return pd.DataFrame(
