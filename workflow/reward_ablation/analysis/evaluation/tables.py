@@ -1,7 +1,7 @@
 """Tables of evaluated models, from the answers of all runs of a study.
 
-The rule `tables_evaluation` calls `write`. This module has the columns and the order of the tables; the modules beside
-it make most of their rows. `compare` and the looks of a sequential study take the rows by run from here.
+The rule `tables_evaluation` calls `write`. This module has the columns and the order of the tables. `compare` and the
+looks of a sequential study (its tests after more and more seeds) take the rows by run from here.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SCHEMAS = {
         (NUMBER, "value"),
         (COUNT, "questions answers unscored"),
     ),
-    # flagged_arms: those whose seeds differ more than chance allows.
+    # flagged_arms: those whose seeds differ more than the other arms' do, beyond chance.
     "evaluation_by_arm": columns((TEXT, "arm dataset mode metric"), *ESTIMATE, (TEXT, "flagged_arms")),
     # pooled_low, pooled_high: interval of a primary difference if the seeds of all arms differ alike.
     # baseline: the arm that is compared with; family: primary or exploratory; p_equivalent: of a difference as large as
@@ -89,8 +89,8 @@ SCHEMAS = {
 #: Columns of a primary difference that come from the last look at it.
 OF_LOOK = ["estimate", "low", "high", "seeds", "p", "p_holm", "decision"]
 
-#: Columns that a look does not record: beside its numbers they would be of other seeds.
-OF_ALL_SEEDS = ["p_equivalent", "pooled_low", "pooled_high"]
+#: Columns that a look does not record. They are of all seeds, and so are empty beside its numbers.
+NOT_OF_LOOK = ["p_equivalent", "pooled_low", "pooled_high"]
 
 
 def write(study: StudyFile, options: Namespace) -> None:
@@ -98,7 +98,7 @@ def write(study: StudyFile, options: Namespace) -> None:
     root = options.study.parent
     shown = pd.DataFrame(columns=SCHEMAS["examples"].names)
 
-    def parts() -> Parts:
+    def parts() -> Parts:  # each is written as it comes; the page needs that of `examples`, which is a single one
         nonlocal shown
         for name, rows in evaluation_tables(study, root):
             shown = rows if name == "examples" else shown
@@ -109,38 +109,37 @@ def write(study: StudyFile, options: Namespace) -> None:
 
 
 def evaluation_tables(study: StudyFile, root: Path) -> Parts:
-    """Parts of all tables of evaluated models; the answers, the runs' records and the rollouts are checked first."""
+    """Parts of all tables of evaluated models. First come checks, of rollouts too: a damaged run has no tables."""
     check_answers(study, root)
     records = read_runs(study, root, ["rollouts.parquet"])
-    values = {folder: quantities(record.model_dump()) for folder, record in records.items()}
+    provenance = {folder: quantities(record.model_dump()) for folder, record in records.items()}
     steps = {folder: record.steps for folder, record in records.items()}
     read = means_reader(study, root)
-    yield from final_model_tables(study, root, values, read)
+    yield from final_model_tables(study, root, provenance, read)
     yield from (("differences_by_level", rows) for rows in differences_by_level(study, root, read))
     yield from (("learning_curves", rows) for rows in learning_curves(study, root, steps, read))
     yield from (("examples", rows) for rows in examples(study, root))
 
 
-def final_model_tables(study: StudyFile, root: Path, values: dict[str, Quantities], read: Reader) -> Parts:
+def final_model_tables(study: StudyFile, root: Path, provenance: dict[str, Quantities], read: Reader) -> Parts:
     """Parts of the tables of the final models: by run and by arm, differences, and effects of components."""
-    answers, allowed = answers_reader(study, read), effects_of(study)
+    answers, effects = answers_reader(study, read), effects_of(study)
     for dataset in study.datasets:
         by_run = runs_of_dataset(study, dataset, read)
         yield "evaluation_by_run", by_run.assign(unscored=len(without_score(study, root, dataset)))
         means = seed_means(by_run, study)
         for arm in study.evaluated_names:
-            of_arms = {} if arm == BASE else means
-            yield "evaluation_by_arm", evaluation_rows(answers(dataset, arm), arm, dataset, study.confidence, of_arms)
+            lent = {} if arm == BASE else means  # the base model has no seeds, and borrows no variance
+            yield "evaluation_by_arm", evaluation_rows(answers(dataset, arm), arm, dataset, study.confidence, lent)
         if pairs := pairs_of(study):
-            yield "paired_differences", paired_differences(study, pairs, dataset, answers, means, values)
-        yield from (("component_effects", rows) for rows in effect_rows(study, allowed, dataset, answers, means))
+            yield "paired_differences", paired_differences(study, pairs, dataset, answers, means, provenance)
+        yield from (("component_effects", rows) for rows in effect_rows(study, effects, dataset, answers, means))
 
 
 def runs_of_dataset(study: StudyFile, dataset: str, read: Reader) -> pd.DataFrame:
     """Rows of evaluation_by_run of one data set, the base model first."""
-    return runs_means(
-        ((arm, seed, None, of) for arm in study.evaluated_names for seed, of in read(dataset, arm).items()), dataset
-    )
+    runs = ((arm, *run) for arm in study.evaluated_names for run in read(dataset, arm).items())
+    return runs_means(((arm, seed, None, means) for arm, seed, means in runs), dataset)  # None: of no single step
 
 
 def pairs_of(study: StudyFile) -> list[tuple[str, str]]:
@@ -149,9 +148,9 @@ def pairs_of(study: StudyFile) -> list[tuple[str, str]]:
     if study.control is not None:
         pairs += [(arm, study.control) for arm in study.arm_names if arm != study.control]
     pairs += [(contrast.arm, contrast.against) for contrast in study.primary.contrasts]
-    against, arms = list(dict.fromkeys(name for _, name in pairs)), study.evaluated_names
+    compared_with, arms = list(dict.fromkeys(name for _, name in pairs)), study.evaluated_names
     known = [pair for pair in dict.fromkeys(pairs) if set(pair) <= set(arms)]  # a preview lacks arms of some contrasts
-    return sorted(known, key=lambda pair: (against.index(pair[1]), arms.index(pair[0])))
+    return sorted(known, key=lambda pair: (compared_with.index(pair[1]), arms.index(pair[0])))
 
 
 def paired_differences(
@@ -160,7 +159,7 @@ def paired_differences(
     dataset: str,
     answers: AnswersReader,
     means: Mapping[str, SeedMeans],
-    values: dict[str, Quantities],
+    provenance: dict[str, Quantities],
 ) -> pd.DataFrame:
     """Differences of one data set, each with Holm's p-value within its family.
 
@@ -168,9 +167,9 @@ def paired_differences(
     """
     parts = []
     for arm, against in pairs:
-        both = {name: answers(dataset, name) for name in (arm, against)}
-        provenance = difference_in_provenance(study.runs_of(arm), study.runs_of(against), values)
-        parts.append(difference_rows(arm, against, both, dataset, study, means).assign(provenance=provenance))
+        of_pair = {name: answers(dataset, name) for name in (arm, against)}
+        difference = difference_in_provenance(study.runs_of(arm), study.runs_of(against), provenance)
+        parts.append(difference_rows(arm, against, of_pair, dataset, study, means).assign(provenance=difference))
     table = pd.concat(parts, ignore_index=True)
     groups = [np.where(table["family"] == "primary", "", table["baseline"]), "mode", "metric", "family"]
     p_holm = table.groupby(groups)["p"].transform(lambda p: holm(p.to_numpy()))
@@ -178,23 +177,23 @@ def paired_differences(
 
 
 def with_decisions(table: pd.DataFrame, study: StudyFile) -> pd.DataFrame:
-    """Differences with, of a sequential study, the last look at primary ones in place of equivalence."""
+    """Differences in which, in a sequential study, the last look at a contrast replaces the primary row's numbers."""
     table = table.assign(decision=pd.Series(None, index=table.index, dtype=object))
     record = study.sequential
     if record is None or not record.in_force:
         return table
     for contrast in study.primary.contrasts:
-        if last_look := record.decision(contrast):
+        if found := record.decision(contrast):
             rows = (table["arm"] == contrast.arm) & (table["baseline"] == contrast.against)
             rows &= table["family"] == "primary"
             for column in OF_LOOK:
-                table.loc[rows, column] = getattr(last_look[1], column)
-            table.loc[rows, OF_ALL_SEEDS] = np.nan
+                table.loc[rows, column] = getattr(found[1], column)  # the contrast at that look
+            table.loc[rows, NOT_OF_LOOK] = np.nan
     return table
 
 
 def learning_curves(study: StudyFile, root: Path, last_steps: dict[str, int], read: Reader) -> list[pd.DataFrame]:
-    """Parts of the table: as evaluation_by_run by step, from the base model at 0, if models were kept."""
+    """Parts of learning_curves, if models were kept: evaluation_by_run by step, from the base model (0) to the end."""
 
     def models(dataset: str) -> Iterable[tuple[str, int, int, QuestionMeans]]:
         for run in study.runs:
