@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reward_ablation.cluster.script import Part, batch_script, number_in, output_pattern, verdict
+from reward_ablation.cluster.script import Part, batch_script, number_in, output_pattern, status_of_part
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.exit_status import GOES_ON
 
@@ -17,9 +17,9 @@ HOSTILE = 'a b/it\'s "$(touch PWNED)" `touch PWNED` $HOME \\ *'
 @pytest.fixture
 def part(tmp_path: Path) -> Part:
     """A part whose command does nothing."""
-    verdicts = tmp_path / "verdicts"
-    verdicts.mkdir()
-    return Part("true", [], [], 1, verdicts)
+    statuses = tmp_path / "statuses"
+    statuses.mkdir()
+    return Part("true", [], [], 1, statuses)
 
 
 def started(script: str, folder: Path, **variables: str) -> subprocess.Popen:
@@ -46,13 +46,13 @@ def run(script: str, folder: Path, **variables: str) -> int:
 )
 @pytest.mark.parametrize("folder", ["logs", HOSTILE])
 def test_a_job_leaves_the_exit_status_of_its_command(part, tmp_path, folder, command, left):
-    verdicts = tmp_path / folder
-    verdicts.mkdir(parents=True)
-    (verdicts / "7.status").write_text("0\n")  # of a job of this number on another cluster
-    part = replace(part, command=f"set -euo pipefail; {command}", verdicts=verdicts)
+    statuses = tmp_path / folder
+    statuses.mkdir(parents=True)
+    (statuses / "7.status").write_text("0\n")  # of a job of this number on another cluster
+    part = replace(part, command=f"set -euo pipefail; {command}", statuses=statuses)
     assert run(batch_script([part], str(tmp_path), 1), tmp_path) == left
-    assert verdict(verdicts, "7") == left
-    assert verdict(verdicts, "8") is None
+    assert status_of_part(statuses, "7") == left
+    assert status_of_part(statuses, "8") is None
     assert not list(tmp_path.rglob("PWNED"))
 
 
@@ -81,7 +81,7 @@ def test_an_input_that_comes_late_is_waited_for_and_one_that_does_not_may_come_l
     assert process.wait(30) == 0
     missing = replace(part, inputs=["late one", "missing"])
     assert run(batch_script([missing], str(tmp_path), 1), tmp_path) == GOES_ON
-    assert verdict(part.verdicts, "7") == GOES_ON
+    assert status_of_part(part.statuses, "7") == GOES_ON
 
 
 def test_a_folder_of_temporary_files_that_this_node_lacks_is_not_used(part, tmp_path):
@@ -108,7 +108,7 @@ def test_a_signal_ends_the_command_and_not_the_shell(part, tmp_path):
     os.killpg(process.pid, signal.SIGTERM)
     assert process.wait(30) == GOES_ON
     assert (tmp_path / "saved").exists()
-    assert verdict(part.verdicts, "7") == GOES_ON
+    assert status_of_part(part.statuses, "7") == GOES_ON
 
 
 @pytest.mark.parametrize(
@@ -121,16 +121,16 @@ def test_a_signal_ends_the_command_and_not_the_shell(part, tmp_path):
 def test_parts_run_one_after_the_other_until_one_fails(part, tmp_path, commands, made, status):
     parts = []
     for number, command in enumerate(commands):
-        verdicts = tmp_path / f"verdicts{number}"
-        verdicts.mkdir()
-        parts.append(replace(part, command=command, verdicts=verdicts))
+        statuses = tmp_path / f"statuses{number}"
+        statuses.mkdir()
+        parts.append(replace(part, command=command, statuses=statuses))
     assert run(batch_script(parts, str(tmp_path), 1), tmp_path) == status
     assert {path.name for path in tmp_path.iterdir()} & {"one", "two"} == made
-    assert verdict(parts[1].verdicts, "7") == (status if "two" in made else None)
+    assert status_of_part(parts[1].statuses, "7") == (status if "two" in made else None)
 
 
 def test_a_job_that_slurm_starts_again_leaves_out_the_parts_that_are_done(part, tmp_path):
-    second = replace(part, command="echo two >> made; [ -e mended ]", verdicts=tmp_path)
+    second = replace(part, command="echo two >> made; [ -e mended ]", statuses=tmp_path)
     parts = [replace(part, command="echo one >> made"), second]
     script = batch_script(parts, str(tmp_path), 1)
     assert run(script, tmp_path) == 1
@@ -141,14 +141,14 @@ def test_a_job_that_slurm_starts_again_leaves_out_the_parts_that_are_done(part, 
 
 def test_no_part_begins_after_a_signal(part, tmp_path):
     first = replace(part, command="trap 'wait; exit 0' TERM; sleep 0.5 & touch ready; wait")
-    second = replace(part, command="touch two", verdicts=tmp_path)
+    second = replace(part, command="touch two", statuses=tmp_path)
     process = started(batch_script([first, second], str(tmp_path), 1), tmp_path)
     while not (tmp_path / "ready").exists():
         time.sleep(0.05)
     os.killpg(process.pid, signal.SIGTERM)
     assert process.wait(30) == GOES_ON
     assert not (tmp_path / "two").exists()
-    assert verdict(first.verdicts, "7") == 0
+    assert status_of_part(first.statuses, "7") == 0
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ from reward_ablation.cluster.options import unread_variables
 from reward_ablation.cluster.outcome import Ended, Outcomes
 from reward_ablation.cluster.preflight import check_jobs, no_room, within_limits
 from reward_ablation.cluster.request import Request, arguments, bundles, request_of
-from reward_ablation.cluster.script import Part, batch_script, number_in, output_pattern, verdict
+from reward_ablation.cluster.script import Part, batch_script, number_in, output_pattern, status_of_part
 from reward_ablation.cluster.site import read_site
 from reward_ablation.cluster.slurm import is_live, live_jobs, my_jobs, partitions
 from reward_ablation.start.config_files import check_config_files
@@ -424,7 +424,7 @@ class Executor(slurm_plugin.Executor):
         self.unreachable = Reminder()
         for info in active_jobs:
             slot = info.aux["slot"]
-            if self._name(info.job) != slot.names[-1] and self._verdict(info) == 0:
+            if self._name(info.job) != slot.names[-1] and self._status(info) == 0:
                 self.report_job_success(info)  # then Snakemake hands over the next part, and we take over its Slurm job
                 continue
             ended = self.outcomes.look(slot.number, listed.get(slot.number))
@@ -432,7 +432,7 @@ class Executor(slurm_plugin.Executor):
                 ended = await asyncio.to_thread(self._end_of_unlisted, info, ended)
             if ended is None:
                 yield info
-            elif ended.state == "COMPLETED" or self._verdict(info) == 0:
+            elif ended.state == "COMPLETED" or self._status(info) == 0:
                 if ended.may_restart:
                     await asyncio.to_thread(self._cancel, info.external_jobid)
                 self._succeed(info)
@@ -444,7 +444,7 @@ class Executor(slurm_plugin.Executor):
         with contextlib.suppress(SlurmError):  # Slurm does not know the job any more
             if is_live(info.external_jobid):
                 return None
-        status = self._verdict(info)
+        status = self._status(info)
         if status is None:
             return ended
         return Ended("FAILED" if status else "COMPLETED", f"ended with status {status}")
@@ -477,7 +477,7 @@ class Executor(slurm_plugin.Executor):
             self._cancel(number)
         if ended.state == "OUT_OF_MEMORY":
             self.least_memory[name] = 2 * (slot.mem_mb or self._request([info.job]).mem_mb)
-        status = self._verdict(info)
+        status = self._status(info)
         permanent = ended.state == "FAILED" and status is not None and is_permanent(status)
         if permanent or not ended.again:
             last_attempt(info.job)
@@ -485,9 +485,9 @@ class Executor(slurm_plugin.Executor):
         message = f"{words_of(info.job)}: Slurm job {number} {ended.why}{advice if permanent else ''}\n"
         self.report_job_error(info, msg=message, aux_logs=[str(log)])
 
-    def _verdict(self, info: SubmittedJobInfo) -> int | None:
+    def _status(self, info: SubmittedJobInfo) -> int | None:
         """Exit status of a job's command; None where the command has not ended or left none."""
-        return verdict(self._log(self._name(info.job), info.external_jobid).parent, info.external_jobid)
+        return status_of_part(self._log(self._name(info.job), info.external_jobid).parent, info.external_jobid)
 
     def _tell_limit(self) -> None:
         """Report that Slurm takes no more jobs because of a limit, and later, once, that it has taken them."""

@@ -21,11 +21,11 @@ from reward_ablation.system.errors import StudyError
 from reward_ablation.system.exit_status import GOES_ON
 
 #: Libraries whose number of threads is set by `..._NUM_THREADS`, as Snakemake does for a command.
-THREADS = ("OMP", "GOTO", "OPENBLAS", "MKL", "NUMEXPR")
+LIBRARIES = ("OMP", "GOTO", "OPENBLAS", "MKL", "NUMEXPR")
 
 #: Environment variable with the number of commands that a Slurm job runs; set only if there are several.
 #: `training.around.slurm_job` reads it.
-PARTS = "STUDY_JOB_PARTS"
+PARTS_VARIABLE = "STUDY_JOB_PARTS"
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Part:
     inputs: Sequence[str]  # files that must exist before the command starts
     outputs: Sequence[str]  # files whose folders are made, including logs
     threads: int
-    verdicts: Path  # folder of logs, where the script writes the command's exit status to NUMBER.status, NUMBER Slurm's
+    statuses: Path  # folder where the script writes the command's exit status to NUMBER.status, by Slurm's job number
     benchmark: str | None = None  # file for the wall time of a command that ends well
 
     @property
@@ -45,15 +45,14 @@ class Part:
         return sorted({os.path.dirname(file) or "." for file in [*self.outputs, self.benchmark or ""]})
 
 
-def batch_script(parts: Sequence[Part], folder: str, patience: int) -> str:
+def batch_script(parts: Sequence[Part], working_folder: str, patience: int) -> str:
     """The script of a Slurm job, which ends with the first command that fails, or before the next one after SIGTERM.
 
     Started again by Slurm, it leaves out commands that have ended with 0.
     `patience` is the number of seconds to wait until a network file system shows the inputs.
     """
-    return _template().render(
-        parts=parts, folder=folder, patience=patience, goes_on=GOES_ON, libraries=THREADS, parts_variable=PARTS
-    )
+    constants = {"goes_on": GOES_ON, "libraries": LIBRARIES, "parts_variable": PARTS_VARIABLE}
+    return _template().render(parts=parts, working_folder=working_folder, patience=patience, **constants)
 
 
 @cache
@@ -65,16 +64,16 @@ def _template() -> Template:
     return environment.from_string(files(__package__).joinpath("job.sh.j2").read_text(encoding="utf-8"))
 
 
-def verdict(verdicts: Path, number: str) -> int | None:
-    """Exit status of a part's command in Slurm's job `number`, GOES_ON if inputs stayed missing; None without one."""
+def status_of_part(statuses: Path, number: str) -> int | None:
+    """Exit status of a part's command in Slurm's job `number`; None if the command has not ended, or left none."""
     try:
-        return int((verdicts / f"{number}.status").read_text())
+        return int((statuses / f"{number}.status").read_text())
     except (OSError, ValueError):
         return None
 
 
 def output_pattern(folder: Path) -> str:
-    """The pattern of a job's log for `sbatch --output`. Slurm replaces %j by the job's number, and %% by %."""
+    """The pattern of a job's log for `sbatch --output`, in which Slurm replaces %j by the job's number, and %% by %."""
     if "\\" in str(folder):  # Slurm then replaces nothing
         raise StudyError(
             f"{folder}: Slurm cannot write logs into a folder whose path has a \\; start the study in another folder"
@@ -83,6 +82,6 @@ def output_pattern(folder: Path) -> str:
 
 
 def number_in(answer: str) -> str | None:
-    """Number of the job in the output of `sbatch --parsable`, to which sites may add text; None where there is none."""
+    """Number of the job in the output of `sbatch --parsable`: `NUMBER` or `NUMBER;CLUSTER`, after lines of the site."""
     numbers = re.findall(r"^(\d+)(?:;\S*)?$", answer, flags=re.MULTILINE)
     return numbers[-1] if numbers else None

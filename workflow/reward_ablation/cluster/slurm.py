@@ -1,7 +1,7 @@
 """Facts from Slurm: partitions and nodes, this user's jobs, and the times of the job that this process runs in.
 
-The Slurm executor watches its jobs by it, `status` tells by it which runs wait, and a run in training learns when its
-job will end. Nothing here changes a job.
+The Slurm executor watches its jobs by it and checks requests against the partitions, `status` tells by it which runs
+wait, and a run in training learns when its job will end. Nothing here changes a job.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class SlurmJob:
     state: str  # in Slurm's long form, such as PENDING or RUNNING
     reason: str  # why the job waits, or why it ended; "None" where Slurm gives no reason
     nodes: str  # such as `n[1-2]`; empty for a job that waits
-    start: float | None  # seconds since 1970
-    end: float | None  # seconds since 1970; for a job that waits or runs, the end by its time limit
-    comment: str = ""
+    start: float | None  # seconds since 1970, here and below; expected, for a job that waits
+    end: float | None  # for a job that waits or runs, the end by its time limit
+    comment: str = ""  # by `job_names.comment`: which work the job does, for later starts
 
     @property
     def live(self) -> bool:
@@ -50,9 +50,9 @@ class SlurmJob:
 
 def my_jobs(timeout: float = 20.0) -> list[SlurmJob]:
     """This user's jobs that Slurm still knows: jobs that wait or run, and jobs that ended some minutes ago."""
-    text = run_slurm_command(
-        "squeue", "--me", "--all", "--states=all", "--noheader", f"--format={_FIELDS}", timeout=timeout
-    )
+    options = "--me", "--all", "--states=all", "--noheader", f"--format={_FIELDS}"
+    text = run_slurm_command("squeue", *options, timeout=timeout)
+    # A line without all fields is no job's, as after a line break in a comment.
     return [_job(line) for line in text.splitlines() if line.count("\x1f") == _FIELDS.count("\x1f")]
 
 
@@ -67,7 +67,7 @@ def _job(line: str) -> SlurmJob:
     return SlurmJob(id_, name, state, reason, nodes, _seconds(start), _seconds(end), comment)
 
 
-def _seconds(text: str) -> float | None:
+def _seconds(text: str) -> float | None:  # for which `run_slurm_command` asks; "N/A" and "Unknown" are None
     return float(text) if text.isdecimal() else None
 
 
@@ -112,7 +112,7 @@ def partitions() -> dict[str, Partition]:
     nodes: dict[str, list[Node]] = {}
     for line in run_slurm_command("sinfo", "--Node", "--all", "--noheader", "--format=%R|%N|%c|%m|%T|%G").splitlines():
         partition, name, cpus, memory, state, gres = line.split("|", 5)
-        up = not re.match("down|drain|fail|error|unknown|power", state)
+        up = not re.match("down|drain|fail|error|unknown|power", state)  # so begin states without new jobs
         nodes.setdefault(partition, []).append(Node(name, _count(cpus), _count(memory), gpus_of(gres), up))
     found = {}
     for line in run_slurm_command("scontrol", "--all", "--oneliner", "show", "partition").splitlines():
@@ -130,7 +130,7 @@ def partitions() -> dict[str, Partition]:
 
 
 def minutes_of(text: str) -> int | None:
-    """Minutes of a limit in the format of `scontrol`, `[days-]hours:minutes:seconds`; None for UNLIMITED."""
+    """Minutes of a limit in the format of `scontrol`, `[days-]hours:minutes:seconds`; None for other text."""
     if not (match := re.fullmatch(r"(?:(\d+)-)?(\d+):(\d+):(\d+)", text)):
         return None
     days, hours, minutes, _ = (int(part or 0) for part in match.groups())
@@ -158,11 +158,11 @@ def start_of_job(environment: Mapping[str, str]) -> int | None:
 
 def end_of_job(environment: Mapping[str, str]) -> int | None:
     """End of the present job by its time limit, in seconds since 1970; None as for `start_of_job`."""
-    unknown = "the end of this job is not known, and is waited for as a signal"
-    return _time(environment, "SLURM_JOB_END_TIME", "%e", unknown)
+    if_unknown = "the end of this job is not known, and is waited for as a signal"
+    return _time(environment, "SLURM_JOB_END_TIME", "%e", if_unknown)
 
 
-def _time(environment: Mapping[str, str], variable: str, field: str, unknown: str) -> int | None:
+def _time(environment: Mapping[str, str], variable: str, field: str, if_unknown: str) -> int | None:
     """A time of the present job. Slurm sets a variable with the time since version 23; before, `squeue` lists it."""
     told = environment.get(variable, "")
     if not told and "SLURM_JOB_ID" in environment:
@@ -171,5 +171,5 @@ def _time(environment: Mapping[str, str], variable: str, field: str, unknown: st
                 "squeue", "--noheader", f"--jobs={environment['SLURM_JOB_ID']}", f"--format={field}"
             ).strip()
         except SlurmError as error:
-            print(f"warning: {error}: {unknown}", flush=True)
+            print(f"warning: {error}: {if_unknown}", flush=True)
     return int(told) if told.isdecimal() else None

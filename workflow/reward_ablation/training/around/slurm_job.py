@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from reward_ablation.cluster.script import PARTS
+from reward_ablation.cluster.script import PARTS_VARIABLE
 from reward_ablation.cluster.slurm import start_of_job
 
 
@@ -36,7 +36,7 @@ def slurm_job(environment: Mapping[str, str], began: float) -> dict[str, Any] | 
         "start": start,
         # The controller's clock and the node's may differ.
         "seconds_before": None if start is None else round(max(0.0, began - start), 1),
-        **({"parts": parts} if (parts := _number(environment.get(PARTS))) else {}),
+        **({"parts": parts} if (parts := _number(environment.get(PARTS_VARIABLE))) else {}),
     }
 
 
