@@ -1,7 +1,7 @@
-"""Checks that the methods make of their parameters. A message starts with the parameter's name; callers add the arm.
+"""Checks that methods of combination make of their parameters. A StudyError starts with the parameter's name.
 
-The methods call it at each call. So a plan, which calls the workflow's methods with made-up scores, refuses what a
-training would refuse.
+They run at each call. So a plan, which calls the workflow's methods with made-up scores, refuses what a training would
+refuse. Callers add the arm to the error.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def by_component(
 ) -> np.ndarray:
     """(K,) numbers, from one number for all components or from a mapping ``{component: number}``.
 
-    `default` is the number of the components that a mapping does not name. `name` is the parameter's, for messages.
+    `default`, which is not checked, is the number of components that a mapping lacks. `name` is the parameter's.
     StudyError for a number that is not from `low` to `high`.
     """
     if not isinstance(value, Mapping):
@@ -91,8 +91,8 @@ def ranges_of(
     """Lowest and highest score of each component, each (K,), in the sign of the scores.
 
     `ranges` is ``{component: [lowest, highest]}`` of the config, or None. It takes precedence over `bounds`, (K, 2),
-    the documented bounds, which are NaN where a bound is not documented and are already multiplied by `signs`, (K,),
-    each 1 or -1. `needed`, (K,), says whose range must be known.
+    the documented bounds, which are NaN where a bound is not documented. `signs`, (K,), are those of the weights: 1, or
+    -1 where scores and bounds come negated (bounds in order). `needed`, (K,), says whose range must be known.
 
     StudyError if a range of the config is not a pair of numbers in order, or if the range of a needed component is not
     known.
@@ -103,8 +103,8 @@ def ranges_of(
         if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
             raise StudyError(f"ranges.{key}: {pair!r} is not a pair; write [lowest, highest]")
         ends = [number(f"ranges.{key}", end) * signs[column] for end in pair]
-        low[column], high[column] = ends[:: int(signs[column])]
-    for column in np.flatnonzero(~(low < high)):
+        low[column], high[column] = ends[:: int(signs[column])]  # a sign of -1 turns the ends round
+    for column in np.flatnonzero(~(low < high)):  # also where an end is NaN
         key = names[column]
         if np.isfinite([low[column], high[column]]).all():
             raise StudyError(f"ranges.{key}: the lowest score is not below the highest; write [lowest, highest]")

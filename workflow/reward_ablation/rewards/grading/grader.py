@@ -1,6 +1,6 @@
-r"""Whether a completion's answer is right; if this cannot be decided, the status says why.
+"""Whether a completion's answer is right; if this cannot be decided, the status says why.
 
-Components, evaluation and `data.problems` ask here. Most answers are decided in this process. The rest goes to
+Reward components, evaluation and `data.problems` call it. Most answers are decided in this process. The rest goes to
 math-verify in another (`math_worker`), which can be killed where an answer keeps it busy.
 """
 
@@ -14,7 +14,7 @@ from reward_ablation.rewards.grading.comparison import Status, settle
 from reward_ablation.rewards.grading.extraction import extract
 from reward_ablation.rewards.grading.math_worker import math_worker
 
-# Bounds for the text functions and the reader of this process. What passes them can still cost the parser its CPU time.
+# Bounds for what this process does with a text (normalisation, exact values). Within them the parser may take long.
 MAX_CHARACTERS = 2000
 MAX_NESTING = 20  # the deepest answer of MATH has 3
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
@@ -73,12 +73,12 @@ def grade_answers(answers: Sequence[str | None], golds: Sequence[str]) -> list[G
     statuses = [_without_parser(answer, gold) for answer, gold in zip(answers, golds, strict=True)]
     rows = zip(statuses, golds, answers, strict=True)
     pairs = [(gold, answer) for status, gold, answer in rows if status is None and answer is not None]
-    judged = iter(math_worker.judge(pairs))
+    judged = iter(math_worker.judge(pairs))  # a status for each None, in order
     return [*map(Grade, (next(judged) if status is None else status for status in statuses), answers)]
 
 
 def is_malformed(answer: str) -> bool:
-    """Whether a text is too long, nested too deep, or has unbalanced braces, control characters or broken UTF-8."""
+    """Whether a text is too long, nested too deeply, or has unbalanced braces, control characters or broken UTF-8."""
     if len(answer) > MAX_CHARACTERS or _CONTROL.search(answer):
         return True
     depth = braces = 0
@@ -95,6 +95,6 @@ def _without_parser(answer: str | None, gold: str) -> Status | None:
     """Status of an answer that needs no parser; None if the answer needs the parser."""
     if answer is None or is_malformed(answer):
         return "unparseable"
-    if len(answer) > MAX_HERE and answer != gold:
+    if len(answer) > MAX_HERE and answer != gold:  # equal texts need no comparison
         return None
-    return settle(gold, answer, lambda gold, answer: None)
+    return settle(gold, answer, lambda gold, answer: None)  # None: only a parser can compare
