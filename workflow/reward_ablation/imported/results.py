@@ -27,7 +27,7 @@ from reward_ablation.study.answers_record import read_record as read_content
 from reward_ablation.study.claims import DeclaredClaim, recorded_claims
 from reward_ablation.study.primary import Contrast, Primary, utc_now
 from reward_ablation.study.run_folder import DESCRIPTION, RECORD
-from reward_ablation.study.specs_of_config import component_spec
+from reward_ablation.study.specs_of_config import check_unchanged, component_spec
 from reward_ablation.study.standing import Since
 from reward_ablation.system.digests import digest_where_present
 from reward_ablation.system.errors import StudyError, storage_errors
@@ -140,6 +140,8 @@ class _Import:
     def _write(self, arm: str, seed: int, source: Source) -> None:
         """Write the tables and the record of a run from elsewhere."""
         run = read_run(self.config, self.home, source, arm)
+        for name, component in self.again.items():
+            check_unchanged(component, self.config.components[name].parameters, self.home)
         components: dict[str, ComponentSpec | None] = {name: self.again.get(name) for name in run.weights}
         first = self.arms[arm].spec
         group = first.training.get("num_generations", run.group) if first else run.group
