@@ -12,8 +12,8 @@ import pytest
 from pyarrow import csv
 
 from reward_ablation.config.config_errors import validate_spec
-from reward_ablation.imported.config import ImportConfig
 from reward_ablation.imported import results
+from reward_ablation.imported.config import ImportConfig
 from reward_ablation.imported.files import LONGEST_LINE
 from reward_ablation.imported.readers import common, table
 from reward_ablation.imported.results import is_current

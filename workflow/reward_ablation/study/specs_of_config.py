@@ -266,7 +266,8 @@ def check_unchanged(part: ComponentSpec | MetricSpec | CombineSpec, parameters: 
         others = {name: value for name, value in parameters.items() if marks.get(name) is not Mark.MODEL}
         for name, content in divide(function, others, root, marks).contents.items():
             if content != part.contents.get(name):
-                raise StudyError(f"{name}: {parameters[name]} has changed since the workflow was started; start it again")
+                changed = f"{name}: {parameters[name]} has changed"
+                raise StudyError(f"{changed} since the workflow was started; start it again")
     if part.code and not is_code_of(function, part.code, root):
         raise StudyError(
             f"{function.rpartition(':')[0]}: the file, or one that it imports, has changed since the workflow was "
