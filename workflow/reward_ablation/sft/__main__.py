@@ -48,6 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
     with storage_errors(folder), wait_for(place / LOCK, "sft"):
         if last_change(args.output) not in (None, before):
             print("sft: the job of an earlier start has made it meanwhile", flush=True)
+            shutil.rmtree(place)
             return 0
         if spec.device == "cuda":
             claim_gpus(1, "sft")
