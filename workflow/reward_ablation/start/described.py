@@ -112,23 +112,12 @@ def is_newest(report: Path) -> bool:
 
 def run_snakemake(home: Path, work: Path, options: list[str], log: Any, lock: Lock) -> int:
     """Run the second Snakemake, which holds `lock`, with its jobs on this machine; its exit status."""
-    snakefile = home / "workflow" / "preview.smk"
-    options = [
-        *options,
-        "--directory",
-        str(work),
-        "--nolock",
-        "--workflow-profile",
-        "none",
-        "--rerun-triggers",
-        "mtime",
-        "params",
-        "input",
-    ]
+    options = [*options, "--nolock", "--workflow-profile", "none", "--rerun-triggers", "mtime", "params", "input"]
+    options += ["--snakefile", str(home / "workflow" / "preview.smk"), "--directory", str(work)]
     environment = {name: value for name, value in os.environ.items() if name != "SNAKEMAKE_PROFILE"}
     return subprocess.run(
         # Not os.nice in the child: Python would close locks there.
-        ["nice", "-n", "10", sys.executable, "-m", "snakemake", "--snakefile", str(snakefile), *options],
+        ["nice", "-n", "10", sys.executable, "-m", "snakemake", *options],
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=subprocess.STDOUT,
