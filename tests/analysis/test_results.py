@@ -152,8 +152,8 @@ def test_scores_that_cannot_be_paired_are_refused(tmp_path, unscored, limits, me
 
 def test_tables_wait_for_the_job_of_a_killed_start_and_are_of_the_study_that_is_there_then(folder, tmp_path, capfd):
     results = shutil.copytree(folder, tmp_path / "results")
-    command = ["provenance", "--study", str(results / "study.json"), "--output", str(results / "tables")]
-    earlier = take(results / ".tables_provenance.lock")
+    command = ["cost", "--study", str(results / "study.json"), "--output", str(results / "tables")]
+    earlier = take(results / ".tables_cost.lock")
     job = threading.Thread(target=main, args=[command])
     job.start()
     while "tables: waiting for process" not in capfd.readouterr().err:
@@ -161,4 +161,4 @@ def test_tables_wait_for_the_job_of_a_killed_start_and_are_of_the_study_that_is_
     (results / "study.json").write_text((results / "study.json").read_text().replace('"length_only"', '"brief"'))
     earlier.release()
     job.join()
-    assert "brief" in (results / "tables" / "provenance.csv").read_text()
+    assert "brief" in (results / "tables" / "cost.csv").read_text()
