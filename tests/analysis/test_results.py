@@ -1,18 +1,23 @@
 """Tables as data frames, and the difference of two studies, of made-up studies."""
 
 import json
+import shutil
+import threading
+import time
 from typing import get_args
 
 import pandas as pd
 import pytest
 
 from analysis.made_up import SCHEMAS, MadeUpStudy, write_tables
+from reward_ablation.analysis.__main__ import main
 from reward_ablation.analysis.comparison import COMPARED, compare
 from reward_ablation.analysis.reading import read_parquet
 from reward_ablation.analysis.results import COLUMNS, load
 from reward_ablation.study.claims import Claim
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import write_parquet
+from reward_ablation.system.locks import take
 
 
 @pytest.fixture(scope="module")
@@ -143,3 +148,17 @@ def test_scores_that_cannot_be_paired_are_refused(tmp_path, unscored, limits, me
     one, other = scored(tmp_path / "one", range(6)), scored(tmp_path / "other", unscored, limits)
     with pytest.raises(StudyError, match=message):
         compare(one, other)
+
+
+def test_tables_wait_for_the_job_of_a_killed_start_and_are_of_the_study_that_is_there_then(folder, tmp_path, capfd):
+    results = shutil.copytree(folder, tmp_path / "results")
+    command = ["cost", "--study", str(results / "study.json"), "--output", str(results / "tables")]
+    earlier = take(results / ".tables_cost.lock")
+    job = threading.Thread(target=main, args=[command])
+    job.start()
+    while "tables: waiting for process" not in capfd.readouterr().err:
+        time.sleep(0.05)
+    (results / "study.json").write_text((results / "study.json").read_text().replace('"length_only"', '"brief"'))
+    earlier.release()
+    job.join()
+    assert "brief" in (results / "tables" / "cost.csv").read_text()

@@ -13,6 +13,7 @@ from reward_ablation.evaluation import __main__ as command
 from reward_ablation.evaluation import evaluate as module
 from reward_ablation.evaluation import generate, stored
 from reward_ablation.study.answers_record import FORM, NAMING
+from reward_ablation.study.core_digest import deciding_digest
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256, write_json
 
@@ -128,6 +129,20 @@ def test_finished_answers_outlive_the_failure_of_a_job_that_adds_others(evaluate
     assert {name for _, name in evaluate(*sets)} == {"second-2"}
     after = contents(tmp_path / "answers")
     assert {name: after[name] for name in before} == before
+
+
+def test_the_record_names_the_code_that_began(evaluate, sets, tmp_path, monkeypatch):
+    """A long evaluation may outlive an update of the code on disk, which a process digests when it first asks."""
+    generate_answers = module.Evaluator.answers
+
+    def edited(*given):
+        monkeypatch.setattr(stored, "deciding_digest", lambda name: "edited meanwhile")
+        return generate_answers(*given)
+
+    monkeypatch.setattr(module.Evaluator, "answers", edited)
+    evaluate(sets[0])
+    records = [json.loads(path.read_text()) for path in (tmp_path / "answers").glob("*.json")]
+    assert {record["code"] for record in records} == {deciding_digest("evaluation")}
 
 
 @pytest.mark.parametrize("change", ["run", "problems", "answers", "code"])

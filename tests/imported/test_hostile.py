@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from pathlib import Path
 
 import pandas as pd
@@ -11,6 +12,7 @@ import pytest
 from pyarrow import csv
 
 from reward_ablation.config.config_errors import validate_spec
+from reward_ablation.imported import results
 from reward_ablation.imported.config import ImportConfig
 from reward_ablation.imported.files import LONGEST_LINE
 from reward_ablation.imported.readers import common, table
@@ -379,3 +381,16 @@ def test_an_import_that_fails_leaves_the_earlier_one_as_it_was(tmp_path):
 def test_a_study_is_an_import_only_with_its_design():
     with pytest.raises(StudyError, match="design"):
         validate_spec(ImportConfig, {"name": "a", "arms": {"design": "list", "runs": {}}}, "study.yaml")
+
+
+def test_a_component_that_changes_while_runs_are_read(tmp_path, monkeypatch):
+    own = tmp_path / "own.py"
+    own.write_text("def own(completions, **columns):\n    return [1.0 for _ in completions]\n")
+    write_rows(tmp_path / "run.jsonl", [ROW])
+    written = study("run.jsonl", components={"own": {"function": "own.py:own"}})
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    read_run = results.read_run
+    monkeypatch.setattr(
+        results, "read_run", lambda *given: (own.write_text(own.read_text().replace("1.0", "2.0")), read_run(*given))[1]
+    )
+    assert "own.py: the file, or one that it imports, has changed since" in refusal(tmp_path, written)

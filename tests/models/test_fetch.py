@@ -18,7 +18,7 @@ from huggingface_hub import HfApi
 from hub import Hub
 from reward_ablation.config.sections.model import HubModel, LocalModel
 from reward_ablation.models import fetch as module
-from reward_ablation.models.__main__ import parse_spec
+from reward_ablation.models.__main__ import main, parse_spec
 from reward_ablation.models.check import check_sequence_classifier
 from reward_ablation.models.fetch import copy, fetch
 from reward_ablation.models.verify import verify_model
@@ -318,13 +318,22 @@ def test_a_fetch_waits_for_the_one_of_a_killed_snakemake_and_takes_its_model(tin
     assert len(filled) == 2
 
 
-def test_a_folder_that_changed_after_planning_is_refused(model_copy):
+def test_a_folder_that_changed_after_planning_is_refused(model_copy, tmp_path, monkeypatch):
     spec = {"source": "local", "path": str(model_copy)}
     assert parse_spec(json.dumps(spec)) == LocalModel(path=str(model_copy))
     with pytest.raises(StudyError, match="has changed since the workflow was planned"):
         parse_spec(json.dumps({**spec, "content": "0" * 64}))
     planned = json.dumps({**spec, "content": folder_fingerprint(model_copy)})
     assert parse_spec(planned) == LocalModel(path=str(model_copy))
+
+    def edited(source, folder):
+        (source / "generation_config.json").write_text("{}")  # after the job's first look
+        copy(source, folder)
+
+    monkeypatch.setattr(module, "copy", edited)
+    with pytest.raises(StudyError, match="has changed since the workflow was planned"):
+        main(["--spec", planned, "--output", str(tmp_path / "base" / "model.json")])
+    assert not (tmp_path / "base").exists()
 
 
 @pytest.mark.parametrize(

@@ -103,3 +103,18 @@ def test_a_metric_sees_the_whole_group_of_a_problem():
     assert scores[labels].values.tolist() == answers[labels].values.tolist()
     assert (scores["size"] == scores["mode"].map({"greedy": 1, "sampled": samples})).all()
     assert max(calls) < BATCH + samples
+
+
+@pytest.mark.parametrize("edited", ["own.py", "words.txt"])
+def test_a_metric_with_a_file_that_has_changed_since_the_start_scores_nothing(stored, monkeypatch, edited):
+    monkeypatch.chdir(stored.folder)
+    marked = "from reward_ablation.rewards.parameters import FilePath\n"
+    own = "def own(completions, *, words: FilePath, **columns):\n    return [1.0 for _ in completions]\n"
+    (stored.folder / "own.py").write_text(marked + own)
+    (stored.folder / "words.txt").write_text("1.0")
+    metric = {"own": ("own.py:own", {"words": "words.txt"})}
+    assert stored.score(metric)["own"].tolist() == [1.0] * 4
+    before, file = (stored.folder / "scores.parquet").stat(), stored.folder / edited
+    with pytest.raises(StudyError, match="has changed since the workflow was started; start it again"):
+        stored.score(metric, meanwhile=lambda: file.write_text(file.read_text().replace("1.0", "2.0")))
+    assert (stored.folder / "scores.parquet").stat() == before

@@ -13,6 +13,7 @@ from reward_ablation.models.load import load_model
 from reward_ablation.models.verify import verify_model
 from reward_ablation.sampling.prompts import DATE
 from reward_ablation.sampling.tokenizer import load_tokenizer
+from reward_ablation.sft import __main__ as sft
 from reward_ablation.sft.__main__ import main
 from reward_ablation.sft.demonstrations import read_demonstrations, tokenized
 from reward_ablation.sft.fine_tune import check_lengths
@@ -20,6 +21,7 @@ from reward_ablation.sft.settings import sft_config
 from reward_ablation.spec.run import SftSpec
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
+from reward_ablation.system.locks import wait_for
 from reward_ablation.training.around.interruption import Stopped
 from training.interrupting import SignalIn, StopAt
 from workflow.starting import forking_python
@@ -189,7 +191,7 @@ def test_what_trl_refuses_is_one_line(tmp_path):
         sft_config({"bf16": True, "fp16": True}, tmp_path, seed=0, on_cpu=True)
 
 
-def test_the_command_leaves_the_model_alone_in_its_place(demo_model, problems, tmp_path, capsys):
+def test_the_command_leaves_the_model_alone_in_its_place(demo_model, problems, tmp_path, capsys, monkeypatch):
     """Stopped by a signal it exits with 75 and goes on; what it needed on the way is gone in the end."""
     spec = {**SPEC, "training": {**SPEC["training"], "max_steps": 40}}
     output = tmp_path / "models" / "base-01234567" / "model.json"
@@ -206,6 +208,17 @@ def test_the_command_leaves_the_model_alone_in_its_place(demo_model, problems, t
     assert os.listdir(tmp_path / "models") == [".base-01234567.sft"]
     assert main(command[3:]) == 0
     assert "from step 1\n" not in capsys.readouterr().out
+    assert sorted(os.listdir(tmp_path / "models")) == ["base-01234567", "base-01234567.json"]
+
+    def of_an_earlier_start(*given):
+        output.write_text(record)
+        return wait_for(*given)
+
+    record = output.read_text()
+    output.unlink()  # as Snakemake does before a job
+    monkeypatch.setattr(sft, "wait_for", of_an_earlier_start)
+    assert main(command[3:]) == 0
+    assert capsys.readouterr().out == "sft: the job of an earlier start has made it meanwhile\n"
     assert sorted(os.listdir(tmp_path / "models")) == ["base-01234567", "base-01234567.json"]
 
 

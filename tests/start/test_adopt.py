@@ -49,7 +49,7 @@ def test_a_study_that_takes_over_its_runs_makes_nothing(left, other):  # noqa: F
     assert (after.evaluations, after.scorings, after.inputs_to_make) == ([], [], set())
     assert elsewhere_lines(after) == []
     assert {name: path.read_bytes() for name, path in files_of(other).items()} == before
-    own = files_of(left.root)
+    own = {name: path for name, path in files_of(left.root).items() if not name.endswith(LOCK)}
     assert all(os.path.samefile(path, other / name) for name, path in own.items())
     expected = {name for name in before if name.startswith("runs/") and not name.endswith(LOCK)}
     assert {name for name in own if name.startswith("runs/")} == expected
@@ -102,6 +102,28 @@ def test_what_is_here_is_never_replaced(left, other):  # noqa: F811
     with pytest.raises(StudyError, match="nothing to take over"):
         adopt(other, Decisions(left.study))
     assert damaged.read_text() == "damaged"
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_run_that_a_start_trains_meanwhile_is_left_to_it(left, other, monkeypatch, ends):  # noqa: F811
+    """A start may begin, or end, a run after it was found missing here."""
+    first_run, *others = sorted(left.study.runs)
+    here, take_one = left.root / "runs" / first_run, module.take
+
+    def began(lock):
+        if lock.parent != here:
+            return take_one(lock)
+        trainer = take_one(lock)
+        (here / "rollouts.parquet").write_text("its own")
+        if ends:
+            (here / RECORD).write_text("{}")
+            trainer.release()
+        return take_one(lock)
+
+    monkeypatch.setattr(module, "take", began)
+    assert adopt(other, Decisions(left.study)).startswith(f"took over {len(others)} finished runs")
+    assert {path.name for path in here.iterdir()} == {LOCK, "rollouts.parquet", *([RECORD] * ends)}
+    assert (here / "rollouts.parquet").read_text() == "its own"
 
 
 def test_scores_are_taken_over_with_the_answers_that_they_are_of(left, other):  # noqa: F811

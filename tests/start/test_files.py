@@ -14,7 +14,7 @@ import pytest
 
 from reward_ablation.scores.requests import recording
 from reward_ablation.start import files
-from reward_ablation.start.files import delete, prune_text, remove, unneeded, verify
+from reward_ablation.start.files import Leftover, delete, prune_text, remove, unneeded, verify
 from reward_ablation.study.resolve import resolve
 from reward_ablation.study.run_folder import HIDDEN_RECORD, PRUNED, RECORD, UNFINISHED
 from reward_ablation.study.standing import number_begun
@@ -283,7 +283,7 @@ def test_a_half_that_is_left_does_not_look_whole_and_goes_the_next_time(config, 
     assert files_of(root) == files_of(write_study(resolve(config, "s", tmp_path / "alone")))
 
 
-def test_temporary_files_are_left_over_when_nobody_writes_to_them(config, tmp_path, root):
+def test_temporary_files_are_left_over_when_nobody_writes_to_them(config, tmp_path, root, monkeypatch):
     study = resolve(config, "s", tmp_path)
     run = root / "runs" / next(iter(study.runs))
     old = [write(run / ".run.json.123.tmp"), write(root / "tables" / ".runs.csv.77.tmp")]
@@ -298,7 +298,16 @@ def test_temporary_files_are_left_over_when_nobody_writes_to_them(config, tmp_pa
     os.utime(fetched.parent, (OLD, OLD))
     assert {leftover.path for leftover in unneeded(study)} == set(old)
     os.utime(fetched, (OLD, OLD))
+    os.utime(write(root / "models" / ".base-76543210.fetch.tmp"), (OLD, OLD))  # the lock of a fetch that takes hours
     assert {leftover.path for leftover in unneeded(study)} == {*old, fetched.parent}
+    walk = os.walk
+    monkeypatch.setattr(
+        files.os, "walk", lambda path: ((folder, [], [*names, "renamed"]) for folder, _, names in walk(path))
+    )
+    assert {leftover.size() for leftover in (Leftover(fetched.parent, ""), Leftover(fetched, ""))} == {
+        fetched.stat().st_size
+    }
+    assert Leftover(root / "renamed", "").size() == 0
 
 
 def test_counts_of_requests_stay_as_long_as_the_study_needs_the_scores(config, tmp_path, root):

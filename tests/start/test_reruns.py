@@ -71,7 +71,7 @@ class Wildcards(SimpleNamespace):
 
 def workflow_with(**more):
     """What is asked of Snakemake's workflow while it plans."""
-    compared = ("params_changed", "input_changed", "code_changed", "software_stack_changed")
+    compared = ("params_changed", "input_changed", "code_changed", "software_stack_changed", "incomplete")
     persistence = SimpleNamespace(**{name: lambda job, file=None: ["changed"] for name in compared})
     dag = SimpleNamespace(forcefiles=set())
     return SimpleNamespace(**{**vars(IN_A_JOB), "is_main_process": True}, persistence=persistence, dag=dag, **more)
@@ -103,7 +103,8 @@ def test_snakemakes_own_record_is_no_reason_to_make_a_result(evaluated, ask):
     ask(Reruns(workflow, evaluated[0]), Wildcards())
     decided = [SimpleNamespace(rule=SimpleNamespace(name=name)) for name in ("evaluate", "fetch", "prepare_train")]
     other = SimpleNamespace(rule=SimpleNamespace(name="tables_training"))
-    for changed in vars(workflow.persistence).values():
+    compared = [each for name, each in vars(workflow.persistence).items() if name != "incomplete"]
+    for changed in compared:
         assert [(changed(job), changed(job, file="a")) for job in decided] == [([], False)] * 3
         assert changed(other) == ["changed"]
 
@@ -120,8 +121,10 @@ def test_scores_stay_beside_their_answers(evaluated, config, tmp_path, missing):
     write_json({"code": study.scoring.code}, (study.results / files["scores"]).with_suffix(".json"))
     (study.results / {**files, "model": study.model_file}[missing]).unlink()
     inputs = Reruns(workflow_with(), study).inputs_of_scores(Wildcards(model="base", dataset=dataset, kind=""))
-    assert inputs == {"answers": [f"{study.config.root}/{files['answers']}"]}
-    assert is_flagged(inputs["answers"][0], "before_update") == (missing == "model")
+    assert inputs.pop("reward_models", []) == []
+    read = {"answers": files["answers"], "problems": study.evaluation_files[0]}
+    assert inputs == {name: [f"{study.config.root}/{file}"] for name, file in read.items()}
+    assert all(is_flagged(file, "before_update") == (missing == "model") for [file] in inputs.values())
 
 
 def test_scores_of_a_run_s_answers_depend_on_its_record(evaluated, config, tmp_path):

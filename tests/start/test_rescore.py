@@ -110,3 +110,14 @@ def test_the_files_of_a_package_are_searched_too(study, config, tmp_path, monkey
     config["components"] |= {name: {"function": f"lib_of_own.{name}:own"} for name in ("reads", "plain")}
     made, run = study(HANDS_ON.format("helper"), "")
     assert [_is_text(made, run, name) for name in ("reads", "plain")] == [False, not installed]
+
+
+def test_a_component_that_changes_while_runs_are_made_scores_none_of_the_others(study, tmp_path):
+    own = "def own(completions, **columns):\n    return [1.0 for _ in completions]\n"
+    made, run = study(own, "")
+    problems = pq.read_table(made.results / made.problems_file)["id"].to_pylist()[:1]
+    rollouts = pa.table({"step": [1], "problem_id": problems, "completion": ["a"], "tokens": [1]})
+    assert _scores("variety", run, made, rollouts) == [1.0]
+    (tmp_path / "own.py").write_text(own.replace("1.0", "2.0"))
+    with pytest.raises(StudyError, match=r"own\.py: the file, or one that it imports, has changed since"):
+        _scores("variety", run, made, rollouts)

@@ -1,12 +1,15 @@
 """From a config to runs: keys depend on content."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
 from configs import changed, refusal
+from reward_ablation.start import declarations
 from reward_ablation.start.declarations import describe_study
+from reward_ablation.study import code_digest
 from reward_ablation.study.resolve import resolve
 from reward_ablation.study.study import described_runs
 from reward_ablation.system.errors import StudyError
@@ -172,6 +175,27 @@ def test_arms_with_one_spec_share_their_runs_and_a_warning_says_so(config, tmp_p
     described = json.loads((tmp_path / "study.json").read_text())
     entries = [entry["folder"] for entry in described["runs"] if entry["arm"] == "again"]
     assert entries == [f"runs/a-{study.keys['a']}/seed0", f"runs/a-{study.keys['a']}/seed1"]
+
+
+@pytest.mark.parametrize("job", ["describe", "pages"])
+def test_a_study_whose_files_have_changed_since_the_start_is_not_described(config, tmp_path, monkeypatch, capsys, job):
+    """Its keys would name other runs, perhaps those of an earlier edit, and the tables would be of them."""
+    monkeypatch.chdir(tmp_path)
+    own = "def own(completions, **columns):\n    return [1.0 for _ in completions]\n"
+    (tmp_path / "own.py").write_text(own)
+    config["components"]["own"] = {"function": "own.py:own"}
+    study = resolve(config, "study.yaml", tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    described = ["--config", "config.json", "--planned", study.digest_of_keys, "--study", "study.json"]
+    monkeypatch.setattr(sys, "argv", ["declarations", job, *described, "--output", "made"])
+    declarations.main()
+    (tmp_path / "own.py").write_text(own.replace("1.0", "2.0"))
+    for cached in (code_digest.content, code_digest.source, code_digest.text_of_function):
+        cached.cache_clear()  # as in another process
+    with pytest.raises(SystemExit, match="1"):
+        declarations.main()
+    told = "error: a file of the study has changed since the workflow was started; start it again\n"
+    assert capsys.readouterr().err == told
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Components named as `package.module:function`: read without an import, keyed by content, imported by a start."""
 
 import sys
+from contextlib import nullcontext
 
 import pytest
 
@@ -8,12 +9,13 @@ from reward_ablation.rewards.arguments import arguments_of
 from reward_ablation.rewards.load import function_in_file
 from reward_ablation.rewards.parameters import marks_of
 from reward_ablation.rewards.trial import Trial, made_up_completions
-from reward_ablation.spec.parts import ComponentSpec
+from reward_ablation.spec.parts import CombineSpec, ComponentSpec
+from reward_ablation.study import code_digest
 from reward_ablation.study.endpoint_requests import asks
 from reward_ablation.study.reward_files import function_digest
 from reward_ablation.study.reward_import import Request, check_calls, check_imports, planned_arguments, planned_marks
+from reward_ablation.study.specs_of_config import check_unchanged
 from reward_ablation.system.errors import StudyError
-from reward_ablation.training.around.checks import check_unchanged
 
 #: A package that must not be imported, whose `__init__.py` names the functions for type checkers only.
 LAZY = {
@@ -93,13 +95,27 @@ def test_a_module_counts_by_its_content_wherever_it_is(tmp_path, monkeypatch, ed
     assert [before != after for before, after in zip(digests[0], digests[2], strict=True)] == [own, installed]
 
 
-def test_a_job_refuses_a_module_that_has_changed_since_the_start(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_module_that_has_changed_since_the_start_is_refused(tmp_path):
+    """By a job, and by the process that made the spec, which has read the old text."""
     written(tmp_path / "own_five", {"inner.py": "def f(completions): return [1.0]\n"})  # without an `__init__.py`
-    fields = {"function": "own_five.inner:f", "parameters": {}, "placement": "all_tokens"}
-    check_unchanged(ComponentSpec(**fields, code=function_digest("own_five.inner:f", tmp_path)), {})
-    with pytest.raises(StudyError, match=r"^own_five\.inner: .* has changed since the workflow was started"):
-        check_unchanged(ComponentSpec(**fields, code="0" * 16), {})
+    code = function_digest("own_five.inner:f", tmp_path)
+    component = ComponentSpec(function="own_five.inner:f", parameters={}, placement="all_tokens", code=code)
+    parts = (component, CombineSpec(method="own_five.inner:f", parameters={}, code=code))
+
+    def check(changed):
+        for part in parts:
+            refused = pytest.raises(
+                StudyError, match=r"^own_five\.inner: .* has changed since the workflow was started"
+            )
+            with refused if changed else nullcontext():
+                check_unchanged(part, {}, tmp_path)
+
+    check(changed=False)
+    (tmp_path / "own_five" / "inner.py").write_text("def f(completions): return [2.0]\n")
+    check(changed=True)
+    for cached in (code_digest.content, code_digest.source):
+        cached.cache_clear()
+    check(changed=True)
 
 
 def test_another_module_of_the_same_name_is_not_imported_instead(tmp_path, monkeypatch):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from transformers import TrainerCallback
 
 from reward_ablation.study.run_folder import HIDDEN_RECORD, RECORD, SEAL, WORK
 from reward_ablation.system.errors import StudyError
@@ -63,6 +64,33 @@ def flip(path):
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
+
+
+class At(TrainerCallback):
+    """Does something to the work folder after a step, before its checkpoint."""
+
+    def __init__(self, step, what):
+        self.step, self.what = step, what
+
+    def on_step_end(self, args, state, control, **kwargs):
+        if state.global_step == self.step:
+            self.what(Path(args.output_dir))
+
+
+@pytest.mark.parametrize(
+    ("what", "gone"),
+    [
+        (lambda work: (work / "parts" / "rollouts-00000001-0000.parquet").unlink(), "parts/rollouts-00000001-0000"),
+        (lambda work: work.parent.rename(work.parent.with_name("moved")), "run/seed0/.work/parts/"),
+    ],
+)
+def test_a_run_whose_rows_go_while_it_trains_does_not_end_without_them(train, whole, tmp_path, what, gone):
+    with pytest.raises(StudyError, match=rf"{gone}.*: was moved or deleted during the training; put back"):
+        train("run", callbacks=[At(3, what)], **KEEPING)
+    if (moved := tmp_path / "run" / "moved").exists():
+        shutil.rmtree(tmp_path / "run" / "seed0")
+        moved.rename(tmp_path / "run" / "seed0")
+    assert digests(train("run", **KEEPING)) == whole
 
 
 @pytest.mark.parametrize(

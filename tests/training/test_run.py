@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from reward_ablation.study import code_digest
 from reward_ablation.study.reward_files import file_digest
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
@@ -189,17 +188,19 @@ def test_run_json_says_what_was_trained_and_lists_its_files(trained):
     ]
 
 
-def test_a_reward_file_that_has_changed_since_the_start_is_refused(train, tmp_path):
+@pytest.mark.parametrize("role", ["reward", "method of combination"])
+def test_a_file_that_has_changed_since_the_start_is_refused(train, tmp_path, role):
     file = tmp_path / "mine.py"
-    file.write_text("def one(completions, **columns):\n    return [1.0 for _ in completions]\n")
-    mine = {"function": f"{file}:one", "parameters": {}, "code": file_digest(file, tmp_path)}
+    file.write_text("def one(*scores, **columns):\n    return [1.0 for _ in columns['completions']]\n")
+    mine = {"parameters": {}, "code": file_digest(file, tmp_path)}
     file.write_text(file.read_text().replace("1.0", "2.0"))
-    code_digest.content.cache_clear()  # of the process that planned it
-    code_digest.source.cache_clear()
+    changes = {"components": {"length": {"function": f"{file}:one", **mine}}}
+    if role != "reward":
+        changes = {"combine": {"method": f"{file}:one", "gram": None, **mine}}
     with pytest.raises(
         StudyError, match=r"mine\.py: the file, or one that it imports, has changed since the workflow was started"
     ):
-        train("run", components={"length": mine})
+        train("run", **changes)
 
 
 def test_problems_that_no_epoch_reaches_are_told(train, capsys):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import subprocess
 from types import SimpleNamespace
 
@@ -83,12 +84,13 @@ def test_snakemake_has_what_the_workflow_uses(tmp_path):
 
 
 CHANGED = """
-from reward_ablation.start.internals import compare_no_records
+from reward_ablation.start.internals import compare_no_records, trust_outputs
 
 
 def nothing(wildcards):
     if config.get("own"):
         compare_no_records(workflow, ["make"])
+        trust_outputs(workflow, ["make"])
     return []
 
 
@@ -115,6 +117,11 @@ def test_own_records_may_stand_for_snakemakes(tmp_path):
     snakemake(tmp_path)
     assert "Params have changed" in snakemake(tmp_path, "-n", "--config", "value=2")
     assert "Nothing to be done" in snakemake(tmp_path, "-n", "--config", "value=2", "own=1")
+    begun = tmp_path / ".snakemake" / "incomplete" / base64.b64encode(b"made.txt").decode()
+    begun.parent.mkdir(exist_ok=True)
+    begun.touch()  # as if Snakemake were killed while the job ran
+    assert "made.txt" in snakemake(tmp_path, "-n", "--rerun-incomplete")
+    assert "Nothing to be done" in snakemake(tmp_path, "-n", "--rerun-incomplete", "--config", "own=1")
 
 
 ORDERED = """

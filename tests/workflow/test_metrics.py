@@ -76,6 +76,15 @@ def test_own_metrics_judge_stored_answers(study):
     assert again["score"] == 1 + len(list(study.results.glob("runs/*/seed*")))
     assert not {"train", "evaluate", "evaluate_base"} & again.keys()
 
+    # So does other code, also where it prepares the evaluation set anew.
+    (study.folder / "own.py").write_text(OWN)
+    for record in study.results.glob("scores/**/*.json"):
+        record.write_text(json.dumps({**json.loads(record.read_text()), "code": "other"}))
+    for record in study.results.glob("data/evaluation/*.json"):
+        record.write_text(json.dumps({**json.loads(record.read_text()), "code": "other"}))
+    prepared = rules(study.snakemake("-n", "--", target).stdout)
+    assert (prepared["score"], prepared["prepare_evaluation"]) == (again["score"], 1)
+
 
 @pytest.mark.long
 def test_a_reward_model_judges_stored_answers(study):

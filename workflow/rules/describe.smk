@@ -13,8 +13,9 @@ rule describe:
     params:
         digest=study.digest,
         config=f"{study.config.root}/{FILE}",
+        planned=study.digest_of_keys,
     message:
         "describe the study"
     shell:
         "exec python -m reward_ablation.start.declarations describe --config {params.config:q}"
-        " --output {output.study:q} > {log:q} 2>&1"
+        " --planned {params.planned} --output {output.study:q} > {log:q} 2>&1"

@@ -32,8 +32,10 @@ rule report_pages:
     params:
         digest=pages.digest,
         config=f"{study.config.root}/{FILE}",
+        planned=study.digest_of_keys,
     message:
         "write the report's pages on the study"
     shell:
-        "exec python -m reward_ablation.start.declarations pages --config {params.config:q} --study {input.study:q}"
+        "exec python -m reward_ablation.start.declarations pages --config {params.config:q} --planned {params.planned}"
+        " --study {input.study:q}"
         ' --output "$(dirname {output.config:q})" > {log:q} 2>&1'

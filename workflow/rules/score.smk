@@ -5,10 +5,6 @@ rule score:
     """
     input:
         unpack(per_job(reruns.inputs_of_scores)),
-        problems=ancient("<results>/data/evaluation/{dataset}.parquet"),
-        reward_models=ancient(
-            expand("<results>/{file}", file=study.scoring.model_files)
-        ),
     output:
         scores=f"<results>/{study.scores_folder}/{{model}}/{{dataset}}{{kind}}.parquet",
     log:

@@ -15,6 +15,7 @@ from pathlib import Path
 from reward_ablation.analysis.registry import RULES
 from reward_ablation.analysis.study_file import read_study
 from reward_ablation.system.errors import one_line_errors, storage_errors
+from reward_ablation.system.locks import wait_for
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -31,7 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--output", type=Path, required=True, help="folder of the study's tables")
     options = parser.parse_args(arguments)
     gc.disable()  # a large study is millions of objects that last; to look through them again takes seconds
-    with storage_errors(options.output):
+    # The job of a killed Snakemake may still be at work: what it read is out of date, and must not be written last.
+    lock = options.output.with_name(f".tables_{options.rule}.lock")
+    with storage_errors(options.output), wait_for(lock, "tables"):
         import_module(f"reward_ablation.{RULES[options.rule].module}").write(read_study(options.study), options)
     gc.enable()
 

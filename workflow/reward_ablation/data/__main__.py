@@ -46,9 +46,9 @@ def main(arguments: list[str] | None = None) -> None:
     memory = min(MOST_MEMORY, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * 3 // 4)
     remedy = "; leave out the columns and rows that the study does not use"
     with storage_errors(args.output), memory_limit(memory, f"{args.name}: the data", remedy):
+        making = {"code": deciding_digest("data"), "apart_from": sorted(map(sha256, args.apart_from))}
         prepare(validate_spec(PrepareSpec, read_spec(args.spec)), args.name, args.output, args.apart_from)
         record = args.output.with_suffix(".json")
-        making = {"code": deciding_digest("data"), "apart_from": sorted(map(sha256, args.apart_from))}
         write_json({**json.loads(record.read_bytes()), **making}, record)
 
 

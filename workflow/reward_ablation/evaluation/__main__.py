@@ -44,10 +44,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--any-code", action="store_true", help="keep answers that other code, or data, made")
     args = parser.parse_args(arguments)
     spec = EvaluateSpec.parse(args.spec)
-    sets = {path.stem: read_problems(path) for path in args.problems}
     final = args.model or args.run / MODEL
-    kept = kept_models(args.run) if args.run and args.kept else None
     with storage_errors(args.answers), wait_for(args.answers / UNFINISHED / LOCK, "evaluate"):
+        sets = {path.stem: read_problems(path) for path in args.problems}
+        kept = kept_models(args.run) if args.run and args.kept else None
         answers = Answers(spec, args.answers, final, kept, makings(args), scores_of(args), started)
         if answers.are_complete():
             print(f"evaluate: the answers in {args.answers} are made already; to make them again, delete them")

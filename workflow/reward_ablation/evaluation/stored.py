@@ -63,6 +63,7 @@ class Answers:
         started: float,
     ):
         self.scores, self.last = scores, started
+        self.code = deciding_digest("evaluation")  # now: the code may be edited while it generates
         self.spec, self.folder, self.work, self.making = spec, folder, folder / UNFINISHED, making
         self.files: dict[str, list[Part]] = {}
         for dataset in making:
@@ -148,7 +149,7 @@ class Answers:
         gpus = [gpu_name()] if on_gpu else []
         return {
             "spec": self.spec.model_dump(mode="json"),
-            "code": deciding_digest("evaluation"),
+            "code": self.code,
             "inputs": dict(self.making[dataset].inputs),
             "backend": choose_backend(self.spec.evaluation.backend, self.spec.device),
             "packages": {"python": platform.python_version(), **installed()},

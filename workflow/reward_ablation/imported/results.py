@@ -7,8 +7,9 @@ folder. It skips this where `is_current` finds all files as the last import read
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from reward_ablation.study.answers_record import read_record as read_content
 from reward_ablation.study.claims import DeclaredClaim, recorded_claims
 from reward_ablation.study.primary import Contrast, Primary, utc_now
 from reward_ablation.study.run_folder import DESCRIPTION, RECORD
-from reward_ablation.study.specs_of_config import component_spec
+from reward_ablation.study.specs_of_config import check_unchanged, component_spec
 from reward_ablation.study.standing import Since
 from reward_ablation.system.digests import digest_where_present
 from reward_ablation.system.errors import StudyError, storage_errors
@@ -66,21 +67,35 @@ def stamps(paths: list[Path]) -> dict[str, list[Any]]:
 
 
 def write_results(config: ImportConfig, home: Path, folder: Path, state: State) -> None:
-    """Read and check all files, then move what was made of them into the results folder, beside former runs."""
+    """Read and check all files, then move what was made of them into the results folder, beside former runs.
+
+    One process at a time does so: the caller holds a lock.
+    """
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with storage_errors(folder), tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as made:
-        study = _Import(config, home, Path(made), folder / DESCRIPTION)
+    with storage_errors(folder), _empty(folder.with_name(f".{folder.name}.importing")) as made:
+        study = _Import(config, home, made, folder / DESCRIPTION)
         study.read_runs()
         study.read_answers()
-        write_json(study.content(), Path(made) / DESCRIPTION)
-        files = [file.relative_to(made) for file in sorted(Path(made).rglob("*")) if file.is_file()]
+        write_json(study.content(), made / DESCRIPTION)
+        files = [file.relative_to(made) for file in sorted(made.rglob("*")) if file.is_file()]
         # No state: if the moves are interrupted, the next import reads all files again.
         write_json({}, folder / IMPORTED)
         for name in sorted(files, key=lambda name: str(name) == DESCRIPTION):  # the study last: it names the others
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            if digest_where_present(folder / name) != sha256(Path(made) / name):  # else the tables would be made again
-                shutil.move(Path(made) / name, folder / name)
+            if digest_where_present(folder / name) != sha256(made / name):  # else the tables would be made again
+                shutil.move(made / name, folder / name)
         write_json(state, folder / IMPORTED)
+
+
+@contextmanager
+def _empty(folder: Path) -> Iterator[Path]:
+    """A folder that is empty, whatever an import that was killed left there, and gone after the block."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @dataclass
@@ -142,6 +157,8 @@ class _Import:
     def _write(self, arm: str, seed: int, source: Source) -> None:
         """Write the tables and the record of a run from elsewhere."""
         run = read_run(self.config, self.home, source, arm)
+        for name, component in self.again.items():
+            check_unchanged(component, self.config.components[name].parameters, self.home)
         components: dict[str, ComponentSpec | None] = {name: self.again.get(name) for name in run.weights}
         first = self.arms[arm].spec
         group = first.training.get("num_generations", run.group) if first else run.group

@@ -35,8 +35,14 @@ def main(arguments: list[str] | None = None) -> None:
         written = read_spec(args.prompt)
         variables = written.pop("chat_template_kwargs")
         check = partial(check_for_study, validate_spec(Prompt, written, "--prompt"), variables)
+
+    def check_copy(folder: Path, where: str) -> tuple[int, str]:
+        folder_fingerprint.cache_clear()
+        parse_spec(args.spec)  # again, because a local folder was read after the first check
+        return check(folder, where)
+
     with storage_errors(args.output.parent):
-        fetch(parse_spec(args.spec), args.output, check)
+        fetch(parse_spec(args.spec), args.output, check_copy)
 
 
 def check_for_study(prompt: Prompt, variables: dict[str, Any], folder: Path, where: str) -> tuple[int, str]:

@@ -25,6 +25,7 @@ from reward_ablation.scores.score import score_answers
 from reward_ablation.spec.run import ScoresSpec
 from reward_ablation.study.reward_models import FUNCTION
 from reward_ablation.study.scoring import scoring_code
+from reward_ablation.study.specs_of_config import check_unchanged
 from reward_ablation.system.digests import digest_where_present
 from reward_ablation.system.errors import StudyError, one_line_errors, storage_errors
 from reward_ablation.system.files import write_parquet
@@ -64,7 +65,9 @@ def load_metrics(
     loaded = partial(load_component, root=Path.cwd(), section="evaluation.metrics", further=further)
     functions: dict[str, RewardFunction | CountsCut] = {}
     for name, metric in spec.metrics.items():
-        function = loaded(metric.function, {**metric.parameters, **others.get(name, {})}, name=name)
+        parameters = {**metric.parameters, **others.get(name, {})}
+        function = loaded(metric.function, parameters, name=name)
+        check_unchanged(metric, parameters, Path.cwd())
         functions[name] = CountsCut(name, function) if metric.function == FUNCTION else function
     return functions
 

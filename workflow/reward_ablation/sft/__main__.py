@@ -24,7 +24,7 @@ from reward_ablation.system.exit_status import GOES_ON
 from reward_ablation.system.files import write_json
 from reward_ablation.system.gpus import claim_gpus
 from reward_ablation.system.imports import large_imports
-from reward_ablation.system.locks import wait_for
+from reward_ablation.system.locks import last_change, wait_for
 from reward_ablation.training.around.launch.worker import refuse_other_launchers
 
 
@@ -44,7 +44,12 @@ def main(arguments: list[str] | None = None) -> int:
     demonstrations = read_demonstrations(args.problems, spec)
     folder = args.output.resolve().parent
     place = folder.with_name(f".{folder.name}{SFT_WORK}")
+    before = last_change(args.output)
     with storage_errors(folder), wait_for(place / LOCK, "sft"):
+        if last_change(args.output) not in (None, before):
+            print("sft: the job of an earlier start has made it meanwhile", flush=True)
+            shutil.rmtree(place)
+            return 0
         if spec.device == "cuda":
             claim_gpus(1, "sft")
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from reward_ablation.start.decide import Decisions, stale_because
 from reward_ablation.start.estimates import BASE_MODEL
-from reward_ablation.start.history import Damage, is_held, read_record, recorded_files
+from reward_ablation.start.history import Damage, read_record, recorded_files
 from reward_ablation.start.plan import plural
 from reward_ablation.start.rescore import Source, calls_a_file, make_rescored, missing_runs, rescored_lines, sources
 from reward_ablation.study.answers_record import record_beside
@@ -23,6 +24,7 @@ from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, RECORD, WORK, 
 from reward_ablation.study.study import Study
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import link_or_copy, sha256, write_json
+from reward_ablation.system.locks import Held, take
 
 #: Written last, so that a run whose taking over was interrupted is not finished.
 _LAST = (HIDDEN_RECORD, RECORD)
@@ -113,25 +115,31 @@ def adopt(results: Path, decisions: Decisions, calls_files: bool = True) -> str:
         _take_answers(results, Path(BASE_MODEL), decisions, BASE_MODEL)
     taken = 0
     for name, folder in {**found, **{name: source.folder for name, source in to_make.items()}}.items():
-        target = decisions.root / "runs" / name
-        if is_held(target / LOCK):  # a process trains the run now
-            continue
-        _remove_older(folder, target)
-        if name in to_make:
-            made = make_rescored(to_make[name], decisions.runs[name].run, decisions.study, target)
-            write_json(made, target / _UNNAMED)
-        # Answers come before the record: a run with one is never taken over again, even if its answers are missing.
-        _take_answers(results, folder.relative_to(results / "runs"), decisions, name)
-        if name in to_make:
-            _name_run(decisions.root / decisions.study.answers_folder / name, folder / RECORD, target / _UNNAMED)
-            (target / _UNNAMED).replace(target / HIDDEN_RECORD)
-            write_json(made, target / RECORD)
-        else:
-            _take_folder(folder, target)
-        taken += 1
+        with suppress(Held), take(decisions.root / "runs" / name / LOCK):  # held while a process trains the run
+            taken += _take_run(folder, to_make.get(name), decisions, name)
     if not taken:
         raise StudyError(f"--adopt {results}: took over no run; processes train these runs here now")
     return f"took over {plural(taken, 'finished run')} from {results}" + (f"; {left}" if left else "")
+
+
+def _take_run(folder: Path, source: Source | None, decisions: Decisions, name: str) -> bool:
+    """Take over a run, or make it from a source; False if a start has trained it meanwhile."""
+    target = decisions.root / "runs" / name
+    if (target / RECORD).exists():
+        return False
+    _remove_older(folder, target)
+    if source:
+        made = make_rescored(source, decisions.runs[name].run, decisions.study, target)
+        write_json(made, target / _UNNAMED)
+    # Answers come before the record: a run with one is never taken over again, even if its answers are missing.
+    _take_answers(folder.parents[2], folder.relative_to(folder.parents[1]), decisions, name)
+    if source:
+        _name_run(decisions.root / decisions.study.answers_folder / name, folder / RECORD, target / _UNNAMED)
+        (target / _UNNAMED).replace(target / HIDDEN_RECORD)
+        write_json(made, target / RECORD)
+    else:
+        _take_folder(folder, target)
+    return True
 
 
 def _made_from(
@@ -187,7 +195,6 @@ def _name_run(answers: Path, before: Path, now: Path) -> None:
     for path in sorted(answers.glob("*.json")):
         record = read_record(path.parent, path.name) or {}
         if record.get("inputs", {}).get("run") == digests[0]:
-            path.unlink()  # it may be a hard link
             write_json({**record, "inputs": {**record["inputs"], "run": digests[1]}}, path)
 
 

@@ -23,7 +23,7 @@ from reward_ablation.study.primary import Primary, declaration_text, declare_pri
 from reward_ablation.study.resolve import resolve
 from reward_ablation.study.standing import Standing, as_runs_say
 from reward_ablation.study.study import Study, described_runs, diverged_runs
-from reward_ablation.system.errors import one_line_errors
+from reward_ablation.system.errors import StudyError, one_line_errors
 from reward_ablation.system.files import write_json
 from reward_ablation.system.strict_text import load_json
 
@@ -171,11 +171,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m reward_ablation.start.declarations")
     parser.add_argument("job", choices=["describe", "pages"])
     parser.add_argument("--config", type=Path, required=True)
+    parser.add_argument("--planned", required=True, help="digest of the keys for which the workflow was started")
     parser.add_argument("--study", type=Path)
     parser.add_argument("--output", type=Path, required=True)
     arguments = parser.parse_args()
     config = load_json(arguments.config.read_bytes())
     study = with_diverged(resolve(config, str(arguments.config), Path.cwd()))
+    if study.digest_of_keys != arguments.planned:
+        raise StudyError("a file of the study has changed since the workflow was started; start it again")
     if arguments.job == "describe":
         describe_study(study, arguments.output)
     else:

@@ -14,13 +14,13 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from reward_ablation.start.signs import read_log_end
 from reward_ablation.system.files import write_json
+from reward_ablation.system.locks import Lock
 from reward_ablation.system.plain_values import printable
 
 #: Working folder of the second Snakemake, below the described folder; and its file with the `DescribedStudy`.
@@ -72,18 +72,22 @@ def make_tables(
     home: Path,
     cores: int,
     tell: Callable[[str], None],
+    lock: Lock,
     report: str | None = None,
 ) -> int:
-    """Make what changed in a folder, called `shown`, since the last time; 1 where anything failed, else 0."""
+    """Make what changed in a folder, called `shown`, since the last time; 1 where anything failed, else 0.
+
+    The second Snakemake holds the folder's `lock`, too: it may outlive this process.
+    """
     work = folder / WORK
     work.mkdir(exist_ok=True)
     write_if_changed(asdict(rules), work / RULES)
     log = folder / "logs" / "snakemake.log"
     log.parent.mkdir(exist_ok=True)
     with log.open("wb") as file:
-        failed = run_snakemake(home, work, ["--cores", str(cores), "--keep-going", "--rerun-incomplete"], file)
+        failed = run_snakemake(home, work, ["--cores", str(cores), "--keep-going", "--rerun-incomplete"], file, lock)
         if report and not failed and not is_newest(folder / report):
-            failed = run_snakemake(home, work, ["--report", f"../{report}"], file)
+            failed = run_snakemake(home, work, ["--report", f"../{report}"], file, lock)
     if not failed:
         made = [*([report] if report else []), "tables/summary.md", "figures/all.pdf"]
         tell(", ".join(f"{shown}/{name}" for name in made))
@@ -106,19 +110,20 @@ def is_newest(report: Path) -> bool:
     return report.is_file() and report.stat().st_mtime_ns > max(made)
 
 
-def run_snakemake(home: Path, work: Path, options: list[str], log: Any) -> int:
-    """Run the second Snakemake with its jobs on this machine; its exit status."""
-    snakefile = home / "workflow" / "preview.smk"
+def run_snakemake(home: Path, work: Path, options: list[str], log: Any, lock: Lock) -> int:
+    """Run the second Snakemake, which holds `lock`, with its jobs on this machine; its exit status."""
     options = [*options, "--nolock", "--workflow-profile", "none", "--rerun-triggers", "mtime", "params", "input"]
+    options += ["--snakefile", str(home / "workflow" / "preview.smk"), "--directory", str(work)]
     environment = {name: value for name, value in os.environ.items() if name != "SNAKEMAKE_PROFILE"}
     return subprocess.run(
-        [sys.executable, "-m", "snakemake", "--snakefile", str(snakefile), "--directory", str(work), *options],
+        # Not os.nice in the child: Python would close locks there.
+        ["nice", "-n", "10", sys.executable, "-m", "snakemake", *options],
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=subprocess.STDOUT,
         # No job imports a module that somebody has put into the folder.
         env=environment | {"PYTHONSAFEPATH": "1"},
-        preexec_fn=partial(os.nice, 10),
+        pass_fds=[] if lock.descriptor is None else [lock.descriptor],
     ).returncode
 
 

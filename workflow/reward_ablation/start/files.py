@@ -79,7 +79,7 @@ _FILE_KINDS = {
     rf"data/evaluation/{KEYED}\.(?:parquet|json)": "evaluation set of another config",
     rf"{_LOG}-{_KEY}(?:/{SEED}|\.steps)?\.(?:log|tsv)": "log of what the study does not have",
 }
-_TEMPORARY = re.compile(r"\..+\.tmp|\..+\.(fetching|old)")
+_TEMPORARY = re.compile(r"\..+(?<!\.fetch)\.tmp|\..+\.(fetching|old)")  # `.fetch.tmp` is a lock, also while old
 #: A temporary file counts as left over once nobody has written to it for this many seconds, a free choice.
 _LEFT_OVER_AFTER = 3600
 #: Names that training writes in a run's folder. A folder that holds any other name is the user's own.
@@ -105,12 +105,15 @@ class Leftover:
     what: str
 
     def size(self) -> int:
-        """Bytes of its files. Files behind links do not count."""
-        if not self.path.is_dir():
-            return self.path.lstat().st_size
-        return sum(
-            os.lstat(os.path.join(folder, name)).st_size for folder, _, names in os.walk(self.path) for name in names
-        )
+        """Bytes of its files, without files that are gone meanwhile. Files behind links do not count."""
+        files = [str(self.path)]
+        if self.path.is_dir():
+            files = [os.path.join(folder, name) for folder, _, names in os.walk(self.path) for name in names]
+        total = 0
+        for file in files:
+            with suppress(FileNotFoundError):
+                total += os.lstat(file).st_size
+        return total
 
     @property
     def owner(self) -> str:
@@ -259,7 +262,7 @@ def delete(leftover: Leftover, root: Path) -> str | None:
     """Delete a leftover and empty folders above. Returns why it was kept, or what is left to do."""
     path = leftover.path
     is_run = path.is_dir() and bool(re.fullmatch(SEED, path.name))
-    may_be_in_use = is_run or path.name in (PREVIEW, UNFINISHED) or path.name.endswith(SFT_WORK)
+    may_be_in_use = is_run or path.name in (PREVIEW, UNFINISHED) or path.name.endswith((SFT_WORK, ".requests.tmp"))
     if is_run and (foreign := foreign_in(path)):
         return f"holds {foreign[0]}, which is not the workflow's"
     try:

@@ -44,7 +44,7 @@ def import_runs(file: Path, home: Path, cores: int, tell: Callable[[str], None])
     folder.parent.mkdir(parents=True, exist_ok=True)
     # The lock lies beside the folder, which a refused import does not make.
     busy = f"{shown}: {{holder}} imports runs there; wait until it is done"
-    with hold_lock(folder.with_name(f".{folder.name}.lock"), busy):
+    with hold_lock(folder.with_name(f".{folder.name}.lock"), busy) as lock:
         changed = not is_current(folder, state)
         if changed:
             write_results(config, base, folder, state)
@@ -52,7 +52,7 @@ def import_runs(file: Path, home: Path, cores: int, tell: Callable[[str], None])
         tell(f"study {study.name}: {'read' if changed else 'unchanged since the last import:'} {len(study.runs)} runs")
         for line in study.imported:
             tell(f"- {printable(line)}")
-        return make_tables(folder, shown, rules_know(study, folder, config), home, cores, tell, REPORT)
+        return make_tables(folder, shown, rules_know(study, folder, config), home, cores, tell, lock, REPORT)
 
 
 def state_of(config: ImportConfig, written: Any, base: Path) -> dict[str, Any]:

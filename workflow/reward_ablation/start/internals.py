@@ -1,7 +1,7 @@
 """All uses of Snakemake's internal attributes, which may change between its versions.
 
 The Snakefile, `reruns`, `rule_params` and the Slurm executor call these functions. Snakemake has no public way for a
-workflow to know its targets or jobs, or to have a job run again. There are fifteen uses, each marked with its number.
+workflow to know its targets or jobs, or to have a job run again. There are sixteen uses, each marked with its number.
 An attribute that is missing gives a StudyError that names it.
 """
 
@@ -79,6 +79,17 @@ def compare_no_records(workflow: Any, rules: Collection[str]) -> None:
     for name in ("params_changed", "input_changed", "code_changed", "software_stack_changed"):
         compare = _part(persistence, name, of="workflow.persistence")  # 8
         setattr(persistence, name, partial(except_for, compare))
+
+
+def trust_outputs(workflow: Any, rules: Collection[str]) -> None:
+    """Keep existing outputs of jobs of these rules, the end of which Snakemake did not see; as `compare_no_records`."""
+    persistence = _part(workflow, "persistence")
+    incomplete = _part(persistence, "incomplete", of="workflow.persistence")  # 16
+
+    async def incomplete_of_others(job: Any) -> list[Any]:
+        return [] if job.rule.name in rules else await incomplete(job)
+
+    persistence.incomplete = incomplete_of_others
 
 
 def limit(workflow: Any, resource: str, amount: int) -> None:

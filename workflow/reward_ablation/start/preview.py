@@ -70,12 +70,13 @@ class Preview:
         with storage_errors(self.folder):
             self.folder.mkdir(exist_ok=True)
             shown = Path(self.study.config.root, PREVIEW).as_posix()  # as the user can type it
-            with hold_lock(self.folder / LOCK, f"{shown}: {{holder}} makes a preview there; wait until it is done"):
+            busy = f"{shown}: {{holder}} makes a preview there; wait until it is done"
+            with hold_lock(self.folder / LOCK, busy) as lock:
                 for folder in READ:
                     with suppress(FileExistsError):
                         (self.folder / folder).symlink_to(Path("..", folder), target_is_directory=True)
                 write_if_changed(content, self.folder / DESCRIPTION)
-                return make_tables(self.folder, shown, self._rules_know(), self.home, self.cores, tell)
+                return make_tables(self.folder, shown, self._rules_know(), self.home, self.cores, tell, lock)
 
     def _content(self) -> tuple[dict[str, Any], list[str]]:
         """`study.json` of the finished part, and lines on what is missing. A preview never declares the question."""

@@ -34,6 +34,7 @@ from reward_ablation.start.internals import (
     needed_jobs,
     shows_all_jobs,
     start_no_more_jobs,
+    trust_outputs,
 )
 from reward_ablation.start.plan import damage_lines, inputs_lines, plan_of, summary
 from reward_ablation.study.run_folder import DESCRIPTION, RECORD, evaluation_file
@@ -48,6 +49,8 @@ RETRIES = 3
 PREPARATIONS = ("fetch", "fetch_reward_model", "prepare_evaluation", "prepare_train", "prepare_sft", "sft")
 #: Rules whose results Snakemake's own records say nothing about.
 DECIDED = (*PREPARATIONS, "train", "evaluate", "evaluate_base", "score")
+#: Those of them whose outputs appear whole, and last. They may come from a job that has outlived its Snakemake.
+WHOLE = ("fetch", "fetch_reward_model", "sft", "train", "evaluate", "evaluate_base")
 
 
 class Reruns:
@@ -73,6 +76,7 @@ class Reruns:
         """What this start makes and keeps, of the whole study. From now on no record of Snakemake's own counts."""
         if self.is_main:
             compare_no_records(self.workflow, DECIDED)
+            trust_outputs(self.workflow, WHOLE)
         return Decisions(self.study, self.code_counts)
 
     def inputs_of_run(self, wildcards: Any) -> dict[str, list[str]]:
@@ -97,9 +101,10 @@ class Reruns:
         return self._below_root(files) if make or not self.is_main else self._staying(files)
 
     def inputs_of_scores(self, wildcards: Any) -> dict[str, list[str]]:
-        """Input function of a scoring: the answers, and their run's record. New answers have removed old scores."""
+        """Input function of a scoring: answers, their run's record, problems, models. New answers remove old scores."""
         name = f"{wildcards.model}/{wildcards.dataset}{wildcards.kind}.parquet"
-        files = {"answers": [f"{self.study.answers_folder}/{name}"]}
+        files = {"answers": [f"{self.study.answers_folder}/{name}"], "problems": [evaluation_file(wildcards.dataset)]}
+        files["reward_models"] = self.study.scoring.model_files
         if wildcards.model != BASE_MODEL:
             files["run"] = [f"runs/{wildcards.model}/{RECORD}"]
         scores = f"{self.study.scores_folder}/{name}"

@@ -32,6 +32,7 @@ from reward_ablation.study.core_digest import training_digest
 from reward_ablation.study.provenance import RESCORED
 from reward_ablation.study.reward_files import files_of_function
 from reward_ablation.study.run_folder import RECORD, deciding_inputs
+from reward_ablation.study.specs_of_config import check_unchanged
 from reward_ablation.study.study import Run, Study
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import link_or_copy, sha256, write_parquet
@@ -193,6 +194,7 @@ def _scores(name: str, run: Run, study: Study, rollouts: pa.Table) -> list[float
     component = spec.components[name]
     values = {**component.parameters, **study.other_parameters.get(name, {})}
     function = load_component(component.function, values, study.root, name, further=further_columns_of(problems))
+    check_unchanged(component, values, study.root)
     function = with_values(function, json_columns(pq.read_schema(problems)))
     rows = {row["id"]: row for row in pq.read_table(problems).to_pylist()}
     scores: list[float | None] = []

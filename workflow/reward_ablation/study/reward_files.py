@@ -19,6 +19,7 @@ from reward_ablation.spec.run import ArmSpec
 from reward_ablation.study.code_digest import (
     PACKAGE_ROOT,
     closure,
+    content,
     file_of_module,
     imported_names,
     is_own,
@@ -115,7 +116,11 @@ def file_digest(path: Path, root: Path) -> str:
 
 def is_code_of(function: str, code: str, root: Path) -> bool:
     """Whether a digest is of what the function reaches now, or of its whole file, as earlier versions took it."""
-    return code in (function_digest(function, root), whole_digest(function, root))
+    if code not in (function_digest(function, root), whole_digest(function, root)):
+        return False
+    # A process takes its digests from what it read first.
+    files = {name: path for name, path in files_of_function(function, root).items() if not is_own(name)}
+    return all(path.read_bytes() == content(path) for path in files.values())
 
 
 def whole_digest(function: str, root: Path) -> str | None:

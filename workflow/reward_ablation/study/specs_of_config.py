@@ -39,7 +39,7 @@ from reward_ablation.spec.parts import (
 )
 from reward_ablation.spec.run import ArmSpec, EvaluateSpec, Layout, ScoresSpec, SftSpec, StudySpec, VllmSpec
 from reward_ablation.study.core_digest import deciding_digest
-from reward_ablation.study.reward_files import function_digest
+from reward_ablation.study.reward_files import function_digest, is_code_of
 from reward_ablation.study.reward_import import planned_arguments, planned_marks, range_of
 from reward_ablation.system.digests import folder_fingerprint
 from reward_ablation.system.errors import StudyError
@@ -255,11 +255,24 @@ def divide(function: str, parameters: dict[str, Any], root: Path, marks: dict[st
     return Divided(deciding, others, contents)
 
 
-def contents_without_models(function: str, parameters: dict[str, Any], root: Path) -> dict[str, str]:
-    """The `contents` of `divide`, without folders of models. For a job, which imports the user's file anyway."""
-    marks = marks_of_component(function, root)
-    others = {name: value for name, value in parameters.items() if marks.get(name) is not Mark.MODEL}
-    return divide(function, others, root, marks).contents
+def check_unchanged(part: ComponentSpec | MetricSpec | CombineSpec, parameters: dict[str, Any], root: Path) -> None:
+    """Refuse a user's file, or a file that one of all parameters names, if it has changed since the spec was made.
+
+    To be called once the function is loaded. Reward models are left out: the workflow has verified copies of its own.
+    """
+    function = part.method if isinstance(part, CombineSpec) else part.function
+    if not isinstance(part, CombineSpec):
+        marks = marks_of_component(function, root)
+        others = {name: value for name, value in parameters.items() if marks.get(name) is not Mark.MODEL}
+        for name, content in divide(function, others, root, marks).contents.items():
+            if content != part.contents.get(name):
+                changed = f"{name}: {parameters[name]} has changed"
+                raise StudyError(f"{changed} since the workflow was started; start it again")
+    if part.code and not is_code_of(function, part.code, root):
+        raise StudyError(
+            f"{function.rpartition(':')[0]}: the file, or one that it imports, has changed since the workflow was "
+            "started; start it again"
+        )
 
 
 def _content(name: str, value: Any, mark: Mark, root: Path) -> str:

@@ -16,7 +16,7 @@ from reward_ablation.config.designs import Arm, ListDesign
 from reward_ablation.config.sections.launch import Launch
 from reward_ablation.config.sections.training import AGGREGATION, TRL_AGGREGATIONS
 from reward_ablation.config.study_config import StudyConfig
-from reward_ablation.spec.canonical import canonical, dump
+from reward_ablation.spec.canonical import canonical, dump, key_of
 from reward_ablation.spec.run import ArmSpec
 from reward_ablation.study.claims import Claim
 from reward_ablation.study.declarations import OnRecord
@@ -213,6 +213,12 @@ class Study:
         diverged = [self.diverged] if self.diverged else []
         content = [self.summary, self.question.model_dump(), self.keys, self.folders, *claims, *looks, *diverged]
         return hashlib.sha256(canonical(content).encode()).hexdigest()[:16]
+
+    @property
+    def digest_of_keys(self) -> str:
+        """Digest of the keys, which follow from the config and from the contents of the study's files."""
+        folders = {"answers": self.answers_folder, "scores": self.scores_folder}
+        return key_of({"arms": self.keys, "sets": [*self.datasets], **folders})
 
 
 def _methods_of(study: Study) -> dict[str, dict[str, str]]:

@@ -74,11 +74,18 @@ def step_of(checkpoint: Path | None) -> int:
 def seal(folder: Path, step: int, parts: Path, known: dict[str, str]) -> None:
     """Flush a folder's files and the parts up to its step to disk, then write the folder's checksums.
 
-    `known` has the digests, by path below `parts`, of the parts that are already flushed. New ones are added.
+    `known` has the digests, by path below `parts`, of the parts that are already flushed. New ones are added. Raises
+    StudyError if one of these is gone, or the file that says whose work this is.
     """
     inside = sorted(folder.rglob("*"))
     files = [path for path in inside if path.is_file() and path.name != SEAL]
     names = [str(path.relative_to(parts)) for path in parts_until(parts, step)]
+    owner = folder.parent / OWNER
+    if gone := [parts / name for name in sorted(known.keys() - names)] or [owner] * (not owner.is_file()):
+        raise StudyError(
+            f"{gone[0]}: was moved or deleted during the training; put back what was moved, then run the same command "
+            "again"
+        )
     new = [parts / name for name in names if name not in known]
     with ThreadPoolExecutor(16) as pool:  # file systems flush several files together in one go
         digests = dict(zip([*files, *new], pool.map(_flushed, [*files, *new]), strict=True))

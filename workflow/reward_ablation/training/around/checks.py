@@ -1,4 +1,4 @@
-"""Checks, before training, that a run's processes, strategy, problems and files are as in its spec.
+"""Checks, before training, that a run's processes, strategy and problems are as in its spec.
 
 `run` calls them in each process of the job: since the start's own checks, files may have changed, and somebody else's
 launcher or variables may surround the job.
@@ -7,16 +7,12 @@ launcher or variables may surround the job.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 from peft.tuners.lora import LoraLayer
 from trl import GRPOConfig
 
 from reward_ablation.config.sections.launch import DDP
-from reward_ablation.spec.parts import ComponentSpec
-from reward_ablation.study.reward_files import is_code_of
-from reward_ablation.study.specs_of_config import contents_without_models
 from reward_ablation.system.errors import StudyError
 from reward_ablation.training.core.model import find_dropout
 from reward_ablation.training.core.trainer import AblationTrainer
@@ -28,22 +24,6 @@ def check_processes(running: int, expected: int) -> None:
         raise StudyError(
             f"launch: the number of the run's processes must be {expected}, but is {running}; start the training "
             "command without a launcher of your own, and without variables such as WORLD_SIZE"
-        )
-
-
-def check_unchanged(component: ComponentSpec, parameters: dict[str, Any]) -> None:
-    """Refuse a user's file, or a file that one of all parameters points to, if it has changed since the spec was made.
-
-    Reward models are left out: the workflow has copies of its own, which are verified elsewhere.
-    """
-    contents = contents_without_models(component.function, parameters, Path.cwd())
-    for name, content in contents.items():
-        if content != component.contents.get(name):
-            raise StudyError(f"{name}: {parameters[name]} has changed since the workflow was started; start it again")
-    if component.code and not is_code_of(component.function, component.code, Path.cwd()):
-        raise StudyError(
-            f"{component.function.rpartition(':')[0]}: the file, or one that it imports, has changed since the "
-            "workflow was started; start it again"
         )
 
 

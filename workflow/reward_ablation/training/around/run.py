@@ -32,12 +32,13 @@ from reward_ablation.study.core_digest import command_modules
 from reward_ablation.study.heartbeat import beat
 from reward_ablation.study.live_rollouts import drop_rollouts_after
 from reward_ablation.study.run_folder import REQUESTS, answers_of_judges
+from reward_ablation.study.specs_of_config import check_unchanged
 from reward_ablation.system.errors import PassingError, StudyError, storage_errors
 from reward_ablation.system.files import sha256, write_json
 from reward_ablation.training.around.adapters import check_adapters
 from reward_ablation.training.around.attempts import Attempt
 from reward_ablation.training.around.checkpoints import KEPT_CHECKPOINTS, claim, read_json, resume_point, step_of
-from reward_ablation.training.around.checks import check_problems, check_processes, check_trainer, check_unchanged
+from reward_ablation.training.around.checks import check_problems, check_processes, check_trainer
 from reward_ablation.training.around.divergence import StopAtDivergence, recorded_divergence
 from reward_ablation.training.around.finish import clear_outputs, finish_run, finished, trained
 from reward_ablation.training.around.interruption import Interruption, Stopped
@@ -219,7 +220,9 @@ def combination_of(spec: RunSpec) -> CombinationOfRun | None:
     if spec.combine is None:
         return None
     taking_part = {name: spec.weights[name] for name in spec.components if name in spec.taking_part}
-    return CombinationOfRun(load_method(spec.combine.method, Path.cwd()), spec.combine, taking_part)
+    method = load_method(spec.combine.method, Path.cwd())
+    check_unchanged(spec.combine, {}, Path.cwd())
+    return CombinationOfRun(method, spec.combine, taking_part)
 
 
 def build_trainer(job: TrainingJob) -> SavingTrainer:
@@ -230,7 +233,7 @@ def build_trainer(job: TrainingJob) -> SavingTrainer:
     for name, component in spec.components.items():
         values = {**component.parameters, **job.parameters.get(name, {})}
         components[name] = load_component(component.function, values, Path.cwd(), name, further=further)
-        check_unchanged(component, values)
+        check_unchanged(component, values, Path.cwd())
     load_reward_models(spec.components, job.parameters, job.reward_models, str(PartialState().device))
     written = (job.model, "the model", spec.prompt, spec.training.get("chat_template_kwargs") or {})
     check_prompt(*written)
