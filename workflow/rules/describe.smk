@@ -18,4 +18,4 @@ rule describe:
         "describe the study"
     shell:
         "exec python -m reward_ablation.start.declarations describe --config {params.config:q}"
-        " --planned {params.planned} --output {output.study:q} > {log:q} 2>&1"
+        " --planned {params.planned:q} --output {output.study:q} > {log:q} 2>&1"

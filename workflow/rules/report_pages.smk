@@ -36,6 +36,6 @@ rule report_pages:
     message:
         "write the report's pages on the study"
     shell:
-        "exec python -m reward_ablation.start.declarations pages --config {params.config:q} --planned {params.planned}"
+        "exec python -m reward_ablation.start.declarations pages --config {params.config:q} --planned {params.planned:q}"
         " --study {input.study:q}"
         ' --output "$(dirname {output.config:q})" > {log:q} 2>&1'
