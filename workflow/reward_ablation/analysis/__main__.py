@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     gc.disable()  # a large study is millions of objects that last; to look through them again takes seconds
     # The job of a killed Snakemake may still be at work: what it read is out of date, and must not be written last.
-    lock = options.output.with_name(f".tables_{options.rule}.lock")
+    lock = options.output.absolute().with_name(f".tables_{options.rule}.lock")
     with storage_errors(options.output), wait_for(lock, "tables"):
         import_module(f"reward_ablation.{RULES[options.rule].module}").write(read_study(options.study), options)
     gc.enable()
