@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator
 from functools import cache
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, ClassVar, get_args
 
 from pydantic import (
     AfterValidator,
@@ -134,8 +134,10 @@ def _parts(annotation: Any) -> Iterator[Any]:
 class Section(BaseModel):
     """A part of the config, of a site file or of a spec. Unknown keys are refused, and no key gets another value later.
 
-    A subclass may allow further keys, by `extra`.
+    A subclass may allow further keys, by `extra`. `gone` has keys of earlier versions, and what to do in place of them.
     """
+
+    gone: ClassVar[dict[str, str]] = {}
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -144,6 +146,8 @@ class Section(BaseModel):
     def _name_the_allowed_keys(cls, data: Any) -> Any:
         allowed = [field.alias or name for name, field in cls.model_fields.items()]
         unknown = [key for key in data if key not in allowed] if isinstance(data, dict) else []
+        if gone := [key for key in unknown if key in cls.gone]:
+            raise ValueError(f"{gone[0]}: {cls.gone[gone[0]]}")
         if unknown:
             raise ValueError(_unknown_key(str(unknown[0]), tuple(allowed)))
         return data

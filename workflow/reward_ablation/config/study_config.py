@@ -7,9 +7,9 @@ It puts the sections together and answers what follows from several of them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from reward_ablation.config.base import Folder, Name, NonNegativeInt, Section
 from reward_ablation.config.designs import Arm, Design, expand, without_left_out
@@ -68,16 +68,10 @@ class StudyConfig(Section):
         "tables of them.",
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _no_exports(cls, written: Any) -> Any:
-        """Refuse a key of earlier versions, which asked for the results in the file layouts of other systems."""
-        if isinstance(written, dict) and "exports" in written:
-            raise ValueError(
-                "exports: there is no such key any more; take it out, and read rollouts.parquet of each run and the "
-                "answers in evaluation/, as docs/coming-from says"
-            )
-        return written
+    gone: ClassVar = {
+        "exports": "there is no such key any more; take it out, and read rollouts.parquet of each run and the "
+        "answers in evaluation/, as docs/coming-from says"
+    }
 
     @field_validator("seeds")
     @classmethod

@@ -6,7 +6,7 @@ seeds say which runs there are. No run's result depends on these keys: a change 
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
@@ -136,12 +136,7 @@ class Figures(Section):
         "page", description="Width of the figures for a paper: both columns (6.9 inches), or one (3.3 inches)."
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _no_problems(cls, data: Any) -> Any:
-        if isinstance(data, dict) and "problems" in data:
-            raise ValueError(
-                "problems: single problems have no figure any more; take the key out, and read each run's "
-                "rollouts.parquet by problem_id and step"
-            )
-        return data
+    gone: ClassVar = {
+        "problems": "single problems have no figure any more; take the key out, and read each run's rollouts.parquet "
+        "by problem_id and step"
+    }
