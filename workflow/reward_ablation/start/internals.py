@@ -1,7 +1,7 @@
 """All uses of Snakemake's internal attributes, which may change between its versions.
 
 The Snakefile, `reruns`, `rule_params` and the Slurm executor call these functions. Snakemake has no public way for a
-workflow to know its targets or jobs, or to have a job run again. There are sixteen uses, each marked with its number.
+workflow to know its targets or jobs, or to have a job run again. There are fifteen uses, each marked with its number.
 An attribute that is missing gives a StudyError that names it.
 """
 
@@ -67,29 +67,26 @@ def jobs_to_submit(workflow: Any) -> list[Any]:
     return [job for job in needed_jobs(workflow) if not job.is_local]
 
 
-def compare_no_records(workflow: Any, rules: Collection[str]) -> None:
-    """Run no job of these rules because Snakemake's own record of it differs; to be called while jobs are made."""
+def compare_no_records(workflow: Any, rules: Collection[str], whole: Collection[str] = ()) -> None:
+    """Run no job of these rules because Snakemake's own record of it differs; to be called while jobs are made.
+
+    Outputs of the rules `whole` are kept also where Snakemake did not see the end of their job.
+    """
 
     def except_for(compare: Callable[..., Any], job: Any, file: Any = None) -> Any:
         if job.rule.name in rules:
             return [] if file is None else False
         return compare(job) if file is None else compare(job, file=file)
 
+    async def incomplete_of_others(incomplete: Callable[..., Any], job: Any) -> list[Any]:
+        return [] if job.rule.name in whole else await incomplete(job)
+
     persistence = _part(workflow, "persistence")
+    judgements: dict[str, Callable[..., Any]] = {"incomplete": incomplete_of_others}
     for name in ("params_changed", "input_changed", "code_changed", "software_stack_changed"):
-        compare = _part(persistence, name, of="workflow.persistence")  # 8
-        setattr(persistence, name, partial(except_for, compare))
-
-
-def trust_outputs(workflow: Any, rules: Collection[str]) -> None:
-    """Keep existing outputs of jobs of these rules, the end of which Snakemake did not see; as `compare_no_records`."""
-    persistence = _part(workflow, "persistence")
-    incomplete = _part(persistence, "incomplete", of="workflow.persistence")  # 16
-
-    async def incomplete_of_others(job: Any) -> list[Any]:
-        return [] if job.rule.name in rules else await incomplete(job)
-
-    persistence.incomplete = incomplete_of_others
+        judgements[name] = except_for
+    for name, ours in judgements.items():
+        setattr(persistence, name, partial(ours, _part(persistence, name, of="workflow.persistence")))  # 8
 
 
 def limit(workflow: Any, resource: str, amount: int) -> None:

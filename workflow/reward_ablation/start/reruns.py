@@ -34,7 +34,6 @@ from reward_ablation.start.internals import (
     needed_jobs,
     shows_all_jobs,
     start_no_more_jobs,
-    trust_outputs,
 )
 from reward_ablation.start.plan import damage_lines, inputs_lines, plan_of, summary
 from reward_ablation.study.run_folder import DESCRIPTION, RECORD, evaluation_file
@@ -75,8 +74,7 @@ class Reruns:
     def decisions(self) -> Decisions:
         """What this start makes and keeps, of the whole study. From now on no record of Snakemake's own counts."""
         if self.is_main:
-            compare_no_records(self.workflow, DECIDED)
-            trust_outputs(self.workflow, WHOLE)
+            compare_no_records(self.workflow, DECIDED, WHOLE)
         return Decisions(self.study, self.code_counts)
 
     def inputs_of_run(self, wildcards: Any) -> dict[str, list[str]]:
