@@ -185,9 +185,8 @@ def _conflict_with_vllm(training: dict[str, Any], lora: Lora | None) -> str | No
 
 def _conflict_with_adapters(training: dict[str, Any], lora: Lora | None, launch: Launch) -> str | None:
     """A setting of checkpointing or of the reference model that fails with, or without, adapters; else None."""
-    if (
-        lora and _is_reentrant(training) and launch.process_count > 1 and launch.strategy != "zero3"
-    ):  # TRL sets it there
+    # In ZeRO-3 TRL itself chooses reentrant checkpointing.
+    if lora and _is_reentrant(training) and launch.process_count > 1 and launch.strategy != "zero3":
         return (
             "gradient_checkpointing_kwargs: use_reentrant: true fails with lora in several processes; set it to false"
         )
