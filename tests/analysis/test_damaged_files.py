@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 from analysis.made_up import MadeUpStudy, write_tables
+from reward_ablation.analysis.reading import read_parquet, read_rows, read_table
 from reward_ablation.figures.__main__ import main as draw
 from reward_ablation.system.errors import StudyError
 from storage import fill, small_disk
@@ -64,6 +67,25 @@ def test_the_analysis_names_a_damaged_file(root, rule, name, damage, remedy):
         write_tables(root, rules=[rule])
     assert str(error.value).startswith(f"{root / name}: truncated or changed")
     assert str(error.value).endswith(remedy.format(root=root))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("read", "told"),
+    [
+        (lambda path: read_rows(path, ["a", "nope"], pc.field("a") == 1), "(no column nope)"),
+        (lambda path: read_parquet(path, ["nope"]), "(no column nope)"),
+        (lambda path: read_parquet(path, ["a"], ["nope"]), "(no column nope)"),
+        (lambda path: read_table(path.with_suffix(".csv")), "(Error tokenizing data. C error: Expected 1 fields"),
+    ],
+)
+def test_a_reader_names_what_is_wrong_in_one_line(tmp_path, read, told):
+    pd.DataFrame({"a": [1]}).to_parquet(tmp_path / "table.parquet")
+    (tmp_path / "table.csv").write_text("a\n1\n1,2\n")
+    with pytest.raises(StudyError) as error:
+        read(tmp_path / "table.parquet")
+    assert told in str(error.value)
+    assert str(error.value).endswith("; delete it and run the workflow again")
     assert "\n" not in str(error.value)
 
 

@@ -78,7 +78,7 @@ def test_rows_are_as_many_as_the_study_has(tables):
         "component_correlations": 4 * 3,
         "differences_by_level": 3 * 3,  # primary contrasts, levels
         "learning_curves": 0,  # no models were kept
-        "examples": 3 * 5,  # questions, the base model's answer and one of each arm
+        "examples": 4 * 5,  # two first questions, one gained and one lost; the base model's answer and one of each arm
         "claims": 0,  # the study makes none
         **dict.fromkeys(("method_weights", "methods_offline"), 0),  # no methods, no Gram matrices
         "advantage_size": 4,

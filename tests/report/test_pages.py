@@ -131,8 +131,8 @@ def test_secrets_are_not_passed_on(config, tmp_path):
     shown = config_page(config, study)  # no such study is resolved; the page hides the token all the same
     assert "very_private" not in shown
     assert "token: (hidden)" in shown
-    assert without_secrets({"judge": [{"api_key": ["sk", 12], "eos_token": "</s>"}]}) == {
-        "judge": [{"api_key": ["(hidden)", "(hidden)"], "eos_token": "</s>"}]
+    assert without_secrets({"judge": [{"api_key": ["sk", 12], "ghp_" + "x" * 20: 1}]}) == {
+        "judge": [{"api_key": ["(hidden)", "(hidden)"], "(hidden)": 1}]
     }
 
 

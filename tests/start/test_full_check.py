@@ -190,7 +190,7 @@ def test_what_this_machine_cannot_do_is_told(checked, config, tmp_path):
 @pytest.mark.parametrize(
     ("hours", "bundle", "resources", "line"),
     [
-        (0, "", {}, "{site}: No such file or directory; name your site file with --slurm-study-site"),
+        (0, "", {}, "{site}: No such file or directory; put a site file there or set --slurm-study-site"),
         (48, "", {}, "{site}: evaluate: asks for 48 hours; partition gpu gives a job at most 24 hours"),
         (13, "bundle: run", {}, "{site}: train + evaluate (bundle: run): asks for 26 hours; partition gpu gives"),
         (13, "bundle: run", {"runtime": "2d"}, "{site}: train + evaluate (bundle: run): asks for 61 hours; "),

@@ -18,6 +18,7 @@ HOSTILE = "\x1b[2Ja\u202eevil\u2066\x00 <script>alert(1)</script> & \ud7ff\ue000
         ("01010", "00011", {"a": "first", "b": "first", "d": None, "e": "gained"}),
         ("00110", "00011", {"a": "first", "b": "first", "c": "lost", "e": "gained"}),
         ("10000", "01000", {"a": "first", "b": "first"}),  # the first ones, whatever became of them
+        ("01101", "10010", {"a": "first", "b": "first", "c": "lost", "d": "gained"}),  # others than the first ones, too
         ("11111", "11111", {"a": "first", "b": "first"}),
     ],
 )
@@ -95,3 +96,12 @@ def test_model_output_does_nothing_on_the_page(tmp_path):
     assert "<script>alert(1)</script>" in page.text
     assert "more characters)" in page.text
     assert not set("\x1b\u202e\u2066\x00\r") & set((tmp_path / "page.html").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("has_base", [True, False])
+def test_the_page_compares_with_a_base_model_if_there_is_one(tmp_path, has_base):
+    study = read_study(MadeUpStudy().write(tmp_path)).model_copy(update={"has_base": has_base})
+    table = joined(SCHEMAS["examples"], examples(study, tmp_path)).query("chosen == 'first'")
+    write_examples_page(table, study, tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert [words in page for words in ("base model", "(lost)", "no further problem")] == [has_base] * 3

@@ -173,7 +173,7 @@ def test_the_gram_matrix_of_the_step_itself_can_be_asked_for(root):
 
 def test_parameters_of_a_method_and_fewer_steps(root):
     asked = {"late": MethodSettings("schedule", {"a": 1.0, "c": 0.0}, {"c": {0: 0.0, 4: 2.0}})}
-    found, of_two = (methods_offline(folders(root, "static")[0], asked, most=most) for most in (None, 2))
+    found, of_two = (methods_offline(folders(root, "static")[0], asked, most_steps=most) for most in (None, 2))
     weights = found.estimates.set_index(["quantity", "component"])["estimate"]
     assert weights["weight", "c"] == pytest.approx(np.mean([0, 0.5, 1, 1.5, 2, 2, 2, 2]))
     assert ("weight", "b") not in weights.index
@@ -186,6 +186,8 @@ GDPO = {"gdpo": MethodSettings("gdpo", {"a": 1.0})}
 def test_no_runs_and_a_component_that_does_not_score_the_run_are_refused(root):
     with pytest.raises(StudyError, match="no runs"):
         methods_offline([], GDPO)
+    with pytest.raises(StudyError, match="no methods"):
+        methods_offline(folders(root, "static")[0], {})
     with pytest.raises(StudyError, match="z does not score its completions"):
         methods_offline(folders(root, "static")[0], {"x": MethodSettings("gdpo", {"z": 1.0})})
 

@@ -5,11 +5,11 @@ import pandas as pd
 import pytest
 
 from reward_ablation.analysis.gradients.similarity_by_arm import (
-    PARTS,
+    COSINE_AND_PARTS,
     corrected_by_arm,
+    pairs_by_layer,
     products_and_squares,
     similarity_by_arm,
-    units_of,
 )
 from reward_ablation.analysis.gradients.tables import GRADIENT_COLUMNS, similarity_by_step
 
@@ -22,7 +22,9 @@ def by_step(values: np.ndarray, layers=("all", "layers.0"), definition: str = "a
         for seed in range(values.shape[1])
         for step in range(values.shape[2])
     ]
-    table = pd.DataFrame(rows, columns=["seed", "step", "layer", "definition", "component_a", "component_b", *PARTS])
+    table = pd.DataFrame(
+        rows, columns=["seed", "step", "layer", "definition", "component_a", "component_b", *COSINE_AND_PARTS]
+    )
     known = table["cosine"].notna()
     table = table.assign(norm_a=1.0, norm_b=1.0, folding_error=1e-3 * (table["step"] + 1))
     return table.assign(**{name: table[name].where(known) for name in ("norm_a", "norm_b")})
@@ -98,7 +100,7 @@ def test_rows_in_any_order_give_the_same(tmp_path):
     rows = by_step(values)
     last = rows[rows["layer"] == "layers.0"].sample(frac=1, random_state=0)
     shuffled = pd.concat([rows[rows["layer"] == "all"].sample(frac=1, random_state=0), last])
-    units, unit = units_of(shuffled)
+    units, unit = pairs_by_layer(shuffled)
     np.testing.assert_array_equal(products_and_squares(shuffled, unit, len(units))[0][0], values)
     pd.testing.assert_frame_equal(similarity_by_arm(shuffled, "x", 0.9), similarity_by_arm(rows, "x", 0.9))
 
@@ -107,7 +109,7 @@ def test_definitions_and_pairs_are_apart():
     values = np.random.default_rng(3).normal(0, 0.1, (2, 2, 5))
     both = pd.concat([by_step(values), by_step(values + 0.5, definition="share")])
     table = similarity_by_arm(both, "one", 0.95)
-    assert len(table) == 2 * 2 * len(PARTS)
+    assert len(table) == 2 * 2 * len(COSINE_AND_PARTS)
     cosines = table[table["part"] == "cosine"].set_index(["definition", "layer"])["estimate"]
     assert list(cosines["share"] - cosines["alone"]) == pytest.approx([0.5, 0.5])
 
@@ -115,8 +117,8 @@ def test_definitions_and_pairs_are_apart():
 def test_the_largest_error_of_folding_is_told_of_the_parts_that_have_it():
     table = similarity_by_arm(by_step(np.zeros((2, 2, 5))), "one", 0.95)
     for layer in ("all", "layers.0"):
-        errors = {part: row(table, layer, part)["folding_error"] for part in PARTS}
-        assert errors == pytest.approx(dict.fromkeys(PARTS, 0.0) | {"cosine": 5e-3, "across_blocks": 5e-3})
+        errors = {part: row(table, layer, part)["folding_error"] for part in COSINE_AND_PARTS}
+        assert errors == pytest.approx(dict.fromkeys(COSINE_AND_PARTS, 0.0) | {"cosine": 5e-3, "across_blocks": 5e-3})
 
 
 def test_similarity_keeps_pairs_and_their_order():

@@ -152,6 +152,13 @@ def test_equal_seeds_are_not_taken_for_no_variance():
     assert alike.of_contrast({"a": 1.0}, [0, 1]).variance[0] == pytest.approx(USUAL_SEED_SD**2)
 
 
+@pytest.mark.parametrize("lends", [True, False])
+def test_an_arm_whose_counts_are_all_0_has_a_variance(lends):
+    means = SeedMeans(ARMS[:3], [0, 1], np.array([[[0.0, 0.0], [1.0, 2.0], [2.0, 3.0]]]), [COUNT], 200, lends)
+    # The mean variance of the three arms is assumed; nothing without arms that lend.
+    assert means.of_contrast({"a": 1.0}, [0, 1]).variance[0] == pytest.approx(1 / 3 if lends else 0.0)
+
+
 def test_seeds_that_agree_by_chance_give_no_tiny_p_value():
     """Each seed switches on, with probability 1/2, what decides a quarter of the questions, in all arms alike."""
     seeds = 2

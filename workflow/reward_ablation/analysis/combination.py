@@ -225,7 +225,7 @@ def offline(study: StudyFile, root: Path) -> OfflineComparison | None:
         print(f"methods_offline: only {MOST_ARMS} arms are compared; arms with a method come first")
     folders = [root / run.folder for run in runs]
     try:
-        answers = methods_offline(folders, methods, confidence=study.confidence, most=MOST_MEASURED)
+        answers = methods_offline(folders, methods, confidence=study.confidence, most_steps=MOST_MEASURED)
     except StudyError as error:
         print(f"methods_offline: empty, since no combination can be compared: {error}")
         return None

@@ -1,7 +1,7 @@
 """Readers of Parquet and CSV files that another stage wrote, with errors in one line that say what to do.
 
-Tables, figures and the report read their inputs here. It stands alone because the readers of pandas neither check the
-pages of a file nor say that the workflow makes a missing file again.
+Tables, figures and the report read their inputs here: pandas neither checks the pages of a file nor says that the
+workflow makes a missing file again.
 """
 
 from __future__ import annotations
@@ -19,54 +19,54 @@ from reward_ablation.system.errors import StudyError
 
 
 def read_parquet(path: Path, columns: list[str] | None = None, coded: Collection[str] = ()) -> pd.DataFrame:
-    """Read a Parquet file, or some of its columns; those of texts in `coded` are read as categories.
+    """Read a Parquet file, or some of its columns. Those in `coded`, of texts that repeat, become categories.
 
-    A StudyError is raised where the file is missing, or where checksums show that it was truncated or changed.
+    A StudyError is raised where the file is missing, was truncated or changed (checksums show it), or lacks a column.
     """
     return read_columns(path, columns, (), coded).to_pandas()
 
 
 def read_parquets(
-    paths: Collection[Path], columns: list[str], later: Collection[str] = (), coded: Collection[str] = ()
+    paths: Collection[Path], columns: list[str], maybe_absent: Collection[str] = (), coded: Collection[str] = ()
 ) -> tuple[pd.DataFrame, list[int]]:
     """Rows of several files, one after the other, and the number of rows of each; else as `read_parquet`.
 
-    Columns in `later` are null where a file of an earlier version does not have them.
+    Columns in `maybe_absent`, which files of earlier versions lack, are null there. None of them may be in `coded`.
     """
-    tables = [read_columns(path, columns, later, coded) for path in paths]
+    tables = [read_columns(path, columns, maybe_absent, coded) for path in paths]
     table = pa.concat_tables(tables, promote_options="permissive").unify_dictionaries().to_pandas()
     return table.reindex(columns=columns), [len(of_file) for of_file in tables]
 
 
 def read_columns(
-    path: Path, columns: list[str] | None, later: Collection[str] = (), coded: Collection[str] = ()
+    path: Path, columns: list[str] | None, maybe_absent: Collection[str] = (), coded: Collection[str] = ()
 ) -> pa.Table:
     """As `read_parquet`, but as a table of Arrow, where the columns in `coded` are dictionaries."""
-    with damage_reported(path), _opened(path, coded) as file:
-        names = set(file.schema_arrow.names)
-        missing = [name for name in columns or [] if name not in names and name not in later]
-        if missing:
-            raise ValueError(f"no column {missing[0]}")
-        present = None if columns is None else [name for name in columns if name in names]
+    needed = [name for name in columns or () if name not in maybe_absent]
+    with damage_reported(path), _opened(path, needed, coded) as file:
+        present = None if columns is None else [name for name in columns if name in file.schema_arrow.names]
         table = file.read(columns=present, use_threads=False)
-        return table if present is None else table.select(present)
+        return table if present is None else table.select(present)  # in this order; `read` has the file's
 
 
 def read_rows(path: Path, columns: list[str], where: pc.Expression, coded: Collection[str] = ()) -> pd.DataFrame:
-    """Rows for which `where` holds, of which one row group is in memory at a time; else as `read_parquet`."""
-    with damage_reported(path), _opened(path, coded) as file:
+    """Rows for which `where`, of `columns` alone, holds; reads one row group at a time, else as `read_parquet`."""
+    with damage_reported(path), _opened(path, columns, coded) as file:
         groups = range(file.num_row_groups)
         parts = [file.read_row_group(group, columns, use_threads=False).filter(where) for group in groups]
         return pa.concat_tables(parts).unify_dictionaries().to_pandas()[columns]
 
 
-def _opened(path: Path, coded: Collection[str]) -> pq.ParquetFile:
-    """Open a Parquet file; the columns of texts in `coded` are read as categories."""
+def _opened(path: Path, columns: Collection[str] = (), coded: Collection[str] = ()) -> pq.ParquetFile:
+    """Open a Parquet file; a ValueError names a column of `columns` or `coded` that it lacks."""
+    source = pa.OSFile(str(path))  # opens faster than a path does
     try:
-        file = pa.OSFile(str(path))  # opens faster than a path does
-        return pq.ParquetFile(file, read_dictionary=[*coded], page_checksum_verification=True, pre_buffer=False)
+        file = pq.ParquetFile(source, read_dictionary=[*coded], page_checksum_verification=True, pre_buffer=False)
     except KeyError as error:
-        raise ValueError(f"no column {error.args[0].decode()}") from None
+        raise ValueError(f"no column {error.args[0].decode()}") from None  # pyarrow gives the name in bytes
+    if missing := [name for name in columns if name not in file.schema_arrow.names]:
+        raise ValueError(f"no column {missing[0]}")
+    return file
 
 
 @contextmanager
@@ -76,14 +76,14 @@ def damage_reported(path: Path) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise missing_file(path) from None
-    except PermissionError:
+    except PermissionError:  # to delete the file would not help
         raise
     except (OSError, ValueError) as error:  # Arrow's own errors are these
-        raise damaged_file(path, str(error).splitlines()[0].rstrip(".")) from error
+        raise damaged_file(path, str(error)) from error
 
 
 def read_table(path: Path) -> pd.DataFrame:
-    """Read a table of the study: a Parquet file, or the CSV file of a table of times; errors as in `read_parquet`."""
+    """Read a table of the study: a Parquet file, or the CSV file of `runs` or `cost`; errors as in `read_parquet`."""
     if path.suffix != ".csv":
         return read_parquet(path)
     try:
@@ -98,7 +98,7 @@ def column_names(path: Path) -> list[str]:
     """Names of the columns of a table of the study, without its rows; errors as in `read_table`."""
     if path.suffix == ".csv":
         return list(read_table(path).columns)
-    with damage_reported(path), _opened(path, ()) as file:
+    with damage_reported(path), _opened(path) as file:
         return list(file.schema_arrow.names)
 
 
@@ -108,7 +108,8 @@ def missing_file(path: Path) -> StudyError:
 
 
 def damaged_file(path: Path, reason: str) -> StudyError:
-    """The error for a file whose content is not what was written."""
+    """The error for a file whose content is not what was written; of `reason` the first line is told."""
+    reason = reason.partition("\n")[0].rstrip(".")
     return StudyError(
         f"{path}: truncated or changed since it was written ({reason}); delete it and run the workflow again"
     )

@@ -10,17 +10,17 @@ import os
 import re
 import subprocess
 
-#: Variables that Slurm's commands do not get. Some change the lists that this code parses, others change submissions.
+#: Beginnings of variables that Slurm's commands do not get. Some change the lists that are parsed, others submissions.
 _NOT_HANDED_ON = ("SQUEUE_", "SINFO_", "SCANCEL_", "SACCT_", "SCONTROL_", "SBATCH_", "SLURM_CLUSTERS")
 
 #: Errors of a controller that may nevertheless have accepted the job, or will accept it later.
 _LATER = re.compile("timed out|unable to contact|temporarily|try again|no answer within|connection", re.IGNORECASE)
 
-#: Words of the controller in errors on any limit, also on the size of a job. They stand for the limit's name where none
-#: follows, such as `AssocMaxSubmitJobLimit`, `QOSMaxCpuPerJobLimit` or `QOSMinGRES`.
+#: Words of the controller in errors on any limit, also on the size of a job. Only a name beside them tells which limit
+#: it is: `AssocMaxSubmitJobLimit`, `QOSMaxCpuPerJobLimit`, `QOSMinGRES`. Where none is given, they stand for the name.
 UNNAMED_LIMIT = "job submit limit"
 _LIMIT = re.compile(r"\b(?:(?:QOS|Assoc)\w+|[A-Z]\w+(?:Limit|PerAccount|PerUser))\b")
-#: Limits that a job must reach, such as `QOSMinCpuNotSatisfied`.
+#: Limits that a job must reach, such as `QOSMinCpuNotSatisfied`; `preflight` and `outcome` search for them.
 LEAST = re.compile(r"\bQOSMin\w+")
 
 

@@ -18,8 +18,8 @@ from reward_ablation.system.errors import StudyError
 from reward_ablation.system.strict_text import load_yaml
 
 
-class JobDefaults(Section):
-    """What one kind of job asks for. A key that is empty here and at the top of the file has Slurm's default."""
+class JobSection(Section):
+    """What one kind of job asks for. An empty key has the value at the top of the file, or else Slurm's default."""
 
     partition: Line | None = None
     qos: Line | None = None
@@ -55,8 +55,8 @@ class Site(Section):
         (), description="Long names of options that plugins add to this cluster's sbatch, such as container-image."
     )
     sbatch: str | None = Field(None, description="More options for sbatch, as on its command line.")
-    train: JobDefaults
-    evaluate: JobDefaults
+    train: JobSection
+    evaluate: JobSection
 
     @field_validator("site_options")
     @classmethod
@@ -74,11 +74,11 @@ class Site(Section):
 
 
 def read_site(path: Path) -> Site:
-    """Read and check a site file. The environment's variables for `sbatch` fill in values that the file lacks."""
+    """Read and check a site file. `SBATCH_ACCOUNT` and so on, hidden from `sbatch` itself, fill in what it lacks."""
     try:
         written = load_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise StudyError(f"{path}: {error.strerror}; name your site file with --slurm-study-site") from None
+        raise StudyError(f"{path}: {error.strerror}; put a site file there or set --slurm-study-site") from None
     except UnicodeDecodeError as error:
         raise StudyError(f"{path}: not UTF-8 ({error.reason} at byte {error.start})") from None
     except ValueError as error:

@@ -1,8 +1,8 @@
 """Secrets of a study: a config names an environment variable, and never holds the secret itself.
 
 The config is copied into specs, records, logs, command lines and the report. The name of the variable is copied with
-it. Only a process that calls a component or a metric uses the value; planning looks whether there is one.
-`study.resolve` refuses a config that holds a secret; the report shows configs by `without_secrets`.
+it. Only a process that calls a component or a metric uses the value; planning only checks that the variable is set.
+`study.resolve` refuses a config that holds a secret. The report and `start.overrides` show values `without_secrets`.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from reward_ablation.system.masking import masked
 
 _SERVICES = "openai|anthropic|azure|google|gemini|groq|mistral|wandb|github|judge"
 
-#: Keys whose values are secrets.
+#: Keys whose values are secrets, by their ends, so that `my_api_key` is one.
 SECRET_KEY = re.compile(
     rf"((api|secret|access|private|account|{_SERVICES})[_-]?key|password|passwd|passphrase|secret|credential)s?$"
     rf"|(hf|hub|api|auth|access|bearer|{_SERVICES})[_-]?token$|authorization$",
     re.IGNORECASE,
 )
 
-#: Keys such as `eos_token`, whose value may be a secret or a word of a vocabulary. It counts as a secret if it is one
-#: word of 16 or more characters with a digit, without `<` and `[`, which special tokens such as `<|im_end|>` have.
+#: Keys such as `eos_token`, whose value may be a secret or a word of a vocabulary. A value of one word of 16 or more
+#: characters counts as a secret if it has a digit, and neither `<` nor `[` as special tokens such as `<|im_end|>` have.
 TOKEN_KEY = re.compile(r"(^|[_-])token$", re.IGNORECASE)
 LONG_WORD = re.compile(r"(?=.*\d)[^\s<\[]{16,}")
 
@@ -51,9 +51,10 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def without_secrets(values: Any, key: str = "") -> Any:
-    """The same values, with texts that look like secrets hidden. `key` is the key of the values."""
+    """The same values, as read from YAML or JSON, without what looks like a secret. `key` is the key of the values."""
     if isinstance(values, dict):
-        return {name: without_secrets(value, str(name)) for name, value in values.items()}
+        shown = {name: "(hidden)" if SECRET_TEXT.search(str(name)) else name for name in values}
+        return {shown[name]: without_secrets(value, str(name)) for name, value in values.items()}
     if isinstance(values, list):
         return [without_secrets(value, key) for value in values]
     return "(hidden)" if _is_secret(key, values) else values

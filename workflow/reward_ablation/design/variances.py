@@ -251,8 +251,7 @@ def pooled_seed_variance(means: SeedMeans, noise: Mapping[str, float]) -> SeedPa
     all. With fewer than two such seeds the arms' variances are averaged by degrees of freedom, and the common part is
     0. Arms that share their runs count once.
     """
-    first = np.unique(means.kind, return_index=True)[1]
-    chosen = [arm for arm in sorted(first) if means.degrees[arm] and not means.flagged[0, arm]]
+    chosen = [arm for arm in np.flatnonzero(means.first_of_kind) if means.degrees[arm] and not means.flagged[0, arm]]
     chosen = chosen or [int(np.argmax(means.degrees))]
     usual = float(np.mean([noise[means.arms[arm]] for arm in chosen]))
     shared = means.known[chosen].all(axis=0)

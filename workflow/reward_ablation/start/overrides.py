@@ -13,7 +13,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import reduce
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -64,8 +63,7 @@ def overridden(
     for variable, path, value in settings:
         overruled = path != GPUS and _differs(value, value_at(before, path), value_at(config, path))
         note = "; --config has another value, which wins" if overruled else ""
-        nested = reduce(lambda below, key: {key: below}, reversed(path), value)
-        shown = value_at(without_secrets(nested), path)
+        shown = without_secrets(value, path[-1])
         tell(printable(f"{'.'.join(path)}: {json.dumps(shown, default=str)}, by {variable}{note}"))
 
 

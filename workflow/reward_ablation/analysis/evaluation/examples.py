@@ -1,7 +1,7 @@
 """Answers before and after training, side by side, to problems that are chosen by a rule: the table and its page.
 
 The rule `tables_evaluation` makes both. A model's output is hostile: characters that act instead of showing are
-escaped, by `visible`. It stands alone because the other tables of evaluated models show no texts.
+escaped, by `visible`.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from reward_ablation.system.html_page import page, section, table, text
 #: Problems at the start of a data set that are shown, whatever the answers to them: few, as a page is read to its end.
 FIRST = 2
 
-#: The rule in words, for the page.
-RULE = (
-    f"the first {FIRST} problems of the data set; the first that the baseline arm answers better than the base model "
-    "(gained); the first that it answers worse (lost)"
+#: The rule in words, for the page, and what it adds if there is a base model.
+RULE = f"the first {FIRST} problems of the data set"
+BESIDE_BASE = (
+    "; of the others, the first that the baseline arm answers better than the base model (gained), and the first that "
+    "it answers worse (lost)"
 )
 
 #: Unicode's categories that `visible` escapes: control, format, private use, surrogate, unassigned; line and paragraph
@@ -42,36 +43,31 @@ OF_MATHEMATICS = ["answer", "correct_strict", "correct_lenient", "format"]
 #: Columns of texts that repeat, which are read as categories.
 CODED = ["mode", "problem_id"]
 
-#: Characters of a completion on the page; the table has all of them.
-PAGE_CHARACTERS = 2000
+#: Characters of a completion or question, and of an answer, on the page; the table has all of them.
+PAGE_CHARACTERS, ANSWER_CHARACTERS = 2000, 100
 
 
 def examples(study: StudyFile, root: Path) -> list[pd.DataFrame]:
     """Rows of table examples: greedy answers, or first samples, of the base model and of each arm's first seed."""
     rows = []
     for dataset in study.datasets:
-        problems = read_parquet(root / study.questions[dataset], ["id", "question", "answer"])
+        problems = read_parquet(root / study.questions[dataset], ["id", "question", "answer"]).set_index("id")
         first = {arm: study.runs_of(arm)[0] for arm in study.arm_names}
         baseline = _answers(study, root, dataset, first[study.baseline].name)
         # Without a base model no problem is gained or lost.
         base = _answers(study, root, dataset, BASE) if study.has_base else baseline
-        answered = [problem for problem in problems["id"] if problem in base.index]
+        answered = [problem for problem in problems.index if problem in base.index]
         reasons = choose(answered, judgement(study, base), judgement(study, baseline))
         shown: list[tuple[str, int | None, pd.DataFrame]] = [(BASE, None, base)] if study.has_base else []
         shown += [(arm, run.seed, _answers(study, root, dataset, run.name, reasons)) for arm, run in first.items()]
         for problem_id, chosen in reasons.items():
-            problem = problems.set_index("id").loc[problem_id]
+            problem = problems.loc[problem_id]
+            common: dict[str, Any] = {"dataset": dataset, "problem_id": problem_id, "chosen": chosen}
+            common |= {"question": problem["question"], "gold": problem["answer"], **dict.fromkeys(OF_MATHEMATICS)}
             for arm, seed, answers in shown:
-                row = dict.fromkeys(OF_MATHEMATICS) | {
-                    "dataset": dataset,
-                    "problem_id": problem_id,
-                    "question": problem["question"],
-                }
-                row |= {"gold": problem["answer"], "arm": arm, "chosen": chosen}
                 answer = {str(name): value for name, value in answers.loc[problem_id].items()}
-                row |= {name: value for name, value in answer.items() if name not in study.metrics}
-                row["scores"] = scores_text(study, answer)
-                rows.append(row | {"seed": seed})
+                row = common | {name: value for name, value in answer.items() if name not in study.metrics}
+                rows.append(row | {"arm": arm, "seed": seed, "scores": scores_text(study, answer)})
     return [pd.DataFrame(rows).astype({"seed": "Int64"})] if rows else []
 
 
@@ -89,11 +85,11 @@ def scores_text(study: StudyFile, answer: dict[str, Any]) -> str | None:
 
 
 def choose(problem_ids: list[str], base: pd.Series, baseline: pd.Series) -> dict[str, str]:
-    """Problems that are shown, in the data set's order, and why; `first` is the reason even where another holds."""
-    first = problem_ids[:FIRST]
-    gained = [name for name in problem_ids if baseline[name] > base[name]]
-    lost = [name for name in problem_ids if base[name] > baseline[name]]
-    why = {**dict.fromkeys(lost[:1], "lost"), **dict.fromkeys(gained[:1], "gained"), **dict.fromkeys(first, "first")}
+    """Problems that are shown, in the data set's order, and why; the first ones whatever became of them."""
+    first, others = problem_ids[:FIRST], problem_ids[FIRST:]
+    gained = [name for name in others if baseline[name] > base[name]][:1]
+    lost = [name for name in others if base[name] > baseline[name]][:1]
+    why = dict.fromkeys(first, "first") | dict.fromkeys(gained, "gained") | dict.fromkeys(lost, "lost")
     return {name: why[name] for name in problem_ids if name in why}
 
 
@@ -119,10 +115,11 @@ def write_examples_page(rows: pd.DataFrame, study: StudyFile, path: Path) -> Non
         _section(str(problem_id), of_problem)
         for (_, problem_id), of_problem in rows.groupby(["dataset", "problem_id"], sort=False)
     ]
+    of_base, beside = ("the base model and of ", BESIDE_BASE) if study.has_base else ("", "")
     words = page(
         f"Examples of {study.name}",
-        f"Answers of {'the base model and of ' * study.has_base}each arm's first seed. Shown are {RULE}."
-        f"{kinds_missing(rows)} Invisible characters are written as escapes, such as \\u202e",
+        f"Answers of {of_base}each arm's first seed. Shown are {RULE}{beside}.{kinds_missing(rows) if beside else ''} "
+        "Invisible characters are written as escapes, such as \\u202e",
         STYLE,
         *sections,
     )
@@ -138,7 +135,7 @@ def _section(problem_id: str, rows: pd.DataFrame) -> Markup:
         parts.append(Markup("<p>Right answer: <bdi>{}</bdi></p>").format(visible(first["gold"])))
     cells = []
     for _, row in rows.iterrows():
-        answer = "none found" if pd.isna(row["answer"]) else cut(row["answer"], 100)
+        answer = "none found" if pd.isna(row["answer"]) else cut(row["answer"], ANSWER_CHARACTERS)
         completion = "not kept" if pd.isna(row["completion"]) else cut(row["completion"], PAGE_CHARACTERS)
         cells.append([row["arm"], text(visible(answer)), verdict(row), text(visible(completion))])
     return Markup("\n").join([*parts, table(["arm", "answer", "graded", "completion"], cells)])
@@ -190,4 +187,6 @@ def verdict(row: pd.Series) -> str:
         judged.insert(0, "right" if row["correct_strict"] else lenient)
     if pd.notna(row["tokens"]):
         judged.append("1 token" if row["tokens"] == 1 else f"{row['tokens']:.0f} tokens")
-    return ", ".join([*judged, *(["cut off by the limit"] if pd.notna(row["truncated"]) and row["truncated"] else [])])
+    if pd.notna(row["truncated"]) and row["truncated"]:
+        judged.append("cut off by the limit")
+    return ", ".join(judged)

@@ -6,12 +6,11 @@ The rule `tables_combination` calls it for the runs of the baseline, and users c
     answers = methods_offline([runs / "mixed-1a2b3c4d/seed0", runs / "mixed-1a2b3c4d/seed1"], methods)
     answers.estimates  # weights, cosine to the run's own step, its length, and effects on each component
 
-Runs of any arm will do, with or without a method of their own. Without stored Gram matrices, inner products of single
-completions' gradients (key `gradients.every`), the answer is empty. A method sees what it would have seen in training:
-the scores of all generations in their order, its own state, and the Gram matrices of the steps that were measured
-before, or of the step itself with `gram: same_step`. The completions are those of the run's policy: a run that is
-trained with another method has others after its first step. It stands alone because it needs no study: folders of runs
-will do.
+Runs of any arm will do, with or without a method of their own, and no study is needed. Without stored Gram matrices,
+inner products of single completions' gradients (key `gradients.every`), the answer is empty. A method sees what it
+would have seen in training: the scores of all generations in order (the rows of one are sorted by problem), its own
+state, and the Gram matrices of the steps that were measured before, or of the step itself with `gram: same_step`. The
+completions are those of the run's policy: a run that is trained with another method has others after its first step.
 """
 
 from __future__ import annotations
@@ -52,10 +51,10 @@ from reward_ablation.system.digests import read_object
 from reward_ablation.system.errors import StudyError
 
 #: TRL's default learning rate, for runs whose config and metrics have none.
-LEARNING_RATE = 1e-6
+TRL_LEARNING_RATE = 1e-6
 
-#: The Gram matrix of the step itself.
-SAME: Source = "same_step"
+#: `gram` of a method that uses the Gram matrix of the step itself.
+SAME_STEP: Source = "same_step"
 
 
 @dataclass(frozen=True)
@@ -72,9 +71,8 @@ class MethodSettings:
 def method_of_arm(spec: ArmSpec) -> MethodSettings:
     """How an arm combines its components: by its method, or by TRL's settings."""
     weights = {name: float(weight) for name, weight in spec.weights.items() if name in spec.taking_part}
-    if spec.combine:
-        own = spec.combine
-        return MethodSettings(own.method, weights, own.parameters, own.gram, own.bounds)
+    if combine := spec.combine:
+        return MethodSettings(combine.method, weights, combine.parameters, combine.gram, combine.bounds)
     if spec.training.get(AGGREGATION) == NORMALIZE_THEN_SUM:
         return MethodSettings("gdpo", weights)
     return MethodSettings("weighted_sum", weights, {"scale_rewards": scale_rewards_of(spec)})
@@ -82,12 +80,12 @@ def method_of_arm(spec: ArmSpec) -> MethodSettings:
 
 @dataclass(frozen=True)
 class History:
-    """Generations, gradients and learning rates of a finished run, all by step."""
+    """Generations, gradients and learning rates of a finished run, by step."""
 
     folder: Path
     spec: ArmSpec
     scores: dict[int, np.ndarray]  # (N, K), raw, group by group; NaN where a component gave none
-    groups: dict[int, np.ndarray]  # (N,) numbers of the completions' groups
+    groups: dict[int, np.ndarray]  # (N,) numbers of the completions' groups, by problem
     tokens: dict[int, np.ndarray]  # (N,) lengths of the completions
     gradients: dict[int, pa.Table]  # `gradients.parquet` by measured step: products of components alone, all layers
     rates: dict[int, float]  # learning rates, where they are known
@@ -100,7 +98,7 @@ class History:
     @property
     def learning_rate(self) -> float:
         """The learning rate of the config, or else TRL's default."""
-        return float(self.spec.training.get("learning_rate", LEARNING_RATE))
+        return float(self.spec.training.get("learning_rate", TRL_LEARNING_RATE))
 
 
 def read_history(folder: str | Path) -> History:
@@ -127,6 +125,7 @@ def read_history(folder: str | Path) -> History:
 
 
 def _check_generations(spec: ArmSpec, generations: Mapping[int, pd.DataFrame], folder: Path) -> None:
+    """Refuse a run that makes several generations in a step, by its settings or by its rows."""
     sizes = BatchSizes.of(spec.training, spec.process_count)
     if sizes.generated < sizes.accumulation or any(len(batch) > sizes.completions for batch in generations.values()):
         raise StudyError(f"{folder}: its steps have several generations each; methods cannot be replayed on such a run")
@@ -150,7 +149,7 @@ def _rates(path: Path) -> dict[int, float]:
 
 @dataclass(frozen=True)
 class Replayed:
-    """What a method gave each generation by step: (N, K) parts of advantages, and (K,) weights, NaN without one."""
+    """What a method gave each generation by step: (N, K) shares of advantages, and (K,) weights, NaN without one."""
 
     shares: dict[int, np.ndarray]
     weights: dict[int, np.ndarray]
@@ -166,7 +165,7 @@ def replay(history: History, asked: MethodSettings) -> Replayed:
     replayed, rate = Replayed({}, {}), history.learning_rate
     for step in sorted({*history.scores, *history.gradients}):
         rate = history.rates.get(step, rate)
-        if asked.gram == SAME and step in history.gradients:
+        if asked.gram == SAME_STEP and step in history.gradients:
             combination.see(history.gradients[step])
         if step in history.scores:
             scores, shares = history.scores[step], np.zeros(history.scores[step].shape)
@@ -175,12 +174,12 @@ def replay(history: History, asked: MethodSettings) -> Replayed:
             weights = np.full(len(history.components), np.nan)
             weights[places] = combination.table(step)["weight"].to_pandas()
             replayed.shares[step], replayed.weights[step] = shares, weights
-        if asked.gram != SAME and step in history.gradients:
+        if asked.gram != SAME_STEP and step in history.gradients:
             combination.see(history.gradients[step])
     return replayed
 
 
-#: Rounding: up to what share of the effects their difference counts as 0.
+#: Rounding: a difference of two effects that is at most this share of their sizes counts as 0.
 ROUNDING = 1e-9
 
 
@@ -205,19 +204,21 @@ class OfflineComparison:
     def estimates(self) -> pd.DataFrame:
         """Rows (method, quantity, component) with intervals by Student's t over seeds, or over the steps of one seed.
 
-        - cosine: between the method's step and the run's own, as in `similarity_by_arm`; component is null.
-        - length: root mean square length of the method's steps over that of the run's own; component is null.
+        Cosine and length leave out products between micro-batches, which are not stored; their component is null.
+
+        - cosine: between the method's step and the run's own, as in `similarity_by_arm`.
+        - length: root mean square length of the method's steps over that of the run's own.
         - weight: the method's weight, mean over steps; no row where it has none.
         - effect: of the method's step per unit of its length, mean over steps.
         - gain: this effect less that of the run's own step.
         """
-        effects, trained = self.effects[:, :, :-1], self.effects[:, :, -1:]
+        effects, of_trained = self.effects[:, :, :-1], self.effects[:, :, -1:]
         parts = [
             self._rows("cosine", _cosines(self.products, self.confidence), [None]),
             self._rows("length", _lengths(self.products, self.confidence), [None]),
             self._rows("weight", self._means(self.weights), self.components),
             self._rows("effect", self._means(effects), self.components),
-            self._rows("gain", self._means(_differences(effects, trained)), self.components),
+            self._rows("gain", self._means(_differences(effects, of_trained)), self.components),
         ]
         table = pd.concat(parts)
         return table.sort_values("place", kind="stable").drop(columns="place").reset_index(drop=True)
@@ -229,7 +230,7 @@ class OfflineComparison:
         return means_over_steps_and_seeds(by_kind, self.confidence)
 
     def _rows(self, quantity: str, found: Estimates, components: Sequence[str | None]) -> pd.DataFrame:
-        known = ~np.isnan(self.products[:, :, -1, -1])
+        known = ~np.isnan(self.products[:, :, -1, -1])  # of the run's own step
         places = np.repeat(np.arange(len(self.methods)), len(components))
         labels = {"place": places, "method": np.array(self.methods, dtype=object)[places], "quantity": quantity}
         labels["component"] = np.tile(np.array(components, dtype=object), len(self.methods))
@@ -243,28 +244,28 @@ def methods_offline(
     methods: Mapping[str, MethodSettings],
     *,
     confidence: float = 0.95,
-    most: int | None = None,
+    most_steps: int | None = None,
 ) -> OfflineComparison:
     """Compute the steps that methods would have taken at the measured steps of runs.
 
-    `folders` are those of finished runs of one arm, one a seed. `methods` are by any label. A method
-    that uses gradients needs its `gram`, as an arm's default does not apply. A method's state goes from generation to
+    `folders` are those of finished runs of one arm, one a seed. `methods` are by labels of your choice. A method that
+    uses gradients needs its `gram`, as an arm's default does not apply. A method's state goes from generation to
     generation as in training.
 
-    `confidence` is that of the intervals. `most` limits the measured steps of a run to so many, evenly spread. A
-    StudyError is raised where a run's record is missing or its Gram matrices are damaged, where a method cannot be
-    loaded or replayed, and where the runs have different components.
+    `confidence` is that of the intervals. Of a run's measured steps at most `most_steps` are used, evenly spread. A
+    StudyError is raised where runs or methods are missing, a run's record is missing or its Gram matrices are damaged,
+    where a method cannot be loaded or replayed, and where the runs have different components.
     """
     histories = [read_history(folder) for folder in ([folders] if isinstance(folders, str | Path) else folders)]
-    if not histories:
-        raise StudyError("methods_offline: no runs; name the folder of at least one finished run")
+    if not histories or not methods:
+        raise StudyError("methods_offline: no runs or no methods; give a finished run's folder and a method, or more")
     components = histories[0].components
     for history in histories:
         if history.components != components:
             raise StudyError(f"{history.folder}: scored by other components than {histories[0].folder}")
     by_run, left_out = [], Counter[str]()
     for history in histories:
-        steps, refused = answers_of_run(history, methods, most)
+        steps, refused = answers_of_run(history, methods, most_steps)
         by_run.append(steps)
         left_out.update(refused)
     return _stacked(by_run, list(methods), components, left_out, confidence)
@@ -275,12 +276,12 @@ AtStep = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def answers_of_run(
-    history: History, asked: Mapping[str, MethodSettings], most: int | None
+    history: History, asked: Mapping[str, MethodSettings], most_steps: int | None
 ) -> tuple[dict[int, AtStep], Counter[str]]:
     """Answers of all methods by measured step, and how many steps were left out, by reason."""
     replayed: list[Replayed] = []
     steps, refused = sorted(history.gradients), Counter[str]()
-    steps = steps if most is None else spread_steps(steps, most)
+    steps = steps if most_steps is None else spread_steps(steps, most_steps)
     found: dict[int, AtStep] = {}
     stored = MeasuredRun(history.folder, steps, history.components)
     for step in steps:
@@ -288,7 +289,7 @@ def answers_of_run(
         if isinstance(measured, str):
             refused[measured] += 1
         else:
-            replayed = replayed or [replay(history, method) for method in asked.values()]
+            replayed = replayed or [replay(history, method) for method in asked.values()]  # may be refused
             found[step] = answers_at_step(measured, replayed)
     return found, refused
 
@@ -301,7 +302,7 @@ def answers_at_step(measured: MeasuredStep, replayed: Sequence[Replayed]) -> AtS
     totals = np.array([of_method.sum(axis=1) for of_method in shares])  # (M + 1, N)
     weights = np.array([each.weights[int(generations[-1])] for each in replayed])
     effects = effects_on_other_prompts(measured, shares)
-    return products_of_steps(measured, totals), effects, weights.reshape(len(replayed), -1)
+    return products_of_steps(measured, totals), effects, weights
 
 
 def _stacked(
@@ -342,8 +343,7 @@ def _lengths(products: np.ndarray, confidence: float) -> Estimates:
     ratio = np.sqrt(methods / own)
     relative = np.divide(squares[:-1], methods, out=np.zeros(squares[:-1].shape), where=methods > 0)
     influence = ratio * (1 + (relative - squares[-1:] / own) / 2)
-    found = over_seeds(ratio[..., 0], influence, confidence)
-    return found.clipped(0, np.inf)
+    return over_seeds(ratio[..., 0], influence, confidence).clipped(0, np.inf)
 
 
 def _differences(effects: np.ndarray, others: np.ndarray) -> np.ndarray:

@@ -2,8 +2,8 @@
 
 `tables`, which the rule `tables_gradients` runs, calls it arm by arm; `methods_offline` takes `ratios` for its cosines.
 
-The cosine of two measured gradients has the noise of their completions in both norms, and in the inner product, since
-both gradients come from the same completions. If the prompts are split in halves and each half gives one gradient, the
+The norms of two measured gradients contain the noise of their completions, and so does the inner product, since both
+gradients come from the same completions. If the prompts are split in halves and each half gives one gradient, the
 noises are independent: <g_a(half 1), g_b(half 2)> has the expectation <E g_a, E g_b>. The mean over all splits is a sum
 over pairs of different prompts, which the stored Gram matrices give directly, without drawing splits. So the rows of
 the part `split_halves` are cosines of the expected gradients.
@@ -20,9 +20,9 @@ from reward_ablation.analysis.gradients.measured_steps import MeasuredStep
 from reward_ablation.analysis.gradients.seed_intervals import STEPS, Estimates, over_seeds
 from reward_ablation.gram.similarity import ALL_LAYERS, inverse_norms, jackknife_margin, with_all_layers
 
-#: A cosine and the parts that add up to it: products of a completion with itself, with others of its prompt, with those
-#: of other prompts, and, whatever the prompts, with those of other micro-batches or processes (`across_blocks`).
-PARTS = ["cosine", "self", "same_prompt", "cross_prompt", "across_blocks"]
+#: A cosine and the parts that add up to it. Within a micro-batch these are products of a completion with itself, others
+#: of its prompt, and those of other prompts. `across_blocks` has those with other micro-batches or processes.
+COSINE_AND_PARTS = ["cosine", "self", "same_prompt", "cross_prompt", "across_blocks"]
 #: Parts that are not exact where the gradients of large parameters were reduced to fewer numbers (folded).
 FOLDED = {"cosine", "across_blocks"}
 #: The cosine of the expected gradients, which is no sum of the others.
@@ -38,12 +38,12 @@ def similarity_by_arm(similarities: pd.DataFrame, arm: str, confidence: float) -
     """
     if similarities.empty:
         return pd.DataFrame()
-    units, unit = units_of(similarities)
+    units, unit = pairs_by_layer(similarities)
     products, squares, seeds, steps = products_and_squares(similarities, unit, len(units))
     by_seed, by_step = ratios(products, squares)
     estimates = over_seeds(by_seed.reshape(-1, len(seeds)), by_step.reshape(-1, len(seeds), len(steps)), confidence)
-    part, place = np.divmod(np.arange(len(PARTS) * len(units)), len(units))
-    names = np.array(PARTS, dtype=object)[part]
+    part, place = np.divmod(np.arange(len(COSINE_AND_PARTS) * len(units)), len(units))
+    names = np.array(COSINE_AND_PARTS, dtype=object)[part]
     bounds = np.where(names == "cosine", 1.0, np.inf)  # a part may lie outside the range of a cosine
     folding = np.full(len(units), np.nan)
     np.fmax.at(folding, unit, similarities["folding_error"].to_numpy(dtype=float))
@@ -53,7 +53,7 @@ def similarity_by_arm(similarities: pd.DataFrame, arm: str, confidence: float) -
     table = units.iloc[place].assign(
         part=names,
         **estimates.clipped(-bounds, bounds)._asdict(),
-        folding_error=np.concatenate([folding if name in FOLDED else exact for name in PARTS]),
+        folding_error=np.concatenate([folding if name in FOLDED else exact for name in COSINE_AND_PARTS]),
         seeds=(~np.isnan(by_seed)).sum(axis=2).ravel(),
         steps=measured.sum(axis=1)[place],
         arm=arm,
@@ -62,8 +62,8 @@ def similarity_by_arm(similarities: pd.DataFrame, arm: str, confidence: float) -
     return table.iloc[order].drop(columns="pair")
 
 
-def units_of(similarities: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
-    """Units: pairs of components in a layer, by pair and then in the model's order of layers; and each row's unit."""
+def pairs_by_layer(similarities: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
+    """Units: pairs of components in a layer, by pair, then in the model's order of layers; and each row's unit."""
     codes = {name: pd.factorize(similarities[name]) for name in ("definition", "component_a", "component_b", "layer")}
     whole = np.zeros(len(similarities), dtype=np.int64)
     for name in ("definition", "component_a", "component_b"):
@@ -77,22 +77,22 @@ def units_of(similarities: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
 def products_and_squares(
     similarities: pd.DataFrame, unit: np.ndarray, units: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Inner products of `PARTS`, (parts, units, seeds, steps), squared norms, (2, units, seeds, steps); both axes.
+    """Inner products, (parts, units, seeds, steps), squared norms, (2, units, seeds, steps), seeds and steps.
 
     NaN at steps that were not measured. A gradient that is zero has no cosine; its inner products and norm are 0.
     """
     (seed, seeds), (step, steps) = (pd.factorize(similarities[column], sort=True) for column in ("seed", "step"))
     norms = similarities[["norm_a", "norm_b"]].to_numpy(dtype=float).T
-    scaled = np.nan_to_num(similarities[PARTS].to_numpy(dtype=float).T) * norms.prod(axis=0)
+    scaled = np.nan_to_num(similarities[COSINE_AND_PARTS].to_numpy(dtype=float).T) * norms.prod(axis=0)
     shape = units, len(seeds), len(steps)
-    products, squares = np.full((len(PARTS), *shape), np.nan), np.full((2, *shape), np.nan)
+    products, squares = np.full((len(COSINE_AND_PARTS), *shape), np.nan), np.full((2, *shape), np.nan)
     products[:, unit, seed, step] = scaled
     squares[:, unit, seed, step] = np.square(norms)
     return products, squares, np.asarray(seeds), np.asarray(steps)
 
 
 def ratios(products: np.ndarray, squares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Means of (..., seeds, steps) products over the root of the product of the mean of the (2, ...) squared norms.
+    """Mean (..., seeds, steps) products over the root of the product of the mean (2, ..., seeds, steps) squared norms.
 
     First by seed, NaN where a norm is 0 at all steps; then the steps' influence on it, to first order (the delta
     method).
@@ -108,12 +108,12 @@ def ratios(products: np.ndarray, squares: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def corrected_by_arm(halves: pd.DataFrame, steps: int, arm: str, confidence: float) -> pd.DataFrame:
-    """Cosines of expected gradients, from `cosines_of_steps` of runs: mean over seeds with resolved norms."""
+    """Cosines of expected gradients, from `cosines_of_steps` of runs: mean over seeds whose norms are resolved."""
     keys, rows = ["component_a", "component_b", "layer"], []
     for labels, of_layer in halves.groupby(keys, sort=False):
         by_seed = of_layer["estimate"].to_numpy(dtype=float)[None]
         found = over_seeds(by_seed, np.full((*by_seed.shape, 1), np.nan), confidence).clipped(-1, 1)
-        if np.isfinite(by_seed).sum() == 1:  # the one seed's own interval, which leaves out steps
+        if np.isfinite(by_seed).sum() == 1:  # one seed: its own interval, by leaving out steps
             ends = of_layer.dropna(subset="estimate")[["low", "high"]].to_numpy(dtype=float)
             found = Estimates(found.estimate, ends[:, 0], ends[:, 1], np.array([STEPS], dtype=object))
         values = {name: column[0] for name, column in found._asdict().items()}
@@ -122,7 +122,7 @@ def corrected_by_arm(halves: pd.DataFrame, steps: int, arm: str, confidence: flo
     return table.assign(arm=arm, definition="alone", part=CORRECTED, folding_error=0.0, steps=steps) if rows else table
 
 
-def halves_of_step(measured: MeasuredStep) -> np.ndarray:
+def cross_prompt_products_of_step(measured: MeasuredStep) -> np.ndarray:
     """Products of the gradients of each component alone over pairs of different prompts: (L + 1, K, K), `all` first."""
     by_block = [
         cross_prompt_products(block.grams, block.coefficients, block.coefficients, block.prompts)
@@ -131,20 +131,20 @@ def halves_of_step(measured: MeasuredStep) -> np.ndarray:
     return with_all_layers(np.sum(by_block, axis=0), axis=0)
 
 
-def cross_prompt_products(grams: np.ndarray, first: np.ndarray, second: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def cross_prompt_products(grams: np.ndarray, left: np.ndarray, right: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Inner products of (V, R) and (W, R) vectors over pairs of rows of different prompts: (..., V, W).
 
-    Up to a common factor, this is the mean over all splits of the prompts in halves. `grams` are (..., R, R).
+    Up to a factor, which a cosine lacks, this is the mean over all splits of prompts in halves. `grams`: (..., R, R).
     """
-    return np.asarray(first @ (grams * (labels[:, None] != labels)) @ second.T)
+    return np.asarray(left @ (grams * (labels[:, None] != labels)) @ right.T)
 
 
 def cosine_with_interval(total: np.ndarray, left_out: np.ndarray, confidence: float) -> tuple[np.ndarray, ...]:
-    """Noise-corrected cosines and the ends of jackknife intervals: estimate, low and high, each (..., K, K).
+    """Cosines without noise, with jackknife intervals over steps: estimate, low and high, each (..., K, K).
 
     NaN where a squared norm is not above 0 by more than its margin of error: with mostly noise, it may have any value.
     `total`, (..., K, K), has the corrected inner products, as a mean over G steps, and `left_out`, (..., G, K, K), the
-    means without each of the steps. All is NaN with fewer than three.
+    means without each of the steps. All is NaN with fewer than three steps.
     """
     if left_out.shape[-3] < 3:
         return tuple(np.full(total.shape, np.nan) for _ in range(3))
@@ -160,7 +160,7 @@ def cosine_with_interval(total: np.ndarray, left_out: np.ndarray, confidence: fl
 def cosines_of_steps(
     by_step: list[np.ndarray], layers: list[str], components: list[str], confidence: float
 ) -> pd.DataFrame:
-    """Cosines by layer and pair of the mean `halves_of_step` of a run; intervals leave out one step at a time."""
+    """Cosines by layer and pair of a run's mean cross-prompt products; intervals leave out one step at a time."""
     stacked = np.stack(by_step, axis=1)  # (L + 1, T, K, K)
     total, steps = stacked.sum(axis=1), len(by_step)
     estimates = cosine_with_interval(total / steps, (total[:, None] - stacked) / max(1, steps - 1), confidence)

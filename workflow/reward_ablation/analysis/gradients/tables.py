@@ -25,7 +25,7 @@ from reward_ablation.analysis.gradients.seed_intervals import means_over_steps_a
 from reward_ablation.analysis.gradients.similarity_by_arm import (
     corrected_by_arm,
     cosines_of_steps,
-    halves_of_step,
+    cross_prompt_products_of_step,
     similarity_by_arm,
 )
 from reward_ablation.analysis.reading import read_parquets
@@ -34,7 +34,7 @@ from reward_ablation.analysis.study_file import StudyFile, StudyRun
 from reward_ablation.analysis.tables import COUNT, NUMBER, TEXT, Parts, columns, write_tables
 
 SCHEMAS = {
-    # self to across_blocks: parts of the cosine (`similarity_by_arm.PARTS`); definition: alone or share.
+    # self to across_blocks: parts of the cosine (`COSINE_AND_PARTS`); definition: alone or share.
     "similarity_by_step": columns(
         (TEXT, "arm"),
         (COUNT, "seed step"),
@@ -129,7 +129,7 @@ def measured_tables(
                 refused[read] += 1
                 continue
             of_run[step] = effects_on_other_prompts(read, [read.own_shares])[0]
-            split[step] = halves_of_step(read)
+            split[step] = cross_prompt_products_of_step(read)
             layers = read.blocks[0].layers
         if split:
             halves.append(cosines_of_steps([*split.values()], layers, names, study.confidence))

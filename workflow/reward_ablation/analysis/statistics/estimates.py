@@ -30,7 +30,7 @@ from reward_ablation.analysis.statistics.seed_variance import SeedVariance
 SHORTEST = 0.5
 
 #: Degrees of freedom at which Student's t has the tail of an exponential distribution: its quantiles at .0005 and 1e-5
-#: are 2.1 and 3.2 times that at .025, and those of the exponential distribution 2.1 and 3.1 times.
+#: are 2.1 and 3.4 times that at .025, and those of the exponential distribution 2.1 and 3.1 times.
 EXPONENTIAL = 10.0
 
 #: Resamples say nothing reliable about normal scores further out than this.
@@ -64,7 +64,7 @@ class Distribution(NamedTuple):
     paired: bool | np.ndarray = True  # of a difference: whether it is paired by seed, for all metrics or each
 
     def margin(self, factor: Callable[[np.ndarray | float], np.ndarray]) -> np.ndarray:
-        """Distance from the mean to an end of its interval; `factor` is that over the standard error, by degrees.
+        """Distance from the mean to an end of its interval; `factor` gives it in standard errors, from the degrees.
 
         Margins of independent terms, here of seeds and questions, add up by their squares (MOVER; Zou and Donner,
         "Construction of confidence limits about effect measures", Statistics in Medicine 2008).
@@ -83,7 +83,7 @@ def spread(values: np.ndarray) -> Spread:
         variance = (MS_seed + MS_question - MS_residual) / (S Q)
 
     (Searle, Casella and McCulloch, "Variance Components", 1992, chapter 4), where MS_question - MS_residual is never
-    taken below 0. With one seed it is the variance between questions. `values` are (metrics, seeds, questions).
+    taken below 0. With one seed it is the variance between questions over Q. `values` are (metrics, seeds, questions).
     """
     _, seeds, questions = values.shape
     centred = _centred(values)
@@ -148,14 +148,14 @@ def doubt_of_equal_values(
     questions: int,
     scale: np.ndarray | float = 0.0,
 ) -> Spread:
-    """The spread with a part of questions where questions are all equal, which does not show that others are, too.
+    """The spread, with an error of questions also where all questions' values are equal: others need not be.
 
     Its 95 % margin is Clopper and Pearson's for none of n questions, times the distance to the furthest value that the
-    metric can have; without a range to 0, or the `scale` of a difference if that is more. The share is nearly
-    -log(level) / n, with the level of one side. Other levels are those of Student's t with `EXPONENTIAL` degrees.
+    metric can have; without a range to 0, or the `scale` of a difference if that is more. Margins at other levels are
+    those of Student's t with `EXPONENTIAL` degrees.
     """
     nothing = (own.of_questions == 0) & (own.least == 0)
-    share = proportion_confint(0, questions, 0.05, method="beta")[1]
+    share = proportion_confint(0, questions, 0.05, method="beta")[1]  # nearly -log(.025) / n
     unlimited = np.maximum(np.abs(estimate), scale)
     furthest = np.maximum(*(np.where(np.isfinite(end), np.abs(estimate - end), unlimited) for end in limits))
     of_questions = share * furthest / stdtrit(EXPONENTIAL, 0.975)
@@ -167,7 +167,7 @@ def doubt_of_equal_values(
 
 @lru_cache(maxsize=16)
 def _shares(resamples: int, size: int, *labels: str) -> np.ndarray:
-    """Shares of resampled seeds or questions, cached since arms that answered the same questions have the same ones."""
+    """Shares of resampled seeds or questions, drawn by `labels`; cached, as arms with the same questions share them."""
     rng = generator(*labels)
     shares = np.empty((resamples, size), dtype=np.float32)
     at_once = max(1, PICKS_AT_ONCE // size)
@@ -223,9 +223,7 @@ class Sample(NamedTuple):
     """Answers of one of two arms that were trained with different seeds.
 
     Each arm has the mean over all of its seeds, with a variance and degrees of freedom of its own; their margins add up
-    by their squares (MOVER), and questions stay paired. This distribution or that of the shared seeds is
-    taken, the one with the smaller 95 % margin, at every level, so that intervals and p-values agree.
-    `benchmarks/different_seeds.py` measures the coverage.
+    by their squares (MOVER), and questions stay paired. `benchmarks/different_seeds.py` measures the coverage.
     """
 
     values: np.ndarray  # (metrics, seeds, questions), means over samples
@@ -236,7 +234,7 @@ class Sample(NamedTuple):
 def distribution_of_unpaired_difference(
     own: Sample, other: Sample, label: str, limits: tuple[np.ndarray, np.ndarray]
 ) -> Distribution:
-    """Means of one arm minus those of another, each over all of its seeds; `seeds` is the smaller number."""
+    """Means of one arm minus those of another, each over all of its seeds; its `seeds` is the smaller number."""
     estimate = own.values.mean(axis=(1, 2)) - other.values.mean(axis=(1, 2))
     means = resampled_means(own.by_seed, label) - resampled_means(other.by_seed, label, "other arm")
     seeds, questions = min(own.values.shape[1], other.values.shape[1]), own.values.shape[2]
@@ -248,19 +246,19 @@ def distribution_of_unpaired_difference(
 
 
 def shorter(one: Distribution, other: Distribution) -> Distribution:
-    """For each metric the distribution with the smaller 95 % margin, of a paired (`one`) and an unpaired difference."""
+    """For each metric, at all levels, the distribution of the smaller 95 % margin: paired (`one`) or unpaired."""
     margins = [mean.margin(lambda degrees: stdtrit(degrees, 0.975)) for mean in (one, other)]
     first = margins[0] <= margins[1]
     nothing = np.zeros_like(one.spread.of_seeds)
     paired = one.spread._replace(
         of_seeds=np.stack([one.spread.of_seeds, nothing]), degrees=np.stack([one.spread.degrees, nothing + 1])
     )
-    spread = Spread(*(np.where(first, *parts) for parts in zip(paired, other.spread, strict=True)))
+    chosen = Spread(*(np.where(first, *parts) for parts in zip(paired, other.spread, strict=True)))
     return other._replace(
         estimate=np.where(first, one.estimate, other.estimate),
         seeds=np.where(first, one.seeds, other.seeds),
         deviations=np.where(first, one.deviations, other.deviations),
-        spread=spread,
+        spread=chosen,
         paired=first,
     )
 
@@ -268,8 +266,8 @@ def shorter(one: Distribution, other: Distribution) -> Distribution:
 def spread_of_two(own: Sample, other: Sample) -> Spread:
     """Standard errors of the difference: `of_seeds` and `degrees` are (2, metrics) arrays, a row an arm.
 
-    The variance from Q questions is (variance between questions of the difference - residual / S - residual / T) / Q,
-    never below 0, with both arms' residual mean squares; with S = T it is that of the paired difference.
+    With S and T seeds, the variance from Q questions is (variance between questions of the difference - residual / S -
+    residual / T) / Q, never below 0, with each arm's residual mean square; with S = T it is that of the paired one.
     """
     samples, questions = (own, other), own.values.shape[2]
     alone = [spread(sample.values) for sample in samples]
@@ -343,8 +341,8 @@ def p_equivalent(mean: Distribution, margin: float) -> np.ndarray:
     sides = []
     for end in (-margin, margin):
         inside = (mean.estimate - end) * np.sign(end) < 0
-        beyond = ndtr(-_scores_at(mean, np.full(len(mean.estimate), end)))
-        sides.append(np.where(inside, beyond, 1 - beyond))
+        tail = ndtr(-_scores_at(mean, np.full(len(mean.estimate), end)))
+        sides.append(np.where(inside, tail, 1 - tail))
     return np.asarray(np.maximum(*sides))
 
 
@@ -355,7 +353,7 @@ def _scores_at(mean: Distribution, values: np.ndarray) -> np.ndarray:
     """
     side = np.sign(values - mean.estimate)
     signs = np.where(side == 0, 1.0, side)
-    near, far = np.zeros(len(side)), np.full(len(side), 37.0)  # where a p-value is near the smallest double
+    near, far = np.zeros(len(side)), np.full(len(side), 37.0)  # its p-value is near the smallest double
     with np.errstate(invalid="ignore"):
         for _ in range(36):  # by halves, to 1e-9
             middle = (near + far) / 2

@@ -1,17 +1,15 @@
-"""Variance between seeds of a contrast of arms, moderated by the variance of the other arms.
+"""Variance between seeds of a contrast of arms, averaged with the variance of the other arms.
 
 `analysis.evaluation.answers` asks it for each arm, difference and effect of the tables; `power` and `budget` plan with
-the same rules of borrowing. It stands alone because one arm's interval needs the seeds of all arms, which `estimates`
-never sees.
+the same rules of borrowing. One arm's interval needs the seeds of all arms here, and `estimates` sees one arm or two.
 
 Two or three seeds say little about how much seeds differ: Student's t with one degree of freedom has a quantile of
 12.7. The arms of a study are trained alike, so their seeds differ by similar amounts, and a contrast can borrow from
 other arms. Empirical Bayes methods do so in genomics (Smyth, "Linear models and empirical Bayes methods", Statistical
 Applications in Genetics and Molecular Biology 2004): own and borrowed variance are averaged by their degrees of
-freedom. Here (but for a check, `pooled`) at most two degrees of freedom are borrowed, and no more than the contrast has
-itself, so that an arm whose seeds do differ more is not made to look like the others.
-`benchmarks/coverage_of_studies.py` measured how often intervals hold the truth with this limit; docs/statistics.md has
-the result.
+freedom ("moderated"). Here at most two degrees of freedom are borrowed, and no more than the contrast has itself, so
+that an arm whose seeds do differ more is not made to look like the others. `benchmarks/coverage_of_studies.py` measured
+how often intervals hold the truth with this limit; docs/statistics.md has the result.
 
 Variances are compared on a scale on which they do not depend on the mean: the arcsine of a share's square root, the
 logarithm of a length. A seed may have the same effect on every arm, because it decides the order of the data. So a
@@ -41,6 +39,9 @@ DOUBTFUL = 0.05
 #: Usual standard deviation between seeds, as a share of a metric's range, or of its mean where it has no range. It is
 #: assumed where seeds are equal, and by `budget` where nothing says how much seeds differ.
 USUAL_SEED_SD = 0.02
+
+#: A sum of squares over seeds is at most this where seeds are equal: rounding.
+EQUAL_SEEDS = 1e-12
 
 #: Highest probability that any arm is flagged in a metric in which the seeds of all arms differ alike.
 FALSE_FLAGS = 0.05
@@ -90,14 +91,18 @@ class SeedMeans:
     @cached_property
     def kind(self) -> np.ndarray:
         """(arms,) array of int: arms with the same number have the same values, as arms that share their runs do."""
-        arms = np.nan_to_num(self.values, nan=-1.0).transpose(1, 0, 2).reshape(len(self.arms), -1)
+        arms = np.nan_to_num(self.values, nan=-np.inf).transpose(1, 0, 2).reshape(len(self.arms), -1)
         return np.asarray(np.unique(arms, axis=0, return_inverse=True)[1])
 
     @cached_property
+    def first_of_kind(self) -> np.ndarray:
+        """(arms,) array of bool: the first arm of each kind."""
+        return np.isin(np.arange(len(self.arms)), np.unique(self.kind, return_index=True)[1])
+
+    @cached_property
     def counted(self) -> np.ndarray:
-        """(arms,) array of bool: the first arm of each kind, and arms with equal seeds, which may agree by chance."""
-        first = np.isin(np.arange(len(self.arms)), np.unique(self.kind, return_index=True)[1])
-        return np.asarray(first | ~(self.squares > 1e-12).any(axis=0))
+        """(arms,) array of bool: the first arm of each kind, and all with equal seeds, as these may agree by chance."""
+        return np.asarray(self.first_of_kind | ~(self.squares > EQUAL_SEEDS).any(axis=0))
 
     @cached_property
     def centred(self) -> np.ndarray:
@@ -136,11 +141,11 @@ class SeedMeans:
     def tested(self) -> np.ndarray:
         """(metrics, arms) array of bool: arms whose seeds differ, in a study with other arms to compare them with."""
         comparable = (self.degrees > 0) & (self.degrees_of_others > 0)
-        return np.asarray(comparable & (self.squares > 1e-12))  # less is rounding: the seeds are equal
+        return np.asarray(comparable & (self.squares > EQUAL_SEEDS))
 
     @cached_property
     def p_unlike(self) -> np.ndarray:
-        """(metrics, arms) array: one-sided p-value that an arm's seeds differ no more than those of the other arms.
+        """(metrics, arms) array: one-sided p-value of an arm's seeds differing no more than those of other arms.
 
         By the F ratio of the two variances on the scale of comparison; cautious where a seed moves all arms; 1 without
         a test.
@@ -148,7 +153,7 @@ class SeedMeans:
         degrees = np.maximum(self.degrees, 1)
         degrees_of_others = np.maximum(self.degrees_of_others, 1)
         others = np.where(self.counted, self.squares, 0.0).sum(axis=1, keepdims=True) - self.squares
-        ratio = self.squares * degrees_of_others / (np.maximum(others, 1e-12) * degrees)
+        ratio = self.squares * degrees_of_others / (np.maximum(others, EQUAL_SEEDS) * degrees)
         return np.where(self.tested, f_distribution.sf(ratio, degrees, degrees_of_others), 1.0)
 
     def of_contrast(
@@ -156,7 +161,7 @@ class SeedMeans:
     ) -> SeedVariance:
         """Moderated variance of a contrast of arms over two or more seeds, which all its arms have.
 
-        Arms lend that have these seeds, runs of their own, and no doubt on them; a contrast of a doubtful arm borrows
+        Arms lend that have these seeds and runs of their own and are not doubtful; a contrast of a doubtful arm borrows
         nothing. `pooled` borrows from all arms without a limit: a check beside primary differences, which no test uses.
         """
         contrast = np.array([coefficients.get(arm, 0.0) for arm in self.arms])
@@ -165,15 +170,14 @@ class SeedMeans:
         chosen = self.values[:, concerned][:, :, places]
         own = np.einsum("a,mas->ms", contrast[concerned], chosen).var(axis=1, ddof=1)
         doubtful = (self.p_unlike < DOUBTFUL) & (not pooled)
-        distinct = ~np.isin(self.kind, self.kind[concerned])
-        distinct &= np.isin(np.arange(len(self.arms)), np.unique(self.kind, return_index=True)[1])
+        distinct = self.first_of_kind & ~np.isin(self.kind, self.kind[concerned])
         lending = (self.known[:, places].all(axis=1) & distinct & ~doubtful) | concerned
         deviations = np.where(lending[..., None], self.centred[:, :, places], 0.0)
         deviations = deviations - deviations.mean(axis=2, keepdims=True)
         prior, prior_degrees = _prior(deviations, contrast * np.where(concerned, self.slope, 0.0), lending)
-        alone = (doubtful & concerned).any(axis=1) | (not self.lends)
-        most = np.inf if pooled else most_borrowed(len(seeds))
-        borrowed = np.where(alone, 0.0, np.minimum(prior_degrees, most))
+        borrows_nothing = (doubtful & concerned).any(axis=1) | (not self.lends)
+        limit = np.inf if pooled else most_borrowed(len(seeds))
+        borrowed = np.where(borrows_nothing, 0.0, np.minimum(prior_degrees, limit))
         degrees = len(seeds) - 1 + borrowed
         variance = ((len(seeds) - 1) * own + borrowed * prior) / degrees
         return SeedVariance(np.maximum(variance, self._floor(contrast, places, own)), degrees)
@@ -215,7 +219,7 @@ def slope_at(limits: Limits, means: np.ndarray, questions: int) -> np.ndarray:
         width = limits.high - limits.low
         inside = (questions * np.clip((means - limits.low) / width, 0.0, 1.0) + 0.5) / (questions + 1)
         return np.asarray(width * 2 * np.sqrt(inside * (1 - inside)))
-    return means if limits.low == 0 else np.where(np.isnan(means), np.nan, 1.0)
+    return np.maximum(means, 1e-9) if limits.low == 0 else np.where(np.isnan(means), np.nan, 1.0)
 
 
 def _prior(centred: np.ndarray, weights: np.ndarray, lending: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -246,15 +250,14 @@ def _prior(centred: np.ndarray, weights: np.ndarray, lending: np.ndarray) -> tup
     degrees = (lending.sum(axis=1) - 1 - known) * (seeds - 1.0)
     usable = degrees > 0
     of_each = np.maximum(rest, 0.0) / np.where(usable, degrees, 1.0)
-    # At least E, so that U is not negative.
-    of_mean = np.maximum((along_mean**2).sum(axis=1) / (seeds - 1), of_each)
+    of_mean = np.maximum((along_mean**2).sum(axis=1) / (seeds - 1), of_each)  # at least E, so that U is not negative
     of_all = np.where(known, (of_mean - of_each) / size, 0.0)
     variance = of_each + total**2 * of_all
-    share = np.where(known, total**2 / size, 0.0)
     tiny = np.finfo(float).tiny
-    from_mean, from_each = share * of_mean, np.maximum(variance - share * of_mean, 0.0)
+    from_mean = np.where(known, total**2 / size, 0.0) * of_mean  # part of the variance that the mean of the arms gives
+    from_each = np.maximum(variance - from_mean, 0.0)
     spread = from_each**2 / np.where(usable, degrees, 1.0) + from_mean**2 / (seeds - 1)
     satterthwaite = np.where(spread > tiny, variance**2 / np.maximum(spread, tiny), degrees)
     both = variance * (of_each + size * of_all)
-    shared = np.where(both > tiny, (total * np.sqrt(size) * of_all) ** 2 / np.maximum(both, tiny), 0.0)
-    return variance * length**2, np.where(usable, satterthwaite * (1 - shared), 0.0)
+    r_squared = np.where(both > tiny, (total * np.sqrt(size) * of_all) ** 2 / np.maximum(both, tiny), 0.0)
+    return variance * length**2, np.where(usable, satterthwaite * (1 - r_squared), 0.0)

@@ -1,6 +1,6 @@
 """The training step: TRL's GRPOTrainer on weighted components, and the components' gradients from its backward pass.
 
-`build` makes the trainer, in each process of a run, of the subclass that saves checkpoints (`SavingTrainer`).
+`build` makes it in each process of a run, as the subclass `SavingTrainer`, which saves checkpoints.
 
 One optimiser step, in order. "TRL" marks methods that are TRL's or transformers' own; all others are in this module.
 
@@ -31,8 +31,7 @@ A component's weight enters the loss through `output["advantages"]` alone, in on
 Components of weight 0 that no method of combination names never reach the training: it is the same, bit for bit, with
 and without them.
 
-This module overrides and reads private parts of TRL, as do `gradients/lm_head.py` in the core, and `saving_trainer.py`
-and `launch/key.py` around the core. `tests/training/test_trl.py` pins these parts.
+This module overrides and reads private parts of TRL. `tests/training/test_trl.py` pins them, and those elsewhere.
 """
 
 from __future__ import annotations
@@ -91,10 +90,10 @@ UNWATCHED = ("fp16", "torch_compile", "torch_compile_backend", "torch_compile_mo
 class AblationTrainer(GRPOTrainer):
     """GRPO on weighted components. All components are scored, logged and measured.
 
-    `components` are functions with TRL's reward signature, by name. One of weight 0 is only tracked, unless it takes
-    part in the `combination`; without one, TRL combines them. `placements` says, by component, which tokens its
-    advantage acts on. `date` is the date that the chat template gets as today's. The dataset needs the columns `prompt`
-    and `problem_id`.
+    `components` are functions with TRL's reward signature, by name. One of weight 0 is only tracked (scored, logged and
+    measured), unless it takes part in the `combination`; without one, TRL combines them. `placements` says, by
+    component, which tokens its advantage acts on. `date` is the date that the chat template gets as today's. The
+    dataset needs the columns `prompt` and `problem_id`.
 
     `sink` receives the measurements. The components' gradients are measured at step 1 and every n-th step after it (n
     is `measure_every`, 0 for none). At the steps `whole_at` they are measured, too, and also written whole. Without
@@ -133,7 +132,7 @@ class AblationTrainer(GRPOTrainer):
         self._watch_gradients(measure_every, whole_at, by_completion)
         set_seed(self.args.seed, device_specific=True)  # once more: building vLLM's engine sets the generators
         if self.use_vllm and is_peft_model(self.model):
-            generation: Any = self.vllm_generation
+            generation: Any = self.vllm_generation  # TRL's own way of merging adapters would let the base drift
             generation._iter_named_params = partial(merged_weights, self.model, generation._dist.gather_params)
         args: Any = self.args
         one_step = args.steps_per_generation == args.gradient_accumulation_steps and args.num_iterations == 1
@@ -144,9 +143,9 @@ class AblationTrainer(GRPOTrainer):
             )
         self._rollout_seeds: list[int] = []  # of the rollouts that are being generated
         self._logged: dict[str, dict[str, list]] = {}  # by component: columns that it logged for the batch
-        self._batch: dict[str, Any] = {}  # scores of all processes; texts, tokens and their ends of this one
+        self._batch: dict[str, Any] = {}  # scores (N, K) of all processes; of this one texts, tokens, whether cut off
         self._completions: dict[int, Completion] = {}  # of the generation, by row number
-        self._ahead: tuple[dict[str, Any], Tensor, Callable] | None = None  # completions that still lack advantages
+        self._ahead: tuple[dict[str, Any], Tensor, Callable] | None = None  # lack advantages: batch, scores, logger
         self.batches = 0  # number of batches that this process has generated; numbers the rows
 
     def _watch_gradients(self, measure_every: int, whole_at: Sequence[int], by_completion: bool) -> None:
@@ -157,6 +156,7 @@ class AblationTrainer(GRPOTrainer):
         self._by_completion = by_completion and self._can_watch(must=bool(measure_every or whole_at))
         trained_names = {id(part): name for name, part in self.model.named_parameters() if part.requires_grad}
         head = self.model.get_output_embeddings()
+        # Names of the head's weight and bias; None for one that is not trained.
         self._head = tuple(trained_names.get(id(getattr(head, part, None))) for part in ("weight", "bias"))
         self._trained_columns = [k for k, name in enumerate(self.components) if name in self.trained]
         # The gradients that are compared: each component alone, and the parts of the gradient that the run trains on.
@@ -214,7 +214,7 @@ class AblationTrainer(GRPOTrainer):
             output["advantages"], output["shares"] = parts.sum(1), parts
             log(parts, output)
             self._place(output, parts)
-            for batch in batches:
+            for batch in batches:  # TRL has shuffled and split the completions already
                 rows = batch["row"] - output["row"][0]
                 batch.update({name: output[name][rows] for name in ("advantages", "shares")})
         return inputs
@@ -250,7 +250,7 @@ class AblationTrainer(GRPOTrainer):
             unmoved = (parts == 0).all(1).float().mean()
             self._metrics["train"]["frac_reward_zero_std"][-1] = self.accelerator.gather(unmoved).mean().item()
         output["alone"], output["shares"] = alone, parts
-        # Row numbers are unique over all processes and all batches of a step.
+        # Row numbers are unique over all processes and all batches of a run.
         first = self.batches * len(inputs) * self.accelerator.num_processes + here.start
         output["row"] = torch.arange(first, first + len(inputs), device=parts.device)
         size = self.num_generations
@@ -334,11 +334,11 @@ class AblationTrainer(GRPOTrainer):
         if found is None:
             return
         row, column = found  # the same in all processes, which have all scores
-        # Deviations are squared, and float32 ends at 3.4e38. Up to 1e18, their sum over a group stays below.
+        # Deviations are squared, and float32 ends at 3.4e38: up to 1e18, the sum of 340 squares stays below.
         raise StudyError(
             f"components.{list(self.components)[column]}: at step {self.state.global_step + 1}, problem "
-            f"{gather_object(problem_ids)[row]}: the scores are finite, but their mean or deviation over a group is "
-            "not, because the scores are too large; make scores smaller than 1e18"
+            f"{gather_object(problem_ids)[row]}: the scores are finite, but their mean or deviation over a group or "
+            "batch is not, because the scores are too large; make scores smaller than 1e18"
         )
 
     def _combined(self, combination: Combination, scores: Tensor) -> Tensor:
@@ -407,15 +407,16 @@ class AblationTrainer(GRPOTrainer):
     # Loss and gradients
 
     def _measures_now(self) -> bool:
+        """Whether the present step, which follows `global_step`, is measured."""
         step = self.state.global_step
         return bool(self.measure_every and step % self.measure_every == 0) or step + 1 in self.whole_at
 
     def _compute_loss(self, model, inputs):
         """TRL's loss with a backward pass by completion, which also serves the measurement.
 
-        In the simple case, the pass starts from each completion's factor of its advantage, and the advantages come in
-        where weight gradients are added up. In the other cases (KL term, entropy bonus, auxiliary loss, advantages on
-        some tokens only), training uses TRL's own backward pass, and the measurement makes passes of its own.
+        In the simple case (`fused`), the pass starts from each completion's factor of its advantage, and the advantages
+        come in where weight gradients are added up. In the other cases (KL term, entropy bonus, auxiliary loss,
+        advantages on some tokens only), training uses TRL's own backward pass, and the measurement passes of its own.
         """
         if not self.model.training or not self._by_completion:
             return super()._compute_loss(model, inputs)
