@@ -30,7 +30,9 @@ LOCKED = $(BIN)/pip install --quiet --no-deps --require-hashes --no-build-isolat
 # An index that is named must have torch's CPU build; without one, PyPI's build for Linux has CUDA, several gigabytes.
 TORCH_cpu = $(LOCKED) $(addprefix --index-url=,$(TORCH_INDEX)) --requirement envs/torch-cpu.txt \
 	|| { test -z "$(TORCH_INDEX)" && echo "torch's CPU build is not there: now its build with CUDA" && $(TORCH_gpu); }
-TORCH_gpu = $(LOCKED) --requirement envs/torch-cuda.txt
+# To pip 2.13.0+cpu is 2.13.0: it would keep the CPU build that another lock installed.
+TORCH_gpu = if $(BIN)/pip list --format=freeze | grep -q '^torch==.*+cpu$$'; then $(BIN)/pip uninstall --quiet --yes torch; \
+	fi && $(LOCKED) --requirement envs/torch-cuda.txt
 
 $(READY): envs/$(LOCK).txt envs/torch-cpu.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] not in [(3, 11), (3, 12)])' || { echo "error: \

@@ -118,6 +118,26 @@ def torch_in(name: str) -> str:
     return next(line for line in entries(ENVS / f"{name}.txt") if line.startswith("torch=="))
 
 
+@pytest.mark.parametrize(
+    ("name", "there", "calls"),
+    [
+        ("gpu", "torch==2.13.0+cpu", ["list", "uninstall torch", "torch-cuda.txt", "gpu.txt"]),  # `make demo` was first
+        ("gpu", "torch==2.13.0", ["list", "torch-cuda.txt", "gpu.txt"]),
+        ("gpu", "torchvision==0.30.0+cpu", ["list", "torch-cuda.txt", "gpu.txt"]),
+        ("cpu", "torch==2.13.0", ["torch-cpu.txt", "cpu.txt"]),
+    ],
+)
+def test_a_lock_with_cuda_replaces_the_cpu_build_of_torch(tmp_path, name, there, calls):
+    pip = tmp_path / "bin" / "pip"
+    pip.parent.mkdir()
+    pip.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/calls\nif [ "$1" = list ]; then echo "{there}"; fi\n')
+    pip.chmod(0o755)
+    subprocess.run(["make", "install", f"LOCK={name}", f"VENV={tmp_path}", "PYTHON=true"], cwd=ROOT, check=True)
+    _, *made, last = (tmp_path / "calls").read_text().splitlines()  # the first is the lock of what builds packages
+    assert [re.sub(r"^install .*/|^(list) .*|--quiet |--yes ", r"\1", call) for call in made] == calls
+    assert last.endswith("--editable .")
+
+
 def test_a_file_with_other_bytes_is_not_installed(tmp_path):
     wheel = tmp_path / f"tqdm-{lock('cpu')['tqdm']}-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w") as archive:

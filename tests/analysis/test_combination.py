@@ -1,6 +1,7 @@
 """Tables of methods of combination: of a made-up study, and sizes of advantages and weights by hand."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -8,7 +9,9 @@ import pytest
 
 from analysis.made_up import MadeUpStudy, made_tables
 from reward_ablation.analysis.combination import MOST_STEPS, RANGE, advantage_size, mean_squares, method_weights
+from reward_ablation.combination.load import load_method
 from reward_ablation.system.errors import StudyError
+from reward_ablation.system.started_in import VARIABLE
 
 ARMS = {name: {"a": 1.0, "b": 0.5} for name in ("static", "gradients", "limits")} | {"limits": {"a": 1.0, "b": 0.0}}
 METHODS = {
@@ -56,6 +59,22 @@ def test_the_baseline_would_have_done_what_it_did(tables):
     alone = offline[offline["method"] == "limits"].set_index(["quantity", "component"])["by_weights"]
     assert alone.loc["gain"].to_dict() == pytest.approx({"a": 1 / 3, "b": -1 / 3})
     assert alone["cosine"].isna().all()
+
+
+def test_an_own_method_is_found_where_a_preview_was_typed(tmp_path, monkeypatch):
+    """The tables of a preview are made in a folder of their own."""
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text("def doubled(scores, groups, weights, state):\n    return 2 * scores, state\n")
+    arms = dict.fromkeys(("static", "own"), ARMS["static"])
+    methods = {"own": {"method": "mine.py:doubled"}}
+    MadeUpStudy(arms=arms, methods=methods, steps=2, problems=2, sample_grams=True).write(tmp_path)
+    there = made_tables(tmp_path, "combination")["methods_offline"]
+    assert there["method"].unique().tolist() == ["static", "own"]
+    Path("preview").mkdir()
+    monkeypatch.chdir("preview")
+    load_method.cache_clear()
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    assert made_tables(tmp_path, "combination")["methods_offline"].equals(there)
 
 
 def test_arms_that_cannot_be_asked_about_are_named_and_a_changed_log_of_weights_is_refused(tmp_path, capsys):

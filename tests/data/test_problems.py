@@ -120,7 +120,7 @@ def test_what_makes_two_questions_one(one, other, same):
 
 def test_duplicates_are_refused_by_name(tmp_path):
     rows = [problem("x?"), problem("y?"), problem("X? ")]
-    message = r"set: 1 question occurs more than once, first file/mine/2 \(as file/mine/0\); duplicates: drop"
+    message = r"set: 1 question occurs more than once, first file/mine/2 \(as file/mine/0\); data.duplicates: drop"
     with pytest.raises(StudyError, match=message):
         prepare(spec_of(tmp_path, rows), "set", tmp_path / "out.parquet")
     assert not (tmp_path / "out.parquet").exists()

@@ -114,7 +114,7 @@ def _refuse(found: dict[str, str], message: str, remedy: str) -> None:
     """Refuse questions that occur again, if there are any."""
     for ours, other in found.items():
         occur = "1 question occurs" if len(found) == 1 else f"{len(found)} questions occur"
-        raise StudyError(f"{message.format(occur)}, first {ours} (as {other}); {remedy}")
+        raise StudyError(f"{message.format(occur)}, first {ours} (as {other}); data.{remedy}")
 
 
 def check_unchanged(spec: PrepareSpec) -> None:

@@ -8,6 +8,7 @@ study's own files and never writes them. It takes none of the study's locks, and
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from reward_ablation.study.study import Study, described_runs, diverged_runs
 from reward_ablation.system.errors import storage_errors
 from reward_ablation.system.locks import hold_lock
 from reward_ablation.system.plain_values import printable
+from reward_ablation.system.started_in import VARIABLE
 
 #: Folders of the study that the commands of the tables read.
 READ = ("benchmarks", "data", "evaluation", "models", "runs", "scores")
@@ -76,6 +78,7 @@ class Preview:
                     with suppress(FileExistsError):
                         (self.folder / folder).symlink_to(Path("..", folder), target_is_directory=True)
                 write_if_changed(content, self.folder / DESCRIPTION)
+                os.environ[VARIABLE] = str(Path.cwd())  # an own method of combination has its path from here
                 return make_tables(self.folder, shown, self._rules_know(), self.home, self.cores, tell, lock)
 
     def _content(self) -> tuple[dict[str, Any], list[str]]:

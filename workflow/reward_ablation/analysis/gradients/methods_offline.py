@@ -49,6 +49,7 @@ from reward_ablation.gram.similarity import ALL_LAYERS
 from reward_ablation.spec.run import ArmSpec
 from reward_ablation.system.digests import read_object
 from reward_ablation.system.errors import StudyError
+from reward_ablation.system.started_in import started_in
 
 #: TRL's default learning rate, for runs whose config and metrics have none.
 TRL_LEARNING_RATE = 1e-6
@@ -160,7 +161,7 @@ def replay(history: History, asked: MethodSettings) -> Replayed:
     unknown = [name for name in asked.weights if name not in history.components]
     if unknown:
         raise StudyError(f"{history.folder}: {unknown[0]} does not score its completions; leave {asked.method} out")
-    combination = CombinationOfRun(load_method(asked.method), asked, asked.weights)
+    combination = CombinationOfRun(load_method(asked.method, started_in()), asked, asked.weights)
     places = [history.components.index(name) for name in combination.names]
     replayed, rate = Replayed({}, {}), history.learning_rate
     for step in sorted({*history.scores, *history.gradients}):
