@@ -205,6 +205,7 @@ def test_an_arm_is_its_spec_and_not_its_name(folder):
     write_json(Declarations(folder.study).content(), folder.file)  # as the job that describes the study does
     assert folder.primary == first
     assert [each.arm for each in folder.said.primary.contrasts] == ["renamed"]
+    assert Declarations(folder.study).content()["added_arms"] == []
     arms["renamed"] = {"weights": {"format": 0.5}}
     [line] = folder.start()
     assert line.endswith("after 4 runs were there; other weights or settings: renamed")
@@ -224,6 +225,7 @@ def test_an_arm_that_is_added_to_declared_contrasts_is_exploratory(folder):
             "exploratory, as added after runs had begun: c"
         )
     )
+    assert Declarations(folder.study).content()["added_arms"] == ["c"]
     assert folder.start() == []
     folder.run()
     assert folder.primary == first
@@ -233,6 +235,14 @@ def test_an_arm_that_is_added_to_declared_contrasts_is_exploratory(folder):
     arms["c"] = {"weights": {"format": 3}}
     [line] = folder.start(primary={"contrasts": [{"arm": "b"}, {"arm": "c"}]})
     assert line.endswith("after 6 runs were there; added: c against a")
+
+
+def test_the_runs_tell_which_arms_a_lost_study_json_had(folder):
+    folder.start(primary={"contrasts": [{"arm": "b"}]})
+    folder.run()
+    folder.config["arms"]["arms"]["c"] = {"weights": {"format": 3}}
+    folder.file.unlink()
+    assert Declarations(folder.study).content()["added_arms"] == ["c"]
 
 
 def test_a_question_on_record_by_an_earlier_version_is_known_by_its_names(folder):

@@ -22,8 +22,10 @@ from reward_ablation.analysis.evaluation.question_means import QuestionMeans, qu
 from reward_ablation.analysis.evaluation.stored_answers import LABELS, means_reader
 from reward_ablation.analysis.statistics.estimates import intervals, resampled_seeds
 from reward_ablation.analysis.statistics.limits import SHARE, Limits
+from reward_ablation.analysis.statistics.seed_variance import SeedMeans
 from reward_ablation.analysis.study_file import StudyFile, read_study
 from reward_ablation.config.sections.evaluation import OF_MATHEMATICS
+from reward_ablation.study.primary import Contrast
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import write_parquet
 
@@ -224,6 +226,30 @@ def test_a_seed_that_is_missing_or_added_makes_no_interval_longer():
     assert length(own, two) <= length(without, two) + 1e-12
     later = arm(range(1, 4), 0.0)
     assert distribution_of_difference(own, later, "arm", "baseline", "data", None)[0].seeds == [2]  # 1 and 2, paired
+
+
+def test_arms_added_after_a_declaration_move_no_declared_difference():
+    rng = np.random.default_rng(0)
+    values = {arm: rng.uniform(0.2, 0.8, (1, 2, 40)) for arm in ("arm", "baseline", "control")}
+    nearly_equal = np.array([[[0.001], [-0.001]]])  # its seeds
+    values["later"] = values["arm"].mean(axis=1, keepdims=True) + nearly_equal
+    arms = {
+        name: {"greedy": Answered(["score"], [0, 1], of, resampled_seeds(of, "data", 200), [SHARE])}
+        for name, of in values.items()
+    }
+
+    def row(known, added, metric):
+        means = SeedMeans(known, [0, 1], np.array([[values[arm][0].mean(axis=1) for arm in known]]), [SHARE], 40)
+        primary = SimpleNamespace(contrasts=[Contrast(arm="arm", against="baseline")], dataset="data", mode="greedy")
+        primary.metric = metric
+        study = StudyFile.model_construct(confidence=0.95, equivalence_margin=None, primary=primary, added_arms=added)
+        return difference_rows("arm", "baseline", arms, "data", study, {"greedy": means}).iloc[0]
+
+    before, after = ["arm", "baseline", "control"], ["arm", "baseline", "control", "later"]
+    as_declared = row(before, [], "score")
+    pd.testing.assert_series_equal(row(after, ["later"], "score"), as_declared)
+    assert row(after, [], "score")["p"] != pytest.approx(as_declared["p"], rel=0.05)  # it was there from the start
+    assert row(after, ["later"], "other")["p"] == row(after, [], "score")["p"]  # exploratory
 
 
 def test_the_config_knows_the_metrics_of_mathematics():

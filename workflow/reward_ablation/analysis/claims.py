@@ -22,7 +22,7 @@ from reward_ablation.analysis.evaluation.answers import (
     estimate_columns,
     rows_of_parts,
 )
-from reward_ablation.analysis.evaluation.question_means import seed_means
+from reward_ablation.analysis.evaluation.question_means import lent_to_declared, seed_means
 from reward_ablation.analysis.evaluation.stored_answers import means_reader
 from reward_ablation.analysis.provenance import difference_in_provenance
 from reward_ablation.analysis.reading import read_table
@@ -77,7 +77,7 @@ def claims_table(study: StudyFile, root: Path, by_run: pd.DataFrame) -> pd.DataF
         if last_look := study.last_look(claim):  # further seeds are of other contrasts, or wait for the next look
             seeds = range(last_look[0].seeds)
             own, other, models = of_seeds(own, seeds), of_seeds(other, seeds), models[models["seed"].isin(seeds)]
-        means = seed_means(models, study)[claim.mode]
+        means = lent_to_declared(seed_means(models, study)[claim.mode], study, claim.arm, claim.against)
         other = for_seeds(other, own.seeds) if claim.against == BASE else other
         runs, runs_against = study.runs_of(claim.arm), study.runs_of(claim.against)
         provenance = difference_in_provenance(runs, runs_against, values) if runs_against else None

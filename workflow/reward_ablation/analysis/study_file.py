@@ -142,6 +142,8 @@ class StudyFile(Section):
     control: str | None = None
     #: The question that the study was made to answer, with the time of its declaration.
     primary: Primary
+    #: Arms that were added after the question was declared. They lend it no variance between seeds.
+    added_arms: list[str] = []
     #: Claims that the tables judge, with the times of their declaration.
     claims: list[DeclaredClaim] = []
     #: Claims that were taken out after there were runs.

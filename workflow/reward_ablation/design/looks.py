@@ -28,7 +28,7 @@ from scipy.special import ndtr, ndtri
 
 from reward_ablation.analysis.evaluation.answers import answers_reader, distribution_of_difference
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study
-from reward_ablation.analysis.evaluation.question_means import seed_means
+from reward_ablation.analysis.evaluation.question_means import lent_to_declared, seed_means
 from reward_ablation.analysis.evaluation.stored_answers import check_answers, means_reader
 from reward_ablation.analysis.evaluation.tables import runs_of_dataset
 from reward_ablation.analysis.provenance import check_not_mixed, provenance
@@ -197,7 +197,8 @@ def measured_contrasts(study: StudyFile, root: Path, contrasts: list[Contrast], 
     results = []
     for contrast in contrasts:
         own, other = (answers(primary.dataset, arm)[primary.mode] for arm in (contrast.arm, contrast.against))
-        difference, _ = distribution_of_difference(own, other, contrast.arm, contrast.against, primary.dataset, means)
+        lent = lent_to_declared(means, study, contrast.arm, contrast.against)
+        difference, _ = distribution_of_difference(own, other, contrast.arm, contrast.against, primary.dataset, lent)
         column = own.metrics.index(primary.metric)
         low, high = intervals(difference, confidence)
         of_metrics = (difference.estimate, low, high, p_values(difference))

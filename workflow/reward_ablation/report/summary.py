@@ -277,7 +277,7 @@ def primary_question(study: StudyFile, table: pd.DataFrame) -> list[str]:
     margin, more = (None, ["seeds", "decision"]) if study.is_sequential else (study.equivalence_margin, [])
     return [
         "## Primary question",
-        declared_sentence(primary),
+        declared_sentence(primary) + added_sentence(study),
         *sequential(study),
         f"{primary.dataset}, {primary.mode}, {name} (table `paired_differences`): {result}",
         compared(study, rows, ["arm", "baseline"], "difference", margin, more),
@@ -308,6 +308,12 @@ def declared_sentence(primary: Primary) -> str:
     others = len(primary.earlier) - len(primary.replaced)
     between = f" In between, {others} other question{' was' if others == 1 else 's were'} declared." if others else ""
     return when_sentence(primary.runs_then, "Changed" if primary.replaced else "Declared") + between
+
+
+def added_sentence(study: StudyFile) -> str:
+    """Which arms came after the declaration, as the end of a paragraph; empty where none did."""
+    later = ", ".join(study.added_arms)
+    return f" Added or changed later, and without a part in the variance between seeds here: {later}." if later else ""
 
 
 def sequential(study: StudyFile) -> list[str]:

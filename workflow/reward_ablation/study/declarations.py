@@ -29,7 +29,7 @@ def declarations(path: Path) -> dict[str, dict[str, dict[str, Any]]]:
     primary, claims, looks = recorded_primary(written), recorded_claims(written), recorded_looks(written)
     questions = [*primary.earlier, primary] if primary else []
     stood = {
-        "primary": {each.digest: each.since for each in questions if each.declared},
+        "primary": {each.digest: {**each.since, "arms": each.arms} for each in questions if each.declared},
         "claims": {each.key: each.since for each in [*claims.withdrawn_claims, *claims.claims]},
         "sequential": {each.key: each.since for each in ([*looks.earlier, looks] if looks else [])},
     }

@@ -44,6 +44,9 @@ class Question(Recorded):
     contrasts: list[Contrast]
     arm_keys: dict[str, str] = Field({})  # keys of its arms, by name
     measured: dict[str, str] = Field({})  # keys of what its other names stand for (`specs_of_config.keys_of_measured`)
+    #: Keys of all arms of the study, by name; in a record those that it had when the question was declared. They lend
+    #: variance between seeds to the contrasts, and have no part in the question's key. Earlier versions lack it.
+    arms: dict[str, str] = Field({})
 
     def pair(self, contrast: Contrast) -> tuple[str, str]:
         """A contrast as a pair of keys of arms; of their names in a record of an earlier version."""
@@ -71,10 +74,10 @@ class Question(Recorded):
         return [each.key for each in (self, self.by_names("measured"), self.by_names("arm_keys", "measured"))]
 
     def with_keys(self, keys: Mapping[str, str], measured: Mapping[str, str]) -> Question:
-        """The same question with the keys of its arms, and of what it measures."""
+        """The same question with the keys of its arms and of what it measures. `keys` has those of all arms."""
         named = {name for each in self.contrasts for name in (each.arm, each.against)}
         of_arms = {name: key for name, key in keys.items() if name in named}
-        return self.model_copy(update={"arm_keys": of_arms, "measured": dict(measured)})
+        return self.model_copy(update={"arm_keys": of_arms, "measured": dict(measured), "arms": dict(keys)})
 
     def __str__(self) -> str:
         named = named_contrasts(self.contrasts) or "no comparison of two arms"
@@ -117,7 +120,7 @@ def recovered_primary(question: Question, began: Began) -> Primary | None:
     """The declaration that a lost `study.json` had of this question, by the records of runs; None if they have none."""
     for key in question.keys:
         if found := recovered("primary", key, began()):
-            return Primary(**question.model_dump(), digest=key, **found.since)
+            return Primary(**question.model_dump() | {"arms": found.arms}, digest=key, **found.since)
     return None
 
 
@@ -127,7 +130,7 @@ def without_added_arms(question: Question, before: Primary | None, runs: Path) -
         return question
     like = question if before.arm_keys else question.by_names("arm_keys")
     kept = [each for each in question.contrasts if like.pair(each) in before.pairs]
-    smaller = question.model_copy(update={"contrasts": kept}).with_keys(question.arm_keys, question.measured)
+    smaller = question.model_copy(update={"contrasts": kept}).with_keys(question.arms, question.measured)
     is_smaller = 0 < len(kept) < len(question.contrasts) and before.declares(smaller)
     return smaller if is_smaller and number_begun(runs) else question
 
@@ -139,9 +142,8 @@ def declare_primary(question: Question, before: Primary | None, runs: Path) -> P
     """
     present = question.model_dump()
     if before is not None and before.declares(question):
-        return before.model_copy(
-            update=question.model_dump(include={"arm_keys", "measured"}) | {"contrasts": question.contrasts}
-        )
+        new = {"arm_keys", "measured"} | (set() if number_begun(runs) else {"arms"})
+        return before.model_copy(update=question.model_dump(include=new) | {"contrasts": question.contrasts})
     now = declared_now(runs)
     earlier = [] if before is None else before.earlier
     if before is not None and before.declared is not None and (now.runs_then or before.runs_then):
@@ -149,7 +151,7 @@ def declare_primary(question: Question, before: Primary | None, runs: Path) -> P
     put_back = next((each for each in earlier if each.declares(question)), None)
     if put_back is not None:
         others = [each for each in earlier if each is not put_back]
-        return Primary(**present, digest=put_back.digest, earlier=others, **put_back.since)
+        return Primary(**present | {"arms": put_back.arms}, digest=put_back.digest, earlier=others, **put_back.since)
     return Primary(**present, digest=question.key, earlier=earlier, **now.since)
 
 
@@ -161,6 +163,12 @@ def declared_now(runs: Path) -> Since:
 def utc_now() -> str:
     """The present time in UTC, to the second: `2026-01-31T12:00:00Z`."""
     return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def added_arms(question: Question, primary: Question) -> list[str]:
+    """Arms of a study that its record of the question lacks: added or edited later. Empty where that is not known."""
+    known = set(primary.arms.values())
+    return [arm for arm, key in question.arms.items() if known and key not in known]
 
 
 def declaration_text(primary: Primary, coming: bool = False) -> str:

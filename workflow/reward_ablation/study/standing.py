@@ -42,9 +42,15 @@ class Since(Recorded):
         return self.model_dump(include={*Since.model_fields})
 
 
+class Stood(Since):
+    """The same in the record of a run. `arms` are the keys of the arms that the study had then (`primary.Question`)."""
+
+    arms: dict[str, str] = {}
+
+
 #: What stood declared: under `primary`, `claims` and `sequential`, as in `study.json`, the time of each key.
 #: A key is the digest of a question, a claim or a plan of looks.
-Standing = dict[str, dict[str, Since]]
+Standing = dict[str, dict[str, Stood]]
 #: What stood declared when each run began. The records of runs are read only if this is called.
 Began = Callable[[], Sequence[Standing | None]]
 _STANDING = TypeAdapter(Standing)
@@ -98,7 +104,7 @@ def standings(runs: Path) -> list[Standing | None]:
     return [standing_at_begin(run) for run in begun_runs(runs)]
 
 
-def recovered(kind: str, key: str, began: Sequence[Standing | None]) -> Since | None:
+def recovered(kind: str, key: str, began: Sequence[Standing | None]) -> Stood | None:
     """The declaration of a key that a lost `study.json` had, by the records of runs; None if they do not prove it.
 
     Nothing is proven if a run without the key began later, by the time of its primary question.

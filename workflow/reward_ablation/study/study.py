@@ -211,7 +211,8 @@ class Study:
         claims = [[claim.model_dump() for claim in self.claims]] if self.claims else []
         looks = [self.looks.model_dump(), self.config.arms.seeds] if self.looks else []
         diverged = [self.diverged] if self.diverged else []
-        content = [self.summary, self.question.model_dump(), self.keys, self.folders, *claims, *looks, *diverged]
+        question = self.question.model_dump(exclude={"arms"})  # whose keys are here already
+        content = [self.summary, question, self.keys, self.folders, *claims, *looks, *diverged]
         return hashlib.sha256(canonical(content).encode()).hexdigest()[:16]
 
     @property

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from reward_ablation.analysis.evaluation.metrics import Metrics, metrics_of_study
-from reward_ablation.analysis.evaluation.question_means import DEFAULT, QuestionMeans
+from reward_ablation.analysis.evaluation.question_means import DEFAULT, QuestionMeans, lent_to_declared
 from reward_ablation.analysis.evaluation.stored_answers import Reader
 from reward_ablation.analysis.statistics.estimates import (
     Distribution,
@@ -172,12 +172,15 @@ def difference_rows(
     parts = []
     for mode, of_arm in answers[arm].items():
         other = answers[against][mode]
-        mean, flags = distribution_of_difference(of_arm, other, arm, against, dataset, means.get(mode))
-        columns = tested_columns(mean, of_arm, study.confidence, study.equivalence_margin)
         declared = are_declared(study, arm, against, dataset, mode, of_arm.metrics)
+        lent = (
+            lent_to_declared(means[mode], study, arm, against) if declared.any() and mode in means else means.get(mode)
+        )
+        mean, flags = distribution_of_difference(of_arm, other, arm, against, dataset, lent)
+        columns = tested_columns(mean, of_arm, study.confidence, study.equivalence_margin)
         columns |= {"family": np.where(declared, "primary", "exploratory"), "pooled_low": np.nan, "pooled_high": np.nan}
-        if declared.any() and mode in means and paired_by_seed(of_arm, other) and np.min(mean.seeds) > 1:
-            low, high = pooled_ends(mean, of_arm, {arm: 1.0, against: -1.0}, means[mode], study.confidence)
+        if declared.any() and lent is not None and paired_by_seed(of_arm, other) and np.min(mean.seeds) > 1:
+            low, high = pooled_ends(mean, of_arm, {arm: 1.0, against: -1.0}, lent, study.confidence)
             columns |= {"pooled_low": np.where(declared, low, np.nan), "pooled_high": np.where(declared, high, np.nan)}
         parts.append(columns | {"mode": mode, "flagged_arms": flags})
     return rows_of_parts(parts, arm=arm, baseline=against, dataset=dataset)

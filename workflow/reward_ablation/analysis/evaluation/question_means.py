@@ -169,6 +169,15 @@ def seed_means(rows: pd.DataFrame, study: StudyFile) -> SeedMeansByMode:
     return {str(mode): _of_mode(of_mode, study) for mode, of_mode in trained.groupby("mode", sort=False)}
 
 
+def lent_to_declared(means: SeedMeans, study: StudyFile, arm: str, against: str) -> SeedMeans:
+    """Seed means that a declared comparison may borrow from: not of other arms that were added after its declaration.
+
+    An arm that is added when the results are known could else move the answer to the question.
+    """
+    later = [name for name in study.added_arms if name not in (arm, against)]
+    return means.without(later) if later else means
+
+
 def _of_mode(rows: pd.DataFrame, study: StudyFile) -> SeedMeans:
     metrics, seeds = list(rows["metric"].unique()), sorted(map(int, rows["seed"].unique()))
     values = np.full((len(metrics), len(study.arms), len(seeds)), np.nan)

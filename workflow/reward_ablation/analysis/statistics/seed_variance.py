@@ -18,8 +18,8 @@ contrast borrows the variance of those contrasts of arms that are orthogonal to 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -82,6 +82,11 @@ class SeedMeans:
         means = [[of[seed].mean() if seed in of else np.nan for seed in seeds] for of in values.values()]
         questions = len(next(iter(next(iter(values.values())).values())))
         return cls([*values], seeds, np.array([means]), [limits], questions, lends)
+
+    def without(self, arms: Collection[str]) -> SeedMeans:
+        """The seed means of the other arms."""
+        kept = [arm not in arms for arm in self.arms]
+        return replace(self, arms=[arm for arm in self.arms if arm not in arms], values=self.values[:, kept])
 
     @cached_property
     def known(self) -> np.ndarray:
