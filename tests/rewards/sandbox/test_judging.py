@@ -97,6 +97,9 @@ def test_status(status, program, expected):
         ["def test_f():\n    assert f(1) == 2"],
         ["import unittest\nclass Test(unittest.TestCase):\n    def test(self):\n        self.assertEqual(f(1), 2)"],
         ["def test_f():\n    assert f(1) == 2\nif __name__ == '__main__':\n    test_f()"],
+        # comparisons that nothing looks at, which any program would pass
+        ["f(1) == 2", "all(f(x) == 2 for x in range(3)) and not f(1)"],
+        ["import math\nif True:\n    math.isclose(f(1), 2)"],
         # the verdict is that of a runner: any program would pass, or none
         *(
             [f"{before}\nclass T(unittest.TestCase):\n    def test(self):\n        self.assertEqual(f(1), 2)\n{runner}"]
@@ -122,6 +125,7 @@ def test_tests_that_cannot_be_run_are_no_fault_of_the_program(status, tests):
 @pytest.mark.parametrize(
     ("tests", "expected"),
     [
+        (["f(1) == 2 or exit(1)", "f(1)"], "failed"),
         (["import math", "assert f(4) == math.sqrt(16)"], "passed"),  # code of the set-up, as in MBPP
         (["def check(g):\n    assert g(1) == 1", "check(f)"], "passed"),
         (["def check(g):\n    assert g(1) == 2", "check(f)"], "failed"),

@@ -150,6 +150,8 @@ _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _ASSIGNMENTS = (ast.Assign, ast.AnnAssign, ast.AugAssign)
 #: What unittest and doctest run tests with: a test that fails is printed, and nothing is raised.
 _RUNNERS = frozenset(("TextTestRunner", "TestResult", "TextTestResult", "testmod", "testfile"))
+#: Functions that answer true or false. As a statement, their answer is lost, like that of a comparison.
+_ANSWERS = frozenset(("all", "any", "bool", "callable", "hasattr", "isinstance", "issubclass", "isclose", "allclose"))
 
 
 def _counted(trees: list[ast.Module]) -> list[bool]:
@@ -184,13 +186,24 @@ def _runners(tree: ast.Module) -> Iterator[str]:
 
 
 def _nodes(tree: ast.AST, without: tuple[type[ast.AST], ...] = ()) -> Iterator[ast.AST]:
-    """Nodes below a node but for those of some types, and for what runs only in the main file."""
+    """Nodes below a node but for those of some types, for what runs only in the main file, and for lost answers."""
     for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Expr) and _is_true_or_false(node.value):
+            continue
         if isinstance(node, ast.If) and "__name__" in _loaded(node.test):
             node = ast.Module(node.orelse, [])
         if not isinstance(node, without):
             yield node
             yield from _nodes(node, without)
+
+
+def _is_true_or_false(value: ast.expr) -> bool:
+    """Whether an expression, such as `f(1) == 2`, only says whether something holds."""
+    if isinstance(value, ast.Call):
+        return getattr(value.func, "id", getattr(value.func, "attr", None)) in _ANSWERS
+    if isinstance(value, ast.BoolOp):  # not so in `f(1) == 2 or sys.exit(1)`
+        return all(map(_is_true_or_false, value.values))
+    return isinstance(value, ast.Compare) or isinstance(getattr(value, "op", None), ast.Not)
 
 
 def _without_stubs(code: str) -> Any:
