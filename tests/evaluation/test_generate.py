@@ -206,6 +206,12 @@ def test_end_tokens_are_the_model_s_and_the_tokenizer_s(tmp_path, tokenizer, fil
     assert find_end_tokens(tmp_path, tokenizer) == expected
 
 
+def test_the_end_token_of_a_model_type_ends_nothing(tmp_path, tokenizer):
+    """Llama's is 2. TRL reads the folder's files alone."""
+    (tmp_path / "config.json").write_text('{"model_type": "llama"}')
+    assert find_end_tokens(tmp_path, tokenizer) == [1]
+
+
 def test_vllm_is_not_chosen_where_it_cannot_run():
     assert choose_backend("auto", "cpu") == choose_backend("transformers", "cuda") == "transformers"
     with pytest.raises(StudyError, match=r"evaluation\.backend: vllm needs the package vllm and a GPU"):

@@ -23,6 +23,7 @@ from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
 from reward_ablation.system.locks import wait_for
 from reward_ablation.training.around.interruption import Stopped
+from training.conftest import model_of_type
 from training.interrupting import SignalIn, StopAt
 from workflow.starting import forking_python
 
@@ -184,6 +185,17 @@ def test_texts_beyond_the_model_s_context_are_refused(tmp_path, settings, contex
     with pytest.raises(StudyError, match=message):
         check_lengths(LENGTHS, config, context)
     check_lengths(LENGTHS, config, context + 1)
+
+
+@pytest.mark.parametrize("settings", [{"packing": True, "max_length": 128}, {"padding_free": True, "max_length": None}])
+def test_models_that_read_one_packed_demonstration_in_the_next_are_refused(start, demo_model, tmp_path, settings):
+    """bloom numbers no tokens: where texts begin, TRL says by their positions alone."""
+    sizes = {"hidden_size": 32, "n_layer": 2, "n_head": 4, "initializer_range": 0.3}
+    bloom = model_of_type("bloom", demo_model, tmp_path / "bloom", **sizes)
+    with pytest.raises(StudyError, match=r"^sft\.training\.packing: bloom models read the demonstrations"):
+        start("refused", model=bloom, training={"max_steps": 1, **settings})
+    start("padded", model=bloom, training={"max_steps": 1})
+    start("packed", training={"max_steps": 1, **settings})
 
 
 def test_what_trl_refuses_is_one_line(tmp_path):

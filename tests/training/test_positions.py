@@ -45,6 +45,11 @@ CAUSAL = {
 REFUSED = {
     "bart": {"vocab_size": 96, "d_model": 32, "decoder_layers": 2, "decoder_attention_heads": 4, "decoder_ffn_dim": 48},
     "bert-generation": {**SIZES, "intermediate_size": 48, "is_decoder": True},
+    "cpmant": {"vocab_size": 96, "hidden_size": 32, "num_attention_heads": 4, "dim_head": 8, "dim_ff": 48},
+    "deepseek_v4": {
+        **{**SIZES, "num_key_value_heads": 1, "head_dim": 16, "q_lora_rank": 16, "n_routed_experts": 2},
+        **{"num_experts_per_tok": 1, "moe_intermediate_size": 16, "layer_types": ["compressed_sparse_attention"] * 2},
+    },
     "doge": GROUPED,
     "recurrent_gemma": {
         **{**GROUPED, "lru_width": 32, "attention_window_size": 64},
@@ -69,8 +74,8 @@ def small_model(kind):
 def change_by_padding(model, padding=5):
     """Mean absolute change of log-probabilities, in nats, by tokens of padding before a text."""
     text = torch.randint(3, 90, (1, 12), generator=torch.Generator().manual_seed(0))
-    left = torch.zeros(1, padding, dtype=torch.long)
-    mask = torch.cat([left, torch.ones_like(text)], dim=1)
+    left = torch.full((1, padding), 2)
+    mask = torch.cat([torch.zeros_like(left), torch.ones_like(text)], dim=1)
     with torch.no_grad():
         alone = model(input_ids=text, attention_mask=torch.ones_like(text), use_cache=False).logits
         padded = model(input_ids=torch.cat([left, text], dim=1), attention_mask=mask, use_cache=False).logits
@@ -95,6 +100,24 @@ def test_every_type_that_counts_from_padding_is_tried():
 def test_models_that_are_refused_read_padding(kind):
     assert change_by_padding(small_model(kind)) > 0.01, f"transformers hides padding from {kind}: refuse it no more"
     assert reads_padding(kind)
+
+
+def test_minimax_reads_padding_once_it_generates():
+    """Its cache has the length of the first layer, which is 0 where this layer has linear attention."""
+    kinds = {"layer_types": ["linear_attention", "full_attention"], "num_local_experts": 2, "num_experts_per_tok": 1}
+    config = AutoConfig.for_model("minimax", **{**GROUPED, **kinds, "head_dim": 8, "initializer_range": 0.3})
+    torch.manual_seed(0)
+    model, text = AutoModelForCausalLM.from_config(config).eval(), torch.arange(3, 15)[None]
+    alone, padded = (
+        model.generate(
+            input_ids=torch.cat([torch.zeros(1, padding, dtype=torch.long), text], dim=1),
+            attention_mask=torch.tensor([[0] * padding + [1] * 12]),
+            **{"max_new_tokens": 8, "do_sample": False, "eos_token_id": None},
+        )[0, padding:]
+        for padding in (0, 5)
+    )
+    assert not torch.equal(alone, padded), "transformers hides padding from minimax: refuse it no more"
+    assert reads_padding("minimax")
 
 
 @pytest.mark.parametrize("lora", [False, True], ids=["full", "LoRA"])

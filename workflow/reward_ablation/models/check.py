@@ -39,7 +39,12 @@ LARGEST_JSON = 100_000_000
 
 #: Types of models whose answers depend on the padding before a prompt, whatever positions are given. In a batch,
 #: prompts are padded. `reads_padding` adds the encoders and the decoders of encoder-decoders that transformers lists.
-READ_PADDING = frozenset({"bert-generation", "doge", "recurrent_gemma", "rwkv", "trocr", "whisper", "xlnet", "xlstm"})
+READ_PADDING = frozenset(
+    {
+        *("bert-generation", "cpmant", "deepseek_v4", "doge", "minimax", "recurrent_gemma", "rwkv", "trocr", "whisper"),
+        *("xlnet", "xlstm"),
+    }
+)
 #: Seconds of processor time, and bytes of memory, for a trial. Models of all sizes take a few seconds and 1 GB.
 SECONDS, MEMORY = 120, 8 * 2**30
 

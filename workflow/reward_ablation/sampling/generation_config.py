@@ -12,15 +12,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from transformers import AutoConfig, GenerationConfig
+from transformers import GenerationConfig
 
 
 def read_generation_config(folder: str | Path) -> GenerationConfig:
-    """Generation config of a model folder, from generation_config.json or else, as in transformers, config.json."""
+    """Generation config of a model folder, from generation_config.json or else, as in transformers, config.json.
+
+    Defaults of the model's class do not count, as they end no completion in training.
+    """
     try:
         return GenerationConfig.from_pretrained(folder, local_files_only=True)
     except OSError:
-        return GenerationConfig.from_model_config(AutoConfig.from_pretrained(folder, local_files_only=True))
+        in_config: dict[str, Any] = {"config_file_name": "config.json", "_from_model_config": True}
+        return GenerationConfig.from_pretrained(folder, local_files_only=True, **in_config)
 
 
 def generating_model(model: Any) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import torch
 from datasets import Dataset, disable_progress_bars
@@ -36,6 +37,9 @@ from reward_ablation.training.around.interruption import Interruption, Stopped
 from reward_ablation.training.core.settings import lora_config
 
 Demonstrations = tuple[list[str | Messages], list[str]]
+
+#: Tokens of the demonstration in `check_texts_apart`, and the part of their size by which rounding may change logits.
+PROBE_LENGTH, MIXED = 32, 0.02
 
 
 def fine_tune(
@@ -89,9 +93,29 @@ def build_trainer(spec: SftSpec, model: Path, demonstrations: Demonstrations, wo
         )
     except ValueError as error:
         raise StudyError(f"sft.training: TRL refuses it: {' '.join(str(error).split())}") from error
+    if trainer.padding_free:
+        check_texts_apart(trainer, max((row["input_ids"] for row in rows), key=len)[:PROBE_LENGTH])
     make_saveable(trainer.model)
     trainer.remove_callback(PrinterCallback)
     return trainer
+
+
+def check_texts_apart(trainer: StartTrainer, ids: list[int]) -> None:
+    """Refuse a model that reads the text before in a batch without padding. TRL would train it on joined texts."""
+    model: Any = trainer.model
+    model.eval()  # so that no dropout is drawn; training switches it on
+    logits = []
+    for before in (ids, ids[::-1]):
+        batch = trainer.data_collator([{"input_ids": before}, {"input_ids": ids}])
+        inputs = trainer._prepare_inputs({**batch, "use_cache": False})
+        del inputs["labels"]
+        with torch.no_grad(), trainer.compute_loss_context_manager():
+            logits.append(model(**inputs).logits[0, len(ids) : 2 * len(ids)].float())
+    if (logits[0] - logits[1]).norm() > MIXED * logits[0].norm():
+        raise StudyError(
+            f"sft.training.packing: {model.config.model_type} models read the demonstrations that are packed before "
+            "another one as its beginning; leave packing and padding_free out"
+        )
 
 
 def check_lengths(rows: list[dict[str, list[int]]], config: SFTConfig, context: int | None = None) -> None:
