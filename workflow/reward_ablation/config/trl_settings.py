@@ -68,7 +68,8 @@ RESERVED = {
     "hub_token": "nothing is uploaded, and a config is no place for secrets; to download, set HF_TOKEN",
 }
 
-_AT_LEAST_1, _AT_LEAST_0, _ABOVE_0, _AT_MOST_1 = {"minimum": 1}, {"minimum": 0}, {"exclusiveMinimum": 0}, {"maximum": 1}
+_AT_LEAST_1, _AT_LEAST_0, _ABOVE_0 = {"minimum": 1}, {"minimum": 0}, {"exclusiveMinimum": 0}
+_FROM_0_TO_1 = {"minimum": 0, "maximum": 1}
 
 #: Rules for values that a setting's type has and with which a job fails or trains on nothing. They act by way of the
 #: schemas, into which `make schemas` writes them.
@@ -79,8 +80,8 @@ BOUNDS: dict[str, dict[str, Any]] = {
     **dict.fromkeys(("temperature", "repetition_penalty", "num_train_epochs"), _ABOVE_0),
     **dict.fromkeys(("sapo_temperature_neg", "sapo_temperature_pos"), _ABOVE_0),
     **dict.fromkeys(("learning_rate", "weight_decay", "beta", "epsilon", "epsilon_high"), _AT_LEAST_0),
-    **dict.fromkeys(("min_p", "top_entropy_quantile", "ref_model_mixup_alpha"), {**_AT_LEAST_0, **_AT_MOST_1}),
-    "top_p": {**_ABOVE_0, **_AT_MOST_1},
+    **dict.fromkeys(("min_p", "top_entropy_quantile", "ref_model_mixup_alpha"), _FROM_0_TO_1),
+    "top_p": {"exclusiveMinimum": 0, "maximum": 1},
     "save_strategy": {"enum": ["no", "steps", "epoch"]},  # without `best`, which needs TRL's evaluation
 }
 
