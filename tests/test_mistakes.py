@@ -15,6 +15,7 @@ from reward_ablation.start.config_files import check_config_files
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.errors import StudyError
 
+SFT_DATA = {"source": "word_problems", "count": 10, "split": "train"}
 #: What was written where, and the line without the config's name.
 VALUES = [
     ("results", "results/$(id)", "results: "),
@@ -23,8 +24,21 @@ VALUES = [
     ("arms", {"design": "leave_one_out", "weights": {"correctness": 1}}, "arms.weights: "),
     ("training/num_generations", 0, "training: num_generations: completions of one prompt, at least 1"),
     ("training/num_generations", None, "training: num_generations: completions of one prompt, at least 1"),
-    ("training/num_iterations", 0, "training: num_iterations: 0 is not allowed; at least 1"),
-    ("training/steps_per_generation", 0, "training: steps_per_generation: 0 is not allowed; at least 1"),
+    ("training/num_iterations", 0, "training: num_iterations: 0 is not allowed; allowed: integer, at least 1"),
+    (
+        "training/steps_per_generation",
+        0,
+        "training: steps_per_generation: 0 is not allowed; allowed: integer or null, ",
+    ),
+    ("training/max_completion_length", 0, "training: max_completion_length: 0 is not allowed; allowed: integer or nul"),
+    ("training/max_steps", -5, "training: max_steps: a run takes at least 1 step; "),
+    ("training/num_train_epochs", 0, "training: num_train_epochs: 0 is not allowed; allowed: number, above 0"),
+    ("training/temperature", 0.0, "training: temperature: 0.0 is not allowed; allowed: number, above 0"),
+    ("training/top_p", 95, "training: top_p: 95 is not allowed; allowed: number, above 0, at most 1"),
+    ("training/beta", -0.04, "training: beta: -0.04 is not allowed; allowed: number, at least 0"),
+    ("arms/arms/b/training", {"learning_rate": -1e-6}, "arms.arms.b.training: learning_rate: -1e-06 is not allowed; "),
+    ("training/save_strategy", "best", "training: save_strategy: 'best' is not allowed; allowed: no, steps, epoch"),
+    ("sft", {"data": SFT_DATA, "training": {"max_length": 0}}, "sft.training: max_length: 0 is not allowed; allowed: "),
     ("training/num_generations_eval", 4, "training: num_generations_eval: not to be set here; "),
     ("training/trust_remote_code", True, "training: trust_remote_code: not to be set here; "),
     ("training/seed", 1, "training: seed: not to be set here; write it under seeds"),

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from reward_ablation.config.study_config import StudyConfig
-from reward_ablation.config.trl_settings import GRPO, SFT, TrlSettings, schema_in
+from reward_ablation.config.trl_settings import BOUNDS, GRPO, SFT, TrlSettings, schema_in
 
 ALL_SETTINGS = (GRPO, SFT)
 WORKFLOW = Path(__file__).parents[2] / "workflow"
@@ -50,7 +50,7 @@ def settings_schema(settings: TrlSettings) -> dict[str, Any]:
 
     choices = {name: {"enum": values} for name, values in settings.choices.items()}
     properties = {
-        field.name: choices.get(field.name) or type_rule(field.type)
+        field.name: {**(choices.get(field.name) or type_rule(field.type)), **BOUNDS.get(field.name, {})}
         for field in dataclasses.fields(getattr(trl, settings.config))
         if field.init and field.name not in settings.reserved
     }

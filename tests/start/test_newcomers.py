@@ -53,7 +53,11 @@ MISTAKES = [
     ("components/format", {"function": "fromat"}, "components.format: unknown function 'fromat'; functions here: "),
     ("arms/arms/b/weights", {"fromat": 1}, "arms.arms.b.weights: unknown component 'fromat'; "),
     ("baseline", "c", "baseline: unknown arm 'c'; arms here: a, b"),
-    ("training/learning_rate", "1e-6", "training: learning_rate: '1e-6' is not allowed; allowed: number; YAML reads 1"),
+    (
+        "training/learning_rate",
+        "1e-6",
+        "training: learning_rate: '1e-6' is not allowed; allowed: number, at least 0; Y",
+    ),
     ("training/max_prompt_length", 512, "training: max_prompt_length: TRL 1.16.0 has no such setting any more; no "),
     ("training/use_vllm", True, "training: use_vllm: not to be set here; set launch.vllm.mode"),
     ("training/max_steps", 0, "training: max_steps: a run takes at least 1 step"),

@@ -82,6 +82,11 @@ def check(settings, gpus):
         ({"num_generations": 8, "per_device_train_batch_size": 2, "generation_batch_size": 16}, 4),
         ({"tf32": True, "bf16": True}, 1),  # the machine that submits jobs may have no GPU
         ({"report_to": ["tensorboard"]}, 0),
+        # As a spec writes 2.0, 1.5 and 0.0; whole numbers were refused in the job.
+        ({"temperature": 2, "repetition_penalty": 2, "adam_beta1": 0, "optim": "adamw_torch"}, 0),
+        ({"optim": "adafactor", "lr_scheduler_type": "cosine_with_min_lr", "lr_scheduler_kwargs": {"min_lr": 1e-7}}, 0),
+        ({"optim": "sgd", "optim_target_modules": "all-linear", "dataloader_num_workers": 2}, 1),
+        ({"top_k": 50, "top_p": 1, "min_p": 0.1, "generation_kwargs": {"min_new_tokens": 5}}, 0),
     ],
 )
 def test_accepted(settings, gpus):
@@ -92,10 +97,24 @@ def test_accepted(settings, gpus):
     ("settings", "gpus", "message"),
     [
         ({"num_generations": 8, "per_device_train_batch_size": 2}, 1, "must be divisible by num_generations (8)"),
-        ({"report_to": "trackio"}, 0, "report_to: trackio is not installed; pip install trackio"),
+        ({"report_to": "trackio"}, 0, "training: report_to: refused by the trainer: TrackioCallback requires trackio"),
+        ({"report_to": "wandbb"}, 0, "training: report_to: refused by the trainer: wandbb is not supported, only "),
+        ({"optim": "paged_adamw_8bit"}, 1, "training: optim and its settings: refused by the trainer: You need"),
+        ({"lr_scheduler_type": "warmup_stable_decay"}, 0, "training: lr_scheduler_type and lr_scheduler_kwargs: "),
+        ({"lr_scheduler_type": "cosine", "lr_scheduler_kwargs": {"num_cycle": 1}}, 0, "unexpected keyword argument"),
+        ({"gradient_checkpointing_kwargs": {"use_reentrat": True}}, 1, "training: gradient_checkpointing_kwargs: "),
+        ({"dataloader_persistent_workers": True}, 0, "training: dataloader settings: refused by the trainer: "),
+        ({"use_liger_kernel": True}, 1, "training: use_liger_kernel: the package is not installed; pip install"),
+        ({"cache_implementation": "statc"}, 0, "training: sampling settings: refused by the trainer: Invalid"),
+        ({"top_k": -1}, 0, "training: sampling settings: refused by the trainer: `top_k` has to be"),
         ({"deepspeed": "no_such_file.json"}, 1, "training: TRL's GRPOConfig refuses these settings: "),
     ],
 )
 def test_refused(settings, gpus, message):
     with pytest.raises(StudyError, match=re.escape(message)):
         check(settings, gpus)
+
+
+def test_settings_of_the_supervised_start_are_tried_too():
+    with pytest.raises(StudyError, match=r"^sft\.training: optim and its settings: refused by the trainer: You need"):
+        check_settings([json.dumps({"sft": {"optim": "paged_adamw_8bit"}, "gpus": 1})])

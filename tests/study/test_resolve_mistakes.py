@@ -161,7 +161,7 @@ BETTER = {"says": "b is better", "metric": "format", "arm": "b", "direction": "h
         (
             "sft",
             {"data": DATA, "training": {"learning_rate": "1e-5"}},
-            "is not allowed; allowed: number; YAML reads 1e",
+            "is not allowed; allowed: number, at least 0; YAML reads 1e",
         ),
         ("sft", {"data": DATA, "training": {"seed": 1}}, "sft.training: seed: not to be set here; write it under sft."),
         ("data/evaluation/test", {"source": "ifeval", "split": "train"}, "data.evaluation.test: ifeval has no answers"),

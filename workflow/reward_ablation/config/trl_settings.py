@@ -68,6 +68,23 @@ RESERVED = {
     "hub_token": "nothing is uploaded, and a config is no place for secrets; to download, set HF_TOKEN",
 }
 
+_AT_LEAST_1, _AT_LEAST_0, _ABOVE_0 = {"minimum": 1}, {"minimum": 0}, {"exclusiveMinimum": 0}
+_FROM_0_TO_1 = {"minimum": 0, "maximum": 1}
+
+#: Rules for values that a setting's type has and with which a job fails or trains on nothing. They act by way of the
+#: schemas, into which `make schemas` writes them.
+BOUNDS: dict[str, dict[str, Any]] = {
+    **dict.fromkeys(("per_device_train_batch_size", "gradient_accumulation_steps", "num_iterations"), _AT_LEAST_1),
+    **dict.fromkeys(("steps_per_generation", "generation_batch_size", "ref_model_sync_steps"), _AT_LEAST_1),
+    **dict.fromkeys(("max_completion_length", "max_length"), _AT_LEAST_1),
+    **dict.fromkeys(("temperature", "repetition_penalty", "num_train_epochs"), _ABOVE_0),
+    **dict.fromkeys(("sapo_temperature_neg", "sapo_temperature_pos"), _ABOVE_0),
+    **dict.fromkeys(("learning_rate", "weight_decay", "beta", "epsilon", "epsilon_high"), _AT_LEAST_0),
+    **dict.fromkeys(("min_p", "top_entropy_quantile", "ref_model_mixup_alpha"), _FROM_0_TO_1),
+    "top_p": {"exclusiveMinimum": 0, "maximum": 1},
+    "save_strategy": {"enum": ["no", "steps", "epoch"]},  # without `best`, which needs TRL's evaluation
+}
+
 #: Arguments of a model's `from_pretrained` that model_init_kwargs may have. Others would train another model than the
 #: one that was fetched and is evaluated (num_hidden_layers, quantization_config), or run code from elsewhere.
 FOR_MODELS = ("dtype", "attn_implementation")
@@ -172,11 +189,15 @@ def _is_number(value: Any) -> bool:
 
 
 def _allowed(rule: dict[str, Any]) -> str:
+    words = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most"}
+    bounds = [f"{words[bound]} {rule[bound]}" for bound in words if bound in rule]
     if "enum" in rule:
-        return ", ".join(map(str, rule["enum"]))
-    if "anyOf" in rule:
-        return " or ".join(_allowed(option) for option in rule["anyOf"])
-    return str(rule.get("type", "any value"))
+        allowed = ", ".join(map(str, rule["enum"]))
+    elif "anyOf" in rule:
+        allowed = " or ".join(_allowed(option) for option in rule["anyOf"])
+    else:
+        allowed = str(rule.get("type", "any value"))
+    return ", ".join([allowed, *bounds])
 
 
 _ONE_PROCESS = "the start is trained in one process, on launch.gpus: 0 or one GPU"
@@ -266,22 +287,13 @@ COMPLETION_LENGTH = 512
 #: completion is, the more often it would be dropped.
 IMPORTANCE_SAMPLING_MODE = "token_truncate"
 
-#: Settings whose type has 0 and less, with which nothing is generated or trained on.
-_AT_LEAST_1 = (
-    *("per_device_train_batch_size", "gradient_accumulation_steps", "num_iterations"),
-    *("steps_per_generation", "generation_batch_size"),
-)
-
 
 def _checked_grpo(settings: dict[str, Any]) -> dict[str, Any]:
     """Refuse names and values that `trl.GRPOConfig` does not take, or that no run can be trained with."""
     GRPO.check(settings)
     if (settings.get("num_generations", 1) or 0) < 1:  # TRL's type has null, and its code fails with it
         raise ValueError("num_generations: completions of one prompt, at least 1; with 1, the reward is the advantage")
-    for name in _AT_LEAST_1:
-        if settings.get(name) is not None and settings[name] < 1:
-            raise ValueError(f"{name}: {settings[name]} is not allowed; at least 1")
-    if settings.get("max_steps") == 0:
+    if (steps := settings.get("max_steps", -1)) < 1 and steps != -1:
         raise ValueError("max_steps: a run takes at least 1 step; leave it out to train by num_train_epochs")
     if settings.get("max_completion_length", COMPLETION_LENGTH) is None:
         raise ValueError("max_completion_length: null would let a completion go on for ever; give a number of tokens")

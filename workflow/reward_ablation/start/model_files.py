@@ -7,10 +7,17 @@ this module and its imports is kept with settings that TRL has accepted, which a
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+import torch
+from torch.utils.checkpoint import checkpoint
+from torch.utils.data import DataLoader, TensorDataset
+from transformers import GenerationConfig, Trainer, get_scheduler
+from transformers.integrations import get_reporting_integration_callbacks
 
 from reward_ablation.config.trl_settings import COMPLETION_LENGTH
 from reward_ablation.data.sources import REPOSITORIES
@@ -24,6 +31,7 @@ from reward_ablation.spec.run import EvaluateSpec, Layout, RunSpec
 from reward_ablation.system.errors import StudyError
 from reward_ablation.training.around.adapters import check_adapters
 from reward_ablation.training.around.launch.processes import check_installed
+from reward_ablation.training.core.generation.by_transformers import warpers
 from reward_ablation.training.core.problems import training_problems
 from reward_ablation.training.core.settings import grpo_config
 
@@ -114,13 +122,50 @@ def check_settings(lines: Iterable[str]) -> None:
     for line in lines:
         run = json.loads(line)
         if "sft" in run:
-            sft_config(as_one_process(run["sft"], run["gpus"], 1), Path("unused"), seed=0, on_cpu=run["gpus"] == 0)
+            settings = as_one_process(run["sft"], run["gpus"], 1)
+            try_parts("sft.training", sft_config(settings, Path("unused"), seed=0, on_cpu=run["gpus"] == 0))
             continue
-        trackers = run["training"].get("report_to") or []
-        for name in [trackers] if isinstance(trackers, str) else trackers:
-            if name in ("tensorboard", "wandb", "trackio") and find_spec(name) is None:
-                raise StudyError(f"training: report_to: {name} is not installed; pip install {name}")
         layout = Layout.read(run["layout"], "layout")
         check_installed(layout)
         settings = as_one_process(run["training"], layout.gpus, layout.process_count)
-        grpo_config(settings, Path("unused"), seed=0, on_cpu=layout.gpus == 0, vllm=layout.vllm)
+        config = grpo_config(settings, Path("unused"), seed=0, on_cpu=layout.gpus == 0, vllm=layout.vllm)
+        try_parts("training", config)
+        with _refused("training", "report_to"):
+            for tracker in get_reporting_integration_callbacks(config.report_to):
+                tracker()
+        if layout.vllm is None:
+            with _refused("training", "sampling settings"):
+                names = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "cache_implementation")
+                sampling = {name: getattr(config, name) for name in names}
+                more: Any = config.generation_kwargs or {}
+                warpers(GenerationConfig(do_sample=True, **sampling, **more))
+
+
+def try_parts(section: str, config: Any) -> None:
+    """Make the optimizer, schedule and data loader of a trainer, for a model of one weight: TRL's config tries none."""
+    layer: Any = torch.nn.Linear(1, 1)
+    if config.use_liger_kernel and find_spec("liger_kernel") is None:
+        raise StudyError(f"{section}: use_liger_kernel: the package is not installed; pip install liger-kernel")
+    with _refused(section, "optim and its settings"):
+        if config.optim_target_modules is None:  # else it trains layers that only the real model has
+            kind, arguments = Trainer.get_optimizer_cls_and_kwargs(config, layer)
+            kind(arguments.pop("model", layer.parameters()), **arguments)
+    with _refused(section, "lr_scheduler_type and lr_scheduler_kwargs"):
+        optimizer = torch.optim.SGD(layer.parameters(), lr=config.learning_rate)
+        get_scheduler(config.lr_scheduler_type, optimizer, 1, 2, config.lr_scheduler_kwargs)
+    with _refused(section, "dataloader settings"):
+        names = ("num_workers", "prefetch_factor", "persistent_workers", "multiprocessing_context")
+        DataLoader(TensorDataset(), **{name: getattr(config, f"dataloader_{name}") for name in names})
+    with _refused(section, "gradient_checkpointing_kwargs"):
+        how: Any = config.gradient_checkpointing_kwargs or {}
+        checkpoint(layer, torch.zeros(1, 1, requires_grad=True), **{"use_reentrant": False, **how})
+
+
+@contextmanager
+def _refused(section: str, settings: str) -> Iterator[None]:
+    """A StudyError for what the trainer refuses of some `settings` in a section of the config."""
+    try:
+        yield
+    except Exception as error:  # of transformers, torch, or an optimizer's package
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise StudyError(f"{section}: {settings}: refused by the trainer: {reason}") from None

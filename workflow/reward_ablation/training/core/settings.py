@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -85,6 +86,9 @@ def trl_config(
     `section` is the section of the study's config that the settings come from. Raises StudyError if TRL refuses a
     value, or a combination of values.
     """
+    # A spec writes 2.0 as 2, and torch and transformers refuse whole numbers as a momentum or a temperature.
+    floats = {field.name for field in fields(kind) if "float" in str(field.type)}
+    settings = {name: float(each) if name in floats and type(each) is int else each for name, each in settings.items()}
     try:
         return kind(
             output_dir=str(output_dir),
