@@ -62,12 +62,9 @@ def read_run(config: ImportConfig, home: Path, source: Source, arm: str) -> Impo
         raise StudyError(f"{source.path}: no scores of a component; there is nothing to compare")
     taken = TAKEN["components"]
     if odd := [name for name in (*read.components, *config.components) if not re.match(NAME, name) or name in taken]:
-        in_files = odd[0] in read.components
-        raise StudyError(
-            f"{source.path if in_files else 'components'}: a component is called {odd[0]!r}; give it "
-            f"{'(by scores: {NAME: FIELD}) ' * in_files}a name of {PATTERNS_IN_WORDS[NAME]} that is none of "
-            f"{', '.join(taken)}"
-        )
+        origin, how = (source.path, " (by scores: {NAME: FIELD})") if odd[0] in read.components else ("components", "")
+        renaming = f"a component is called {odd[0]!r}; give it{how} a name of {PATTERNS_IN_WORDS[NAME]}"
+        raise StudyError(f"{origin}: {renaming} that is none of {', '.join(taken)}")
     notes = list(read.missing)
     table = table if config.golds is None else with_golds(table, config.golds, home)
     notes += told_apart(table, "prompt", str(source.path), source.format != "table")
@@ -84,9 +81,8 @@ def read_run(config: ImportConfig, home: Path, source: Source, arm: str) -> Impo
             raise StudyError(
                 f"components.{name}: {source.path} has scores of that name; give the component another name"
             )
-        table = table.append_column(
-            f"{SCORE}{name}", pa.array(scored_again(table, name, component, home), pa.float64())
-        )
+        scores = pa.array(scored_again(table, name, component, home), pa.float64())
+        table = table.append_column(f"{SCORE}{name}", scores)
     weights = {name: float(weights.get(name, 0.0)) for name in (*read.components, *config.components)}
     table, of_total = with_total(table, weights)
     notes += larger_groups(table)
@@ -170,14 +166,12 @@ def scored_again(table: pa.Table, name: str, component: Component, home: Path) -
     """Scores of all completions by a component that was not part of the training."""
     asked = planned_arguments(component.function, component.parameters, home).asked
     for column in asked:
+        asking = f"components.{name}: {component.function} asks for {column}"
         if column not in ASKED:
-            raise StudyError(
-                f"components.{name}: {component.function} asks for {column}, which imported runs do not have"
-            )
-        if table[ASKED[column]].null_count:
-            lacking = f"{table[ASKED[column]].null_count} of {len(table)} completions have no {ASKED[column]}"
+            raise StudyError(f"{asking}, which imported runs do not have")
+        if missing := table[ASKED[column]].null_count:
             what = "; name a file with them under golds" if column == "answer" else ""
-            raise StudyError(f"components.{name}: {component.function} asks for {column}, but {lacking}{what}")
+            raise StudyError(f"{asking}, but {missing} of {len(table)} completions have no {ASKED[column]}{what}")
     rows = table.select([*ROLLOUTS]).to_pandas()
     answers = rows.rename(columns={"rollout": "sample"}).assign(mode="sampled")
     problems = rows.drop_duplicates("problem_id")[["problem_id", "prompt", "gold"]]

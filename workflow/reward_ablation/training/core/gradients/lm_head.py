@@ -98,8 +98,7 @@ def _by_completion(
 ) -> tuple[Tensor | None, ...]:
     """Gradients of hidden states, weight and bias, from this pass's gradients of log-probabilities and entropies.
 
-    The logits are computed again in tiles of V' words, as in TRL's own backward pass, but only for the completions'
-    tokens. The weight and the bias alone have rows by completion.
+    The logits are computed again in tiles of V' words, as in TRL's own backward pass, but for completions' tokens only.
     """
     hidden, weight, bias, targets, log_z, entropy = ctx.saved_tensors
     inputs = _padded(hidden, recorder).to(ctx.compute_dtype)
@@ -137,10 +136,7 @@ def _by_completion(
         to_inputs += product(tiles[-1].flatten(0, 1), part).view_as(to_inputs)
         if sums is not None:
             sums.add(tiles, start)
-    return (
-        _unpadded(to_inputs.to(hidden.dtype), hidden, recorder),
-        *((None, None) if sums is None else sums.finish()),
-    )
+    return (_unpadded(to_inputs.to(hidden.dtype), hidden, recorder), *((None, None) if sums is None else sums.finish()))
 
 
 def _multiple_of_tiles(vocabulary: int) -> int:
