@@ -322,7 +322,10 @@ def test_a_file_that_is_no_parquet_and_a_pickle_that_is_not_loaded(tmp_path, con
         ),
         ({"name": "tables"}, "name: results/tables is a folder of the default study; give the study another name"),
         ({"rollouts": {"format": "table", "columns": {**COLUMNS, "scores": {"total": "score"}}}}, "is called 'total'"),
-        ({"components": {"kl": {"function": "boxed_answer"}}}, "is called 'kl'; give it (by scores: {NAME: FIELD}) a "),
+        (
+            {"components": {"kl": {"function": "boxed_answer"}}},
+            "components: a component is called 'kl'; give it a name ",
+        ),
     ],
 )
 def test_keys_that_are_wrong(tmp_path, changes, words):

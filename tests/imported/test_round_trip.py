@@ -105,6 +105,10 @@ def test_a_generation_batch_that_trl_logs_twice_counts_once(tmp_path):
     assert any("at which steps after 0 the trainer evaluated" in line for line in read_rollouts(tmp_path, {}).missing)
 
 
+def sum_with_format_of(weight, rows):
+    return rows["score_correctness"] + weight * rows["score_format"]
+
+
 def test_weights_follow_from_totals_only_where_these_determine_them(tmp_path):
     original, runs = made_up(tmp_path)
     seeds = {run["seed"]: f"{run['seed']}.parquet" for run in runs if run["arm"] == "full"}
@@ -123,6 +127,9 @@ def test_weights_follow_from_totals_only_where_these_determine_them(tmp_path):
     found = fitted(lambda rows: rows)
     assert found.arms[0].weights == {"correctness": 1.0, "format": 0.5}
     assert any(line.startswith("a: Weights were estimated") and "residual" in line for line in found.imported)
+    # 2 = 12 / 6: six decimals of the weight, 0.166667, would miss the total by 0.000004.
+    twelve = fitted(lambda rows: rows.assign(score_format=12 * rows["score_format"], total=sum_with_format_of(2, rows)))
+    assert twelve.arms[0].weights == {"correctness": 1.0, "format": 0.1666667}
     for change, words in [
         (lambda rows: rows.assign(total=rows["total"] + 0.001 * rows["step"]), "no weighted sum"),
         (lambda rows: rows.assign(score_format=rows["score_correctness"]), "do not determine"),

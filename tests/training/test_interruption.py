@@ -15,7 +15,7 @@ from reward_ablation.system.errors import StudyError
 from reward_ablation.training.around import saving_trainer
 from reward_ablation.training.around.checkpoints import seal
 from reward_ablation.training.around.interruption import Stopped
-from reward_ablation.training.around.run import taken_over_micro_batches
+from reward_ablation.training.around.run import why_halving_matters
 
 from .interrupting import SAVING, SignalIn, StopAt, attempts, digests
 
@@ -187,7 +187,7 @@ def test_a_micro_batch_that_cannot_be_halved_or_not_without_another_training_is_
 )
 def test_terms_of_the_loss_that_are_taken_over_micro_batches(settings, reason):
     none = {"loss_type": "dapo", "top_entropy_quantile": 1.0, "entropy_coef": 0.0, "use_adaptive_entropy": False}
-    assert taken_over_micro_batches(SimpleNamespace(**{**none, "aux_loss_enabled": False, **settings})) == reason
+    assert why_halving_matters(SimpleNamespace(**{**none, "aux_loss_enabled": False, **settings})) == reason
 
 
 def test_a_generation_that_does_not_fit_is_told(train, monkeypatch):

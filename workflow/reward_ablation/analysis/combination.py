@@ -1,7 +1,7 @@
-"""Tables of methods of combination: what they did in their arms, and what they would have done elsewhere.
+"""Tables of methods of combination: what they did in their arms, and would have done with the baseline's completions.
 
 Such a method makes one advantage of the scores of an arm's components (key `combine`). The rule `tables_combination`
-calls `write`, in studies that have an arm with a method other than TRL's own two.
+calls `write`, in studies that have an arm with a method other than TRL's own two. K components, S seeds, T steps.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from reward_ablation.study.run_folder import RECORD
 from reward_ablation.system.digests import check_files
 from reward_ablation.system.errors import StudyError
 
-#: Quantities of the table method_weights, which are columns of `weights.parquet` (`combination.of_run.SCHEMA`), and the
-#: ranges that the intervals of some of them stay in.
+#: Quantities of the table method_weights, columns of `weights.parquet` that `combination.of_run.SCHEMA` explains; and
+#: the ranges that the intervals of some of them are clipped to.
 QUANTITIES = ("weight", "conflicts", "dead", "advantage_rms")
 RANGES = {"conflicts": (0.0, 1.0), "dead": (0.0, 1.0), "advantage_rms": (0.0, np.inf)}
 
@@ -39,7 +39,7 @@ SCHEMAS = {
         (COUNT, "seeds"),
         (TEXT, "interval"),
     ),
-    # ratio: of the arm's size to that of the study's baseline, over the seeds that both have.
+    # estimate: root mean square of the advantages; ratio: of it to the baseline's, over the seeds that both have.
     "advantage_size": columns(
         (TEXT, "arm"),
         (NUMBER, "estimate low high ratio ratio_low ratio_high"),
@@ -59,10 +59,10 @@ SCHEMAS = {
 #: What low and high are in rows of one step.
 RANGE = "range of seeds"
 
-#: Most points along the steps of a run; in longer runs neighbouring steps are averaged.
+#: Most points along the steps of a run, a free choice; in longer runs neighbouring steps are averaged.
 MOST_STEPS = 500
 
-#: Combinations that are compared at the baseline's completions: most arms, and most measured steps of a run.
+#: Bounds of the replay at the baseline's completions: most arms, and most measured steps of a run. Free choices.
 MOST_ARMS, MOST_MEASURED = 100, 40
 
 
@@ -72,7 +72,7 @@ def write(study: StudyFile, options: Namespace) -> None:
 
 
 def combination_tables(study: StudyFile, root: Path) -> Parts:
-    """Parts of the tables of `SCHEMAS`. Records, rollouts and gradients are checked first, weights when read."""
+    """Parts of the tables of `SCHEMAS`. Files that all runs have are checked first, weights of some arms when read."""
     records = read_runs(study, root, ["rollouts.parquet", "gradients.parquet"])
     squares: dict[str, dict[int, pd.Series]] = {}
     for arm in study.arm_names:
@@ -86,9 +86,9 @@ def combination_tables(study: StudyFile, root: Path) -> Parts:
         if logs:
             yield "method_weights", method_weights(logs, arm, study.confidence)
     yield "advantage_size", advantage_size(squares, study.baseline, study.confidence)
-    answers = offline(study, root)
-    if answers is not None:
-        estimates = answers.estimates
+    comparison = offline(study, root)
+    if comparison is not None:
+        estimates = comparison.estimates
         yield "methods_offline", estimates.assign(arm=study.baseline, by_weights=by_weights(estimates, study))
 
 
@@ -111,9 +111,10 @@ def method_weights(weights: Mapping[int, pd.DataFrame], arm: str, confidence: fl
 
 
 def _by_step(values: np.ndarray, steps: np.ndarray, components: list[str]) -> pd.DataFrame:
+    """Rows of points along the steps, from (Q, K, S, T) values; the step of a point is the last that it averages."""
     width = -(-len(steps) // MOST_STEPS)
     edges = range(0, len(steps), width)
-    # (Q, T, K, S)
+    # (Q, points, K, S)
     points = np.stack([nan_mean(values[..., edge : edge + width], -1)[..., 0] for edge in edges], axis=1)
     last = [steps[min(edge + width, len(steps)) - 1] for edge in edges]
     unknown = np.isnan(points)
@@ -130,6 +131,7 @@ def _by_step(values: np.ndarray, steps: np.ndarray, components: list[str]) -> pd
 
 
 def _whole_run(values: np.ndarray, components: list[str], confidence: float) -> pd.DataFrame:
+    """Rows of the whole run, from (Q, K, S, T) values."""
     columns: dict[str, object] = {"component": components}
     for name, of_quantity in zip(QUANTITIES, values, strict=True):
         means = means_over_steps_and_seeds(of_quantity, confidence).clipped(*RANGES.get(name, (-np.inf, np.inf)))
@@ -153,6 +155,7 @@ def advantage_size(squares: Mapping[str, Mapping[int, pd.Series]], baseline: str
     rows = []
     for arm, by_seed in squares.items():
         values, influence = _sizes(by_seed, sorted(by_seed))
+        # Relative influences times the size are influences on it; adding the size changes no spread.
         size = over_seeds(values[None], (values[:, None] * (1 + influence))[None], confidence).clipped(0, np.inf)
         rows.append(
             {
@@ -167,11 +170,11 @@ def advantage_size(squares: Mapping[str, Mapping[int, pd.Series]], baseline: str
 
 
 def _sizes(by_seed: Mapping[int, pd.Series], seeds: list[int]) -> tuple[np.ndarray, np.ndarray]:
-    """(S,) sizes, and (S, T) relative influences of the steps on them (the delta method); NaN for unknown steps."""
+    """Root mean squares, (S,), and relative influences of steps on them, (S, T), by the delta method; NaN without."""
     table = pd.DataFrame({seed: by_seed[seed] for seed in seeds}).to_numpy(dtype=float).T
     means = np.nanmean(table, axis=1) if table.size else np.full(len(seeds), np.nan)
     relative = np.divide(table, means[:, None], out=np.ones(table.shape), where=means[:, None] > 0)
-    return np.sqrt(means), (relative - 1) / 2
+    return np.sqrt(means), (relative - 1) / 2  # a square root halves a relative deviation
 
 
 def _ratio(own: Mapping[int, pd.Series], other: Mapping[int, pd.Series], confidence: float) -> dict[str, float]:
@@ -182,19 +185,20 @@ def _ratio(own: Mapping[int, pd.Series], other: Mapping[int, pd.Series], confide
     if not seeds or not (values > 0).all() or not (others > 0).all():
         return dict.fromkeys(names, np.nan)
     logarithms = np.log(values / others)
-    same = own_influence.shape == other_influence.shape
-    influence = logarithms[:, None] + (own_influence - other_influence if same else np.full((len(seeds), 1), np.nan))
+    # Steps of both arms are paired, as they have the same prompts. Otherwise one seed alone gives no interval.
+    paired = own_influence.shape == other_influence.shape
+    influence = logarithms[:, None] + (own_influence - other_influence if paired else np.full((len(seeds), 1), np.nan))
     ratio = over_seeds(logarithms[None], influence[None], confidence)
     return {name: float(np.exp(column[0])) for name, column in zip(names, ratio[:3], strict=True)}
 
 
 def by_weights(estimates: pd.DataFrame, study: StudyFile) -> list[float]:
-    """The column `by_weights` of rows of `methods_offline`; NaN where the quantity is no gain."""
+    """The column `by_weights` of `methods_offline` (see `SCHEMAS`); NaN in rows whose quantity is no gain."""
     shares = {}
     for arm in {*estimates["method"], study.baseline}:
         weights = study.runs_of(arm)[0].spec.weights
-        size = sum(map(abs, weights.values()))
-        shares[arm] = {name: weight / size for name, weight in weights.items()} if size else {}
+        total = sum(map(abs, weights.values()))
+        shares[arm] = {name: weight / total for name, weight in weights.items()} if total else {}
     own = shares[study.baseline]
     rows = zip(estimates["method"], estimates["quantity"], estimates["component"], strict=True)
     return [
@@ -204,7 +208,7 @@ def by_weights(estimates: pd.DataFrame, study: StudyFile) -> list[float]:
 
 
 def offline(study: StudyFile, root: Path) -> OfflineComparison | None:
-    """What the arms' combinations would have done at the baseline's completions; None where that is not known."""
+    """What the arms' combinations would have done with the baseline's completions; None if no step can be compared."""
     methods = {}
     runs = study.runs_of(study.baseline)
     scored = set(runs[0].spec.components) if runs else set()
@@ -225,10 +229,10 @@ def offline(study: StudyFile, root: Path) -> OfflineComparison | None:
         print(f"methods_offline: only {MOST_ARMS} arms are compared; arms with a method come first")
     folders = [root / run.folder for run in runs]
     try:
-        answers = methods_offline(folders, methods, confidence=study.confidence, most_steps=MOST_MEASURED)
+        comparison = methods_offline(folders, methods, confidence=study.confidence, most_steps=MOST_MEASURED)
     except StudyError as error:
         print(f"methods_offline: empty, since no combination can be compared: {error}")
         return None
-    for reason, steps in answers.left_out.items():
+    for reason, steps in comparison.left_out.items():
         print(f"methods_offline: {steps} measured steps left out: {reason}")
-    return answers if answers.steps else None
+    return comparison if comparison.steps else None

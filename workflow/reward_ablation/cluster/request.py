@@ -1,6 +1,6 @@
 """What a Slurm job asks for, and which jobs of Snakemake it does: by the study, the arm and the site file.
 
-A plan checks these requests (`preflight`), and the executor submits them.
+`preflight` checks the requests, and the executor plugin `snakemake_executor_plugin_slurm_study` submits them.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from reward_ablation.cluster.options import sbatch_options, words_of
 from reward_ablation.cluster.site import Site
 from reward_ablation.system.errors import StudyError
 
-#: Rules whose jobs train. Their requests follow the section `train` of the site file, and an attempt goes on where the
-#: last attempt stopped.
+#: Rules whose jobs train. Their requests follow the section `train` of the site file, those of all other rules the
+#: section `evaluate`. An attempt at training goes on where the last attempt stopped.
 TRAINING = ("sft", "train")
 
 #: With `bundle: run` in the site file, a run's evaluation follows its training in the same Slurm job: the rule whose
@@ -27,7 +27,7 @@ FIRST, THEN, BUNDLED = "train", "evaluate", "bundle: run"
 class Request:
     """A job's request, by Slurm's names."""
 
-    kind: str  # section of the site file: train or evaluate; several for a bundle
+    kind: str  # section of the site file, train or evaluate, for messages; several for a bundle
     account: str | None
     partition: str | None
     qos: str | None
@@ -39,26 +39,29 @@ class Request:
     gpus: int  # on all nodes together
     gpu_type: str | None
     gres: str | None = None  # generic resources other than GPUs
-    more: tuple[str, ...] = ()  # more options of sbatch, as words
+    more: tuple[str, ...] = ()  # the user's other options of sbatch, as words
 
     @property
     def gpus_per_node(self) -> int:
-        """GPUs on each node."""
+        """GPUs on each node; the config is refused unless its nodes divide its GPUs."""
         return self.gpus // self.nodes
 
 
 def bundles(jobs: Iterable[Any], site: Site, followers: Callable[[Any], list[Any]]) -> list[list[Any]]:
-    """Jobs of Snakemake by Slurm job, in order. An evaluation that needs more GPUs than its training has its own."""
+    """Jobs of Snakemake by Slurm job, each in the order of its work; `followers` gives the jobs that wait for a job.
+
+    An evaluation that needs more GPUs than its training has a Slurm job of its own.
+    """
     jobs = list(jobs)
     if site.bundle is None:
         return [[job] for job in jobs]
-    first = [
+    by_training = [
         [job, *(then for then in followers(job) if then.rule.name == THEN and _gpus(then) <= _gpus(job))]
         for job in jobs
         if job.rule.name == FIRST
     ]
-    bundled = {id(job) for bundle in first for job in bundle}
-    return [*first, *([job] for job in jobs if id(job) not in bundled)]
+    bundled = {id(job) for bundle in by_training for job in bundle}
+    return [*by_training, *([job] for job in jobs if id(job) not in bundled)]
 
 
 def _gpus(job: Any) -> int:
@@ -69,7 +72,7 @@ def request_of(parts: Sequence[Any], site: Site, least_memory: Callable[[Any], i
     """The request of a Slurm job that does these jobs of Snakemake one after the other.
 
     CPUs and memory are the largest of all jobs, and the times are summed. All else but the kind is that of the first
-    job.
+    job. `least_memory` gives the MB that a job needs at least: more than its last attempt had, if memory ran out.
     """
     requests = [_request_of_one(job, site, least_memory(job)) for job in parts]
     if len(requests) == 1:
@@ -90,8 +93,8 @@ def _request_of_one(job: Any, site: Site, least_memory: int) -> Request:
     than the first limit. Training goes on at any step, so its hours stay: more may exceed the limit of a quality of
     service, and then the job would wait for ever.
     """
-    kind, attempt = ("train", 1) if job.rule.name in TRAINING else ("evaluate", job.attempt)
-    ask = site.train if kind == "train" else site.evaluate
+    kind, hours_times = ("train", 1) if job.rule.name in TRAINING else ("evaluate", job.attempt)
+    section = site.train if kind == "train" else site.evaluate
 
     def first(name: str, *others: Any) -> Any:
         """A resource of the job, or else the first of `others` with a value. Snakemake's 0 means no value."""
@@ -112,19 +115,20 @@ def _request_of_one(job: Any, site: Site, least_memory: int) -> Request:
     try:
         of_site = sbatch_options(site.sbatch, site.site_options)
         of_job = sbatch_options(text("slurm_extra"), site.site_options)
-        constraints = (of_job.pop("constraint", None), ask.constraint, of_site.pop("constraint", None))
+        # The narrower wins: the job's own, then its kind's, then the cluster's.
+        constraints = (of_job.pop("constraint", None), section.constraint, of_site.pop("constraint", None))
         return Request(
             kind=kind,
             account=text("slurm_account", site.account),
-            partition=text("slurm_partition", ask.partition, site.partition),
-            qos=text("qos", ask.qos, site.qos),
+            partition=text("slurm_partition", section.partition, site.partition),
+            qos=text("qos", section.qos, site.qos),
             constraint=text("constraint", *constraints),
             nodes=number("nodes", 1),
-            cpus=number("cpus_per_task", max(job.threads, ask.cpus)),
-            mem_mb=max(number("mem_mb", math.ceil(ask.mem_gb * 1000)), least_memory),
-            minutes=number("runtime", math.ceil(ask.hours * 60)) * attempt,
+            cpus=number("cpus_per_task", max(job.threads, section.cpus)),
+            mem_mb=max(number("mem_mb", math.ceil(section.mem_gb * 1000)), least_memory),
+            minutes=number("runtime", math.ceil(section.hours * 60)) * hours_times,
             gpus=_gpus(job),
-            gpu_type=text("gpu_model", ask.gpu_type, site.gpu_type),
+            gpu_type=text("gpu_model", section.gpu_type, site.gpu_type),
             gres=of_job.pop("gres", of_site.pop("gres", None)),
             more=tuple(words_of({**of_site, **of_job})),
         )

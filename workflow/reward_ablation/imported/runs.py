@@ -1,6 +1,6 @@
 """Completions of one run, ready to be written: with totals, right answers, and scores of further components.
 
-`results` calls `read_run` for each run of another system. Runs of this project are linked as they are instead.
+`results` calls `read_run` for each run of another system. It links runs of this project as they are instead.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import ceil, log10
 from pathlib import Path
 
 import numpy as np
@@ -28,17 +29,17 @@ from reward_ablation.study.resolve import TAKEN
 from reward_ablation.study.reward_import import planned_arguments
 from reward_ablation.system.errors import StudyError
 
-#: Largest difference between a total and the weighted sum of the scores that is rounding, as logs have float32. It is
-#: relative to the largest total, or to 1 if that is larger.
+#: Largest difference between a total and the weighted sum of the scores that counts as rounding, for logs in float32.
+#: It is relative to the largest total, or absolute if no total is above 1.
 ROUNDING = 1e-6
 
-#: Columns that a component which scores imported completions may ask for, and the columns of `ROLLOUTS` that they are.
+#: Columns that a component which scores imported completions may ask for, with the columns of `ROLLOUTS` it gets.
 ASKED = {"completions": "completion", "problem_id": "problem_id", "question": "prompt", "answer": "gold"}
 
 
 @dataclass
 class ImportedRun:
-    """A run as its files say. `group` is its usual number of completions a prompt, `notes` say how it was read."""
+    """A run as its files say. `group` is its commonest number of completions a prompt. `notes` say how it was read."""
 
     rollouts: Rollouts
     weights: dict[str, float]
@@ -61,10 +62,9 @@ def read_run(config: ImportConfig, home: Path, source: Source, arm: str) -> Impo
         raise StudyError(f"{source.path}: no scores of a component; there is nothing to compare")
     taken = TAKEN["components"]
     if odd := [name for name in (*read.components, *config.components) if not re.match(NAME, name) or name in taken]:
-        raise StudyError(
-            f"{source.path}: a component is called {odd[0]!r}; give it (by scores: {{NAME: FIELD}}) a name of "
-            f"{PATTERNS_IN_WORDS[NAME]} that is none of {', '.join(taken)}"
-        )
+        origin, how = (source.path, " (by scores: {NAME: FIELD})") if odd[0] in read.components else ("components", "")
+        renaming = f"a component is called {odd[0]!r}; give it{how} a name of {PATTERNS_IN_WORDS[NAME]}"
+        raise StudyError(f"{origin}: {renaming} that is none of {', '.join(taken)}")
     notes = list(read.missing)
     table = table if config.golds is None else with_golds(table, config.golds, home)
     notes += told_apart(table, "prompt", str(source.path), source.format != "table")
@@ -81,14 +81,13 @@ def read_run(config: ImportConfig, home: Path, source: Source, arm: str) -> Impo
             raise StudyError(
                 f"components.{name}: {source.path} has scores of that name; give the component another name"
             )
-        table = table.append_column(
-            f"{SCORE}{name}", pa.array(scored_again(table, name, component, home), pa.float64())
-        )
+        scores = pa.array(scored_again(table, name, component, home), pa.float64())
+        table = table.append_column(f"{SCORE}{name}", scores)
     weights = {name: float(weights.get(name, 0.0)) for name in (*read.components, *config.components)}
     table, of_total = with_total(table, weights)
     notes += larger_groups(table)
-    shares = {f"advantage_{name}": pa.nulls(len(table), pa.float64()) for name in weights}
-    table = pa.table({**{name: table[name] for name in table.column_names}, **shares})
+    unknown_shares = {f"advantage_{name}": pa.nulls(len(table), pa.float64()) for name in weights}
+    table = pa.table({**{name: table[name] for name in table.column_names}, **unknown_shares})
     rollouts = Rollouts(table, read.missing, read.metrics)
     return ImportedRun(rollouts, weights, group_size(table), [*notes, *of_total])
 
@@ -104,11 +103,13 @@ def fitted_weights(table: pa.Table, names: list[str], where: str) -> tuple[dict[
         raise StudyError(f"{refusal}; the files have no total from which they would follow")
     if np.linalg.matrix_rank(scores) < len(names):
         raise StudyError(f"{refusal}; the scores do not determine them, as some are 0 or depend on each other")
-    weights = np.linalg.lstsq(scores, total, rcond=None)[0].round(6)
-    residual = float(np.abs(scores @ weights - total).max())
-    if residual > ROUNDING * max(1.0, float(np.abs(total).max())):
+    weights = np.linalg.lstsq(scores, total, rcond=None)[0]
+    residual, scale = float(np.abs(scores @ weights - total).max()), max(1.0, float(np.abs(total).max()))
+    if residual > ROUNDING * scale:
         raise StudyError(f"{refusal}; the total is no weighted sum of the scores (it is off by up to {residual:.2g})")
-    found = {name: float(weight) + 0.0 for name, weight in zip(names, weights, strict=True)}
+    # Six decimals, or as many as change no total by more than rounding; the last bits of a fit differ between seeds.
+    decimals = [6 + max(0, ceil(log10(largest / scale))) for largest in np.abs(scores).max(axis=0)]
+    found = {name: round(float(fit), to) + 0.0 for name, fit, to in zip(names, weights, decimals, strict=True)}
     shown = ", ".join(f"{name} {weight:g}" for name, weight in found.items())
     return found, f"Weights were estimated from total and scores: {shown} (largest residual {residual:.1g})."
 
@@ -116,10 +117,10 @@ def fitted_weights(table: pa.Table, names: list[str], where: str) -> tuple[dict[
 def with_total(table: pa.Table, weights: Mapping[str, float]) -> tuple[pa.Table, list[str]]:
     """The table with a total in each row, and sentences on it. Without totals in the files it is the weighted sum.
 
-    As in TRL, a component without a score adds nothing, and there is no total without any score of a weighted one.
+    As in TRL, a component without a score adds nothing. A row has no total if no component with a weight scored it.
     """
     columns = [table[f"{SCORE}{name}"].to_numpy(zero_copy_only=False) for name, weight in weights.items() if weight]
-    scores = np.column_stack([*columns, np.full(len(table), np.nan)])
+    scores = np.column_stack([*columns, np.full(len(table), np.nan)])  # a column, also where all weights are 0
     used = np.array([weight for weight in weights.values() if weight] + [0.0])
     total = np.where(np.isnan(scores).all(axis=1), np.nan, np.nan_to_num(scores) @ used)
     if table["total"].null_count == len(table):
@@ -140,7 +141,7 @@ def with_total(table: pa.Table, weights: Mapping[str, float]) -> tuple[pa.Table,
 
 
 def with_golds(table: pa.Table, golds: Golds, home: Path) -> pa.Table:
-    """The table with the right answers of a file, in place of those of the run's own files.
+    """The table with the right answers of the file `golds`, in place of those of the run's own files.
 
     An empty answer, or a word for a missing one, is no answer.
     """
@@ -162,17 +163,15 @@ def with_golds(table: pa.Table, golds: Golds, home: Path) -> pa.Table:
 
 
 def scored_again(table: pa.Table, name: str, component: Component, home: Path) -> np.ndarray:
-    """Scores of a component that was not part of the training, of all completions."""
+    """Scores of all completions by a component that was not part of the training."""
     asked = planned_arguments(component.function, component.parameters, home).asked
     for column in asked:
+        asking = f"components.{name}: {component.function} asks for {column}"
         if column not in ASKED:
-            raise StudyError(
-                f"components.{name}: {component.function} asks for {column}, which imported runs do not have"
-            )
-        if table[ASKED[column]].null_count:
-            lacking = f"{table[ASKED[column]].null_count} of {len(table)} completions have no {ASKED[column]}"
+            raise StudyError(f"{asking}, which imported runs do not have")
+        if missing := table[ASKED[column]].null_count:
             what = "; name a file with them under golds" if column == "answer" else ""
-            raise StudyError(f"components.{name}: {component.function} asks for {column}, but {lacking}{what}")
+            raise StudyError(f"{asking}, but {missing} of {len(table)} completions have no {ASKED[column]}{what}")
     rows = table.select([*ROLLOUTS]).to_pandas()
     answers = rows.rename(columns={"rollout": "sample"}).assign(mode="sampled")
     problems = rows.drop_duplicates("problem_id")[["problem_id", "prompt", "gold"]]

@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedTokenizerFast, Qwen2ForCausalLM
 
-#: What the warm start puts before a completion. The study's prompt template must be the same.
+#: What the warm start puts before a completion. The prompt template of a study with this model must be the same.
 PROMPT = "{question}\n"
 END, PAD, UNKNOWN = "<|end|>", "<|pad|>", "<|unknown|>"
 
-CONTEXT = 256
+CONTEXT = 256  # longest text in tokens, prompt and completion
 BATCH_SIZE = 32
-#: Number of batches that are sorted by length together.
+#: Number of batches that are drawn at once and sorted by length.
 POOL = 16
-#: With half this rate, or with torch's beta2 of 0.999, the trained model miscalculates a third more second steps.
+#: With half this rate, or with torch's beta2 of 0.999, the second steps of solutions have a third more wrong results.
 LEARNING_RATE = 1e-2
 BETAS = (0.9, 0.98)
-#: Number of examples that train the tokenizer: they have all words many times.
+#: Number of examples that train the tokenizer, which is the same for all seeds: they have all words many times.
 TOKENIZER_EXAMPLES = 2000
 
 
@@ -85,7 +85,7 @@ def build_tokenizer() -> PreTrainedTokenizerFast:
 
 
 def build_model(tokenizer: PreTrainedTokenizerFast) -> Qwen2ForCausalLM:
-    """Initialise the model from torch's random state: 130 thousand parameters."""
+    """Initialise the model from torch's random state: 130 thousand parameters, so that a CPU trains it in minutes."""
     from transformers import GenerationConfig, Qwen2Config, Qwen2ForCausalLM
 
     tokens = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id, "bos_token_id": None}
@@ -109,10 +109,10 @@ def build_model(tokenizer: PreTrainedTokenizerFast) -> Qwen2ForCausalLM:
 def warm_start(
     model: Qwen2ForCausalLM, tokenizer: PreTrainedTokenizerFast, pairs: list[tuple[str, str]], steps: int
 ) -> None:
-    """Supervised learning of the completions, in place. The model reads prompts and does not learn them.
+    """Supervised learning of the completions, in place: the model reads the prompts, which have no part in the loss.
 
-    Each completion is followed by the end token, so that the model learns to stop. A step is a batch of 32. The
-    learning rate rises during the first twentieth of the steps and then falls to zero.
+    Each completion is followed by the end token, so that the model learns to stop. A step is one batch. The learning
+    rate rises during the first twentieth of the steps and then falls linearly to zero.
     """
     import torch
 
@@ -135,7 +135,7 @@ def warm_start(
 def _batches(
     tokenizer: PreTrainedTokenizerFast, pairs: list[tuple[str, str]]
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Yield (batch, length) token ids and labels without end, padded on the right; -100 marks what is not learnt."""
+    """Yield (batch, length) token ids and labels without end, padded on the right; torch's loss leaves out -100."""
     import torch
     from torch.nn.utils.rnn import pad_sequence
 
@@ -149,7 +149,7 @@ def _batches(
         by_length = pool[lengths[pool].argsort(stable=True)].split(BATCH_SIZE)
         for place in torch.randperm(POOL):
             chosen = by_length[place].tolist()
-            # A causal model does not see what is to the right, so this padding needs no mask.
+            # A causal model does not see tokens further right, so this padding needs no attention mask.
             tokens = pad_sequence([rows[index] for index in chosen], True, tokenizer.pad_token_id)
             labels = pad_sequence([rows[index] for index in chosen], True, -100)
             for label, index in zip(labels, chosen, strict=True):

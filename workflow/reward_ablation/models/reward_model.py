@@ -1,7 +1,7 @@
 """Sequence-classification models as rewards: loaded once per process, without an effect on the rest of training.
 
-The component `rewards.components.reward_model` asks for the scores. It imports no torch, so `reward_model_host` sets
-this module behind it, in the processes of a run and in the job of the rule `score`.
+The component `rewards.components.reward_model` asks for the scores. It imports no torch, so `reward_model_host` has
+this module load the models for it, in the processes of a run and in the job of the rule `score`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def host_reward_models(device: str = "cpu", folders: Mapping[str, str | Path] | 
     """Have the component `reward_model` run its models in this process.
 
     `folders` has the folder of each fetched model by `RewardModelSettings.reference`. A model without a folder there is
-    read from the folder that its parameter names.
+    read from the folder that its parameter names. Each model is loaded on first use, once for equal settings.
     """
     places = {reference: Path(folder) for reference, folder in (folders or {}).items()}
     open_models_with(cache(partial(open_model, device=device, folders=places)))
@@ -43,7 +43,7 @@ def open_reward_model(parameters: Mapping[str, Any]) -> None:
 
 
 def open_model(settings: RewardModelSettings, device: str, folders: Mapping[str, Path]) -> Scorer:
-    """Load a reward model."""
+    """Load a reward model; StudyError if it is not here, does not fit, or is no sequence classifier."""
     folder = folders.get(settings.reference, Path(settings.model) if settings.revision is None else None)
     if folder is None or not (folder / "config.json").is_file():
         raise StudyError(
@@ -53,7 +53,7 @@ def open_model(settings: RewardModelSettings, device: str, folders: Mapping[str,
 
 
 class RewardModel:
-    """A sequence-classification model and its tokenizer, on one device."""
+    """The component's `Scorer`: a sequence-classification model and its tokenizer, on one device."""
 
     def __init__(self, folder: Path, settings: RewardModelSettings, device: torch.device):
         self.settings, self.device = settings, device
@@ -61,7 +61,7 @@ class RewardModel:
         self.tokenizer.truncation_side = "left"  # the end of the completion stays
         self.model = _load(folder, settings, device)
         config = self.model.config.get_text_config()
-        # As in TRL: the score is read before the padding, and before the last end tokens where they are the padding.
+        # As in TRL: the score is read at the last token but pad tokens; where the end token pads, before the end.
         config.pad_token_id = self.tokenizer.pad_token_id
         _check_length(self.model, settings)
         _check_vocabulary(self.model, self.tokenizer, settings)
@@ -91,8 +91,8 @@ class RewardModel:
     def _tokens(self, texts: list[str]) -> tuple[list[list[int]], int]:
         """Token ids of texts, and the number of texts that were cut.
 
-        A chat template writes the special tokens itself. Plain text gets the tokenizer's, such as the first token,
-        where an encoder's score is read. Special tokens of plain text are never cut off.
+        A chat template writes the special tokens itself, and these are cut like text. Plain text gets the tokenizer's,
+        such as the first token, where an encoder's score is read; a cut text keeps them.
         """
         plain = self.tokenizer.chat_template is None
         ids = self.tokenizer(texts, add_special_tokens=plain, verbose=False)["input_ids"]
@@ -106,7 +106,7 @@ class RewardModel:
     def _scores(self, ids: list[list[int]]) -> list[float]:
         """Scores of one batch."""
         batch = self.tokenizer.pad({"input_ids": ids}, padding_side="right", return_tensors="pt").to(self.device)
-        # The gradients and the autocast of the surrounding training do not reach the model.
+        # On the right in every model, as in TRL. The gradients and the autocast of training do not reach the model.
         with torch.inference_mode(), torch.autocast(self.device.type, enabled=False):
             logits = self.model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).logits.float()
             scores: list[float] = self.activation(logits)[:, self.column].tolist()
@@ -114,7 +114,7 @@ class RewardModel:
 
 
 def _load(folder: Path, settings: RewardModelSettings, device: torch.device) -> Any:
-    """The model in evaluation mode. Torch's random states stay as they were."""
+    """The model in evaluation mode. Torch's random states, which missing weights are drawn from, stay as they were."""
     default = "bfloat16" if device.type == "cuda" else "float32"
     devices = [device] if device.type == "cuda" else []
     try:
@@ -142,9 +142,9 @@ def _load(folder: Path, settings: RewardModelSettings, device: torch.device) -> 
 
 
 def _check_length(model: Any, settings: RewardModelSettings) -> None:
-    """Refuse inputs that are longer than the model's positions."""
+    """Refuse a `max_length` that is more than the model's positions."""
     positions = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-    for name, table in model.named_modules():  # RoBERTa numbers positions from the one behind that of the padding
+    for name, table in model.named_modules():  # RoBERTa numbers positions from `padding_idx` + 1
         if name.endswith("position_embeddings") and isinstance(getattr(table, "padding_idx", None), int):
             positions = min(positions or sys.maxsize, table.weight.shape[0] - table.padding_idx - 1)
     if isinstance(positions, int) and 0 < positions < settings.max_length:
@@ -166,9 +166,9 @@ def _check_vocabulary(model: Any, tokenizer: Any, settings: RewardModelSettings)
 def _output(config: Any, settings: RewardModelSettings) -> tuple[int, Any]:
     """Column of the logits that is scored, and the function that turns the logits into scores.
 
-    With one label, the score is the logit. With several labels, it is the probability of the chosen label: by softmax,
-    or by a sigmoid if the model's config says that several labels may apply at once. It is the logit if the config says
-    that the model is a regression.
+    With one label, the score is the logit. With several labels, it is the probability of the label that the parameter
+    `label` names: by softmax, or by a sigmoid if the model's config says that several labels may apply at once. If the
+    config says that the model is a regression, it is the logit of this label.
     """
     names = {int(index): str(name) for index, name in config.id2label.items()}
     listing = ", ".join(f"{index} ({name})" for index, name in sorted(names.items())[:20])

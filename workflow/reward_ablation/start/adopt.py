@@ -1,9 +1,9 @@
-"""Finished runs under another name that the study needs: named by the plan, taken over on request.
+"""Finished runs in other results folders that the study needs: named by the plan, taken over on request.
 
 Only `reward-ablation plan` calls it, and takes runs over with `--adopt RESULTS`. A run's key is a digest of its
 settings. Equal keys make equal runs, and the records say by which code and inputs. A study that was renamed, copied in
-part, or run from another checkout is therefore not trained again. Neither are runs that `rescore` can make of finished
-ones.
+part, or run from another checkout is therefore not trained again. A run of an equal key is taken over whole. Runs that
+differ in what no weight depends on, as in a component of weight 0, are made of finished ones by `rescore`.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import link_or_copy, sha256, write_json
 from reward_ablation.system.locks import Held, take
 
-#: Written last, so that a run whose taking over was interrupted is not finished.
+#: Written last, so that a run whose taking over was interrupted does not count as finished.
 _LAST = (HIDDEN_RECORD, RECORD)
-#: The record of a run that is being made.
-_UNNAMED = f".{RECORD}.tmp"
+#: The record of a run that is being made, until the records of the answers have its digest.
+_RECORD_TO_BE = f".{RECORD}.tmp"
 
 
 def siblings(decisions: Decisions) -> list[Path]:
@@ -49,7 +49,7 @@ def finished_in(results: Path, decisions: Decisions) -> dict[str, Path]:
 
 
 def _of_equal_keys(results: Path, decisions: Decisions) -> Iterator[tuple[str, Path, str | None]]:
-    """Name, folder in other results, and why it is of no use, of each run of an equal key that is missing here."""
+    """For each run that is missing here and has a run of its key there: name, folder there, and why not to take it."""
     wanted = missing_runs(decisions)
     of_key: dict[str, list[Path]] = {}
     for folder in sorted((results / "runs").glob("*-*")) if wanted else ():
@@ -68,11 +68,8 @@ def elsewhere_lines(decisions: Decisions) -> list[str]:
     lines = rescored_lines(sources(decisions.root, decisions), os.path.relpath(decisions.root))
     for results in siblings(decisions):
         if number := len(finished_in(results, decisions)):
-            shown = os.path.relpath(results)
-            lines.append(
-                f"{number} of these runs {'is' if number == 1 else 'are'} finished in {shown}: "
-                f"to take {'it' if number == 1 else 'them'} over, add --adopt {shown}"
-            )
+            shown, (are, them) = os.path.relpath(results), ("is", "it") if number == 1 else ("are", "them")
+            lines.append(f"{number} of these runs {are} finished in {shown}: to take {them} over, add --adopt {shown}")
     return lines
 
 
@@ -81,9 +78,8 @@ def adopt(results: Path, decisions: Decisions, calls_files: bool = True) -> str:
 
     Without `calls_files`, runs for which a file of rewards would be called are left, and the line says how many.
 
-    Nothing that exists is replaced, but what an interrupted training left of such a run. The files are hard links, or
-    copies where the file system has no links. Runs that differ in components without weight are made from such a run,
-    also from one of the study's own results.
+    Nothing that exists is replaced, except what an interrupted training left of such a run. The files are hard links,
+    or copies where the file system has no links. `results` may be the study's own: then runs are only made of others.
 
     Raises StudyError if the folder has no run that the study needs.
     """
@@ -104,10 +100,10 @@ def adopt(results: Path, decisions: Decisions, calls_files: bool = True) -> str:
         for file in sorted(decisions.inputs_to_make):
             if _is_as_recorded(results, file, decisions.study, records):
                 _take_input(results, decisions.root, file)
-        decisions = Decisions(decisions.study, decisions.code_counts)  # with these inputs
+        decisions = Decisions(decisions.study, decisions.code_counts)  # runs must be of the inputs as they are now
         found = finished_in(results, decisions)
         to_make, left = _made_from(results, decisions, found, calls_files)
-    # First, so that runs that are made before a component fails keep their declarations.
+    # Before any run is made: a reward may fail at a later run, and the question was declared for the keys of the old.
     remember_keys(decisions.root, {key_in(name): key_in(source.folder.parent.name) for name, source in to_make.items()})
     if not found and not to_make:
         raise StudyError(f"--adopt {results}: took over no run; its runs had other inputs than those here")
@@ -123,19 +119,19 @@ def adopt(results: Path, decisions: Decisions, calls_files: bool = True) -> str:
 
 
 def _take_run(folder: Path, source: Source | None, decisions: Decisions, name: str) -> bool:
-    """Take over a run, or make it from a source; False if a start has trained it meanwhile."""
+    """Take over the run in `folder`, or make the run `name` of its source; False if it has been trained meanwhile."""
     target = decisions.root / "runs" / name
     if (target / RECORD).exists():
         return False
     _remove_older(folder, target)
     if source:
         made = make_rescored(source, decisions.runs[name].run, decisions.study, target)
-        write_json(made, target / _UNNAMED)
+        write_json(made, target / _RECORD_TO_BE)
     # Answers come before the record: a run with one is never taken over again, even if its answers are missing.
     _take_answers(folder.parents[2], folder.relative_to(folder.parents[1]), decisions, name)
     if source:
-        _name_run(decisions.root / decisions.study.answers_folder / name, folder / RECORD, target / _UNNAMED)
-        (target / _UNNAMED).replace(target / HIDDEN_RECORD)
+        _name_run(decisions.root / decisions.study.answers_folder / name, folder / RECORD, target / _RECORD_TO_BE)
+        (target / _RECORD_TO_BE).replace(target / HIDDEN_RECORD)
         write_json(made, target / RECORD)
     else:
         _take_folder(folder, target)
@@ -145,7 +141,7 @@ def _take_run(folder: Path, source: Source | None, decisions: Decisions, name: s
 def _made_from(
     results: Path, decisions: Decisions, whole: Collection[str], calls_files: bool
 ) -> tuple[dict[str, Source], str]:
-    """The sources of runs that are not there as a `whole`, and words on those that would call a file of rewards."""
+    """Sources of runs, but of those taken over `whole`, and words on runs that are left: they call files of rewards."""
     found = {name: source for name, source in sources(results, decisions).items() if name not in whole}
     made = {n: each for n, each in found.items() if calls_files or not calls_a_file(each, decisions.runs[n].run)}
     number = plural(len(found) - len(made), "run")
@@ -164,14 +160,14 @@ def _take_answers(results: Path, folder: Path, decisions: Decisions, name: str) 
 
 
 def _take_table(source: Path, target: Path) -> None:
-    """Take over a table and its record, unless there is a table: the record is of no other."""
+    """Take over a table and its record, unless there is a table here, which the record is not of."""
     if source.is_file() and not target.exists():
-        for path in (record_beside, Path):  # the table last, so that an interrupted taking over goes on
-            _take(path(source), path(target))
+        _take(record_beside(source), record_beside(target))
+        _take(source, target)  # last, so that another attempt takes over what an interrupted one did not
 
 
 def _remove_older(source: Path, target: Path) -> None:
-    """Remove what a run's folder without a record has in place of the files of the run that is taken over."""
+    """Remove from a run's folder, which has no record, files that differ from those of the run that is taken over."""
     (target / HIDDEN_RECORD).unlink(missing_ok=True)
     inside = {*_files_below(source)}  # a record may be a stranger's, and name any file
     for file, digest, _ in recorded_files(read_record(source) or {}):
@@ -180,7 +176,7 @@ def _remove_older(source: Path, target: Path) -> None:
 
 
 def _is_as_recorded(results: Path, file: str, study: Study, records: list[dict[str, Any]]) -> bool:
-    """Whether an input is what the record beside it and one of the runs' records name, where these name any."""
+    """Whether an input has the digests that the record beside it and a record of a run give, if they give any."""
     if not (results / file).is_file():
         return False
     digest, name = sha256(results / file), {study.model_file: "model", study.problems_file: "problems"}.get(file)
@@ -189,21 +185,21 @@ def _is_as_recorded(results: Path, file: str, study: Study, records: list[dict[s
     return beside == digest and (name is None or any(each in (None, digest) for each in named))
 
 
-def _name_run(answers: Path, before: Path, now: Path) -> None:
-    """Let the records beside answers name the run that was made from the one that they name."""
-    digests = sha256(before), sha256(now)
+def _name_run(answers: Path, source: Path, made: Path) -> None:
+    """In records of answers, put the digest of the made run's record in place of that of its source's record."""
+    before, now = sha256(source), sha256(made)
     for path in sorted(answers.glob("*.json")):
         record = read_record(path.parent, path.name) or {}
-        if record.get("inputs", {}).get("run") == digests[0]:
-            write_json({**record, "inputs": {**record["inputs"], "run": digests[1]}}, path)
+        if record.get("inputs", {}).get("run") == before:
+            write_json({**record, "inputs": {**record["inputs"], "run": now}}, path)
 
 
 def _take_input(results: Path, own: Path, file: str) -> None:
-    """Take over a model's folder, or a set with its record."""
+    """Take over a model's folder or a prepared set, with its record, from other results to one's own."""
     record = record_beside(file)
     if file.startswith("models/"):
         _take_folder((results / file).parent, (own / file).parent, last=(Path(file).name,))
-        record = record_beside(Path(file).parent)  # of a supervised start: by which code
+        record = record_beside(Path(file).parent)  # which says by which code a supervised start was made
     for each in (record, file):
         _take(results / each, own / each)
 
@@ -222,6 +218,6 @@ def _files_below(folder: Path) -> Iterator[str]:
 
 
 def _take(source: Path, target: Path) -> None:
-    """Link or copy a file, if it is there and the target is not. No link is followed: it may lead anywhere."""
+    """Link or copy a file, if it is there and the target is not. No symbolic link is followed: it may lead anywhere."""
     if source.is_file() and not source.is_symlink() and not target.exists():
         link_or_copy(source, target)

@@ -52,10 +52,7 @@ FINAL = "final"
 STATE = "trainer_state.json"
 
 #: Tables of Gram matrices and of their rows, with their columns. They are joined with little in memory.
-ARRAYS = {
-    "sample_grams": store.GRAM_SCHEMA,
-    "sample_gram_rows": store.ROW_SCHEMA,
-}
+ARRAYS = {"sample_grams": store.GRAM_SCHEMA, "sample_gram_rows": store.ROW_SCHEMA}
 #: Patterns of the files that training leaves in a run's folder. Other files there belong to somebody else.
 OUTPUTS = ("*.parquet", "gradients_step_*.npz", "model/**/*", "model-step*/**/*")
 #: Metrics that depend on a clock. They differ between two equal runs, so run.json has times instead of the table.

@@ -53,16 +53,16 @@ from reward_ablation.training.core import build as core
 from reward_ablation.training.core.model import find_dropout
 from reward_ablation.training.core.settings import halved
 
-#: File in the work folder that says how often the micro batch is halved. Written when a GPU runs out of memory.
+#: File in the work folder that says how many times the micro batch is halved. Written when a GPU runs out of memory.
 MICRO_BATCH = "micro_batch.json"
 
 
 @dataclass(frozen=True)
 class Start:
-    """What this attempt has to do: nothing, finish a trained run, or train from a checkpoint or the beginning."""
+    """What this attempt has to do. The main process decides it and sends it to the others."""
 
     finished: bool = False  # nothing is left to do
-    trained: bool = False  # the outputs are left to be made
+    trained: bool = False  # all steps are trained, and the outputs are left to be made
     checkpoint: Path | None = None  # where to train on from; None: from the beginning
 
 
@@ -125,13 +125,13 @@ def train(job: TrainingJob, checkpoint: Path | None, callbacks: Sequence[Trainer
         for callback in (StopAtDivergence(), KeepModels(trainer, spec.keep_models), attempt, interruption, *callbacks):
             trainer.add_callback(callback)
         if checkpoint:
-            trainer.load_state(checkpoint)
+            trainer.load_state(checkpoint)  # what TRL's own resuming, below, does not know
         try:
             with asking(answers_of_judges(job.run_dir), work / REQUESTS), recorded_divergence(trainer, job.run_dir):
                 trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         except torch.OutOfMemoryError as error:
             attempt.write(ended="out of memory", to_step=trainer.state.global_step)
-            micro_batch = halve(work, spec.training, times, taken_over_micro_batches(trainer))
+            micro_batch = halve(work, spec.training, times, why_halving_matters(trainer))
             raise Stopped(
                 f"a GPU ran out of memory; the next attempt takes micro batches of {micro_batch}",
                 trainer.state.global_step,
@@ -152,7 +152,7 @@ def train(job: TrainingJob, checkpoint: Path | None, callbacks: Sequence[Trainer
 
 
 def tell_unreached(trainer: SavingTrainer) -> None:
-    """Say which steps of gradients.whole the run, whose epochs decide its length, did not reach."""
+    """Warn of steps in gradients.whole that the run did not reach: epochs decide its length, not known before."""
     last = trainer.state.max_steps
     later = ", ".join(str(step) for step in trainer.whole_at if step > last)
     if later and trainer.accelerator.is_main_process:
@@ -160,13 +160,13 @@ def tell_unreached(trainer: SavingTrainer) -> None:
 
 
 def halvings(work: Path) -> int:
-    """How often earlier attempts of a run have halved its micro batch."""
+    """How many times earlier attempts of a run have halved its micro batch."""
     record = read_json(work / MICRO_BATCH)
     return record["halvings"] if record else 0
 
 
-def taken_over_micro_batches(trainer: SavingTrainer) -> str | None:
-    """What halves of a micro batch would change: a term of the loss, or the dropout that is drawn; None if nothing."""
+def why_halving_matters(trainer: SavingTrainer) -> str | None:
+    """Why half a micro batch would change the training, to go before "over micro batches"; None if it would not."""
     if trainer.loss_type == "bnpo" or trainer.top_entropy_quantile < 1:
         return "loss_type bnpo and top_entropy_quantile are taken"
     if trainer.entropy_coef or trainer.use_adaptive_entropy:
@@ -178,16 +178,16 @@ def taken_over_micro_batches(trainer: SavingTrainer) -> str | None:
     return None
 
 
-def halve(work: Path, settings: dict[str, Any], times: int, uneven: str | None = None) -> int:
-    """Let the next attempt halve the micro batch once more than the `times` of this one; its micro batch.
+def halve(work: Path, settings: dict[str, Any], times: int, why_not: str | None = None) -> int:
+    """Let the next attempt halve the micro batch once more than the `times` of this one; return its micro batch.
 
-    The file may already say more, if another process of the run has run out of memory, too. `uneven` is what
-    `taken_over_micro_batches` returns.
+    `times` is not read from the file, which another process that ran out of memory, too, may have written already.
+    `why_not` is what `why_halving_matters` returns.
     """
-    if uneven:
+    if why_not:
         raise StudyError(
             "training: the GPU's memory does not hold the micro batch, and half of it would change the training, "
-            f"because {uneven} over micro batches; lower per_device_train_batch_size and raise "
+            f"because {why_not} over micro batches; lower per_device_train_batch_size and raise "
             "gradient_accumulation_steps yourself"
         )
     micro_batch = halved(settings, times)["per_device_train_batch_size"]
@@ -201,7 +201,7 @@ def halve(work: Path, settings: dict[str, Any], times: int, uneven: str | None =
 
 
 class KeepModels(TrainerCallback):
-    """Keeps the model after every n-th step but the last, `every` being n; after no step if n is 0.
+    """Keeps the model after every n-th step but the last, whose model is saved anyway; `every` is n, or 0 for no step.
 
     transformers saves the checkpoint of a step after this callback, so that the checkpoint includes the kept model.
     """
@@ -235,26 +235,26 @@ def build_trainer(job: TrainingJob) -> SavingTrainer:
         components[name] = load_component(component.function, values, Path.cwd(), name, further=further)
         check_unchanged(component, values, Path.cwd())
     load_reward_models(spec.components, job.parameters, job.reward_models, str(PartialState().device))
-    written = (job.model, "the model", spec.prompt, spec.training.get("chat_template_kwargs") or {})
-    check_prompt(*written)
+    prompting = (job.model, "the model", spec.prompt, spec.training.get("chat_template_kwargs") or {})
+    check_prompt(*prompting)
     # Before TRL's config, with which DeepSpeed would shard this model, too.
     check_adapters(job.model, spec.lora, "lora")
     if PartialState().is_main_process:
-        tell_prompt_end(*written)
+        tell_prompt_end(*prompting)
     surroundings: dict[str, Any] = {"save_total_limit": KEPT_CHECKPOINTS, **tracker_settings(job.tracking)}
     if spec.vllm:
         surroundings |= engine.settings(spec.vllm.mode)
         if not spec.has_server:  # a server got this option when it was started
             surroundings["vllm_max_model_length"] = longest_text(job)
     config = core.build_config(spec, job.work, surroundings, halvings(job.work))
-    texts = texts_of_problems(job.problems, spec) if config.process_index == 0 else {}
+    texts = texts_of_problems(job.problems, spec) if config.process_index == 0 else {}  # which alone writes live rows
     sink = LivePartWriter(job.work, config.process_index, texts)
     progress = ProgressCallback(list(components), job.work)
     with client_with(engine.server.key if engine.server else None):
         trainer = core.build_trainer(
             SavingTrainer, spec, components, job.model, job.problems, config, sink, [progress], combination_of(spec)
         )
-    if job.tracking:
+    if job.tracking:  # before the trackers' own callbacks, which get the log as it has changed it
         trainer.callback_handler.callbacks.insert(0, InTrackers(job.tracking, dict(spec.weights), sink))
     check_trainer(trainer, spec.strategy)
     dataset: Any = trainer.train_dataset

@@ -12,25 +12,25 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-#: Table of what the method gave each component at each generation: its weight, and what else the method tells of it.
+#: Name of the table with a component's weight and other numbers at each generation (`combination.of_run.SCHEMA`).
 WEIGHTS = "weights"
 
 
 class Sink(Protocol):
-    """Receives what one process of a run measures, step by step."""
+    """Receives what one process of a run measures, step by step. Steps count from 1."""
 
-    # Receives a step's rows of a table. Steps count from 1.
+    # Receives a step's rows of a table.
     def add(self, name: str, table: pa.Table, step: int) -> None: ...
 
     def add_arrays(self, step: int, arrays: Callable[[], dict[str, np.ndarray]]) -> None:
-        """Receive a step's whole gradients by name. `arrays` is called when there is room for the gradients."""
+        """Receive a step's whole gradients by name. `arrays` makes them, once memory has room for them."""
 
-    # The rows of an optimiser step are complete. Every process says so.
+    # Learns that the rows of an optimiser step are complete; every process calls its own sink.
     def end_step(self) -> None: ...
 
 
 class Combination(Protocol):
-    """A method that combines components in place of TRL, and its state, which is the same in all processes."""
+    """A method that combines components in place of TRL. Each process has one; all calls and states are the same."""
 
     @property
     def names(self) -> Sequence[str]:
@@ -38,7 +38,7 @@ class Combination(Protocol):
 
     @property
     def looks_ahead(self) -> bool:
-        """Whether the gradients of the completions are to be measured before `component_advantages` is called."""
+        """Whether `see` gets a generation's own gradients before `component_advantages` combines its scores."""
 
     @property
     def state(self) -> dict[str, Any]:
@@ -54,14 +54,14 @@ class Combination(Protocol):
 
         `scores`, (N, K) in float64, are raw scores of all processes' completions, with NaN where a component gave none.
         `groups` and `tokens`, (N,), are group number and length, in tokens, of each completion. `step` is the number of
-        finished optimiser steps, and `learning_rate` that of the coming step.
+        finished optimiser steps, one less than the coming step, whose learning rate is `learning_rate`.
         """
 
     def see(self, gradients: pa.Table) -> None:
-        """Take note of a measured step's gradients, rows of `gradients.parquet`.
+        """Update the state with a measured step's gradients, rows of `gradients.parquet`, at the end of the step.
 
-        If the method looks ahead, it is called before `component_advantages`, too.
+        If `looks_ahead`, also before `component_advantages`, and then again at the end where the step is measured.
         """
 
     def table(self, step: int) -> pa.Table:
-        """Rows of `weights.parquet` for the last generation batch. `step` is the coming step."""
+        """Rows of `weights.parquet` for the last generation batch. `step`, which the rows show, is the coming step."""

@@ -1,7 +1,9 @@
 """Gradients by completion of the language model's head, which `layers` leaves out.
 
 `trainer` makes its forward pass inside `watched_head`. TRL computes log-probabilities from the head's weight by one
-fused function. No other module reads TRL's kernels; `tests/training/test_trl.py` pins them.
+fused function. No other module reads TRL's kernels; `tests/training/test_trl.py` pins them. The `recorder` has the
+words: a measured micro-batch has several backward passes, the last of which may be the training step's own. With an
+entropy bonus TRL's own backward pass trains: only tests, in float64, use the gradient of the entropy here.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from reward_ablation.training.core.gradients.recorder import HeadGradient, Recor
 
 @contextmanager
 def watched_head(recorder: Recorder, name: str | None, bias_name: str | None) -> Iterator[None]:
-    """Let TRL's fused head report; a name is None if the parameter does not exist or is not trained."""
+    """Let TRL's fused head report to `recorder`; a name is None if the parameter does not exist or is not trained."""
 
     class WatchedLogProbs(ChunkedLogProbFunction):
         @staticmethod
@@ -35,7 +37,7 @@ def watched_head(recorder: Recorder, name: str | None, bias_name: str | None) ->
                 return ChunkedLogProbFunction.backward(ctx, to_log_probs, to_entropy, *others)
             _, weight, bias, *_ = ctx.saved_tensors
             with utils.maybe_gather_lm_head_ctx(weight, bias):
-                # Targets and five settings, the function's other inputs, have no gradients.
+                # None for the function's other inputs, the targets and five settings, which have no gradients.
                 return (*_by_completion(ctx, to_log_probs, to_entropy, recorder, name, bias_name), *[None] * 6)
 
     original = utils._ChunkedLogProbFunction
@@ -58,7 +60,7 @@ def _in_float64(ctx: Any, results: tuple[Tensor | None, ...]) -> tuple[Tensor | 
 
 
 def _scaled(logits: Tensor, settings: dict[str, Any]) -> tuple[Tensor, Tensor | float]:
-    """The softmax's input, computed from the projection's logits, and its derivative by these logits."""
+    """Logits by scale, soft cap and temperature, the softmax's input, and their derivative by the head's own logits."""
     if not settings["HAS_SOFTCAP"]:
         slope = settings["logit_scale"] * settings["inv_t"]
         return (logits if slope == 1 else logits * slope), slope
@@ -68,7 +70,7 @@ def _scaled(logits: Tensor, settings: dict[str, Any]) -> tuple[Tensor, Tensor | 
 
 
 def _unit_gradient(logits: Tensor, targets: Tensor, log_z: Tensor, first: int, settings: dict[str, Any]) -> Tensor:
-    """Gradient of N tokens' log-probabilities by a tile of the projection's logits, (N, V').
+    """Gradient of N tokens' log-probabilities by a tile of the head's logits, (N, V').
 
     The tile starts with word `first`. `log_z` is the softmax's log-sum-exp for each token.
     """
@@ -80,7 +82,7 @@ def _unit_gradient(logits: Tensor, targets: Tensor, log_z: Tensor, first: int, s
 
 
 def _entropy_gradient(logits: Tensor, log_z: Tensor, entropy: Tensor, settings: dict[str, Any]) -> Tensor:
-    """Gradient of each token's entropy by a tile of the projection's logits."""
+    """Gradient of each token's entropy by a tile of the head's logits, (N, V')."""
     scaled, slope = _scaled(logits, settings)
     log_p = scaled - log_z[:, None]
     return -log_p.exp() * (log_p + entropy[:, None]) * slope
@@ -94,9 +96,9 @@ def _by_completion(
     name: str | None,
     bias_name: str | None,
 ) -> tuple[Tensor | None, ...]:
-    """Gradients of hidden states, weight and bias, from the gradients of log-probabilities and entropies.
+    """Gradients of hidden states, weight and bias, from this pass's gradients of log-probabilities and entropies.
 
-    The logits are computed again in tiles, as in TRL's own backward pass, but only for the completions' tokens.
+    The logits are computed again in tiles of V' words, as in TRL's own backward pass, but for completions' tokens only.
     """
     hidden, weight, bias, targets, log_z, entropy = ctx.saved_tensors
     inputs = _padded(hidden, recorder).to(ctx.compute_dtype)
@@ -110,13 +112,13 @@ def _by_completion(
         sums = _WeightGradient(recorder, name, bias_name, weight, bias, inputs)
 
     def tiles_of(part: Tensor, start: int) -> list[Tensor]:
-        """Gradients of the logits of one tile's words, (B, T, V'), one tensor for each pass."""
+        """Gradients of the logits of one tile's words, (B, T, V'), one tensor for each pass; this pass is the last."""
         logits = inputs @ part.T
         if bias is not None:
             logits += bias[start : start + len(part)].to(logits.dtype)
         logits = logits.flatten(0, 1)
         unit = _unit_gradient(logits, targets, log_z, start, ctx.kernel_args).unflatten(0, inputs.shape[:2])
-        # Without a recorded pass (`passes` is empty) there is one tile, for the derivatives of this pass.
+        # `passes` is empty while the recorder keeps this pass for later, and where nothing is by completion.
         tiles = [(unit * of_pass[:, :, None]).to(part.dtype) for of_pass in (*passes[:-1], derivatives)]
         if entropies is not None:
             entropy, to_each = entropies
@@ -134,22 +136,19 @@ def _by_completion(
         to_inputs += product(tiles[-1].flatten(0, 1), part).view_as(to_inputs)
         if sums is not None:
             sums.add(tiles, start)
-    return (
-        _unpadded(to_inputs.to(hidden.dtype), hidden, recorder),
-        *((None, None) if sums is None else sums.finish()),
-    )
+    return (_unpadded(to_inputs.to(hidden.dtype), hidden, recorder), *((None, None) if sums is None else sums.finish()))
 
 
 def _multiple_of_tiles(vocabulary: int) -> int:
-    """A tile has a multiple of so many words: with other sizes, sums over tiles would be rounded otherwise."""
+    """Number of words of which each tile has a multiple. It stays: sums over other tiles would be rounded otherwise."""
     return min(vocabulary, max(8, min(32, vocabulary // 8), min(256, vocabulary // 64)))
 
 
 class _WeightGradient:
     """Gradients of the head's weight and bias by completion, tile by tile, and their sums if training needs these.
 
-    Where the head shares the embedding's weight, the rows of words that occur are left to the embedding, which adds its
-    own part.
+    Where the head shares the embedding's weight, both add to the rows of words that occur in the batch. Inner products
+    need the whole rows, so the embedding, whose backward pass comes later, measures them with the head's part.
     """
 
     def __init__(
@@ -186,7 +185,7 @@ class _WeightGradient:
                 self.weight[start + columns] = product(scaled.flatten(0, 1).T, self.inputs.flatten(0, 1))
 
     def finish(self) -> tuple[Tensor | None, Tensor | None]:
-        """Hand the held-back rows over to the embedding; return the training gradients of weight and bias."""
+        """Hand the rows that were held back to the embedding; return the training gradients of weight and bias."""
         if self.words is not None:
             to_logits = [torch.cat(parts, dim=2) for parts in zip(*self.kept, strict=True)]
             self.recorder.head = HeadGradient(self.name, to_logits, self.inputs)
@@ -194,7 +193,7 @@ class _WeightGradient:
         return weight, bias
 
     def _hold_back(self, tiles: list[Tensor], start: int, words: Tensor) -> tuple[Tensor, Tensor]:
-        """Move the columns of words that occur out of the tiles; their positions, and the last pass's columns."""
+        """Move the columns of words that occur out of the tiles; return their positions and the last pass's columns."""
         columns = words[(words >= start) & (words < start + tiles[0].size(2))] - start
         self.kept.append([tile[:, :, columns] for tile in tiles])
         for tile in tiles:
