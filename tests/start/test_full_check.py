@@ -194,13 +194,6 @@ def test_what_this_machine_cannot_do_is_told(checked, config, tmp_path):
         (48, "", {}, "{site}: evaluate: asks for 48 hours; partition gpu gives a job at most 24 hours"),
         (13, "bundle: run", {}, "{site}: train + evaluate (bundle: run): asks for 26 hours; partition gpu gives"),
         (13, "bundle: run", {"runtime": "2d"}, "{site}: train + evaluate (bundle: run): asks for 61 hours; "),
-        (
-            13,
-            "",
-            {"runtime": "long"},
-            "resources of a train job: Resource 'runtime' with value 'long' could not be parsed as minutes; write "
-            "minutes, or 2h or 2d",
-        ),
     ],
 )
 def test_a_cluster_that_would_never_run_the_jobs_is_a_problem(

@@ -94,6 +94,8 @@ BETTER = {"says": "b is better", "metric": "format", "arm": "b", "direction": "h
         ("launch", {"resources": {"gpu": 2}}, "launch.resources: gpu: not to be set here; set launch.gpus"),
         ("arms/arms/b/resources", {"nodes": 2}, "arms.arms.b.resources: nodes: not to be set here; set launch.nodes"),
         ("arms/arms/b/resources", {"mem_mb": 1.5}, "arms.arms.b.resources.mem_mb: 1.5 is not allowed; input should"),
+        ("arms/arms/b/resources", {"mem_mb": "64GB"}, "arms.arms.b.resources: mem_mb: '64GB' is a text; write"),
+        ("launch", {"resources": {"runtime": "long"}}, "launch.resources: runtime: 'long' is no time; write"),
         ("arms/arms/b/launch", {"gpus": 0}, "arms.arms.b.launch.gpus: a study trains all its arms on GPUs, or all on"),
         ("arms/arms/b/launch", {"nodes": 3}, "arms.arms.b.launch.nodes: 3 does not divide gpus: 1; each node has as"),
         ("arms/arms/b/launch", {"threads": 2}, "arms.arms.b.launch: unknown key 'threads'; allowed: gpus, nodes, proc"),
