@@ -264,5 +264,6 @@ def level(value: Any, where: str) -> int | None:
         return None
     match = re.fullmatch(r"(?:Level )?(-?\d{1,18})(?:\.0+)?", text)
     if match is None:
-        raise StudyError(f"{where}: level {text!r} is no whole number; map level to another column, or leave it empty")
+        shown = text[:60]  # it may be a whole solution
+        raise StudyError(f"{where}: level {shown!r} is no whole number; map level to another column, or leave it empty")
     return int(match[1])
