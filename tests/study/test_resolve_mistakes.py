@@ -89,6 +89,8 @@ BETTER = {"says": "b is better", "metric": "format", "arm": "b", "direction": "h
             {"target_modules": ["q_proj", "lm_head"]},
             "lora.target_modules: lm_head: TRL trains no adapter of it",
         ),
+        ("lora", {"target_modules": []}, "lora.target_modules: an empty name or list is no layer; name layers, or"),
+        ("lora", {"target_modules": ["q_proj", ""]}, "lora.target_modules: an empty name or list is no layer; name"),
         ("launch", {"gpus": 2, "processes": 2}, "launch: processes: with GPUs a run has one process a GPU; leave it"),
         ("launch", {"gpus": 0, "nodes": 2}, "launch: nodes: 2 does not divide processes: 1; each node has as many of"),
         ("launch", {"resources": {"gpu": 2}}, "launch.resources: gpu: not to be set here; set launch.gpus"),
