@@ -10,7 +10,7 @@ from configs import changed, refusal
 from reward_ablation.start import declarations
 from reward_ablation.start.declarations import describe_study
 from reward_ablation.study import code_digest
-from reward_ablation.study.resolve import resolve
+from reward_ablation.study.resolve import resolve, same_arms
 from reward_ablation.study.study import described_runs
 from reward_ablation.system.errors import StudyError
 
@@ -175,6 +175,19 @@ def test_arms_with_one_spec_share_their_runs_and_a_warning_says_so(config, tmp_p
     described = json.loads((tmp_path / "study.json").read_text())
     entries = [entry["folder"] for entry in described["runs"] if entry["arm"] == "again"]
     assert entries == [f"runs/a-{study.keys['a']}/seed0", f"runs/a-{study.keys['a']}/seed1"]
+
+
+def test_different_arms_of_one_key_are_refused():
+    specs = {name: {"weights": {"format": weight}, "training": {}} for name, weight in (("a", 1), ("b", 2))}
+    with pytest.raises(ValueError, match=r"^arms: a and b differ and have one key, 0a1b2c3d; change a weight$"):
+        same_arms(specs, {"a": "0a1b2c3d", "b": "0a1b2c3d"})
+
+
+@pytest.mark.parametrize("file", ["results", "results/study"])
+def test_a_file_in_the_place_of_the_results_folder_is_told(config, tmp_path, file):
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).touch()
+    assert refusal(config, tmp_path) == f"results: {tmp_path / file} is a file; name a folder with the key results"
 
 
 @pytest.mark.parametrize("job", ["describe", "pages"])
