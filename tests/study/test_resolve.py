@@ -166,6 +166,32 @@ def test_a_warning_names_whole_gradients_that_an_arm_never_reaches(config, steps
     assert study.warnings == ["gradients.whole: arm a ends at step 10, so it has no gradients of step 11"]
 
 
+@pytest.mark.parametrize(
+    ("path", "value", "lines"),
+    [
+        ("training", {"max_steps": 10, "warmup_steps": 3, "lr_scheduler_type": "constant_with_warmup"}, []),
+        ("training", {"num_train_epochs": 2, "loss_type": "sapo", "sapo_temperature_neg": 1.1}, []),
+        ("training/num_train_epochs", 2, ["training.num_train_epochs has no effect without max_steps: -1"]),
+        (
+            "arms/arms/b/training",
+            {"warmup_steps": 0.1, "lr_scheduler_type": "constant"},
+            ["training.warmup_steps has no effect without another lr_scheduler_type than constant (arm b)"],
+        ),
+        (
+            "arms/arms/b/training",
+            {"beta": 0.1, "ref_model_sync_steps": 64, "vllm_max_model_length": 512},
+            [
+                "training.ref_model_sync_steps has no effect without sync_ref_model: true (arm b)",
+                "training.vllm_max_model_length has no effect without launch.vllm (arm b)",
+            ],
+        ),
+        ("evaluation/temperature", 0.7, ["evaluation.temperature has no effect without evaluation.samples above 0"]),
+    ],
+)
+def test_a_warning_names_settings_that_do_nothing_beside_the_others(config, path, value, lines):
+    assert resolve(changed(config, path, value), "study.yaml", Path()).warnings == lines
+
+
 def test_arms_with_one_spec_share_their_runs_and_a_warning_says_so(config, tmp_path):
     config["arms"]["arms"]["again"] = config["arms"]["arms"]["a"]
     study = resolve(config, "study.yaml", Path())

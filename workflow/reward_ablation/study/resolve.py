@@ -23,6 +23,7 @@ from reward_ablation.config.checks import (
     check_scored,
     checked_launches,
     control_warnings,
+    idle_warnings,
     key_of_arm,
     unreached_warnings,
 )
@@ -164,6 +165,7 @@ def _resolved(config: StudyConfig, written: dict[str, Any], root: Path) -> Study
             *same_arms(contents, keys),
             *control_warnings(config, arms),
             *unreached_warnings(config, arms),
+            *idle_warnings(config, arms, launches),
             *estimate_warnings(specs),
             *column_warnings(config, root),
             *request_warnings(config, runs, root),
