@@ -89,6 +89,13 @@ def test_a_reader_names_what_is_wrong_in_one_line(tmp_path, read, told):
     assert "\n" not in str(error.value)
 
 
+def test_arms_with_names_that_pandas_reads_as_missing_are_read_by_their_names(tmp_path):
+    (tmp_path / "table.csv").write_text("arm,value\nNone,1\nNA,\nnull,2\n")
+    table = read_table(tmp_path / "table.csv")
+    assert [*table["arm"]] == ["None", "NA", "null"]
+    assert [*table["value"].isna()] == [False, True, False]
+
+
 def test_a_figure_names_a_damaged_table(root):
     path = write_tables(root, rules=["training"]) / "rewards_by_step.parquet"
     flip(path)

@@ -151,6 +151,31 @@ def test_training_sets_and_demonstrations_are_held_apart_from_evaluation_sets(ch
     ]
 
 
+def test_a_demonstration_without_a_solution_is_told(checked, config, tmp_path):
+    config["sft"] = {"data": rows("sft.jsonl", GOOD), "completion": "{solution}"}
+    study = resolve(config, "study.yaml", tmp_path)
+    makes = frozenset([study.model_file, study.fetched_file, *(each.file for each in sets_of(study))])
+    [problem] = checked(makes=makes)[0]
+    assert problem.startswith("sft.data: file/sft/0 has no solution, and the template '{solution}' needs one; ")
+
+
+@pytest.mark.parametrize(
+    ("job", "line"),
+    [
+        ({}, "launch.nodes: a run on 2 nodes must be started by a Slurm job's batch script, and this process is not"),
+        ({"SLURM_JOB_ID": "7", "SLURMD_NODENAME": "n1"}, "launch.nodes: the run needs 2 nodes, and Slurm job 7 has 1"),
+    ],
+)
+def test_several_nodes_outside_a_slurm_job_are_told(checked, config, monkeypatch, job, line):
+    config["launch"] = {"gpus": 0, "processes": 2, "nodes": 2}
+    for name in ("SLURM_JOB_ID", "SLURMD_NODENAME", "SLURM_JOB_NUM_NODES"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in job.items():
+        monkeypatch.setenv(name, value)
+    assert [problem[: len(line)] for problem in checked(makes=NOTHING)[0]] == [line]
+    assert checked(makes=NOTHING, submits=True)[0] == []
+
+
 def test_prepared_sets_are_not_read_again_and_large_files_are_left_to_their_jobs(
     checked, config, tmp_path, monkeypatch
 ):
@@ -194,13 +219,6 @@ def test_what_this_machine_cannot_do_is_told(checked, config, tmp_path):
         (48, "", {}, "{site}: evaluate: asks for 48 hours; partition gpu gives a job at most 24 hours"),
         (13, "bundle: run", {}, "{site}: train + evaluate (bundle: run): asks for 26 hours; partition gpu gives"),
         (13, "bundle: run", {"runtime": "2d"}, "{site}: train + evaluate (bundle: run): asks for 61 hours; "),
-        (
-            13,
-            "",
-            {"runtime": "long"},
-            "resources of a train job: Resource 'runtime' with value 'long' could not be parsed as minutes; write "
-            "minutes, or 2h or 2d",
-        ),
     ],
 )
 def test_a_cluster_that_would_never_run_the_jobs_is_a_problem(

@@ -85,11 +85,6 @@ def test_a_folder_without_permission_is_told_before_any_job(tmp_path):
     refused(tmp_path / "home" / "results", f"^error: {tmp_path / 'home' / 'results'}: Permission denied; ")
 
 
-def test_a_file_in_the_place_of_the_folder_is_told_before_any_job(tmp_path):
-    (tmp_path / "results").write_text("")
-    refused(tmp_path / "results", "results: is not a folder; name another folder with the key `results`$")
-
-
 def test_a_working_folder_that_cannot_be_written_is_told(tmp_path):
     with small_disk(tmp_path / "disk") as disk:
         check_working_folder(disk)

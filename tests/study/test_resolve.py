@@ -10,7 +10,7 @@ from configs import changed, refusal
 from reward_ablation.start import declarations
 from reward_ablation.start.declarations import describe_study
 from reward_ablation.study import code_digest
-from reward_ablation.study.resolve import resolve
+from reward_ablation.study.resolve import resolve, same_arms
 from reward_ablation.study.study import described_runs
 from reward_ablation.system.errors import StudyError
 
@@ -166,6 +166,32 @@ def test_a_warning_names_whole_gradients_that_an_arm_never_reaches(config, steps
     assert study.warnings == ["gradients.whole: arm a ends at step 10, so it has no gradients of step 11"]
 
 
+@pytest.mark.parametrize(
+    ("path", "value", "lines"),
+    [
+        ("training", {"max_steps": 10, "warmup_steps": 3, "lr_scheduler_type": "constant_with_warmup"}, []),
+        ("training", {"num_train_epochs": 2, "loss_type": "sapo", "sapo_temperature_neg": 1.1}, []),
+        ("training/num_train_epochs", 2, ["training.num_train_epochs has no effect without max_steps: -1"]),
+        (
+            "arms/arms/b/training",
+            {"warmup_steps": 0.1, "lr_scheduler_type": "constant"},
+            ["training.warmup_steps has no effect without another lr_scheduler_type than constant (arm b)"],
+        ),
+        (
+            "arms/arms/b/training",
+            {"beta": 0.1, "ref_model_sync_steps": 64, "vllm_max_model_length": 512},
+            [
+                "training.ref_model_sync_steps has no effect without sync_ref_model: true (arm b)",
+                "training.vllm_max_model_length has no effect without launch.vllm (arm b)",
+            ],
+        ),
+        ("evaluation/temperature", 0.7, ["evaluation.temperature has no effect without evaluation.samples above 0"]),
+    ],
+)
+def test_a_warning_names_settings_that_do_nothing_beside_the_others(config, path, value, lines):
+    assert resolve(changed(config, path, value), "study.yaml", Path()).warnings == lines
+
+
 def test_arms_with_one_spec_share_their_runs_and_a_warning_says_so(config, tmp_path):
     config["arms"]["arms"]["again"] = config["arms"]["arms"]["a"]
     study = resolve(config, "study.yaml", Path())
@@ -175,6 +201,19 @@ def test_arms_with_one_spec_share_their_runs_and_a_warning_says_so(config, tmp_p
     described = json.loads((tmp_path / "study.json").read_text())
     entries = [entry["folder"] for entry in described["runs"] if entry["arm"] == "again"]
     assert entries == [f"runs/a-{study.keys['a']}/seed0", f"runs/a-{study.keys['a']}/seed1"]
+
+
+def test_different_arms_of_one_key_are_refused():
+    specs = {name: {"weights": {"format": weight}, "training": {}} for name, weight in (("a", 1), ("b", 2))}
+    with pytest.raises(ValueError, match=r"^arms: a and b differ and have one key, 0a1b2c3d; change a weight$"):
+        same_arms(specs, {"a": "0a1b2c3d", "b": "0a1b2c3d"})
+
+
+@pytest.mark.parametrize("file", ["results", "results/study"])
+def test_a_file_in_the_place_of_the_results_folder_is_told(config, tmp_path, file):
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).touch()
+    assert refusal(config, tmp_path) == f"results: {tmp_path / file} is a file; name a folder with the key results"
 
 
 @pytest.mark.parametrize("job", ["describe", "pages"])

@@ -87,7 +87,7 @@ def read_table(path: Path) -> pd.DataFrame:
     if path.suffix != ".csv":
         return read_parquet(path)
     try:
-        return pd.read_csv(path)
+        return pd.read_csv(path, keep_default_na=False, na_values=[""])  # else an arm called None is a missing value
     except FileNotFoundError:
         raise missing_file(path) from None
     except ValueError as error:  # pandas' own errors are these

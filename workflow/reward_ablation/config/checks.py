@@ -7,7 +7,7 @@ the study's settings with an arm's overrides. `placements` say on which tokens t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -263,6 +263,32 @@ def check_arms(study: StudyConfig, arms: dict[str, Arm]) -> None:
                 "final model is kept anyway; lower it, or set it to 0"
             )
     check_prompts_alike(study, arms)
+
+
+#: Settings that do nothing, in silence, by the starts of their names: what they need, and whether an arm has it.
+_NEEDS: list[tuple[str, str, Callable[[dict[str, Any]], Any]]] = [
+    ("warmup_steps", "another lr_scheduler_type than constant", lambda own: own.get("lr_scheduler_type") != "constant"),
+    ("num_train_epochs", "max_steps: -1", lambda own: own.get("max_steps", -1) == -1),
+    ("ref_model_", "sync_ref_model: true", lambda own: own.get("sync_ref_model")),
+    ("sapo_", "loss_type: sapo", lambda own: own.get("loss_type") == "sapo"),
+    ("vespo_", "loss_type: vespo", lambda own: own.get("loss_type") == "vespo"),
+    ("vllm_", "launch.vllm", lambda own: own["launch.vllm"]),
+]
+
+
+def idle_warnings(study: StudyConfig, arms: dict[str, Arm], launches: dict[str, Launch]) -> list[str]:
+    """A line, no error, for each setting that has no effect beside the others: finished runs may have it."""
+    idle: dict[str, list[str]] = {}
+    for arm in arms:
+        own = {**study.training_of(arms[arm]), "launch.vllm": launches[arm].vllm}
+        for start, needs, has in _NEEDS:
+            for name in own if not has(own) else ():
+                if name.startswith(start) and own[name]:
+                    idle.setdefault(f"training.{name} has no effect without {needs}", []).append(arm)
+    if not study.evaluation.samples:
+        for name in sorted({"temperature", "top_p"} & study.evaluation.model_fields_set):
+            idle[f"evaluation.{name} has no effect without evaluation.samples above 0"] = [*arms]
+    return [line if len(of) == len(arms) else f"{line} (arm {', '.join(of[:4])})" for line, of in idle.items()]
 
 
 def unreached_warnings(study: StudyConfig, arms: dict[str, Arm]) -> list[str]:

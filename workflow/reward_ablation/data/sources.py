@@ -264,5 +264,7 @@ def level(value: Any, where: str) -> int | None:
         return None
     match = re.fullmatch(r"(?:Level )?(-?\d{1,18})(?:\.0+)?", text)
     if match is None:
-        raise StudyError(f"{where}: level {text!r} is no whole number; map level to another column, or leave it empty")
+        raise StudyError(  # the text may be a whole solution
+            f"{where}: level {text[:60]!r} is no whole number; map level to another column, or leave it empty"
+        )
     return int(match[1])

@@ -56,6 +56,7 @@ from reward_ablation.system.gpus import gpus_here, too_few_gpus_text
 from reward_ablation.system.limits import within_limits
 from reward_ablation.system.masking import without_known_secrets
 from reward_ablation.system.user_functions import in_a_file
+from reward_ablation.training.around.launch.processes import srun_command
 from reward_ablation.training.around.launch.worker import refuse_other_launchers
 
 Tell = Callable[[str], None]
@@ -95,6 +96,8 @@ def full_check(study: Study, work: Work, tell: Tell, offline: bool = False) -> l
         refused, files = try_preparation(study, work.makes, Path(folder), tell)
         problems += refused
         collect(_check_number_of_problems, runs, files)
+        if study.sft_spec and study.model_file in work.makes and "sft.data" in files:
+            collect(_check_demonstrations, study.sft_spec, files["sft.data"])
         before = len(problems)
         for check in _checks_of_fetching(study, work, tell, offline):
             collect(check)
@@ -122,6 +125,8 @@ def _check_machines(study: Study, work: Work, runs: list[Run], tell: Tell) -> No
         if work.site is not None:
             _check_cluster(study, work.site, runs, tell)
         return
+    if (nodes := max((run.launch.nodes for run in runs), default=1)) > 1:
+        srun_command(nodes)  # refuses a machine that is no node of a Slurm job
     of_one = min(1, study.config.launch.gpus) if work.trains or work.evaluates else 0
     largest = max((run.launch for run in runs), key=lambda launch: launch.all_gpus, default=None)
     needed = max(of_one, largest.all_gpus if largest else 0)
@@ -135,7 +140,6 @@ def _check_machines(study: Study, work: Work, runs: list[Run], tell: Tell) -> No
 
 def _check_cluster(study: Study, site_file: Path, runs: list[Run], tell: Tell) -> None:
     """Let Slurm judge one job for each arm, with the evaluation that follows in it, and an evaluation alone."""
-    from snakemake.exceptions import WorkflowError
     from snakemake.resources import Resource
 
     from reward_ablation.cluster.command import SlurmError
@@ -145,10 +149,8 @@ def _check_cluster(study: Study, site_file: Path, runs: list[Run], tell: Tell) -
     from reward_ablation.cluster.slurm import partitions
 
     def job(rule: str, threads: int, written: dict[str, Any]) -> SimpleNamespace:
-        try:  # Snakemake reads `2d` as minutes before it hands out a job
-            resources = {name: Resource.parse_human_friendly(name, value) for name, value in written.items()}
-        except WorkflowError as error:
-            raise StudyError(f"resources of a {rule} job: {error}; write minutes, or 2h or 2d") from None
+        # Snakemake reads `2d` as minutes before it hands out a job.
+        resources = {name: Resource.parse_human_friendly(name, value) for name, value in written.items()}
         return SimpleNamespace(rule=SimpleNamespace(name=rule), threads=threads, resources=resources, attempt=1)
 
     site = read_site(site_file)
@@ -189,6 +191,14 @@ def _check_number_of_problems(runs: list[Run], files: dict[str, Path]) -> None:
                 f"training: a generation takes {prompts} problems at once, and data.train has {count}; add problems, "
                 "or lower per_device_train_batch_size or steps_per_generation"
             )
+
+
+def _check_demonstrations(spec: str, problems: Path) -> None:
+    """Refuse a demonstration without what its template needs, as the supervised start does."""
+    from reward_ablation.sft.demonstrations import read_demonstrations  # here, because it is seldom needed
+    from reward_ablation.spec.run import SftSpec
+
+    read_demonstrations(problems, SftSpec.parse(spec))
 
 
 def _checks_of_fetching(study: Study, work: Work, tell: Tell, offline: bool) -> Iterator[Callable[[], None]]:

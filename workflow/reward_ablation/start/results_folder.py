@@ -58,8 +58,6 @@ class ResultsFolder:
 
     def claim(self, space: int = LEAST_SPACE) -> Lock:
         """Lock the folder until this process ends or the lock is released; `space` bytes must be free."""
-        if self.folder.exists() and not self.folder.is_dir():
-            raise StudyError(f"{self.folder}: is not a folder; name another folder with the key `results`")
         with storage_errors(self.folder):
             advice = f"wait until it is done or stop it, then {_AGAIN}"
             lock = hold_lock(self.folder / LOCK, f"{self.folder}: {{holder}} works there; {advice}")

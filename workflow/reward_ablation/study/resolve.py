@@ -23,6 +23,7 @@ from reward_ablation.config.checks import (
     check_scored,
     checked_launches,
     control_warnings,
+    idle_warnings,
     key_of_arm,
     unreached_warnings,
 )
@@ -164,6 +165,7 @@ def _resolved(config: StudyConfig, written: dict[str, Any], root: Path) -> Study
             *same_arms(contents, keys),
             *control_warnings(config, arms),
             *unreached_warnings(config, arms),
+            *idle_warnings(config, arms, launches),
             *estimate_warnings(specs),
             *column_warnings(config, root),
             *request_warnings(config, runs, root),
@@ -269,8 +271,10 @@ def _names_in(folder: Path) -> list[str]:
 
 
 def described_before(study: StudyConfig, root: Path) -> dict[str, Any]:
-    """Content of the present `study.json` without the runs, or an empty dict; refuse the folder of another study."""
+    """Content of the present `study.json` without the runs, or an empty dict; refuse a file, or another's folder."""
     path = root / study.root / DESCRIPTION
+    if file := next((folder for folder in path.parents if folder.is_file()), None):
+        raise ValueError(f"results: {file} is a file; name a folder with the key results")
     if not path.is_file():
         return {}
     try:
@@ -425,6 +429,8 @@ def same_arms(specs: dict[str, dict[str, Any]], keys: dict[str, str]) -> list[st
         direction = dump({**spec, "weights": direction_of(spec["weights"])})
         if keys[name] in first_with:
             first = first_with[keys[name]]
+            if spec != specs[first]:  # by chance, as of one pair of 90,000 arms
+                raise ValueError(f"arms: {first} and {name} differ and have one key, {keys[name]}; change a weight")
             same = f"arms {first} and {name} have the same spec"
             warnings.append(f"{same}: they are one run per seed, launched as {first}")
         elif direction in first_direction and scales(spec["training"]) and "combine" not in spec:

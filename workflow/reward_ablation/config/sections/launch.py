@@ -6,6 +6,7 @@ the options and resources of training jobs from it.
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, Strict, StrictInt, WithJsonSchema, model_validator
@@ -33,14 +34,23 @@ NO_RESOURCES = {
 }
 
 
-def _no_other_names(resources: dict[str, int | str]) -> dict[str, int | str]:
-    for name in resources:
+#: A time as Snakemake reads it; a number alone is minutes.
+_TIME = re.compile(r"\d+(\.\d+)? *(|[smhdw]|(sec|second|min|minute|hour|day|week)s?)", re.IGNORECASE)
+
+
+def _readable(resources: dict[str, int | str]) -> dict[str, int | str]:
+    """Refuse other names, and values that Snakemake refuses only when a job is ready."""
+    for name, value in resources.items():
         if name in NO_RESOURCES:
             raise ValueError(f"{name}: not to be set here; {NO_RESOURCES[name]}")
+        if name in ("mem_mb", "disk_mb") and isinstance(value, str):
+            raise ValueError(f"{name}: {value!r} is a text; write megabytes, as a number")
+        if name == "runtime" and not _TIME.fullmatch(str(value)):
+            raise ValueError(f"{name}: {value!r} is no time; write minutes, as a number, or 2h or 2d")
     return resources
 
 
-Resources = Annotated[dict[Name, StrictInt | Annotated[Line, Strict()]], AfterValidator(_no_other_names)]
+Resources = Annotated[dict[Name, StrictInt | Annotated[Line, Strict()]], AfterValidator(_readable)]
 
 
 def _no_fsdp(strategy: Any) -> Any:

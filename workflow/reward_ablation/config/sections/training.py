@@ -47,8 +47,11 @@ class Lora(Section):
     @field_validator("target_modules")
     @classmethod
     def _no_head(cls, names: str | list[str]) -> str | list[str]:
-        if names == "lm_head" or (isinstance(names, list) and "lm_head" in names):
+        listed = [names] if isinstance(names, str) else names
+        if "lm_head" in listed:
             raise ValueError("lm_head: TRL trains no adapter of it; take it out")
+        if not listed or not all(listed):
+            raise ValueError("an empty name or list is no layer; name layers, or leave the key out for all linear ones")
         return names
 
 
