@@ -240,9 +240,24 @@ def test_an_arm_that_is_added_to_declared_contrasts_is_exploratory(folder):
 def test_the_runs_tell_which_arms_a_lost_study_json_had(folder):
     folder.start(primary={"contrasts": [{"arm": "b"}]})
     folder.run()
-    folder.config["arms"]["arms"]["c"] = {"weights": {"format": 3}}
+    arms = folder.config["arms"]["arms"]
+    arms["c"] = {"weights": {"format": 3}}
     folder.file.unlink()
     assert Declarations(folder.study).content()["added_arms"] == ["c"]
+
+
+def test_an_arm_beside_the_declared_contrasts_that_is_taken_out_is_told(folder):
+    arms = folder.config["arms"]["arms"]
+    arms["c"] = {"weights": {"format": 3}}
+    folder.start(primary={"contrasts": [{"arm": "b"}]})
+    arms["d"] = arms.pop("c")  # before any run
+    folder.start()
+    folder.run()
+    arms["renamed"] = arms.pop("d")
+    assert Declarations(folder.study).content()["removed_arms"] == []
+    del arms["renamed"]
+    content = Declarations(folder.study).content()
+    assert (content["added_arms"], content["removed_arms"]) == ([], ["d"])
 
 
 def test_a_question_on_record_by_an_earlier_version_is_known_by_its_names(folder):

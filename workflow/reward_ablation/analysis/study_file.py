@@ -144,6 +144,8 @@ class StudyFile(Section):
     primary: Primary
     #: Arms that were added after the question was declared. They lend it no variance between seeds.
     added_arms: list[str] = []
+    #: Arms that the study had then and has no more.
+    removed_arms: list[str] = []
     #: Claims that the tables judge, with the times of their declaration.
     claims: list[DeclaredClaim] = []
     #: Claims that were taken out after there were runs.

@@ -277,7 +277,7 @@ def primary_question(study: StudyFile, table: pd.DataFrame) -> list[str]:
     margin, more = (None, ["seeds", "decision"]) if study.is_sequential else (study.equivalence_margin, [])
     return [
         "## Primary question",
-        declared_sentence(primary) + added_sentence(study),
+        declared_sentence(primary) + arms_since_sentence(study),
         *sequential(study),
         f"{primary.dataset}, {primary.mode}, {name} (table `paired_differences`): {result}",
         compared(study, rows, ["arm", "baseline"], "difference", margin, more),
@@ -310,10 +310,11 @@ def declared_sentence(primary: Primary) -> str:
     return when_sentence(primary.runs_then, "Changed" if primary.replaced else "Declared") + between
 
 
-def added_sentence(study: StudyFile) -> str:
-    """Which arms came after the declaration, as the end of a paragraph; empty where none did."""
-    later = ", ".join(study.added_arms)
-    return f" Added or changed later, and without a part in the variance between seeds here: {later}." if later else ""
+def arms_since_sentence(study: StudyFile) -> str:
+    """Which arms came after the declaration, and which went, as the end of a paragraph; empty where none did."""
+    added, removed = ", ".join(study.added_arms), ", ".join(study.removed_arms)
+    words = f" Added or changed later, and without a part in the variance between seeds here: {added}." if added else ""
+    return words + (f" Taken out since, with the part that they had in it: {removed}." if removed else "")
 
 
 def sequential(study: StudyFile) -> list[str]:

@@ -19,7 +19,7 @@ from reward_ablation.report.pages import ReportPages
 from reward_ablation.start.decide import with_diverged
 from reward_ablation.study.claims import ClaimsOnRecord, declared_claims, recorded_claims, since_words
 from reward_ablation.study.looks import Sequential, changed_text, declared_looks, looks_text, recorded_looks
-from reward_ablation.study.primary import Primary, added_arms, declaration_text, declare_primary, recorded_primary
+from reward_ablation.study.primary import Primary, arms_since, declaration_text, declare_primary, recorded_primary
 from reward_ablation.study.resolve import resolve
 from reward_ablation.study.standing import Standing, as_runs_say
 from reward_ablation.study.study import Study, described_runs, diverged_runs
@@ -88,7 +88,7 @@ class Declarations:
         """The content of `study.json`: the summary, what is declared, the runs of each arm, and which diverged."""
         looks = {} if self.looks is None else {"sequential": self.looks.model_dump()}
         declared = {"primary": self.primary.model_dump(), **self.claims.content(), **looks, "digest": self.study.digest}
-        declared["added_arms"] = added_arms(self.study.question, self.primary)
+        declared |= arms_since(self.study.question, self.primary)
         return {**self.study.summary, **declared, "runs": described_runs(self.study), **diverged_runs(self.study)}
 
     # Lines of the plan. `began` has what stood declared when each finished run began; if empty, no run is asked.

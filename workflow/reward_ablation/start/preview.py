@@ -19,7 +19,7 @@ from reward_ablation.start.decide import Decisions
 from reward_ablation.start.declarations import Declarations
 from reward_ablation.start.described import DescribedStudy, make_tables, write_if_changed
 from reward_ablation.study.partial import missing_lines, part_of
-from reward_ablation.study.primary import Primary, added_arms
+from reward_ablation.study.primary import Primary, arms_since
 from reward_ablation.study.run_folder import DESCRIPTION, LOCK, PREVIEW, RECORD, evaluation_file
 from reward_ablation.study.study import Study, described_runs, diverged_runs
 from reward_ablation.system.errors import storage_errors
@@ -90,7 +90,7 @@ class Preview:
         whole = {
             **study.summary,
             "primary": primary.model_dump(),
-            "added_arms": added_arms(question, primary),
+            **arms_since(question, primary),
             "claims": claims,
             "runs": runs,
             **diverged_runs(study),

@@ -165,10 +165,15 @@ def utc_now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def added_arms(question: Question, primary: Question) -> list[str]:
-    """Arms of a study that its record of the question lacks: added or edited later. Empty where that is not known."""
-    known = set(primary.arms.values())
-    return [arm for arm, key in question.arms.items() if known and key not in known]
+def arms_since(question: Question, declared: Question) -> dict[str, list[str]]:
+    """Arms added or edited since a question was declared, and arms taken out, for `study.json`.
+
+    Both are empty where a record of an earlier version does not say which arms there were.
+    """
+    then, now = declared.arms, question.arms
+    added = [arm for arm, key in now.items() if then and key not in then.values()]
+    removed = [arm for arm, key in then.items() if key not in now.values() and arm not in now]
+    return {"added_arms": added, "removed_arms": removed}
 
 
 def declaration_text(primary: Primary, coming: bool = False) -> str:
