@@ -117,7 +117,11 @@ AN_EARLIER = Declared(
 def test_when_the_question_was_declared_is_said(study, tables, cost, changed, words):
     tables["paired_differences"] = tables["paired_differences"].assign(family="primary")
     primary = study.primary.model_copy(update=changed)
-    assert words in summary(study.model_copy(update={"primary": primary}), tables, cost)
+    since = {"added_arms": ["late"], "removed_arms": ["gone"]}
+    text = summary(study.model_copy(update={"primary": primary, **since}), tables, cost)
+    assert words in text
+    assert "without a part in the variance between seeds here: late. Taken out since, " in text
+    assert "with the part that they had in it: gone." in text
 
 
 FAILED = {"estimate": np.nan, "low": np.nan, "high": np.nan, "p_holm": np.nan, "note": "the model does not fit"}
