@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from reward_ablation.analysis.reward_hacking import short
 from reward_ablation.analysis.statistics.limits import COUNT, SHARE, UNLIMITED, Limits
 from reward_ablation.analysis.words import from_to, number, numbers, with_interval
 
@@ -34,6 +35,12 @@ def test_numbers_that_are_compared_differ_where_they_do():
     assert numbers(SHARE, 0.5, 0.25) == ["0.500", "0.250"]
     assert number(0.0004, UNLIMITED) == "0.00040"
     assert numbers(UNLIMITED) == []
+
+
+def test_a_rounding_error_does_not_decide_how_a_half_is_rounded():
+    mean = (0.114 + 0.091) / 2
+    assert mean > 0.1025
+    assert number(mean, SHARE) == number(0.1025, SHARE) == short(mean)
 
 
 @pytest.mark.parametrize(

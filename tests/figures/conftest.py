@@ -15,6 +15,8 @@ from reward_ablation.analysis.study_file import StudyFile, read_study
 from reward_ablation.figures.catalogue import FIGURES
 
 THREE = ["correctness", "format", "length"]
+MARKED = "answer_is_marked_with_the_four_hashes_that_gsm8k_uses"
+SHORT = "length_of_the_whole_completion_in_tokens_near_a_target"
 LONG = "with_a_name_as_long_as_names_may_be_" + "x" * 40
 
 STUDIES = {
@@ -28,6 +30,17 @@ STUDIES = {
         rollouts=4,
         layers=4,
         seeds=(0,),
+    ),
+    "long names": MadeUpStudy(
+        arms={
+            "full": {"correctness": 1.0, MARKED: 0.5, SHORT: 0.25},
+            "no_correctness": {"correctness": 0.0, MARKED: 0.5, SHORT: 0.25},
+        },
+        steps=3,
+        rollouts=4,
+        problems=2,
+        datasets={"own_questions_in_four_languages": 24},
+        sample_grams=True,
     ),
     "many steps": MadeUpStudy(arms={"one": dict(zip(THREE, (1, 0, 0), strict=True))}, steps=250, rollouts=2, layers=0),
     "one of everything": MadeUpStudy(arms={"only": {"a": 1.0, "b": -2.5}}, seeds=(4,), steps=1, rollouts=2),

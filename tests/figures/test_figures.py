@@ -18,7 +18,7 @@ from reward_ablation.figures.catalogue import FIGURES, PAGES
 from reward_ablation.figures.curves import MOST_POINTS, points_note, thinned
 from reward_ablation.figures.evaluation import arms, evaluation, primary
 from reward_ablation.figures.gradients import similarity_parts, similarity_steps
-from reward_ablation.figures.style import COLOURS, STYLE, arm_looks, wrapped
+from reward_ablation.figures.style import COLOURS, STYLE, arm_looks, filled, joined, wrapped
 
 from .conftest import THREE
 
@@ -73,6 +73,7 @@ LAYOUTS = [
     *(("twelve arms", figure) for figure in [*OF_ARMS, "similarity_parts", "similarity_steps"]),
     *(("methods", figure) for figure in ("method_weights", "methods_offline", "signals", "alignment")),
     *(("an unscored component", figure) for figure in ("rewards", "alignment")),
+    *(("long names", figure) for figure in ["title", *FIGURES]),
     ("ten pairs", "similarity_parts"),
 ]
 
@@ -176,6 +177,24 @@ def test_a_line_is_the_mean_of_all_seeds_of_its_arm(made_up):
     np.testing.assert_allclose(drawn.get_ydata(), rows.groupby("step")["mean"].mean())
     assert "mean over 2 seeds, where all seeds of an arm have steps" in heading(figure)
     assert "where all seeds" not in heading(draw(made_up, "four arms", "rewards"))
+
+
+def test_a_line_that_is_a_mean_of_some_seeds_only_is_called_so(made_up):
+    given = made_up("four arms")
+    table = given.tables["similarity_by_step"].copy()
+    assert "over those of them with a value" in heading(draw(made_up, "four arms", "similarity_steps"))
+    table["cross_prompt"] = table["cross_prompt"].fillna(0.1)
+    figure = similarity_steps(table, pd.DataFrame(), given.study)
+    assert "mean over 2 seeds. Thin" in heading(figure)
+
+
+def test_seeds_without_a_drawn_value_are_not_counted(made_up):
+    given = made_up("four arms")
+    table = given.tables["similarity_by_arm"].copy()
+    of_one = table["arm"] == "length_only"
+    table.loc[of_one, ["estimate", "low", "high"]] = np.nan
+    table["seeds"] = np.where(of_one, 0, 2)
+    assert "mean over 2 seeds" in heading(similarity_parts(table, pd.DataFrame(), given.study))
 
 
 @pytest.mark.parametrize(
@@ -427,6 +446,14 @@ def test_names_break_after_underscores():
     assert wrapped("a_rather_long_name", 9) == "a_rather_\nlong_name"
     assert wrapped("format · length, arms 1 to 6", 16) == "format · length,\narms 1 to 6"
     assert wrapped("x" * 12, 9) == "x" * 9 + "\n" + "x" * 3
+    assert wrapped("an_arm − full\n3 seeds, open", 20) == "an_arm − full\n3 seeds, open"  # a break that is there
+
+
+def test_a_name_longer_than_a_line_is_whole_again_in_a_caption():
+    words = "clearest: an_arm_with_a_long_name − full: 0.042"
+    broken = filled(words, 16)
+    assert broken == "clearest:\nan_arm_with_a_\nlong_name −\nfull: 0.042"
+    assert joined(broken) == words
 
 
 def test_figures_leave_matplotlibs_settings_alone(made_up):

@@ -30,7 +30,7 @@ def difference_table(study, **changed) -> pd.DataFrame:
     rows = [
         {"arm": arm, "baseline": study.baseline, "dataset": "gsm8k_test", "mode": mode, "metric": metric}
         | NUMBERS
-        | {"flagged_arms": None, "provenance": "same"}
+        | {"flagged_arms": None, "provenance": "same", "family": "primary"}
         for arm in study.arm_names[1:]
         for mode, metric in KINDS
     ]
@@ -81,6 +81,17 @@ def test_arms_stand_under_what_they_are_compared_with(made_up):
     panel = differences(pd.concat([difference_table(study), others]), NONE, study).axes[0]
     labels = [label.get_text().replace("\n", " ") for label in panel.get_yticklabels()]
     assert labels[len(study.arm_names) :] == [f"against {second}, the control", first]
+
+
+def test_rows_of_the_primary_panel_that_were_not_declared_are_named(made_up):
+    study = made_up("four arms").study
+    first, second, *_ = study.arm_names[1:]
+    table = difference_table(study)
+    others = table.query("arm == @first").assign(baseline=second, family="exploratory")
+    note = differences(pd.concat([table, others]), NONE, study).legends[0].get_title().get_text().replace("\n", " ")
+    assert f"Not declared, and so exploratory, in the primary panel: {first} − {second}." in note
+    note = differences(table, NONE, study).legends[0].get_title().get_text()
+    assert "Not declared" not in note
 
 
 def test_the_primary_panel_and_flagged_arms_are_marked(made_up):

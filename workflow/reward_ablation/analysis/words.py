@@ -44,7 +44,8 @@ def _places(limits: Limits, known: list[float]) -> int:
 def _written(value: float, places: int, unsigned_zero: bool) -> str:
     if not math.isfinite(value):
         return "not known"
-    return f"{value:{'z' if unsigned_zero else ''}.{places}f}".replace("-", "−")
+    exact = round(value, MOST_PLACES)  # without the rounding error that decides how a half is rounded
+    return f"{exact:{'z' if unsigned_zero else ''}.{places}f}".replace("-", "−")
 
 
 def with_interval(row: Any, limits: Limits) -> str:

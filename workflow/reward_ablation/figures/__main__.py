@@ -9,7 +9,6 @@ import argparse
 import multiprocessing
 import os
 import shutil
-import textwrap
 import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -32,6 +31,7 @@ from reward_ablation.figures.style import (
     TITLE_CHARACTERS,
     TITLE_LINE,
     WIDTH,
+    filled,
     save_pdf,
     save_png,
     take_caption,
@@ -140,7 +140,7 @@ def draw(name: str, tables: Sequence[pd.DataFrame], study: StudyFile, width: flo
         figure = function(*tables, study)
     # A figure may have what it found as its title.
     words = ": ".join(filter(None, [FIGURES[name].title, figure.get_suptitle()]))
-    words = textwrap.fill(words, int(TITLE_CHARACTERS * figure.get_figwidth()))
+    words = filled(words, int(TITLE_CHARACTERS * figure.get_figwidth()))
     figure.set_figheight(figure.get_figheight() + TITLE_LINE * words.count("\n"))
     title(figure, words)
     return figure

@@ -24,12 +24,12 @@ from reward_ablation.analysis.study_file import StudyFile, read_study
 from reward_ablation.figures.catalogue import FIGURES
 from reward_ablation.figures.estimates import COLUMN_WIDTH, row_height, weight_matrix
 from reward_ablation.figures.few_arms import MOST_ARMS
-from reward_ablation.figures.style import STYLE, WIDTH, arm_looks, save_pdf, title, with_escapes
+from reward_ablation.figures.style import STYLE, WIDTH, arm_looks, save_pdf, title, with_escapes, wrapped
 from reward_ablation.system.errors import StudyError, one_line_errors, storage_errors
 from reward_ablation.system.files import atomic_path
 
-#: Title page: most characters in a line beside its key, and the height of a line in inches.
-CHARACTERS, LINE_HEIGHT = 84, 0.17
+#: Title page: most characters in a line of the heading, and beside a key, and the height of a line in inches.
+NAME_CHARACTERS, CHARACTERS, LINE_HEIGHT = 50, 84, 0.17
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -88,14 +88,15 @@ def title_page(study: StudyFile, provenance: pd.DataFrame) -> Figure:
         for key, value in facts(study, provenance).items()
         for n, line in enumerate(textwrap.wrap(with_escapes(value), CHARACTERS) or [""])
     ]
+    heading = wrapped(f"Reward ablation: {study.name}", NAME_CHARACTERS)
     facts_height = LINE_HEIGHT * (len(fact_lines) + 1)
     has_looks = len(study.arms) <= MOST_ARMS  # of many arms, each figure names those that it shows
     study = study.model_copy(update={"arms": study.arms[:MOST_ARMS]})
     arms_height = row_height(study.arm_names) * len(study.arms) + 1.2
     matrix_width = COLUMN_WIDTH * 1.3 * len(study.components)
     width = max(WIDTH, 3.6 + matrix_width)
-    figure = Figure(figsize=(width, 0.5 + facts_height + arms_height))
-    title(figure, f"Reward ablation: {study.name}", fontsize=13)
+    figure = Figure(figsize=(width, 0.5 + 0.22 * heading.count("\n") + facts_height + arms_height))
+    title(figure, heading, fontsize=13)
     rows = figure.add_gridspec(2, 1, height_ratios=[facts_height, arms_height])
     text, grid = figure.add_subfigure(rows[0]), figure.add_subfigure(rows[1])
     for number, (key, line) in enumerate(fact_lines, start=1):

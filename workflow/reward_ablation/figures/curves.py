@@ -35,7 +35,7 @@ MOST_POINTS = 120
 MOST_ARMS, MOST_GROUPS = 6, 3
 
 #: Most characters in a line of a panel's title, for the narrowest panels: a third of a figure's width.
-TITLE_WIDTH = 28
+TITLE_WIDTH = 26
 
 #: Style of the line of a single seed.
 OF_SEED: dict[str, Any] = {"linewidth": 0.5, "alpha": 0.6, "zorder": 1.5, "label": "_seed"}
@@ -52,8 +52,8 @@ def arm_groups(study: StudyFile) -> list[list[str]]:
 
 
 def numbers_of(arms: list[str], study: StudyFile) -> str:
-    """Numbers of neighbouring arms in the study, such as `arms 1 to 6`."""
-    return f"arms {study.arm_names.index(arms[0]) + 1} to {study.arm_names.index(arms[-1]) + 1}"
+    """Numbers of neighbouring arms in the study, such as `arms 1 to 6`, in one piece."""
+    return f"arms\u00a0{study.arm_names.index(arms[0]) + 1}\u00a0to\u00a0{study.arm_names.index(arms[-1]) + 1}"
 
 
 def curve_panels(
@@ -164,14 +164,17 @@ def step_axis(axes: Axes, steps: pd.Series) -> None:
     axes.set_xlabel("optimizer step")
 
 
-def seeds_note(study: StudyFile, table: pd.DataFrame, most_points: int = MOST_POINTS, of_means: bool = False) -> str:
-    """Say what the lines and points of a table with arm, seed and step show."""
+def seeds_note(
+    study: StudyFile, table: pd.DataFrame, value: str, most_points: int = MOST_POINTS, of_means: bool = False
+) -> str:
+    """Say what the lines and points of the column `value` show, in a table with arm, seed and step."""
     lines = "Line: the one seed."
     if study.seed_counts[1] > 1:
         fewest = table.groupby(["arm", "step"], observed=True)["seed"].nunique().groupby("arm", observed=True).min()
         apart = fewest < table.groupby("arm", observed=True)["seed"].nunique()
         where = ", where all seeds of an arm have steps" * bool(apart.any())
-        lines = f"Line: mean over {study.counted_seeds}{where}. Thin lines: single seeds."
+        known = ", or over those of them with a value" * bool(table[value].isna().any())
+        lines = f"Line: mean over {study.counted_seeds}{where}{known}. Thin lines: single seeds."
     return lines + points_note(table["step"], most_points, of_means)
 
 

@@ -6,6 +6,7 @@ The modules of single figures call it (`evaluation`, `gradients`, `cost`), and `
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -149,6 +150,12 @@ def name_rows(axes: Axes, arms: list[str]) -> None:
     axes.set_yticks(range(len(arms)), [wrapped(arm, NAME_WIDTH[beside(2)]) for arm in arms])
 
 
+def component_names(study: StudyFile) -> list[str]:
+    """Names above the columns of the matrix, in three lines at most: more would run into the next column."""
+    broken = ([wrapped(name, width) for name in study.components] for width in count(18))
+    return next(names for names in broken if all(name.count("\n") < 3 for name in names))
+
+
 def weight_matrix(axes: Axes, study: StudyFile, arms: list[str]) -> None:
     """Draw the weights of `arms` in shades of the study's largest; a dash for what does not score the arm."""
     weights = {arm.name: arm.weights for arm in study.arms}
@@ -161,11 +168,11 @@ def weight_matrix(axes: Axes, study: StudyFile, arms: list[str]) -> None:
     for (row, column), weight in np.ndenumerate(matrix):
         if arms[row] not in weights:
             continue
-        ink = "#a0a0a0" if weight == 0 else "white" if shades[row, column] > 0.7 else "black"
+        ink = "#707070" if weight == 0 else "white" if shades[row, column] > 0.85 else "black"
         written = f"{weight:.3g}".replace("-", "−") if study.components[column] in scored[arms[row]] else "–"
         axes.text(column, row, written, ha="center", va="center", fontsize=7, color=ink)
     name_rows(axes, arms)
-    axes.set_xticks(range(len(study.components)), [wrapped(name, 18) for name in study.components], rotation=90)
+    axes.set_xticks(range(len(study.components)), component_names(study), rotation=90)
     axes.tick_params(axis="x", top=True, labeltop=True, bottom=False, labelbottom=False, length=0)
     axes.tick_params(axis="y", length=0)
     axes.set_xlim(-0.5, len(study.components) - 0.5)

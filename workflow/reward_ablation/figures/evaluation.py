@@ -8,6 +8,7 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
+from reward_ablation.analysis.evaluation.by_level import FEWEST
 from reward_ablation.analysis.evaluation.effects import NO_COMMON_SEED, lack_a_common_seed
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study, name_of, panels
 from reward_ablation.analysis.statistics.intervals import level_of
@@ -20,6 +21,7 @@ from reward_ablation.figures.estimates import (
     arrow_note,
     base_legend,
     base_note,
+    component_names,
     datasets_and_modes,
     dot_handles,
     draw_rows,
@@ -39,8 +41,9 @@ from reward_ablation.figures.estimates import (
     weight_matrix,
 )
 from reward_ablation.figures.few_arms import others_note, reduced_to_shown_arms, rows_of_others, with_others
-from reward_ablation.figures.findings import clearest, lowest_and_highest
+from reward_ablation.figures.findings import clearest, listed, lowest_and_highest
 from reward_ablation.figures.style import (
+    NAME_CHARACTER,
     Look,
     arm_handles,
     arm_looks,
@@ -52,6 +55,7 @@ from reward_ablation.figures.style import (
     rows_of_panels,
     title,
     with_escapes,
+    wrapped,
 )
 from reward_ablation.study.primary import Contrast
 
@@ -128,7 +132,9 @@ def draw_table(evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
     names = with_others(study, ordered)
     widths = [COLUMN_WIDTH * len(study.components), *[1.5] * len(kinds)]
     height = row_height(names) * len(names)
-    figure, [[matrix, *grid]] = rows_of_panels(1, 1 + len(kinds), height, above=1.5, ratios=widths, sharey=True)
+    lines = "\n".join(component_names(study)).split("\n")
+    above = 1.5 + NAME_CHARACTER * max(0, max(map(len, lines)) - 11)
+    figure, [[matrix, *grid]] = rows_of_panels(1, 1 + len(kinds), height, above=above, ratios=widths, sharey=True)
     if beside(2) == 2:
         figure.set_figwidth(max(figure_width(), 2.2 + COLUMN_WIDTH * len(study.components) + 1.2 * len(kinds)))
     else:
@@ -137,7 +143,7 @@ def draw_table(evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
     for panel, (dataset, mode, _) in zip(grid, kinds, strict=True):
         draw_rows(panel, select(evaluation_by_arm, dataset, mode, study.main_metric), study, names)
         panel.tick_params(axis="y", length=0)
-        panel.set_title(f"{dataset},\n{mode}", loc="left")
+        panel.set_title(wrapped(f"{dataset},\n{mode}", 18), loc="left")
         panel.set_xlabel(name_of(study.main_metric))
         share_axis(panel, study, study.main_metric)
     return figure
@@ -209,9 +215,13 @@ def differences(paired_differences: pd.DataFrame, evaluation_by_arm: pd.DataFram
         rows += [Row(f"{len(hidden):,} other arms", others=hidden)] * bool(hidden)
     before = f"Arms are {study.pairing}. "
     if study.has_looks:
-        before += f"Primary panel: {AT_LOOKS[0].lower()}{AT_LOOKS[1:]}"
-    family = f"{study.primary_family} where a panel is primary, else the arms of a panel with the same reference"
+        before += f"Primary panel: {AT_LOOKS[0].lower()}{AT_LOOKS[1:]}Seeds and decisions below names: of this panel. "
+    family = f"{study.primary_family}, and over the other rows of a panel with the same reference"
     question = (study.primary.dataset, study.primary.mode, study.primary.metric)
+    beside = (table[["dataset", "mode", "metric"]] == [*question]).all(axis=1) & (table["family"] != "primary")
+    if beside.any():
+        not_declared = listed(list(table.loc[beside, "arm"] + " − " + table.loc[beside, "baseline"]))
+        before += f"Not declared, and so exploratory, in the primary panel: {not_declared}. "
     return forest_panels(table, study, rows, "difference in", family, before, question)
 
 
@@ -236,7 +246,7 @@ def effects(component_effects: pd.DataFrame, study: StudyFile) -> Figure:
 def by_level(table: pd.DataFrame, study: StudyFile) -> Figure:
     """Draw the difference at the questions of each level or subject, and how far this is from that at all others."""
     if table.empty:
-        none = "The questions of the primary data set have no levels and no subjects to compare."
+        none = f"The primary data set has no two levels or subjects with {FEWEST} questions or more."
         return page_of_words(study.primary_not_shown or none)
     look, count = arm_looks(study), len(table)
     keys = [" ".join(map(str, labels)) for labels in table[["arm", "baseline", "by", "group"]].to_numpy()]
@@ -299,7 +309,7 @@ def learning_curves(table: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study:
         panel_title(of_row[0], f"{dataset}, {mode}: {questions:,} questions{shown_arms}")
     for panel in [panel for of_row in grid for panel in of_row][: -beside(len(metrics))]:
         panel.set_xlabel("")
-    note = f"{seeds_note(study, table)} Step 0: the base model; last step: the final model."
+    note = f"{seeds_note(study, table, 'value')} Step 0: the base model; last step: the final model."
     legend_below(figure, arm_handles(study), note + others_note(study), most_columns=max(6, len(groups)))
     title(figure, after_training(table, study))
     return figure

@@ -157,7 +157,7 @@ def similarity_steps(similarity_by_step: pd.DataFrame, evaluation_by_arm: pd.Dat
             similarity_axis(panel, limit, of_two, arms)
     note = (
         "Part of the cosine that comes from completions of different prompts: its noise has mean 0. "
-        f"{seeds_note(study, table, MOST_POINTS)} Gaps: one of the gradients is zero in "
+        f"{seeds_note(study, table, PART, MOST_POINTS)} Gaps: one of the gradients is zero in "
         f"every seed and has no direction. {exactness_note(study, table['folding_error'])}"
     )
     add_arm_legend(figure, study, note)
@@ -205,7 +205,8 @@ def similarity_parts(similarity_by_arm: pd.DataFrame, evaluation_by_arm: pd.Data
             draw_side_by_side(panel, of_pair, study, arms, "part", parts)
             similarity_axis(panel, limit, of_pair, arms)
             part_axis(panel, parts)
-    fewest, most = (int(end) for end in estimates["seeds"].agg(["min", "max"]))
+    counts = estimates.loc[estimates["estimate"].notna(), "seeds"].astype(int)  # of what is drawn
+    fewest, most = min(counts, default=0), max(counts, default=0)
     seeds = "the one seed" if most == 1 else from_to(fewest, most, "seed")
     between = ", between batches (micro-batches or processes)" if "across_blocks" in parts else ""
     halves = "Split halves: cosine of the expected gradients, if their norms are resolved. " * ("split_halves" in parts)
@@ -230,14 +231,15 @@ def similarity_parts(similarity_by_arm: pd.DataFrame, evaluation_by_arm: pd.Data
 def row_panels(panels: Sequence[tuple[str, pd.DataFrame, float]], rows: list[ForestRow], label: str = "") -> Figure:
     """Make panels of a title, estimates by arm, and a value; filled points have intervals that leave the value out."""
     labels, columns = [row.label for row in rows], beside(min(3, len(panels)))
-    height = row_height(labels) * len(labels) + 0.75
+    headings = [wrapped(heading, 24) for heading, *_ in panels]
+    height = row_height(labels) * len(labels) + 0.75 + 0.13 * max(heading.count("\n") for heading in headings)
     figure = Figure(figsize=(figure_width(), ceil(len(panels) / columns) * height + 0.3))
     grid = panel_grid(figure, len(panels), columns)
-    for number, (panel, (heading, effects, value)) in enumerate(zip(grid, panels, strict=True)):
+    for number, (panel, heading, (_, effects, value)) in enumerate(zip(grid, headings, panels, strict=True)):
         panel.set_xlim(limits(effects, value))
         filled = (effects["low"] > value) | (effects["high"] < value)
         forest(panel, rows, effects.assign(flagged_arms=None), filled, value)
-        panel.set_title(wrapped(heading, 24), loc="left")
+        panel.set_title(heading, loc="left")
         panel.set_xlabel(label)
         name_rows(panel, labels if number % columns == 0 else [""] * len(labels))
         round_ticks(panel.xaxis, 4)
@@ -260,7 +262,7 @@ def alignment(table: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: Study
     look = arm_looks(study)
     hidden = tuple(arm for arm in table["arm"].unique() if arm not in look)
     rows = [*(ForestRow(arm, of_arm, arm) for arm, of_arm in look.items())]
-    rows += [ForestRow("other arms", others=hidden)] * bool(hidden)
+    rows += [ForestRow(f"{len(hidden):,} other arms", others=hidden)] * bool(hidden)
     known = table.dropna(subset="estimate")
     of_components = [known[known["component"] == component].set_index("arm") for component in study.components]
     panels = [(name, effects, 0.0) for name, effects in zip(study.components, of_components, strict=True)]
@@ -269,7 +271,7 @@ def alignment(table: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: Study
     for panel, component, effects in zip(figure.axes, study.components, of_components, strict=True):
         for row, arm in enumerate(look):
             if arm in effects.index and component not in trained_on[arm]:
-                panel.annotate("tracked", (1, row), (0, 3), ("axes fraction", "data"), "offset points", **TRACKED)
+                panel.annotate("tracked", (1, row), (0, 1), ("axes fraction", "data"), "offset points", **TRACKED)
     note = (
         "Filled: the interval leaves out 0. Tracked: the arm does not train on the component. Right of 0, a small step "
         "in the direction that the arm trained raises the component's expected score on prompts that the step did not "
@@ -329,4 +331,4 @@ def rank_note(table: pd.DataFrame) -> str:
         if of_component["by_weights"].nunique() > 1 and of_component["estimate"].nunique() > 1
     ]
     rule = "Rank correlation of these differences with each component's share of the weights, a rule without gradients"
-    return f" {rule}: {', '.join(ranks)}." if ranks else ""
+    return f" {rule}: {', '.join(ranks)}.".replace(" -", " −") if ranks else ""

@@ -109,12 +109,25 @@ def arm_looks(study: StudyFile) -> dict[str, Look]:
 
 def wrapped(name: str, width: int) -> str:
     """Break a name into lines of at most `width` characters, after underscores and blanks if there are any."""
+    if "\n" in name:
+        return "\n".join(wrapped(line, width) for line in name.split("\n"))
     lines = [""]
     for part in re.findall(r"[^_ ]*[_ ]|[^_ ]+", name):
         if lines[-1] and len(lines[-1]) + len(part.rstrip()) > width:
             lines.append("")
         lines[-1] += part
     return "\n".join(piece for line in lines for piece in textwrap.wrap(line, width))
+
+
+def filled(text: str, width: int) -> str:
+    """Break a text into lines of at most `width` characters, within a longer word after an underscore."""
+    words = (word if len(word) <= width else wrapped(word, width) for word in text.split(" "))
+    return textwrap.fill(" ".join(words), width)
+
+
+def joined(text: str) -> str:
+    """The text that `filled` broke into lines."""
+    return " ".join(text.replace("_\n", "_").split())
 
 
 @cache
@@ -215,7 +228,7 @@ def legend_below(figure: Figure, handles: list[Artist], note: str, most_columns:
     names = [str(handle.get_label()).split("\n") for handle in handles]
     longest = max((len(line) for name in names for line in name), default=1)
     columns = max(1, min(len(handles), most_columns, int((width - 0.2) / (SAMPLE + NAME_CHARACTER * longest))))
-    heading = textwrap.fill(note, int((width - 0.3) / TEXT_CHARACTER))
+    heading = filled(note, int((width - 0.3) / TEXT_CHARACTER))
     lines = ceil(sum(map(len, names)) / columns) + heading.count("\n") + 1
     figure.set_figheight(figure.get_figheight() + LEGEND_LINE * lines + 0.1)
     legend = figure.legend(
@@ -234,12 +247,12 @@ def take_caption(figure: Figure) -> str:
     """Take the title and the notes out of a figure for a paper, and return them as the text of its caption."""
     parts, heading = [], figure.get_suptitle()
     if heading:
-        parts.append(f"{' '.join(heading.split())}.")
+        parts.append(f"{joined(heading)}.")
         figure.suptitle("")
         figure.set_figheight(figure.get_figheight() - TITLE_LINE * heading.count("\n"))
     for legend in figure.legends:
         note = legend.get_title().get_text()
-        parts.append(" ".join(note.split("\n")))
+        parts.append(joined(note))
         figure.set_figheight(figure.get_figheight() - LEGEND_LINE * (note.count("\n") + 1))
         legend.set_title("")
         if not legend.get_texts():
@@ -250,7 +263,7 @@ def take_caption(figure: Figure) -> str:
 def page_of_words(words: str) -> Figure:
     """A page that replaces a figure without anything to show, and says why."""
     figure = Figure(figsize=(figure_width(), 1.6))
-    words = textwrap.fill(words, int(CHARACTERS * figure_width()))
+    words = filled(words, int(CHARACTERS * figure_width()))
     figure.text(0.5, 0.4, words, ha="center", va="center", color="#404040")
     return figure
 

@@ -87,7 +87,7 @@ def rewards(rewards_by_step: pd.DataFrame, evaluation_by_arm: pd.DataFrame, stud
     for panel, _ in rows[-1] if quantities[-1] == "truncated" else []:
         panel.set_ylim(0, min(1.02, max(0.05, 1.1 * highest)))
     note = (
-        f"{seeds_note(study, rewards_by_step)} Raw scores are before weighting. The total uses each arm's own "
+        f"{seeds_note(study, rewards_by_step, 'mean')} Raw scores are before weighting. The total uses each arm's own "
         "weights, so its level cannot be compared between arms."
     )
     if study.arms_off_the_total:
@@ -113,7 +113,7 @@ def signals(signals_by_step: pd.DataFrame, evaluation_by_arm: pd.DataFrame, stud
                 panel.set_ylim(-0.03, 1.03)
             if quantity == "covariance":
                 zero_line(panel)
-    lines = seeds_note(study, signals_by_step, SIGNAL_POINTS, of_means=True)
+    lines = seeds_note(study, signals_by_step, "value", SIGNAL_POINTS, of_means=True)
     note = (
         f"{lines} Covariance: of a component's score with the weighted total within "
         "groups. Above 0, training raises the component to first order. Its scale depends on the arm's weights."

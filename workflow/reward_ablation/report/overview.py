@@ -243,7 +243,9 @@ def missing(study: StudyFile, tables: dict[str, pd.DataFrame]) -> list[str]:
     if single:
         lines.append(f"Arms with one seed, so that nothing is known of other seeds: {', '.join(single)}.")
     if flagged := flagged_arms(study, tables["evaluation_by_arm"]):
-        lines.append(f"Flagged arms, whose seeds differ more than those of the other arms: {', '.join(flagged)}.")
+        where = f"{study.primary.dataset} ({study.primary.mode})"
+        differ = "whose seeds differ more than those of the other arms"
+        lines.append(f"Flagged arms on {where}, {differ}: {', '.join(flagged)}.")
     if len(mixed):
         lines.append(f"Runs differ in {', '.join(mixed)} (see Provenance).")
     if study.datasets:

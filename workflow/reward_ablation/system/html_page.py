@@ -26,7 +26,7 @@ PAGE = TEMPLATES.from_string("""\
 <html lang="en"><head><meta charset="utf-8">{{ policy }}
 <title>{{ heading }}</title>
 <style>
-body { font: 14px sans-serif; margin: 1.5em; color: #222; background: white }
+body { font: 14px sans-serif; margin: 1.5em; color: #222; background: white; overflow-wrap: break-word }
 table { border-collapse: collapse; display: block; overflow-x: auto }
 th, td { padding: 0.25em 1em 0.25em 0; text-align: left; border-bottom: 1px solid #ddd; vertical-align: top }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; background: #f6f6f6; padding: 0.7em }
