@@ -26,7 +26,7 @@ CONFIG = TINY | {
     | {"samples": 0, "metrics": {"parity": {"function": "own.py:parity", "range": [0, 1]}}},
     "primary": {"metric": "parity"},
     # Only equal answers are known to be within this margin.
-    "statistics": {"equivalence_margin": 0.35},
+    "statistics": {"equivalence_margin": 0.15},
 }
 
 #: Equal answers have equal scores, and other answers have scores by chance: a contrast that stays open.
