@@ -271,6 +271,8 @@ def test_a_target_of_earlier_versions_says_what_to_type(trained):
     result = trained.start("prune")
     assert result.returncode == 1
     assert "error: prune: is a command of its own; type: reward-ablation prune config.yaml\n" in result.stderr
+    targets = {"plan", "status", "preview", "power", "budget", "verify", "prune"}
+    assert targets <= {*trained.snakemake("--list-rules").split()}
 
 
 def test_pruning_leaves_what_the_study_needs(trained, tmp_path):
