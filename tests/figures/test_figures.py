@@ -51,7 +51,7 @@ def texts_on_canvas(figure: Figure) -> list[tuple[str, Bbox]]:
     """Every text that is drawn with the box that it takes, after layout."""
     with matplotlib.rc_context(STYLE):
         canvas = FigureCanvasAgg(figure)
-        canvas.draw()
+        figure.draw_without_rendering()
         outside = tick_labels(figure, drawn=False)
         texts = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
         return [

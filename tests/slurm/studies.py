@@ -20,6 +20,7 @@ from reward_ablation.rewards.trial import TRY
 from reward_ablation.start.full_check import PASSED
 from reward_ablation.study.resolve import resolve
 from workflow.conftest import ROOT, TINY
+from workflow.starting import forking_python
 
 from .cluster import Cluster, wait_until
 
@@ -92,6 +93,8 @@ class ClusterStudy:
         self.site = copy.deepcopy(SITE)
         self.results = folder / "results" / self.config["name"]
         # The files by which tests have the reward fail are for the jobs.
+        #: Of starts and of their jobs.
+        self.python = forking_python()
         self.environment = {**cluster.environment, "PYTHONHASHSEED": "0", TRY: "no"}
         self.started: list[subprocess.Popen] = []
         (folder / "slow.py").write_text(SLOW)
@@ -114,7 +117,7 @@ class ClusterStudy:
         """Snakemake's command line, after the config and the site file are written."""
         (self.folder / "config.yaml").write_text(yaml.safe_dump(self.config, sort_keys=False))
         (self.folder / "site.yaml").write_text(yaml.safe_dump(self.site, sort_keys=False))
-        command = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile")]
+        command = [self.python, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile")]
         command += ["--directory", str(self.folder), "--configfile", "config.yaml"]
         command += ["--workflow-profile", str(ROOT / "profiles" / "default")]
         command += ["--profile", str(ROOT / "profiles" / "slurm"), "--latency-wait", "5"]
@@ -122,7 +125,7 @@ class ClusterStudy:
 
     def status(self) -> str:
         """What `reward-ablation status` says."""
-        command = [sys.executable, "-m", "reward_ablation.start.command_line", "status", "config.yaml"]
+        command = [self.python, "-m", "reward_ablation.start.command_line", "status", "config.yaml"]
         done = subprocess.run(command, cwd=self.folder, env=self.environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
@@ -176,6 +179,7 @@ class ClusterStudy:
 
     def hold_evaluations(self) -> None:
         """Have the evaluations of the next starts wait until `release`."""
+        self.python = sys.executable
         (self.folder / "first").mkdir()
         (self.folder / "first" / "sitecustomize.py").write_text(HOLD)
         paths = [str(self.folder / "first"), self.environment.get("PYTHONPATH", "")]

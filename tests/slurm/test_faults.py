@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -132,6 +133,7 @@ def test_preemption_that_cancels(study: ClusterStudy, undisturbed: ClusterStudy,
 
 @pytest.mark.long
 def test_a_node_that_dies_and_comes_back(study: ClusterStudy, undisturbed: ClusterStudy, cluster: Cluster):
+    study.python = sys.executable  # a fork would train again before Slurm has done with the job as it was
     start = study.start_training(11)
     job = study.job_of("one")
     node = next(there.nodes for there in cluster.jobs() if there.id == job)

@@ -89,8 +89,14 @@ class Study:
         """Jobs of a dry run, by rule."""
         result = self.snakemake("--dry-run", "--", *targets)
         assert result.returncode == 0, result.stdout + result.stderr
-        table = re.search(r"^job +count\n[- ]+\n(.*?)\n\n", result.stdout + result.stderr, re.DOTALL | re.MULTILINE)
-        return {row.split()[0]: int(row.split()[1]) for row in table[1].splitlines()} if table else {}
+        return jobs_of(result.stdout + result.stderr)
+
+
+def jobs_of(printed: str) -> dict[str, int]:
+    """Jobs by rule, of what Snakemake prints before it starts them and in a dry run."""
+    table = re.search(r"^job +count\n[- ]+\n(.*?)\n\n", printed, re.DOTALL | re.MULTILINE)
+    rows = [row.split() for row in table[1].splitlines()] if table else []
+    return {rule: int(count) for rule, count in rows}
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ import yaml
 
 from reward_ablation.data.word_problems import generate
 
-from .conftest import ROOT, TINY, Study
+from .conftest import ROOT, TINY, Study, jobs_of
 from .starting import command_line, forking_python, snakemake
 
 REWARDS = '''
@@ -177,10 +177,8 @@ class Bench:
 
     def dry_run(self, *arguments: str) -> dict[str, int]:
         """Jobs of a dry run, by rule; the target `all` is none."""
-        printed = self.snakemake("--dry-run", *arguments)
-        table = re.search(r"^job +count\n[- ]+\n(.*?)\n\n", printed, re.DOTALL | re.MULTILINE)
-        rows = [row.split() for row in table[1].splitlines()] if table else []
-        return {rule: int(count) for rule, count in rows if rule not in ("all", "total")}
+        jobs = jobs_of(self.snakemake("--dry-run", *arguments))
+        return {rule: count for rule, count in jobs.items() if rule not in ("all", "total")}
 
     def would_train(self) -> set[str]:
         """Names of the runs that a dry run would train."""

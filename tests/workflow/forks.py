@@ -5,7 +5,7 @@ is imported before the fork, because the fork reads the library from its own PYT
 this repository's executor in the fork. Python itself runs all other commands, and all that a test starts by
 `sys.executable`. A script is given torch.
 
-    python forks.py serve SOCKET          fork for each command, until standard input ends
+    python forks.py serve SOCKET          fork for each command, until standard input and all that hold it have ended
     python forks.py ask SOCKET WORDS      be `python WORDS`
 """
 
@@ -17,6 +17,7 @@ import gc
 import importlib
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -46,11 +47,21 @@ BLANK = "REWARD_ABLATION_TESTS_BLANK_FIGURES"
 LOOKS = {"--dry-run", "-n", "--report", "--summary", "--dag", "--rulegraph"}
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 ELSEWHERE = b"other"
+#: What a process sends that needs the server until it ends, and what is sent with a command's outputs.
+HOLD, COMMAND = b"h", b"."
 
 
 def large_of(address: str) -> str:
     """Address of the server that has imported torch."""
     return f"{address}-large"
+
+
+def hold(address: str) -> socket.socket:
+    """A connection by which the server knows that this process may still give it commands."""
+    server = socket.socket(socket.AF_UNIX)
+    server.connect(address)
+    server.send(HOLD)
+    return server
 
 
 def ask(address: str, words: list[str]) -> None:
@@ -66,7 +77,7 @@ def ask(address: str, words: list[str]) -> None:
             server.connect(place)
             for number in PASSED_ON:
                 signal.signal(number, lambda number, _, server=server: server.send(bytes([number])))
-            socket.send_fds(server, [b"."], [0, 1, 2])
+            socket.send_fds(server, [COMMAND], [0, 1, 2])
             server.sendall(command)
             status = server.recv(8)
         if status != ELSEWHERE:
@@ -92,11 +103,11 @@ def serve(address: str) -> str:
     import_snakemake()
     gc.freeze()
     running: dict[socket.socket, tuple[int, int]] = {}  # by client: its process, and the descriptor of the process
-    while True:
+    holders = {sys.stdin}
+    while holders:
         waiting = {ended: client for client, (_, ended) in running.items()}
-        ready = {*select.select([sys.stdin, listening, *running, *waiting], [], [])[0]}
-        if sys.stdin in ready:
-            os._exit(0)
+        ready = {*select.select([listening, *holders, *running, *waiting], [], [])[0]}
+        holders -= ready  # they send nothing: they have ended
         for client in ready & running.keys():
             pass_on(client, running[client][0])
         for ended in ready & waiting.keys():
@@ -104,7 +115,10 @@ def serve(address: str) -> str:
         if listening not in ready:
             continue
         client, _ = listening.accept()
-        _, outputs, _, _ = socket.recv_fds(client, 1, 3)
+        kind, outputs, _, _ = socket.recv_fds(client, 1, 3)
+        if kind == HOLD:
+            holders.add(client)
+            continue
         with client.makefile() as lines:
             words, folder, environment = json.loads(lines.readline())
         needs_torch = words[0].endswith(".py") or words[0].removeprefix("reward_ablation.").startswith(WITH_TORCH)
@@ -119,11 +133,14 @@ def serve(address: str) -> str:
                 os.setpgid(process, process)
             running[client] = process, os.pidfd_open(process)
         else:
-            for each in (listening, client, *running):
+            for each in (listening, client, *running, *holders - {sys.stdin}):
                 each.close()
             return become(words, folder, environment, outputs, f"{os.path.dirname(address)}/python")
         for output in outputs:
             os.close(output)
+    if not is_large:
+        shutil.rmtree(os.path.dirname(address))
+    os._exit(0)
 
 
 def pass_on(client: socket.socket, process: int) -> None:

@@ -2,34 +2,46 @@
 
 from __future__ import annotations
 
-import atexit
+import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from .forks import hold
 
 FORKS = Path(__file__).with_name("forks.py")
+#: What keeps the server of the forks while this process runs.
+holding: list[Any] = []
 
 
 @cache
 def forking_python() -> str:
-    """A program that is `python`, but for the commands of this project and Snakemake, which it runs in forks."""
-    folder = tempfile.TemporaryDirectory(prefix="forks")
-    address, program = Path(folder.name, "socket"), Path(folder.name, "python")
-    serve = [sys.executable, str(FORKS), "serve", str(address)]
-    server = subprocess.Popen(serve, stdin=subprocess.PIPE, start_new_session=True)
+    """A program that is `python`, but for the commands of this project and Snakemake, which it runs in forks.
+
+    All test processes share its server, which ends after the last of them.
+    """
+    folder = Path(tempfile.gettempdir(), f"forks-{os.environ.get('PYTEST_XDIST_TESTRUNUID', uuid4().hex)}")
+    address, program = folder / "socket", folder / "python"
+    try:
+        folder.mkdir()
+    except FileExistsError:  # another test process starts it
+        pass
+    else:
+        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -IS "{FORKS}" ask "{address}" "$@"\n')
+        program.chmod(0o755)
+        serve = [sys.executable, str(FORKS), "serve", str(address)]
+        holding.append(subprocess.Popen(serve, stdin=subprocess.PIPE, start_new_session=True))
+    deadline = time.monotonic() + 300
     while not address.exists():
-        assert server.poll() is None
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -IS "{FORKS}" ask "{address}" "$@"\n')
-    program.chmod(0o755)
-
-    @atexit.register
-    def end() -> None:
-        server.communicate()
-        folder.cleanup()
-
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    holding.append(hold(str(address)))
     return str(program)
 
 

@@ -15,7 +15,7 @@ from reward_ablation.rewards.load import load_component
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.digests import folder_fingerprint
 
-from .conftest import Study
+from .conftest import Study, jobs_of
 
 pytestmark = pytest.mark.slow
 
@@ -26,11 +26,6 @@ def passes(completions, **columns):
 def letters(completions, **columns):
     return [None if problem.endswith("/3") else len(text) for text, problem in zip(completions, columns["problem_id"])]
 """
-
-
-def rules(output: str) -> dict[str, int]:
-    """Number of jobs by rule, of a dry run."""
-    return {name: int(count) for name, count in re.findall(r"^(\w+) +(\d+)$", output, re.MULTILINE)}
 
 
 @pytest.fixture
@@ -54,7 +49,7 @@ def test_own_metrics_judge_stored_answers(study):
     target = "results/tiny/tables/summary.md"
     result = study.snakemake("--", target)
     assert result.returncode == 0, result.stdout + result.stderr
-    assert "rule train:" not in result.stdout + result.stderr
+    assert "train" not in jobs_of(result.stdout + result.stderr)
 
     summary = (study.results / "tables/summary.md").read_text()
     assert "test, greedy, passes (table `paired_differences`)" in summary
@@ -72,7 +67,7 @@ def test_own_metrics_judge_stored_answers(study):
 
     # A change of one metric scores again, and generates nothing.
     (study.folder / "own.py").write_text(OWN.replace('"="', '"+"'))
-    again = rules(study.snakemake("-n", "--", target).stdout)
+    again = study.planned(target)
     assert again["score"] == 1 + len(list(study.results.glob("runs/*/seed*")))
     assert not {"train", "evaluate", "evaluate_base"} & again.keys()
 
@@ -82,7 +77,7 @@ def test_own_metrics_judge_stored_answers(study):
         record.write_text(json.dumps({**json.loads(record.read_text()), "code": "other"}))
     for record in study.results.glob("data/evaluation/*.json"):
         record.write_text(json.dumps({**json.loads(record.read_text()), "code": "other"}))
-    prepared = rules(study.snakemake("-n", "--", target).stdout)
+    prepared = study.planned(target)
     assert (prepared["score"], prepared["prepare_evaluation"]) == (again["score"], 1)
 
 
@@ -97,7 +92,7 @@ def test_a_reward_model_judges_stored_answers(study):
     scores = "results/tiny/" + resolve(study.config, "config.yaml", study.folder).scores[0]
     result = study.snakemake("--", scores)
     assert result.returncode == 0, result.stdout + result.stderr
-    assert rules(result.stdout + result.stderr) == {"fetch_reward_model": 1, "score": 1, "total": 2}
+    assert jobs_of(result.stdout + result.stderr) == {"fetch_reward_model": 1, "score": 1, "total": 2}
 
     [file] = study.results.glob("evaluation/*/base/*.parquet")
     answers, [problems] = pd.read_parquet(file), study.results.glob("data/evaluation/*.parquet")

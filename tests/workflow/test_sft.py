@@ -12,19 +12,33 @@ from .conftest import TINY, Study, with_inputs_of
 
 pytestmark = pytest.mark.slow
 
-#: Two steps on eight demonstrations.
+#: Two steps on eight demonstrations of the user's.
 SFT = {
-    "data": {"source": "word_problems", "count": 8, "split": "train"},
+    "data": {"source": "file", "path": "demos.jsonl"},
+    "completion": ["{answer}"],
     "training": {"max_steps": 2, "per_device_train_batch_size": 4, "save_strategy": "no"},
 }
 
 
-def test_a_start_is_learnt_again_for_other_demonstrations_and_for_no_evaluation_set(finished, tmp_path):
+def test_only_the_inputs_of_a_start_make_it_again(finished, tmp_path):
+    rows = [{"question": f"{number} + 1?", "answer": str(number + 1)} for number in range(8)]
+    (tmp_path / "demos.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     study = with_inputs_of(finished, Study(tmp_path, {**TINY, "sft": SFT}))
     result = study.snakemake("--until", "sft")
     assert result.returncode == 0, result.stdout + result.stderr
     (start,) = [path for path in study.results.glob("models/*/model.json") if "inputs" in json.loads(path.read_text())]
-    assert "sft" not in study.planned()
+
+    # It is found wherever its demonstrations lie, and whatever the times.
+    (tmp_path / "demos.jsonl").rename(tmp_path / "moved.jsonl")
+    study.config["sft"]["data"]["path"] = str(tmp_path / "moved.jsonl")
+    for records in ("kept", "lost"):
+        if records == "lost":
+            shutil.rmtree(tmp_path / ".snakemake")
+            for number, path in enumerate(sorted(study.results.rglob("*"))):
+                os.utime(path, (number, number))
+        planned = study.planned()
+        assert planned["train"] == 4
+        assert not {"sft", "prepare_sft", "fetch"} & planned.keys()
 
     study.config["data"]["evaluation"]["more"] = {"source": "word_problems", "count": 5, "seed": 1, "split": "test"}
     planned = study.planned()
@@ -38,29 +52,9 @@ def test_a_start_is_learnt_again_for_other_demonstrations_and_for_no_evaluation_
     made.write_text(code)
 
     record = json.loads(start.read_text())
-    record["inputs"]["problems"] = "other"
-    start.write_text(json.dumps(record))
+    start.write_text(json.dumps({**record, "inputs": {**record["inputs"], "problems": "other"}}))
     assert study.planned()["sft"] == 1
+    start.write_text(json.dumps(record))
 
     study.config["sft"]["seed"] = 1
     assert study.planned()["sft"] == 1
-
-
-def test_a_start_is_found_wherever_its_demonstrations_lie_and_whatever_the_times(finished, tmp_path):
-    rows = [{"question": f"{number} + 1?", "answer": str(number + 1)} for number in range(8)]
-    (tmp_path / "demos.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    source = {"source": "file", "path": "demos.jsonl"}
-    config = {**TINY, "sft": {**SFT, "data": source, "completion": ["{answer}"]}}
-    study = with_inputs_of(finished, Study(tmp_path, config))
-    result = study.snakemake("--until", "sft")
-    assert result.returncode == 0, result.stdout + result.stderr
-    (tmp_path / "demos.jsonl").rename(tmp_path / "moved.jsonl")
-    study.config["sft"]["data"]["path"] = str(tmp_path / "moved.jsonl")
-    for records in ("kept", "lost"):
-        if records == "lost":
-            shutil.rmtree(tmp_path / ".snakemake")
-            for number, path in enumerate(sorted(study.results.rglob("*"))):
-                os.utime(path, (number, number))
-        planned = study.planned()
-        assert planned["train"] == 4
-        assert not {"sft", "prepare_sft", "fetch"} & planned.keys()

@@ -19,6 +19,7 @@ import pytest
 from pypdf import PdfReader, PdfWriter
 
 from .conftest import Study
+from .forks import BLANK
 
 pytestmark = pytest.mark.slow
 
@@ -74,7 +75,7 @@ def shared(finished, tmp_path_factory):
         "evaluation": {"test": {"source": "file", "path": str(home / "data" / "test.parquet")}},
     }
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in (("HOME", str(home)), ("USER", USER), ("LOGNAME", USER)):
+        for name, value in (("HOME", str(home)), ("USER", USER), ("LOGNAME", USER), (BLANK, "yes")):
             patch.setenv(name, value)
         for kind in (None, "html", "zip"):
             result = study.snakemake(*(["--report", str(study.results / f"report.{kind}")] if kind else []))
@@ -82,23 +83,33 @@ def shared(finished, tmp_path_factory):
     return study
 
 
+def named(files: dict[str, Path], words: set[str]) -> set[str]:
+    """Which files contain which of the words."""
+    return {
+        f"{name}: {word}"
+        for name, path in files.items()
+        for content in contents(name, path.read_bytes())
+        for word in words
+        if word.encode() in content
+    }
+
+
 def test_nothing_that_is_shared_names_the_disk_the_user_or_the_host(shared):
     files = {str(path.relative_to(shared.results)): path for path in shared.results.rglob("*") if path.is_file()}
     kinds = {path.suffix for path in files.values()}
     assert {".json", ".parquet", ".csv", ".md", ".tex", ".html", ".zip", ".pdf", ".png"} <= kinds
-    words = {DISK, USER, str(shared.folder), str(Path(__file__).parents[2])}
-    named = [
-        f"{name}: {word}"
-        for name, path in files.items()
-        if not NOT_SHARED.search(name)
-        for content in contents(name, path.read_bytes())
-        for word in words
-        if word.encode() in content
-    ]
-    assert sorted({*named}) == []
+    there = {name: path for name, path in files.items() if not NOT_SHARED.search(name)}
+    assert named(there, {DISK, USER, str(shared.folder), str(Path(__file__).parents[2])}) == set()
     host = re.compile(rf"(?<![\w+/-]){re.escape(socket.gethostname())}(?![\w+/=-])".encode())
     texts = [name for name, path in files.items() if path.suffix in (".json", ".csv", ".md", ".tex", ".tsv")]
     assert [name for name in texts if not NOT_SHARED.search(name) and host.search(files[name].read_bytes())] == []
+
+
+def test_rendered_figures_name_no_folder(finished, tmp_path_factory):
+    """Those of the other study are blank."""
+    figures = {path.name: path for path in (finished.results / "figures").rglob("*.*")}
+    assert {path.suffix for path in figures.values()} == {".pdf", ".png", ".txt"}
+    assert named(figures, {str(tmp_path_factory.getbasetemp().parent), str(Path(__file__).parents[2])}) == set()
 
 
 def test_data_and_model_have_a_name_and_a_digest(shared):
