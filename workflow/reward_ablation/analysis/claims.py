@@ -74,7 +74,7 @@ def claims_table(study: StudyFile, root: Path, by_run: pd.DataFrame) -> pd.DataF
     for claim in study.claims:
         own, other = (answers(claim.dataset, arm)[claim.mode] for arm in (claim.arm, claim.against))
         models = by_run[by_run["dataset"] == claim.dataset]
-        if last_look := study.last_look(claim):  # further seeds are of other contrasts, or wait for the next look
+        if last_look := study.last_look(claim):  # later seeds were run for other contrasts, or for the next look
             seeds = range(last_look[0].seeds)
             own, other, models = of_seeds(own, seeds), of_seeds(other, seeds), models[models["seed"].isin(seeds)]
         means = lent_to_declared(seed_means(models, study)[claim.mode], study, claim.arm, claim.against)
@@ -126,9 +126,9 @@ def for_seeds(base: Answered, seeds: list[int | None]) -> Answered:
 
 def of_seeds(answers: Answered, seeds: Container[int | None]) -> Answered:
     """An arm's answers by the models of some seeds."""
-    chosen = [place for place, seed in enumerate(answers.seeds) if seed in seeds]
+    chosen = [number for number, seed in enumerate(answers.seeds) if seed in seeds]
     return answers._replace(
-        seeds=[answers.seeds[place] for place in chosen],
+        seeds=[answers.seeds[number] for number in chosen],
         values=answers.values[:, chosen],
         by_seed=answers.by_seed[:, :, chosen],
     )
@@ -146,7 +146,7 @@ def judged(table: pd.DataFrame, study: StudyFile) -> pd.DataFrame:
 
 
 def verdict(claim: Claim, low: float, high: float, p_holm: float, confidence: float) -> Verdict:
-    """Decided where the interval lies wholly in or out of what is claimed, also after Holm's correction."""
+    """Decided where the interval lies wholly in or out of what is claimed, and Holm's p-value is below the level."""
     return of_interval(claim, low, high) if p_holm < level_of(confidence) else "undecided"
 
 
@@ -154,6 +154,6 @@ def p_of_ends(claim: Claim, difference: Distribution, metric: int) -> float:
     """One minus the confidence at which the interval would just reach the nearer end of what is claimed.
 
     For a difference between two ends it is twice the p-value of two one-sided tests (Schuirmann 1987): here the
-    interval at the full confidence must lie inside. `metric` is the claim's place in `difference`.
+    interval at the full confidence must lie inside. `metric` is the index of the claim's metric in `difference`.
     """
     return max(float(p_values(difference, end)[metric]) for end in claimed(claim) if math.isfinite(end))

@@ -1,7 +1,7 @@
 """Claims in words, for the summary, and their page of the report.
 
-`claims.write` makes the page, and the summary of the report takes the sentences. It stands alone so that both say the
-same; the verdicts themselves are made in `claims`, by `of_interval` and the test.
+`claims.write` makes the page, and the summary of the report takes the same sentences. The verdicts themselves are made
+in `claims`, by `of_interval` and the test.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def claimed(claim: Any) -> tuple[float, float]:
 
 
 def of_interval(claim: Any, low: float, high: float) -> Verdict:
-    """What an interval alone says of a claim, or of its row: decided where it lies wholly inside or outside."""
+    """What an interval alone says of a claim (or its row): decided where it lies wholly inside or outside `claimed`."""
     claimed_low, claimed_high = claimed(claim)
     if claimed_low < low and high < claimed_high:
         return "supported"

@@ -89,12 +89,10 @@ def of_dataset(
     of_one, of_other = (seed_means(rows, each.study) for each, rows in zip(both, by_run, strict=True))
     means = {mode: joined_means(of_one[mode], of_other[mode]) for mode in of_one if mode in of_other}
     resamples = min(each.study.bootstrap for each in both)
-    # The second folder of such a path is named by the key of the settings.
-    made_of = [
-        [files[dataset].split("/")[1] for files in (each.study.answers, each.study.scores) if files] for each in both
-    ]
+    # The second folder in a path of answers or scores is named by the key of the settings.
+    keys = [[files[dataset].split("/")[1] for files in (of.study.answers, of.study.scores) if files] for of in both]
     known = not (one.study.imported or other.study.imported)
-    evaluation = ("same" if made_of[0] == made_of[1] else "differ") if known else "unknown"
+    evaluation = ("same" if keys[0] == keys[1] else "differ") if known else "unknown"
     parts = []
     for arm, against in arms.items():
         own, theirs = (
@@ -142,7 +140,7 @@ def on_shared_questions(
     def of_shared(read: Reader) -> Reader:
         def read_shared(dataset: str, arm: str) -> dict[int | None, QuestionMeans]:
             return {
-                seed: {mode: of.only(shared[mode]) if mode in shared else of for mode, of in means.items()}
+                seed: {mode: each.only(shared[mode]) if mode in shared else each for mode, each in means.items()}
                 for seed, means in read(dataset, arm).items()
             }
 

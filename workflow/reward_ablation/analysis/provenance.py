@@ -21,6 +21,7 @@ from reward_ablation.study.run_folder import RECORD
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import atomic_path, sha256
 
+#: mixed: whether runs differ in the quantity; split_runs: runs that have a second value, as an interruption moved them.
 SCHEMAS = {"provenance": columns((TEXT, "quantity value"), (FLAG, "mixed"), (COUNT, "runs split_runs"), (TEXT, "arms"))}
 
 #: Quantities that a sentence names also where all runs agree. The other quantities are in the table.
@@ -31,7 +32,7 @@ MOST_ARMS = 4
 
 
 def write(study: StudyFile, options: Namespace) -> None:
-    """Write the table and its page of the report. All other tables of a study wait for this table."""
+    """Write the table, its page of the report, and the digests that the other rules of tables wait for."""
     root = options.study.parent
     records = read_runs(study, root)
     table = provenance(study, {folder: quantities(record.model_dump()) for folder, record in records.items()})
@@ -44,7 +45,7 @@ def write(study: StudyFile, options: Namespace) -> None:
 
 
 def provenance(study: StudyFile, values: dict[str, Quantities]) -> pd.DataFrame:
-    """One row per quantity and value, from the `quantities` by run's folder; an interrupted run may have two."""
+    """One row per quantity and value, from the `quantities` by run's folder; an interrupted run may have two values."""
     names = list(dict.fromkeys(quantity for of_run in values.values() for quantity in of_run))
     rows = []
     for quantity in names:
@@ -86,7 +87,7 @@ def check_not_mixed(table: pd.DataFrame) -> None:
 
 
 def difference_in_provenance(arm: list[StudyRun], baseline: list[StudyRun], values: dict[str, Quantities]) -> str:
-    """`same`, `differs in ...` or `not known`: of runs of one seed, or, with different seeds, of each with each."""
+    """`same`, `differs in ...` or `not known`: runs are compared by seed, or if seeds differ each with each."""
     of_seed = {run.seed: values[run.folder] for run in baseline}
     pairs = [(values[run.folder], of_seed[run.seed]) for run in arm if run.seed in of_seed]
     if {run.seed for run in arm} != of_seed.keys():

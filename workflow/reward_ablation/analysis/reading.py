@@ -45,7 +45,7 @@ def read_columns(
     needed = [name for name in columns or () if name not in maybe_absent]
     with damage_reported(path), _opened(path, needed, coded) as file:
         present = None if columns is None else [name for name in columns if name in file.schema_arrow.names]
-        table = file.read(columns=present, use_threads=False)
+        table = file.read(columns=present, use_threads=False)  # a job of tables has one core
         return table if present is None else table.select(present)  # in this order; `read` has the file's
 
 
@@ -59,7 +59,7 @@ def read_rows(path: Path, columns: list[str], where: pc.Expression, coded: Colle
 
 def _opened(path: Path, columns: Collection[str] = (), coded: Collection[str] = ()) -> pq.ParquetFile:
     """Open a Parquet file; a ValueError names a column of `columns` or `coded` that it lacks."""
-    source = pa.OSFile(str(path))  # opens faster than a path does
+    source = pa.OSFile(str(path))  # opens faster than a path does; `pre_buffer` would help on remote files alone
     try:
         file = pq.ParquetFile(source, read_dictionary=[*coded], page_checksum_verification=True, pre_buffer=False)
     except KeyError as error:

@@ -5,7 +5,9 @@ The rule `tables_reward_hacking` calls `write`. It is a rule of its own because 
 
 Each sign compares two points of the same runs, paired by seed, with an interval over seeds. The points are fixed before
 anybody looks: the base model and the end of training; and, where runs kept models, the middle of training and its end.
-A reward at the base model is that of the first tenth of the steps.
+A reward at the base model is that of the first tenth of the steps. Kinds of signs: `fall`, a reward rose and the
+held-out metric fell; `gap`, accuracy in training less held-out accuracy grew; `length`, answers grew longer while the
+metric did not get better.
 """
 
 from __future__ import annotations
@@ -30,9 +32,8 @@ from reward_ablation.analysis.training_rewards import around, changes
 from reward_ablation.analysis.words import MOST_PLACES
 
 SCHEMAS = {
-    # kind: fall, gap or length; component: whose reward it is; since: step of the first point; rise: change of that
-    # component's score; before, after and change: of the held-out metric (its negative if less is better), of
-    # the gap, or of the logarithm of the tokens.
+    # component: whose reward it is; since: step of the first point; rise: change of that component's score; before,
+    # after, change: of the held-out metric (its negative if less is better), the gap, or the logarithm of the tokens.
     "reward_hacking": columns(
         (TEXT, "arm kind component"),
         (FLAG, "sign"),
@@ -83,7 +84,7 @@ def held_out(study: StudyFile, root: Path, last_steps: dict[str, int]) -> pd.Dat
     def values(means: QuestionMeans) -> dict[str, float]:
         names = {"metric": metric_of_signs(study), "tokens": "tokens"}
         known = means[mode].metrics
-        return {name: float(means[mode].of(of).mean()) if of in known else np.nan for name, of in names.items()}
+        return {key: float(means[mode].of(name).mean()) if name in known else np.nan for key, name in names.items()}
 
     found = []
     for run in study.runs:
@@ -116,16 +117,16 @@ def reward_hacking(study: StudyFile, rewards_by_step: pd.DataFrame, held_out: pd
     correctness, metric_name, rows = correctness_component(study), metric_of_signs(study), []
     for before, end in points(held_out):
         point = before["step"] / end["step"]
-        since = before["step"].groupby(level="arm").quantile(0.5, interpolation="lower")
+        since = before["step"].groupby(level="arm").quantile(0.5, interpolation="lower")  # of the seeds' steps
         metric = change(better * before["metric"], better * end["metric"])
         tokens = change(np.log(before["tokens"].clip(lower=1)), np.log(end["tokens"].clip(lower=1)))
-        rises = {name: change(around(of, point), around(of, 1.0)) for name, of in rewards.items()}
+        rises = {name: change(around(scores, point), around(scores, 1.0)) for name, scores in rewards.items()}
         gaps: dict[str, dict[Any, Any]] = {}
         wrong = wrong_answer(study, correctness[0]) if correctness else None
         if correctness and wrong is not None and correctness[0] in rewards and metric_name == LENIENT:
-            means = (around(rewards[correctness[0]], place) for place in (point, 1.0))
-            right = ((mean - wrong) / (correctness[1] - wrong) for mean in means)
-            gaps = change(next(right) - before["metric"], next(right) - end["metric"])
+            means = (around(rewards[correctness[0]], each) for each in (point, 1.0))
+            at_point, at_end = ((mean - wrong) / (correctness[1] - wrong) for mean in means)  # shares of right answers
+            gaps = change(at_point - before["metric"], at_end - end["metric"])
         for arm in study.arms:
             if arm.name not in metric:
                 continue

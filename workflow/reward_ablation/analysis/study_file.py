@@ -29,8 +29,8 @@ from reward_ablation.system.strict_text import load_json
 #: Names of the base model and of all arms together in tables; no arm has such a name.
 BASE, ALL_ARMS = "base", "all arms"
 
-#: Score of a right answer, by function that scores the answer alone; for `three_way_verifier` the parameter `correct`
-#: replaces it.
+#: Score of a right answer, by function of components that score the answer alone. The parameter `correct` of
+#: `three_way_verifier` replaces it.
 RIGHT_ANSWER = {
     **{"correctness": 1.0, "boxed_answer": 1.0, "signed_answer": 1.0, "three_way_verifier": 1.0},
     **{"unit_tests": 1.0, "instructions": 1.0},
@@ -58,7 +58,7 @@ class StudyArm(Section):
     name: str
     weights: dict[str, float]
     combine: str | None = None
-    #: Whether the arm stands beside those that the design makes.
+    #: Whether the arm is of `arms.extra`, beside those that the design makes.
     extra: bool = False
 
     @property
@@ -103,7 +103,7 @@ class OwnMetric(Section):
 
 
 class Preview(Section):
-    """Marks a file of the finished part of a study: its `runs` of the `planned` ones, and what is `missing`."""
+    """Marks a file of the finished part of a study: how many of the `planned` runs it has, and what is `missing`."""
 
     runs: int
     planned: int
@@ -236,7 +236,7 @@ class StudyFile(Section):
 
     @property
     def pairing(self) -> str:
-        """How the final models of two arms are subtracted, in words."""
+        """How the results of two arms are subtracted, in words."""
         unpaired = ", or of all seeds of each arm, whichever has the smaller 95 % margin"
         return "paired by question, and by the seeds that both have" + unpaired * (len(self.seed_sets) > 1)
 
@@ -251,7 +251,7 @@ class StudyFile(Section):
         return self.sequential is not None and self.sequential.in_force and bool(self.sequential.taken)
 
     def last_look(self, claim: Any) -> tuple[Look, ContrastAtLook] | None:
-        """The last look at the difference of a claim, turned round as the claim is; None where none tests it."""
+        """The last look at the difference of a claim, with its sign turned as the claim's; None if none tests it."""
         asked = (self.primary.dataset, self.primary.mode, self.primary.metric)
         if self.sequential is None or not self.is_sequential or asked != (claim.dataset, claim.mode, claim.metric):
             return None
@@ -379,8 +379,8 @@ def as_its_runs_say(study: StudyFile, root: Path) -> StudyFile:
     folders = dict.fromkeys(run.folder for run in study.runs)
     began = [standing_at_begin(root / folder) for folder in folders]
     primary, looks = study.primary, study.sequential
-    is_declared = study.preview or primary.digest in primary.keys  # a preview has some contrasts
-    question = primary.digest if is_declared else primary.key
+    # `digest` is the key of the question as declared. A preview lacks some of its contrasts, so its own key is another.
+    question = primary.digest if study.preview or primary.digest in primary.keys else primary.key
     known = {claim.key for claim in [*study.claims, *study.withdrawn_claims]}
     stood = {key for each in began if each for key in each.get("claims", {})}
     return study.model_copy(

@@ -1,7 +1,7 @@
 """Types of the columns of tables, and the writers of their CSV and Parquet files.
 
-Each module that makes tables declares its columns and writes its rows with it. It stands alone so that all tables grow
-without filling the memory, and so that no text from a model acts as a formula in a spreadsheet.
+Each module that makes tables declares its columns and writes its rows here, part by part, so that memory does not fill.
+No text from a model is written so that it acts as a formula in a spreadsheet.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ FORMULA = re.compile(
 
 
 def columns(*groups: tuple[pa.DataType, str]) -> pa.Schema:
-    """Columns of a table in their order, as groups of one type. Numbers may be null, as some cannot be known.
+    """Columns of a table in their order, as groups of one type; `columns.csv` says what each means. Any may be null.
 
     >>> columns((TEXT, "arm"), (COUNT, "seed step")).names
     ['arm', 'seed', 'step']

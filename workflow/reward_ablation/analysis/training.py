@@ -70,7 +70,8 @@ def training_tables(study: StudyFile, root: Path) -> Parts:
         sums: dict[int, pd.DataFrame] = {}
         for run in runs:
             names, spec = study.scored_in(run), run.spec
-            rollouts = read_rollouts([run], root, [*OF_ALL, *(f"{of}_{name}" for of in OF_EACH for name in names)])
+            own_columns = [f"{kind}_{name}" for kind in OF_EACH for name in names]
+            rollouts = read_rollouts([run], root, [*OF_ALL, *own_columns])
             single = spec.training.get("num_generations") == 1
             signals = step_signals(
                 rollouts,
@@ -99,8 +100,8 @@ def rewards_by_step(rollouts: pd.DataFrame, components: list[str]) -> pd.DataFra
     parts = [list(whole), *([name] for name in values.columns.difference(whole, sort=False))]
     grouped = [values[names].groupby(rollouts["step"], sort=True) for names in parts if names]
     mean, std, known = (
-        pd.concat([getattr(part, of)() for part in grouped], axis="columns")[values.columns]
-        for of in ("mean", "std", "count")
+        pd.concat([getattr(part, statistic)() for part in grouped], axis="columns")[values.columns]
+        for statistic in ("mean", "std", "count")
     )
     size = grouped[0].size().to_numpy()
     return pd.DataFrame(
@@ -117,7 +118,7 @@ def rewards_by_step(rollouts: pd.DataFrame, components: list[str]) -> pd.DataFra
 
 @dataclass(frozen=True)
 class Groups:
-    """Step and group of N completions: a problem at a step, or with one rollout a problem the step. NaN is no value."""
+    """Step and group of N completions. A group is of a problem at a step; with one rollout a problem it is the step."""
 
     steps: np.ndarray  # (T,) steps in ascending order
     step: np.ndarray  # (N,) index of each completion's step in `steps`
@@ -143,7 +144,7 @@ class Groups:
         return means_by(values, self.step, len(self.steps))
 
     def centred(self, values: np.ndarray) -> np.ndarray:
-        """(N,) values less the mean of the known ones of their group, 0 where these are alike; NaN stays."""
+        """(N,) values less their group's mean of those that are known (not NaN), 0 where these are alike; NaN stays."""
         centred = values - means_by(values, self.group, len(self.step_of_group))[self.group]
         return np.where(self.alike(values)[self.group], 0.0 * values, centred)  # the mean of equal values is rounded
 
@@ -306,10 +307,10 @@ def pair_sums(rollouts: pd.DataFrame, components: list[str], single: bool = Fals
 
 
 def component_correlations(sums: dict[int, pd.DataFrame], arm: str, resamples: int, confidence: float) -> pd.DataFrame:
-    """Pooled within-group correlation of each pair of components in one arm, with bootstrap intervals.
+    """Pooled within-group correlation of the scores of each pair of components in one arm, with bootstrap intervals.
 
-    Of deviations from the group's mean, so that easy problems do not raise it, unless a problem has one rollout.
-    Resamples draw seeds, and blocks of steps once for all seeds. Null where a score never differs within a group.
+    It is of deviations from the group's mean, so that easy problems do not raise it, unless a problem has one rollout.
+    Resamples draw seeds, and blocks of steps once for all seeds. It is null if a score never differs within a group.
     """
     steps = sorted(set().union(*(table.index for table in sums.values())))
     pairs = list(dict.fromkeys(label[:2] for label in next(iter(sums.values())).columns))
@@ -330,7 +331,7 @@ def component_correlations(sums: dict[int, pd.DataFrame], arm: str, resamples: i
 
 def correlations(sums: np.ndarray) -> np.ndarray:
     """Correlations from (..., 3 * pairs) sums of `pair_sums`; NaN where one of the two scores does not vary."""
-    products, first, second = (sums[..., first_column::3] for first_column in range(3))
+    products, first, second = (sums[..., column::3] for column in range(3))  # `ab`, `aa` and `bb` of `pair_sums`
     sizes = np.sqrt(np.maximum(first, 0) * np.maximum(second, 0))
     ratio = np.divide(products, sizes, out=np.full(products.shape, np.nan), where=sizes > 0)
     return np.clip(ratio, -1.0, 1.0)

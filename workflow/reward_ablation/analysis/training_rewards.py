@@ -1,9 +1,7 @@
 """Mean rewards at points of training and their changes, by arm.
 
-The table `reward_hacking`, the title of the figure of rewards and the report of a study without evaluation call it, so
-that all mean the same steps by the end of training.
-
-A study in which nothing was evaluated compares the arms by their scores at the end of training.
+The table `reward_hacking`, the title of the figure of rewards and the report of a study without evaluation, which
+compares arms by their scores alone, call it, so that all mean the same steps by the end of training.
 """
 
 from __future__ import annotations
@@ -27,15 +25,15 @@ def changes(
 ) -> dict[str, dict[Any, Any]]:
     """Before, after, change, its ends by Student's t and seeds by arm, from values by (arm, seed).
 
-    One degree of freedom is borrowed from the other arms, since two seeds say little; arms with one value in
-    `same_runs` lend once, and not to each other. NaN with one seed and nothing to borrow, or where no two seeds differ.
+    One degree of freedom is borrowed from the other arms, since two seeds say little. Arms with one value in
+    `same_runs` lend once, and not to each other. Ends are NaN with one seed and nothing to borrow, or equal seeds.
     """
     known = pd.DataFrame({"before": before, "after": after}).reindex(after.index).dropna()
     known["change"] = known["after"] - known["before"]
     by_arm = known.groupby(level="arm", sort=False)
     found = by_arm.mean().assign(seeds=by_arm.size())
     squares = ((known["change"] - by_arm["change"].transform("mean")) ** 2).groupby(level="arm", sort=False).sum()
-    own = found["seeds"] - 1
+    own = found["seeds"] - 1  # degrees of freedom
     names = np.array([same_runs.get(arm, arm) for arm in found.index], dtype=object)
     parts = pd.DataFrame({"own": own, "squares": squares}).groupby(names, sort=False)
     of_each, of_arm = parts.max(), parts.transform("max")  # the largest of several names of the same runs
@@ -46,20 +44,20 @@ def changes(
     # A variance of rounding alone is no variance: then no two seeds differ, and there is no interval.
     margin = (stdtrit(degrees, (1 + confidence) / 2) * np.sqrt(variance / found["seeds"])).where(variance > 1e-18)
     ends = {"low": found["change"] - margin, "high": found["change"] + margin}
-    return {str(arm): of_arm for arm, of_arm in found.assign(**ends).to_dict("index").items()}
+    return {str(arm): columns for arm, columns in found.assign(**ends).to_dict("index").items()}
 
 
 def around(rewards: pd.DataFrame, point: float | pd.Series) -> pd.Series:
     """Mean reward by (arm, seed) over a tenth of the steps: the first at 0, the last at 1, else around the point.
 
-    In a run of few steps its nearest count. Steps count from the first with rewards: an imported run may have few.
+    In a run of few steps the nearest ones count. 0 is the first step with rewards: an imported run may have few.
     """
     steps = rewards.groupby(["arm", "seed"], observed=True)["step"]
     first, last = steps.transform("min"), steps.transform("max")
-    place = (rewards["step"] - first) / (last - first).clip(lower=1)
+    position = (rewards["step"] - first) / (last - first).clip(lower=1)
     if isinstance(point, pd.Series):
         point = point.reindex(pd.MultiIndex.from_frame(rewards[["arm", "seed"]])).set_axis(rewards.index)
-    distance = (place - np.clip(point, AROUND / 2, 1 - AROUND / 2)).abs()
+    distance = (position - np.clip(point, AROUND / 2, 1 - AROUND / 2)).abs()
     nearest = distance.groupby([rewards["arm"], rewards["seed"]], observed=True).transform("min")
     inside = rewards[distance <= nearest.clip(lower=AROUND / 2) + 1e-9]
     return inside.groupby(["arm", "seed"], observed=True)["mean"].mean().rename_axis(["arm", "seed"])
@@ -68,8 +66,8 @@ def around(rewards: pd.DataFrame, point: float | pd.Series) -> pd.Series:
 class EndOfTraining(NamedTuple):
     """Mean score of a component over the last tenth of an arm's steps and over seeds.
 
-    The difference to the baseline, by seed, is NaN for the baseline and without a common seed; 0 without ends if it has
-    the baseline's runs.
+    The difference to the baseline, by seed, is NaN for the baseline itself and without a common seed. It is 0 with ends
+    of NaN for an arm that shares the baseline's runs.
     """
 
     arm: str

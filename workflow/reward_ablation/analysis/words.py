@@ -15,7 +15,7 @@ MOST_PLACES = 12
 
 
 def number(value: float, limits: Limits) -> str:
-    """One decimal place for counts, such as tokens; three where the range is 1 or wider, as of shares; else enough."""
+    """One decimal place for counts, such as tokens; three if the range is 1 or wider, as of shares; else `_places`."""
     return numbers(limits, value)[0]
 
 

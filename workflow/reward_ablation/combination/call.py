@@ -1,8 +1,7 @@
 """One call of a method of combination: the input of the method, and the check of its result.
 
-`CombinationOfRun` makes it at each generation of a training, and when tables replay a finished run. `load.check` makes
-it with made-up scores when a config is read, for the workflow's own methods. It stands alone so that a user's method is
-checked like the workflow's own.
+`CombinationOfRun` makes the call at each generation of a training, and when tables replay a finished run. `load.check`
+makes it with made-up scores when a config is read, for the workflow's own methods. A user's method is checked alike.
 """
 
 from __future__ import annotations
@@ -58,9 +57,10 @@ def call_method(
     advantages and weights are multiplied so that the sizes of the weights sum to the same as the arm's. The default is
     yes for methods that take `gram` and report weights.
 
-    `scores`, (N, K), are NaN where a component gave no score. `groups`, (N,), has the number of each completion's
-    group: rows of a group are adjacent, all groups have the same size, and no two have the same number. `weights`,
-    (K,), are the arm's and may be negative. `state` is what the method returned at the last generation, empty at first.
+    `scores`, (N, K), of N completions by K components, are NaN where a component gave no score. `groups`, (N,), has the
+    number of each completion's group: rows of a group are adjacent, all groups have the same size, and no two have the
+    same number. `weights`, (K,), are the arm's and may be negative. `state` is what the method returned at the last
+    generation, empty at first.
     For the keywords see `interface.CONTEXT`. `label` names the method in messages.
 
     StudyError if a score or a weight is beyond `LARGEST`, if a weight is NaN, if the Gram matrix or a number of the
@@ -91,7 +91,7 @@ def call_method(
 
 
 def _asked(label: str, method: Method, context: dict[str, Any]) -> dict[str, Any]:
-    """The context that a method asks for by its keyword-only arguments."""
+    """The part of the context that a method asks for by its keyword-only arguments."""
     arguments = inspect.signature(method).parameters.values()
     asked = {argument.name for argument in arguments if argument.kind is argument.KEYWORD_ONLY}
     given = {name: value for name, value in context.items() if name in asked}

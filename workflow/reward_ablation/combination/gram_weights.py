@@ -1,7 +1,7 @@
 """Multipliers of components from the Gram matrix of their gradients: what CAGrad, MGDA, PCGrad and their kin share.
 
-These methods call it with a rule of their own; DRW takes the share of conflicts alone. It stands alone because they
-treat zero gradients, units and conflicts alike, and differ in the rule only.
+These methods treat zero gradients, units and conflicts alike, and each passes a rule of its own. DRW takes the share of
+conflicts alone.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def combined_by_gram(
     """``A_i = sum_k l_k z_ik``, with the multipliers l that a rule computes from the Gram matrix; see `multipliers`.
 
     The Gram matrix, (K, K) inner products, is that of the gradients at z-scores, so that the gradient of the loss is
-    the weighted sum of the components' gradients as long as no ratio is clipped. `conflicts` is the share of pairs of
-    components whose gradients have a negative inner product. `epsilon` is added to standard deviations. The other
-    arguments are as in `call.call_method`, but the weights are sizes, at least 0.
+    the weighted sum of the components' gradients as long as no importance ratio is clipped. `conflicts` of the result
+    is the share of pairs of components whose gradients have a negative inner product. `epsilon` is added to standard
+    deviations. The other arguments are as in `call.call_method`, but the weights are sizes, at least 0.
     """
     found = multipliers(rule, gram, weights)
     return Combined(z_scores(scores, groups, epsilon) * found, {}, found, conflicting_pairs(gram, weights))

@@ -1,7 +1,7 @@
 """Means, deviations and advantages over groups and batches, as TRL computes them, for the methods of combination.
 
-The methods call it, and so do the tables that compute a measured step again. It stands alone in NumPy, beside the
-trainer's code in torch, because neither tables nor a plan may need torch.
+The methods call it, and so do the tables that compute a measured step again. The trainer has the same formulas in
+torch; these are in NumPy because neither tables nor a plan may need torch.
 
 Standard deviations have Bessel's correction. NaN stands for a score that a component did not give; the statistics leave
 NaN out, and a weighted sum of scores takes it as 0. A group of one completion is neither centred nor scaled: its
@@ -14,7 +14,7 @@ import numpy as np
 
 #: TRL's names for the two orders: weighted sum first (GRPO, arXiv 2402.03300), z-scores first (GDPO, arXiv 2601.05242).
 SUM_THEN_NORMALIZE, NORMALIZE_THEN_SUM = AGGREGATIONS = ("sum_then_normalize", "normalize_then_sum")
-#: Totals that differ by less than this part of their largest part differ by the rounding of float32, as in the trainer.
+#: A group's totals are equal if they differ by at most this share of their largest part: the trainer rounds to float32.
 ALIKE = 1e-6
 
 

@@ -1,8 +1,8 @@
 """A run's combination: the method with its state, the Gram matrices that it uses, and the log of its weights.
 
 Each run whose arm names a method other than TRL's two has one: its trainer calls it at each generation and each
-measured step. The tables of combinations replay finished runs with it. It keeps what the methods, which are plain
-functions, do not.
+measured step. The tables of combinations replay finished runs with it. It keeps a method's state, because methods are
+plain functions.
 
 A method gets the Gram matrix of one step, or an average over steps. The inner products of one step's gradients are
 biased by noise. The gradients g_k and g_l of two components share completions, so that the expectation of their product
@@ -201,10 +201,9 @@ def with_step(
 def gram_of(state: dict[str, Any], source: Source) -> np.ndarray | None:
     """The (K, K) Gram matrix of a state; None if there is none yet, or its projection is zero.
 
-    That of the source `unbiased` is projected, so that it is positive semi-definite.
-
     The average starts at zero, and is therefore divided by the total weight of its steps (Kingma and Ba 2015, arXiv
-    1412.6980, section 3). The projection of an unbiased average is zero if it has no positive eigenvalue.
+    1412.6980, section 3). An `unbiased` average is projected, so that it is positive semi-definite. Its projection is
+    zero if the average has no positive eigenvalue.
     """
     if not state:
         return None

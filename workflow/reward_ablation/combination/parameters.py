@@ -88,7 +88,7 @@ def by_component(
 def ranges_of(
     ranges: Any, bounds: np.ndarray, names: Sequence[str], signs: np.ndarray, needed: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Lowest and highest score of each component, each (K,), in the sign of the scores.
+    """Lowest and highest score of each component, each (K,), with the sign that the method's scores have.
 
     `ranges` is ``{component: [lowest, highest]}`` of the config, or None. It takes precedence over `bounds`, (K, 2),
     the documented bounds, which are NaN where a bound is not documented. `signs`, (K,), are those of the weights: 1, or

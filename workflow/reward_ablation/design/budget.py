@@ -3,14 +3,13 @@
 `reward-ablation budget` calls `choose`, with variances of a pilot or stated ones, and the hours that runs take. No rule
 runs it.
 
-A margin is half the length of an interval. The squared margin of a difference is that of its seeds plus that of the
-questions, which both arms answer. That of the seeds is the smaller of two, as in the tables
-(`analysis.evaluation.answers`): of the seeds that both arms have, paired, or of all seeds of each arm. With equal seeds
-it is the first. Each is a squared quantile of Student's t times a variance. An integer program with these
-coefficients chooses the arms and seeds (optimal allocation, as in Cochran, "Sampling Techniques", 1977, section 5.5,
-for intervals instead of variances). It has a binary variable for each arm, number of seeds, and whether the arm
-borrows variance from other arms, and shares of each contrast for its ways of comparison. So its choice is the best of
-all, unless the solver runs out of time.
+A margin is half the length of an interval. The squared margin of a difference is the squared margin of its seeds plus
+that of the questions, which both arms answer. Seeds are compared paired, by those that both arms have, or by all seeds
+of each arm, whichever has the smaller margin (`analysis.evaluation.answers`); paired if both have as many. A squared
+margin is a squared quantile of Student's t times a variance. An integer program with these coefficients chooses arms
+and seeds (optimal allocation, as in Cochran, "Sampling Techniques", 1977, section 5.5, for intervals instead of
+variances). It has a binary variable for each arm, number of seeds, and whether the arm borrows variance from other
+arms, and divides each contrast over the two comparisons. So its choice is the best, unless the solver runs out of time.
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ FEWEST = 2
 #: Most seeds of an arm that are considered, unless more are finished.
 MOST = 20
 
-#: Weight of the mean squared margin in the objective, beside the largest squared margin. So hours that do not help the
-#: contrast with the largest margin go to the others.
+#: Weight of the mean squared margin in the objective, beside the largest squared margin, whose weight is 1. So hours
+#: that do not help the contrast with the largest margin go to the others.
 TO_OTHERS = 1e-3
 
-#: The solver's constraints hold to 1e-7 of their units, which is about this much of a margin.
+#: The solver's constraints hold to 1e-7 of their units. A squared margin may therefore be off by about this share.
 TOLERANCE = 1e-5
 
 #: Seconds after which the solver's best choice so far is taken, and the relative gap at which a choice is good enough.
@@ -94,12 +93,12 @@ class Precision:
         return self.questions[pair], max(self.question_count - 1.0, 1.0)
 
     def square(self, *terms: tuple[float, float]) -> float:
-        """Mean square of half the length of an interval whose variances and degrees of freedom are these."""
+        """Mean squared margin of an interval; a term is a variance with its degrees of freedom."""
         level = (1 + self.confidence) / 2
-        return sum(variance * quantile(of_variance, level) ** 2 for variance, of_variance in terms)
+        return sum(variance * quantile(freedom, level) ** 2 for variance, freedom in terms)
 
     def terms(self, pair: Pair, seeds: Mapping[str, int]) -> list[tuple[float, float]]:
-        """Variances of a contrast with their degrees of freedom: those of the seeds, and last that of the questions."""
+        """Variances of a contrast with their degrees of freedom: one or two from the seeds, and last the questions'."""
         borrows = self.borrowing(seeds)
         fewer = min(pair, key=lambda arm: seeds[arm])
         paired = [self.paired(pair, seeds[fewer], borrows[fewer])]
@@ -109,7 +108,7 @@ class Precision:
         return [*shorter, self.of_questions(pair)]
 
     def margin(self, pair: Pair, seeds: Mapping[str, int]) -> float:
-        """Half the length of a contrast's interval, as a root mean square over studies, which a program can add up."""
+        """Half the length of a contrast's interval, as a root mean square over studies, as the squares can be added."""
         return math.sqrt(self.square(*self.terms(pair, seeds)))
 
     def detectable(self, pair: Pair, seeds: Mapping[str, int], tests: int) -> float:
@@ -117,8 +116,8 @@ class Precision:
         terms, rng = self.terms(pair, seeds), generator("budget")
         level = 1 - (1 - self.confidence) / tests / 2
         squares = np.zeros(DRAWS)
-        for variance, of_variance in terms:
-            squares += variance * quantile(of_variance, level) ** 2 * rng.chisquare(of_variance, DRAWS) / of_variance
+        for variance, freedom in terms:
+            squares += variance * quantile(freedom, level) ** 2 * rng.chisquare(freedom, DRAWS) / freedom
         error = math.sqrt(sum(variance for variance, _ in terms)) * rng.normal(size=DRAWS)
         return float(np.quantile(np.sqrt(squares) - error, POWER))
 
@@ -148,7 +147,7 @@ def precision_of(components: Components, questions: int, samples: int, confidenc
 
 @dataclass(frozen=True)
 class Problem:
-    """Choosing seeds: the most contrasts, then the least sum of squared margins by `weights`, or the least largest."""
+    """The choice of seeds: most contrasts first, then the least sum of squared margins by `weights`, or largest one."""
 
     precision: Precision
     hours: Mapping[str, float]  # of one more run of each arm, with its evaluations
@@ -164,10 +163,10 @@ class Problem:
 
     @property
     def unit(self) -> float:
-        """Squared margin by which those of the program are divided: about the least of the widest contrast."""
-        of = self.precision
-        squares = (of.square(of.paired(pair, self.most, True), of.of_questions(pair)) for pair in self.pairs)
-        return max(squares) or 1.0  # 0 where neither seeds nor questions of a pilot differ
+        """Divisor that brings the program's squared margins near 1: about the least of the widest contrast."""
+        precision = self.precision
+        terms = ((precision.paired(pair, self.most, True), precision.of_questions(pair)) for pair in self.pairs)
+        return max(precision.square(*each) for each in terms) or 1.0  # 0 if no seeds or questions of a pilot differ
 
     @property
     def contrasted(self) -> set[str]:
@@ -175,7 +174,7 @@ class Problem:
         return {arm for pair in self.pairs for arm in pair}
 
     def options(self, arm: str) -> list[int]:
-        """Numbers of seeds of an arm: 0 if it may be left out; in no contrast, its finished or needed ones alone."""
+        """Numbers of seeds that an arm can have: 0 if it may be left out. In no contrast it gets what it must have."""
         finished = self.finished.get(arm, 0)
         if arm not in self.contrasted:
             return [max(finished, FEWEST) if arm in self.needed else finished]
@@ -215,19 +214,19 @@ class Chosen(NamedTuple):
 def choose(problem: Problem, limit: float) -> Chosen:
     """Seeds of each arm within a limit of hours, 0 for none; `TooFewHours` if it does not pay for one contrast."""
     least = {arm: problem.options(arm)[0] for arm in problem.hours}
-    first = [{**least, **{arm: max(least[arm], FEWEST) for arm in pair}} for pair in problem.pairs]
-    hours = min(problem.cost(seeds) for seeds in first)
+    smallest = [{**least, **{arm: max(least[arm], FEWEST) for arm in pair}} for pair in problem.pairs]
+    hours = min(problem.cost(seeds) for seeds in smallest)
     if hours > limit + ROUNDING:
         raise TooFewHours(hours)
-    possible = [seeds for seeds in first if problem.cost(seeds) <= limit + ROUNDING]
+    possible = [seeds for seeds in smallest if problem.cost(seeds) <= limit + ROUNDING]
     equal = equal_seeds(problem, limit)
     start = improved(problem, min([*possible, *([equal] if equal else [])], key=problem.value), limit)
     found = program(problem, limit, start)
     if found is None:
         return Chosen(start, False)
     best = min(found.seeds, start, key=problem.value)
-    (lost, shown), (least_lost, value) = map(problem.value, (found.seeds, best))
-    return Chosen(best, found.is_best and lost == least_lost and shown <= value * (1 + TOLERANCE))
+    (lost, value), (least_lost, least_value) = map(problem.value, (found.seeds, best))
+    return Chosen(best, found.is_best and lost == least_lost and value <= least_value * (1 + TOLERANCE))
 
 
 def equal_seeds(problem: Problem, limit: float) -> dict[str, int] | None:
@@ -244,7 +243,7 @@ def equal_seeds(problem: Problem, limit: float) -> dict[str, int] | None:
 
 
 def improved(problem: Problem, seeds: dict[str, int], limit: float) -> dict[str, int]:
-    """A choice after exchanges: a seed more of one arm, and as many less of another as that takes, while it helps."""
+    """`seeds` after exchanges that improve them: one arm gains a seed, another loses as many as the limit demands."""
     best, again = problem.value(seeds), True
     while again:
         again = False
@@ -259,20 +258,20 @@ def improved(problem: Problem, seeds: dict[str, int], limit: float) -> dict[str,
 
 
 def program(problem: Problem, limit: float, start: Mapping[str, int]) -> Chosen | None:
-    """The integer program's choice, of the most contrasts the smallest margins, from any `start`; None out of time."""
-    import pulp  # no other target needs it
+    """The integer program's choice; None if time ran out before any. `start`, a known choice, rules out worse ones."""
+    import pulp  # imported here: no other command needs it
 
     model = pulp.LpProblem("budget", pulp.LpMinimize)
-    number = most_contrasts(problem, limit)
-    has = arm_variables(model, problem, limit, useful_states(problem, limit, start, number))
+    most = most_contrasts(problem, limit)
+    has = arm_variables(model, problem, limit, useful_states(problem, limit, start, most))
     contrasts = [contrast_terms(model, problem, pair, has) for pair in problem.pairs]
-    model += pulp.lpSum(share for share, _ in contrasts) >= number
+    model += pulp.lpSum(share for share, _ in contrasts) >= most
     widest = model.add_variable("widest", lowBound=0)
     for _, square in contrasts:
         model += square <= widest
     weights = problem.weights or dict.fromkeys(problem.pairs, TO_OTHERS / len(problem.pairs))
-    sum_of = pulp.lpSum(weights[pair] * square for pair, (_, square) in zip(problem.pairs, contrasts, strict=True))
-    model.setObjective(sum_of + widest * (problem.weights is None))
+    weighted = pulp.lpSum(weights[pair] * square for pair, (_, square) in zip(problem.pairs, contrasts, strict=True))
+    model.setObjective(weighted + widest * (problem.weights is None))
     model.solve(solver(gapRel=GAP))
     if model.sol_status not in (pulp.LpSolutionOptimal, pulp.LpSolutionIntegerFeasible):
         return None
@@ -316,7 +315,10 @@ class State(NamedTuple):
 
 
 def useful_states(problem: Problem, limit: float, start: Mapping[str, int], contrasts: int) -> dict[str, list[State]]:
-    """States that a best choice with so many contrasts can have: paid for, and not alone worse than `start`."""
+    """States that the best choice with so many `contrasts` can have: within the limit if the other arms cost least.
+
+    No state is among them that is worse than `start` whatever the other arms have.
+    """
     precision = problem.precision
     least = {arm: min(problem.options(arm)) for arm in problem.hours}
     lost, value = problem.value(start)
@@ -378,10 +380,10 @@ def arm_variables(
 
 
 def contrast_terms(model: Any, problem: Problem, pair: Pair, has: Mapping[str, Mapping[State, Any]]) -> tuple[Any, Any]:
-    """Share of a contrast in the study, 1 or 0, and its squared margin over `Problem.unit`, as linear expressions.
+    """Whether a contrast is in the study, 1 or 0, and its squared margin over `Problem.unit`, as linear expressions.
 
-    A share is compared by the seeds that both arms have, the rest by all seeds; with binary states one of the two is
-    best.
+    A share of the contrast is compared by the seeds that both arms have, `paired`, and the rest by all seeds, `alone`.
+    As arms have one state each, one way for the whole contrast is best.
     """
     import pulp
 
@@ -409,7 +411,7 @@ def contrast_terms(model: Any, problem: Problem, pair: Pair, has: Mapping[str, M
         for of_arm in options:
             model += share <= pulp.lpSum(variable for state, variable in of_arm.items() if state.seeds >= number)
     square = precision.square(precision.of_questions(pair)) / unit * kept
-    square += pulp.lpSum(precision.square(precision.paired(pair, *each)) / unit * y for each, y in paired.items())
+    costs = [(precision.paired(pair, *state), share) for state, share in paired.items()]
     for arm, of_side in zip(pair, alone, strict=True):
-        square += pulp.lpSum(precision.square(precision.alone(arm, *each)) / unit * y for each, y in of_side.items())
-    return kept, square
+        costs += [(precision.alone(arm, *state), share) for state, share in of_side.items()]
+    return kept, square + pulp.lpSum(precision.square(term) / unit * share for term, share in costs)

@@ -1,7 +1,7 @@
 """Looks of a sequential study: tests of the open contrasts after planned numbers of seeds, as the tables estimate them.
 
 The rule `describe` calls `with_next_look` when all answers of a look are there, and writes the look into `study.json`.
-It is no part of the tables because they are made again as often as needed, and a look is taken once.
+A look is no part of the tables, because tables are made again as often as needed, and a look is taken once.
 
 A study that tests after two, three, five and eight seeds, each time at 5 %, is wrong far more often than in 5 % of
 cases. Error spending (Lan and DeMets, "Discrete sequential boundaries for clinical trials", Biometrika 1983) divides
@@ -44,7 +44,7 @@ from reward_ablation.study.provenance import quantities
 #: Nodes and weights of the numerical integration over the scores at one look; 101 nodes give eight digits.
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(101)
 
-#: A score that no p-value reaches.
+#: The largest score. Its p-value, about 1e-299, is one that no test reaches.
 FURTHEST = 37.0
 
 #: Levels for which `level_reached` computes boundaries: 20 per decade. Interpolation between them has four digits.
@@ -74,8 +74,8 @@ class _Paths:
     """
 
     def __init__(self) -> None:
-        self.fraction = 0.0
-        self.values, self.masses = np.zeros(1), np.ones(1)
+        self.fraction = 0.0  # of the last look
+        self.values, self.masses = np.zeros(1), np.ones(1)  # places of the motion there, and their probabilities
 
     def crossing(self, fraction: float, score: float) -> float:
         """Probability that the motion was inside so far, and has an absolute score of at least `score` at this look."""
@@ -141,7 +141,7 @@ class Plan(NamedTuple):
         return tuple(look / self.looks[-1] for look in self.looks)
 
     def boundary(self, look: int, undecided: int) -> float:
-        """The p-value at or below which the clearest contrast is called different, of `undecided` that are not yet."""
+        """The p-value at or below which the clearest of the `undecided` contrasts, a number, is called different."""
         return boundaries(round(self.level / undecided, 9), self.fractions, self.stop)[look]
 
     def confidence(self, look: int) -> float:
@@ -168,7 +168,7 @@ class Measured(NamedTuple):
 
 
 def with_next_look(study: StudyFile, root: Path, refuse_mixed: bool) -> Sequential:
-    """Take the next look from the answers of its runs; a StudyError as of the tables leaves it untaken."""
+    """Take the next look from the answers of its runs; what the tables refuse is a StudyError, and no look."""
     record = study.sequential
     number = None if record is None else record.next_look
     if record is None or number is None:
@@ -197,7 +197,7 @@ def measured_contrasts(study: StudyFile, root: Path, contrasts: list[Contrast], 
     results = []
     for contrast in contrasts:
         own, other = (answers(primary.dataset, arm)[primary.mode] for arm in (contrast.arm, contrast.against))
-        lent = lent_to_declared(means, study, contrast.arm, contrast.against)
+        lent = lent_to_declared(means, study, contrast.arm, contrast.against)  # of arms that lend variance
         difference, _ = distribution_of_difference(own, other, contrast.arm, contrast.against, primary.dataset, lent)
         column = own.metrics.index(primary.metric)
         low, high = intervals(difference, confidence)
@@ -240,6 +240,9 @@ def next_look(
 
 
 def corrected(p: np.ndarray, look: int, plan: Plan, equivalent: int) -> np.ndarray:
-    """p-values of open contrasts for all looks and all contrasts not different; `equivalent` ones leave no error."""
+    """Correct p-values of open contrasts for all looks, and by Holm for these and the number of `equivalent` ones.
+
+    A contrast that was found equivalent leaves no part of the error to the others.
+    """
     over_looks = level_reached(p, look, plan.fractions, plan.stop)
     return holm(np.append(over_looks, np.ones(equivalent)))[: len(p)]

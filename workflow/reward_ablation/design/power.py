@@ -117,7 +117,7 @@ class Simulated:
 def simulate(
     components: Components, analysis: Analysis, design: Design, variances: Variances, studies: int
 ) -> Simulated:
-    """Simulate studies, equal ones for equal arguments; questions of contrasts with a common arm are correlated."""
+    """Simulate studies, the same for the same arguments; contrasts with a common arm have correlated questions."""
     rng = generator("power", *map(str, design))
     arms = list(components.means)
     means = seed_means(components, design, variances(studies, rng), rng)
@@ -130,7 +130,7 @@ def simulate(
         first, second = arms.index(one), arms.index(other)
         of_seeds = means[:, first] - means[:, second]
         question = components.question[one, other]
-        question_score = (of_questions[first] - of_questions[second]) / np.sqrt(2)
+        question_score = (of_questions[first] - of_questions[second]) / np.sqrt(2)  # of variance 1
         true = truths[first] - truths[second]
         error = of_seeds.mean(axis=1) - true + question_score * np.sqrt(question / design.questions)
         squares = mean_squares_of(components, (one, other), design, of_seeds, rng)
@@ -138,9 +138,8 @@ def simulate(
         if analysis.lends:
             spread = moderated(spread, design.seeds, values.of_contrast({one: 1.0, other: -1.0}, values.seeds))
         errors.append(error)
-        distributions.append(
-            Distribution(error, spread, np.empty((0, studies)), *limits, design.seeds, design.questions)
-        )
+        no_bootstrap = np.empty((0, studies))
+        distributions.append(Distribution(error, spread, no_bootstrap, *limits, design.seeds, design.questions))
     return Simulated(np.array(errors), distributions, 1 - analysis.confidence)
 
 
@@ -191,14 +190,15 @@ class Plan:
         """A row of the table that `table` returns."""
         truth = self.components.means[pair[0]] - self.components.means[pair[1]]
         contrast = self.analysis.pairs.index(pair)
-        usual, probable = (
-            self.simulated(design, of).lengths(contrast, truth) for of in (Variance.ESTIMATED, Variance.PROBABLE)
+        estimated, probable = (
+            self.simulated(design, each).lengths(contrast, truth) for each in (Variance.ESTIMATED, Variance.PROBABLE)
         )
         low, high = np.quantile(probable, RANGE)
-        powers = [self.power(design, pair, effect, of) for of in (Variance.ESTIMATED, Variance.LOW, Variance.HIGH)]
+        variances = Variance.ESTIMATED, Variance.LOW, Variance.HIGH
+        powers = [self.power(design, pair, effect, variance) for variance in variances]
         return {
             **{"arm": pair[0], "against": pair[1], "effect": effect, **design._asdict()},
-            **{"length": usual.mean(), "length_low": low, "length_high": high},
+            **{"length": estimated.mean(), "length_low": low, "length_high": high},
             "detectable": self.simulated(design, Variance.ESTIMATED).detectable(contrast),
             **{"power": powers[0], "power_low": min(powers), "power_high": max(powers)},
         }
@@ -221,7 +221,7 @@ class Plan:
         )
 
     def fewest_seeds(self, design: Design, pair: Pair, effect: float, variance: Variance) -> int | None:
-        """Fewest of `SEEDS` that find an effect with power `TARGET`, which grows with seeds; None if none does."""
+        """Fewest of `SEEDS` that find an effect with power `TARGET`, None if none do; a search, as power grows."""
         first = bisect_left(
             SEEDS, TARGET, key=lambda seeds: self.power(design._replace(seeds=seeds), pair, effect, variance)
         )

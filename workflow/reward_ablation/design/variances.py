@@ -1,9 +1,7 @@
 """Variance components of a study's primary metric: between seeds, between questions, and of single answers.
 
-The commands `power` and `budget` call it before they plan. It stands alone because both need the same variances,
-wherever these are from.
-
-They come from a pilot, which is the answers of finished runs, of the same study or of another, or are stated.
+The commands `power` and `budget` call it before they plan. The variances come from a pilot, the answers of finished
+runs of the same study or of another, or the user states them.
 
 The mean of an arm's seed over Q questions with n samples each varies by
 
@@ -77,8 +75,8 @@ class SeedPart(NamedTuple):
 class Components:
     """Variance components of one metric on one data set in one mode, in squared units of the metric.
 
-    `interaction` is from seed to seed of an arm's answers to a question, without the noise of sampling; `sample` that
-    of one sampled answer about the seed's mean; `question` between questions of each difference of two arms.
+    `interaction` is the variance from seed to seed of an arm's expected answer to a question. `sample` is the variance
+    of one sampled answer about it. `question` is the variance between questions of the difference of two arms.
     """
 
     limits: Limits  # of the metric
@@ -113,21 +111,21 @@ class Components:
         return of_seed + self.answer_variance(arm, questions, samples)
 
     def for_arms(self, arms: Iterable[str], pairs: Iterable[Pair]) -> Components:
-        """Components of a study's arms and pairs; what has no value has the mean of the others, or a pair 0."""
+        """Components of a study's arms and pairs; what has no value gets the mean of the others, a pair also 0."""
         names = list(arms)
 
         def filled(values: Mapping[str, float]) -> dict[str, float]:
-            usual = float(np.mean([*values.values()]))
-            return {name: values.get(name, usual) for name in names}
+            mean = float(np.mean([*values.values()]))
+            return {name: values.get(name, mean) for name in names}
 
-        usual = float(np.mean([*self.question.values()])) if self.question else 0.0
+        mean = float(np.mean([*self.question.values()])) if self.question else 0.0
         known = {**{(b, a): value for (a, b), value in self.question.items()}, **self.question}
         return replace(
             self,
             means=filled(self.means),
             interaction=filled(self.interaction),
             sample=filled(self.sample),
-            question={pair: known.get(pair, usual) for pair in pairs},
+            question={pair: known.get(pair, mean) for pair in pairs},
             by_arm={name: value for name, value in self.by_arm.items() if name in names},
             flagged=tuple(name for name in self.flagged if name in names),
         )
@@ -208,7 +206,7 @@ def estimate_components(
 ) -> Components:
     """Estimate variance components from question means by arm and seed, with the questions in one order.
 
-    `samples` is the number of answers to a question, and `sample` one's variance about its question's mean, by arm.
+    `samples` is the number of answers to a question. `sample` is the variance of an answer about their mean, by arm.
     """
     several = {arm: np.stack([*of_seeds.values()]) for arm, of_seeds in values.items() if len(of_seeds) > 1}
     if not several:
@@ -247,37 +245,37 @@ def noise_of(means: SeedMeans, residual: Mapping[str, float]) -> dict[str, float
 def pooled_seed_variance(means: SeedMeans, noise: Mapping[str, float]) -> SeedPart:
     """Variance between seeds of arms that have several and are not flagged, else of the arm with most seeds.
 
-    Of arms by the seeds that all have, the interaction is what a seed does to one arm, and the mean what it does to
-    all. With fewer than two such seeds the arms' variances are averaged by degrees of freedom, and the common part is
-    0. Arms that share their runs count once.
+    The arms' means by the seeds that all of them have are a table: its interaction is what a seed does to one arm, and
+    a seed's mean over the arms what it does to all. With fewer than two such seeds the arms' variances are averaged by
+    degrees of freedom, and the common part is 0. Arms that share their runs count once.
     """
     chosen = [arm for arm in np.flatnonzero(means.first_of_kind) if means.degrees[arm] and not means.flagged[0, arm]]
     chosen = chosen or [int(np.argmax(means.degrees))]
-    usual = float(np.mean([noise[means.arms[arm]] for arm in chosen]))
+    mean_noise = float(np.mean([noise[means.arms[arm]] for arm in chosen]))
     shared = means.known[chosen].all(axis=0)
     if shared.sum() < 2:
         degrees = float(means.degrees[chosen].sum())
-        return SeedPart(float(means.squares[0, chosen].sum() / degrees), usual, degrees)
+        return SeedPart(float(means.squares[0, chosen].sum() / degrees), mean_noise, degrees)
     table = means.centred[0][chosen][:, shared]
     table = table - table.mean(axis=1, keepdims=True)
     arms, seeds = table.shape
     if arms == 1:
-        return SeedPart(float((table**2).sum() / (seeds - 1)), usual, seeds - 1.0)
+        return SeedPart(float((table**2).sum() / (seeds - 1)), mean_noise, seeds - 1.0)
     mean = table.mean(axis=0)
     degrees = (arms - 1.0) * (seeds - 1)
     total = float(((table - mean) ** 2).sum() / degrees)
-    return SeedPart(total, usual, degrees, max(float((mean**2).sum() / (seeds - 1)) - total / arms, 0.0))
+    return SeedPart(total, mean_noise, degrees, max(float((mean**2).sum() / (seeds - 1)) - total / arms, 0.0))
 
 
 def question_variances(
     values: Mapping[str, Mapping[int, np.ndarray]], residual: Mapping[str, float], pairs: Iterable[Pair]
 ) -> dict[Pair, float]:
-    """Variance between questions of the differences of two arms, by seed where they share two.
+    """Variance between questions of the difference of two arms, from differences by seed if they share two seeds.
 
-    Else of means over seeds, less each arm's residual mean square, as in `analysis.statistics.estimates.spread_of_two`;
-    an arm of one seed has the mean residual.
+    Otherwise from the arms' means over seeds, less the noise of their residual mean squares, as in
+    `analysis.statistics.estimates.spread_of_two`. An arm of one seed has no residual, and takes the arms' mean.
     """
-    usual = float(np.mean([*residual.values()]))
+    mean_residual = float(np.mean([*residual.values()]))
     variances = {}
     for one, other in pairs:
         shared = [seed for seed in values[one] if seed in values[other]]
@@ -286,7 +284,7 @@ def question_variances(
             variance = (squares.question[0] - squares.residual[0]) / len(shared)
         else:
             first, second = (np.mean([*values[arm].values()], axis=0) for arm in (one, other))
-            noise = sum(residual.get(arm, usual) / len(values[arm]) for arm in (one, other))
+            noise = sum(residual.get(arm, mean_residual) / len(values[arm]) for arm in (one, other))
             variance = np.var(first - second, ddof=1) - noise
         variances[one, other] = float(max(variance, 0.0))
     return variances
@@ -313,19 +311,19 @@ def components_from_stated(
 ) -> Components:
     """Components from stated values, and usual ones for the rest; refused where a value has no usual one.
 
-    All variance of a `greedy` answer, or of a metric of all samples, is from seed to seed, and of others of sampling.
+    Answers that are `greedy`, or a metric of all samples, vary from seed to seed; others vary by sampling.
     """
     if values.seed_sd is None:
         raise StudyError("seed_sd: the standard deviation between seeds is not known; state it, or name a pilot")
-    share = limits.finite
+    bounded = limits.finite
     mean, answer_sd = values.mean, values.answer_sd
-    if mean is None and share:
+    if mean is None and bounded:
         mean = (limits.low + limits.high) / 2
     if mean is None or not limits.low <= mean <= limits.high:
         raise StudyError(f"mean: state a mean of the metric between {limits.low:g} and {limits.high:g}")
-    if answer_sd is None and not share:
+    if answer_sd is None and not bounded:
         raise StudyError("answer_sd: a metric without limits needs the standard deviation of an answer; state it")
-    if values.question_sd is None and not share:
+    if values.question_sd is None and not bounded:
         raise StudyError(
             "question_sd: a metric without limits needs the standard deviation of a difference between questions; "
             "state it"
@@ -357,7 +355,7 @@ def override_components(components: Components, values: Stated) -> Components:
     arms, pairs = list(components.means), list(components.question)
     if values.mean is not None:
         changes["means"] = dict.fromkeys(arms, values.mean)
-        components = replace(components, **changes)
+        components = replace(components, **changes)  # the slopes, below, are at the new means
     if values.seed_sd is not None:
         slope = float(np.mean([components.slope(arm) for arm in arms]))
         changes["seed"] = SeedPart((values.seed_sd / slope) ** 2, 0.0, np.inf)
@@ -365,10 +363,10 @@ def override_components(components: Components, values: Stated) -> Components:
     if values.question_sd is not None:
         changes["question"] = dict.fromkeys(pairs, values.question_sd**2)
     if values.answer_sd is not None:
-        drawn = any(components.sample.values())
-        changes["interaction"] = dict.fromkeys(arms, 0.0 if drawn else values.answer_sd**2)
-        changes["sample"] = dict.fromkeys(arms, values.answer_sd**2 if drawn else 0.0)
+        sampled = any(components.sample.values())
+        changes["interaction"] = dict.fromkeys(arms, 0.0 if sampled else values.answer_sd**2)
+        changes["sample"] = dict.fromkeys(arms, values.answer_sd**2 if sampled else 0.0)
     named = [f"{name} {value:g}" for name, value in values._asdict().items() if value is not None]
-    if components.seeds and named:
+    if components.seeds and named:  # a pilot's; the source of stated components names the values already
         changes["source"] = f"{components.source}; stated: {', '.join(named)}"
     return replace(components, **changes)

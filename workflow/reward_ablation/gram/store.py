@@ -1,8 +1,8 @@
 """The files of sample Gram matrices, the inner products of single completions' gradients.
 
-Training makes the rows of a step by it, and `analysis` reads them. Both need no model for it, so it is outside of
-training. Arrays are stored as lists in Parquet, which can be read anywhere. A block is one micro-batch of one process,
-a family one backward pass over it (`training.core.gradients`).
+Training makes the tables of a step here and writes them; `analysis` reads the files. Arrays are stored as lists in
+Parquet, which can be read anywhere. A block is one micro-batch of one process, a family one backward pass over it
+(`training.core.gradients`).
 """
 
 from __future__ import annotations
@@ -116,9 +116,9 @@ def _not_measured(path: Path, step: int) -> StudyError:
 
 
 class StoredGrams:
-    """Sample Gram matrices of some steps of a run, by step. Each file is read once, a step's matrices when asked for.
+    """Sample Gram matrices of some steps of a run, by step. A step's matrices are made when they are asked for.
 
-    `rows` describes the rows of all blocks; the index of a block's `rows` says which of them it has.
+    `rows` describes the rows of all blocks; the index of a block's `rows` says which of these it has.
     """
 
     def __init__(self, folder: Path, steps: Collection[int]):

@@ -3,7 +3,7 @@
 The command of the report (rule `summary`) writes it as `main.md`, `main.tex` and a page.
 
 Results are from the tables `evaluation_by_arm` and `paired_differences`, for the primary data set and mode; in a study
-without evaluation from `rewards_by_step`. It stands alone because it is also written as LaTeX.
+without evaluation from `rewards_by_step`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from reward_ablation.analysis.words import counted, number, p_value, with_interv
 from reward_ablation.report.summary import difference_of, markdown, over_words, plain
 from reward_ablation.system.plain_values import printable
 
-#: Marks of a number of a flagged arm, and of a p-value outside the declared comparisons.
+#: Marks of a number of a flagged arm, whose seeds differ more than those of others, and of a p-value that is not of a
+#: declared comparison.
 FLAGGED, EXPLORATORY = "†", "‡"
 
 #: Characters that LaTeX takes as commands or sets as other characters, with their LaTeX code.
@@ -77,7 +78,7 @@ def main_table(study: StudyFile, evaluation: pd.DataFrame, differences: pd.DataF
 
 
 def table_of_training(study: StudyFile, rewards_by_step: pd.DataFrame) -> MainTable:
-    """The main table of a study in which nothing was evaluated: the scores at the end of training."""
+    """The main table of a study without evaluation: mean scores at the end of training, and differences' intervals."""
     ends = end_of_training(study, rewards_by_step)
     rows = []
     for arm in study.arms:
@@ -129,7 +130,7 @@ def difference(study: StudyFile, row: pd.Series | None) -> list[str]:
 
 def caption(study: StudyFile, of_arm: dict[tuple[str, str], pd.Series], against: dict[str, pd.Series]) -> str:
     """Caption of the table: what it shows, and what its intervals are over."""
-    primary, most = study.primary, study.seed_counts[1]
+    primary, (fewest_seeds, most_seeds) = study.primary, study.seed_counts
     declared = any(row["family"] == "primary" for row in against.values())
     shown = [*of_arm.values(), *against.values()]
     questions = counted(max((int(row["questions"]) for row in of_arm.values()), default=0), "question")
@@ -148,7 +149,7 @@ def caption(study: StudyFile, of_arm: dict[tuple[str, str], pd.Series], against:
         f"Declared comparisons with other arms are in the table paired_differences: {', '.join(others)}."
         * bool(others),
         "Some arms have one seed: their intervals, and of differences to arms with this seed, are over questions only."
-        * (study.seed_counts[0] == 1 < most),
+        * (fewest_seeds == 1 < most_seeds),
         f"{FLAGGED}: the seeds of an arm differ more than those of the other arms."
         * any(pd.notna(row["flagged_arms"]) for row in shown),
         f"{EXPLORATORY}: exploratory, not a declared comparison; corrected over the arms with this reference."

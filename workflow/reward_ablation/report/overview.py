@@ -98,11 +98,11 @@ PAGE = TEMPLATES.from_string("""\
 def overview(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFrame, picture: bytes) -> str:
     """The page as HTML; `picture` is the figure of the primary contrasts, or of the training rewards, as PNG."""
     if study.datasets:
-        asked, shown = question(study), "primary comparison"
+        asked, pictured = question(study), "primary comparison"
         result, details = primary_result(study, tables["paired_differences"], tables["evaluation_by_arm"])
         sure = certainty(study, tables["paired_differences"])
     else:
-        asked, shown = "Nothing was evaluated: the study compares the scores of training alone.", "training rewards"
+        asked, pictured = "Nothing was evaluated: the study compares the scores of training alone.", "training rewards"
         result, details = training_result(study, tables[REWARDS])
         sure = (
             f"Each arm has {study.counted_seeds}. Intervals are over seeds, and not corrected for their number. Higher "
@@ -118,7 +118,7 @@ def overview(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFra
         details=details,
         certainty=printable(sure),
         picture=base64.b64encode(picture).decode(),
-        alternative=printable(f"Figure of the {shown}. {' '.join([result, *details])}"),
+        alternative=printable(f"Figure of the {pictured}. {' '.join([result, *details])}"),
         facts={key: printable(value) for key, value in run_facts(study, cost).items()},
         missing=missing(study, tables),
         imported=study.imported,
@@ -147,8 +147,8 @@ def primary_result(study: StudyFile, differences: pd.DataFrame, evaluation: pd.D
     where = f"{name_of(primary.metric)} on {primary.dataset} ({primary.mode})"
     rows = differences[differences["family"] == "primary"]
     if rows.empty:
-        same = [evaluation[column] == getattr(primary, column) for column in ("dataset", "mode", "metric")]
-        values = evaluation[same[0] & same[1] & same[2]]
+        of_question = [evaluation[column] == getattr(primary, column) for column in ("dataset", "mode", "metric")]
+        values = evaluation[of_question[0] & of_question[1] & of_question[2]]
         lines = [f"{row.arm}: {in_words(study, row)}" for row in values.itertuples()]
         missing = "No declared comparison can be shown, as runs are missing"
         none = missing if study.is_partial else "The study compares no two arms"

@@ -1,7 +1,7 @@
 """Pages of the report on how to reproduce the study: config, arms and runs, environment, commands.
 
-The rule `report_pages` writes them, and the Snakefile asks for their digest. They are apart from the summary because
-they describe the config and this environment, not results. The full check of a start asks for the installed packages.
+The rule `report_pages` writes them. Their digest is a param of the rule, so that another config or environment makes
+them again. The full check of a start asks for the installed packages.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ReportPages:
     study: Study
 
     def digest(self, wildcards: Any) -> str:
-        """Digest of the pages, a param of their rule; the config enters as JSON, as YAML of 1,000 arms takes 0.5 s."""
+        """Digest of the pages; the config enters as JSON, because YAML of 1,000 arms takes 0.5 s."""
         configs = [dict(self.config), self.study.config.model_dump(mode="json", by_alias=True)]
         content = [json.dumps(_shown(configs, self.study.root)), self._other_pages]
         return hashlib.sha256(canonical(content).encode()).hexdigest()[:16]
@@ -78,6 +78,7 @@ class ReportPages:
 
     @cached_property
     def _other_pages(self) -> dict[str, str]:
+        """The pages but that of the config; the page of arms is still without the declaration."""
         packages = installed()
         lock = lock_of(packages)
         return {

@@ -3,8 +3,7 @@
 The command of the report (rule `summary`) writes it as `summary.md`. The first page and the main table take sentences
 from here.
 
-A row that shows one row of a CSV file ends with that row's number, not counting the line of column names. The table is
-named above the rows.
+A row that shows one row of a table's CSV file ends with the number of that row, not counting the line of column names.
 """
 
 from __future__ import annotations
@@ -288,9 +287,9 @@ def primary_question(study: StudyFile, table: pd.DataFrame) -> list[str]:
 def pooled(study: StudyFile, rows: pd.DataFrame) -> list[str]:
     """The primary intervals if the seeds of all arms differ alike; nothing where unknown, or with sequential seeds."""
     limits = metrics_of_study(study).limits(study.primary.metric)
-    known = rows[rows["pooled_low"].notna()]
-    ends = [", ".join(numbers(limits, *map(float, row))) for row in known[["pooled_low", "pooled_high"]].to_numpy()]
-    of_rows = zip(known["arm"], known["baseline"], ends, strict=True)
+    shown = rows[rows["pooled_low"].notna()]
+    ends = [", ".join(numbers(limits, *map(float, row))) for row in shown[["pooled_low", "pooled_high"]].to_numpy()]
+    of_rows = zip(shown["arm"], shown["baseline"], ends, strict=True)
     intervals = [f"{arm} against {baseline} [{low_and_high}]" for arm, baseline, low_and_high in of_rows]
     if not intervals or study.is_sequential:
         return []
@@ -378,14 +377,14 @@ def advantage_sizes(study: StudyFile, table: pd.DataFrame | None) -> list[str]:
         [row["arm"], *known_interval(row, "estimate", "low", "high"), *ratio(row, study.baseline), row["row"]]
         for _, row in rows.iterrows()
     ]
-    known, ends = rows.dropna(subset="ratio").sort_values("ratio", kind="stable"), ""
-    if len(known) > 1:  # sizes are over each arm's own seeds, and only ratios over the same
-        ratios = zip(numbers(UNLIMITED, *known["ratio"].iloc[[0, -1]]), known["arm"].iloc[[0, -1]], strict=True)
+    ordered, range_ = rows.dropna(subset="ratio").sort_values("ratio", kind="stable"), ""
+    if len(ordered) > 1:  # ratios, as sizes are over each arm's own seeds, and so cannot be compared
+        ratios = zip(numbers(UNLIMITED, *ordered["ratio"].iloc[[0, -1]]), ordered["arm"].iloc[[0, -1]], strict=True)
         low, high = (f"{ratio} ({arm})" for ratio, arm in ratios)
-        ends = f" Ratios to {study.baseline} go from {low} to {high}."
+        range_ = f" Ratios to {study.baseline} go from {low} to {high}."
     return [
         "## Size of the advantages",
-        f"Root mean square of all completions' advantages (table `advantage_size`).{ends} Ratio: over the seeds that "
+        f"Root mean square of all completions' advantages (table `advantage_size`).{range_} Ratio: over the seeds that "
         "both arms have. Intervals: over seeds, or over the steps of a single seed. Arms with "
         "larger advantages take larger steps, as if they had a higher learning rate. A gain of one arm over another "
         "may come from this alone. Adam removes a constant factor. It does not remove the factor's change over "
@@ -469,13 +468,13 @@ def effects(study: StudyFile, table: pd.DataFrame) -> list[str]:
     of_kinds = datasets_and_modes(study, of_metric(table, study.main_metric))
     for dataset, mode, rows in of_kinds:
         # All effects of a study have one method and the same seeds, so the first row stands for all.
-        method, known = rows["method"].iloc[0], rows[rows["estimate"].notna()]
+        method, estimated = rows["method"].iloc[0], rows[rows["estimate"].notna()]
         over = over_seeds(study, int(rows["seeds"].iloc[0]))
         lead = f"{dataset}, {mode}, {METHODS.get(method, method)}{over} (table `component_effects`):"
-        if known.empty:
+        if estimated.empty:
             parts.append(f"{lead} none, as {rows['note'].iloc[0]}.")
         else:
-            parts += [lead, compared(study, known, ["component"], "effect")]
+            parts += [lead, compared(study, estimated, ["component"], "effect")]
     if not of_kinds:
         of_design = NO_EFFECTS.get(study.design, "the arms of this study do not allow any")
         parts.append(f"None: {NO_COMMON_SEED if lack_a_common_seed(study) else of_design}.")
@@ -509,7 +508,7 @@ def compared(
     margin: float | None = None,
     more: Sequence[str] = (),
 ) -> str:
-    """Markdown table of numbered estimates with intervals and tests, by `labels`; `kind` heads the estimates."""
+    """Markdown table of `numbered` rows: `labels`, estimates headed `kind`, intervals, tests (with a `margin` two)."""
     limits = metrics_of_study(study)
     tests = {"p_holm": "Holm p"} | ({} if margin is None else {"p_equivalent": f"p of ±{margin:g} or more"})
     cells = [

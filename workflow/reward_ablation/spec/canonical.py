@@ -1,7 +1,7 @@
 """Canonical JSON: equal values have equal text, and the digest of the text is a key.
 
-Specs, and records that must be recognised again, are written by it: the key of a run's spec is in the name of the run's
-folder. A change here would change the keys of finished runs.
+Specs are written in this form, and so are records whose digest is compared later. The key of a run's spec is in the
+name of the run's folder, so a change here would change the keys of finished runs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ KEY_DIGITS = 8
 
 
 def canonical(value: Any) -> str:
-    """Canonical JSON: sorted keys, no white space, one spelling for equal numbers (1.0 is 1). All must be finite."""
+    """Canonical JSON: sorted keys, no white space, one spelling for equal numbers (1.0 is 1); ValueError for NaN."""
     return dump(normalised(value))
 
 

@@ -1,10 +1,11 @@
 """Parts of specs: the fields of each section of the config that decide a result.
 
 One rule decides what a spec's JSON contains. A field without a default has been in all specs since the first version
-and is always written. A later field is left out where it has its default, so that earlier runs keep their keys. To
-change a default would change the meaning of written specs; `tests/study/pinned_keys.json` records the defaults.
+and is always written: a part that extends a section of the config names it again, without the default. A later field is
+left out where it has its default, so that earlier runs keep their keys. To change a default would change the meaning of
+written specs; `tests/study/pinned_keys.json` records the defaults.
 
-Planning makes the parts from the config (`study.specs_of_config`). `spec.run` puts them together to whole specs.
+Planning makes the parts from the config (`study.specs_of_config`). `spec.run` has the whole specs.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from reward_ablation.config.sections.training import Gradients, Lora
 from reward_ablation.spec.canonical import dump, key_of, normalised
 from reward_ablation.system.user_functions import in_a_file
 
-#: Canonical JSON writes 1.0 as 1. A spec keeps a number as it is written there.
+#: Canonical JSON writes 1.0 as 1. A number that is read from it stays an integer, so that it is written as 1 again.
 Number = int | float
 
 
@@ -70,9 +71,9 @@ class PromptSpec(Prompt):
 
 
 class ComponentSpec(Section):
-    """A component. `code` and `contents` are digests, of its function and of what parameters name.
+    """A component. `code` is the digest of a user's function. `contents` has digests of files that parameters name.
 
-    Paths of files, parameters that decide no score, and the arms in which it is scored are in no spec.
+    No spec has paths of files, parameters that decide no score, or the arms in which the component is scored.
     """
 
     function: Line
@@ -83,9 +84,10 @@ class ComponentSpec(Section):
 
 
 class CombineSpec(Section):
-    """A method of combination that is not TRL's. `components` are those that its parameters name.
+    """A method of combination other than TRL's two. `components` are the components that its parameters name.
 
-    `gram` is None if it uses no gradients. `bounds` are the ranges of components, if the method asks for ranges.
+    `gram` is the Gram matrix that it uses (`combination.of_run.Source`), None if it uses no gradients. `bounds` are the
+    known ranges of components, if the method asks for ranges. `code` is the digest of a user's method.
     """
 
     method: Line
@@ -125,7 +127,7 @@ class LoraSpec(Lora):
 
 
 class GradientsSpec(Gradients):
-    """Steps that are measured: 1 and each `every`-th after it (0: none), and `whole`; and the backward pass."""
+    """Steps that are measured: 1, each `every`-th after it (0: none), and `whole`, whose gradients are written, too."""
 
     every: int
     whole: list[int]
@@ -151,7 +153,7 @@ class HubModelSpec(HubModel):
 
 
 class LocalModelSpec(Section):
-    """A local folder, identified by its content. Its path is not part of a run's spec."""
+    """A local folder, identified by its content. Its path is in the spec by which it is fetched, not in a run's."""
 
     source: Literal["local"]
     content: str
@@ -169,7 +171,7 @@ class DemoModelSpec(DemoModel):
 
 
 class HubDataSpec(HubData):
-    """A known data set from the hub."""
+    """A known data set from the hub. With a `path` it would be a `LocalCopySpec`."""
 
     limit: int | None
     revision: str | None
@@ -210,7 +212,7 @@ SourceSpec = HubDataSpec | LocalCopySpec | FileDataSpec | WordProblemsSpec
 
 
 class DataSpec(Spec):
-    """A prepared set of problems. If `golds` is false, answers may be missing and are not checked."""
+    """A prepared set of problems. `duplicates` are repeated questions. Without `golds`, answers may be missing."""
 
     source: SourceSpec
     duplicates: Switch
@@ -218,7 +220,7 @@ class DataSpec(Spec):
 
 
 class TrainDataSpec(DataSpec):
-    """A set to train on, without questions of `apart_from`. Only the spec of a run has `too_long`."""
+    """A set to train on, without questions of `apart_from`. Only a run's spec has `too_long`, of prompts."""
 
     overlap: Switch
     apart_from: list[SourceSpec] = Field(default_factory=list)

@@ -40,7 +40,7 @@ class VllmSpec(Section):
 
 
 class Layout(Spec):
-    """The device of a run, its processes and its sampler. What changes no result is left out, such as nodes."""
+    """GPUs and processes of a run, and vLLM if it samples. What changes no result is left out, such as nodes."""
 
     gpus: NonNegativeInt
     processes: PositiveInt = 1  # on the CPU; on GPUs, a run has one process per GPU
@@ -91,7 +91,7 @@ class EvaluateSpec(Spec):
 
 
 class ScoresSpec(Spec):
-    """Everything that decides the scores of given answers by the study's own metrics; not the range of a metric."""
+    """Everything that decides the scores of given answers by the study's own metrics. Ranges of metrics do not."""
 
     metrics: dict[str, MetricSpec]
     device: Device
@@ -150,7 +150,7 @@ class RunSpec(ArmSpec):
 class ImportedSpec(Spec):
     """What is known of runs that were trained elsewhere, in place of an `ArmSpec`; `imported` is their files' format.
 
-    Of some components only scores are known (None). Tables read groups and totals by `training`.
+    A component is None if only its scores are known. Tables need `training` for the size of groups and for totals.
     """
 
     imported: Line

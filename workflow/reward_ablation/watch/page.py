@@ -25,10 +25,10 @@ from reward_ablation.system.files import atomic_path
 from reward_ablation.system.html_page import TEMPLATES
 from reward_ablation.watch.study_data import Watch, rounded
 
-#: Bytes of a file for others that curves and completions may take. The page itself takes 25 kB, and all is below 2 MB.
+#: Bytes of an exported file that curves and completions may take. The page itself takes 25 kB, and all is below 2 MB.
 MOST_BYTES = 1_700_000
-#: What such a file has at most: steps of a run, completions of a step, characters of a text; points of a curve, and
-#: numbers of all points, of about seven bytes each. The script draws as many points itself; the first three are free.
+#: What an exported file has at most. Steps of a run, completions of a step and characters of a text are free choices.
+#: The script draws as many points of a curve. The numbers of all points have about seven bytes each.
 STEPS, ROWS, CHARACTERS, POINTS, NUMBERS = 4, 12, 1200, 60, 100_000
 
 
@@ -81,7 +81,7 @@ def write_page(watch: Watch, path: Path) -> str:
         "lines": [],  # like the facts, they name machines and files
         "states": [[run.state, run.done, run.step] for run in states.runs],
         "points": points,
-        "width": width,
+        "width": width,  # steps of a point
         "last": last,
         "texts": texts,
     }
@@ -109,7 +109,7 @@ def _thinned(watch: Watch, width: int) -> list[list[Any]]:
 
 
 def _sample(watch: Watch, most_bytes: int) -> dict[int, dict[int, dict[str, Any]]]:
-    """Random completions of evenly spaced steps, by run and step. Each run gets its first one before any its second."""
+    """Random completions of evenly spaced steps, by run and step. Each step gets one before any step gets a second."""
     texts: dict[int, dict[int, dict[str, Any]]] = {}
     candidates = []
     for run, rollouts in enumerate(watch.rollouts):
@@ -119,9 +119,9 @@ def _sample(watch: Watch, most_bytes: int) -> dict[int, dict[int, dict[str, Any]
             of_step = watch.rows(run, step, characters=CHARACTERS)
             # Seeded, so that the same study gives the same sample.
             rows = Random(step).sample(of_step["rows"], min(ROWS, len(of_step["rows"])))
-            candidates += [((again, turn, run), step, of_step["all"], row) for again, row in enumerate(rows)]
+            candidates += [((nth, turn, run), step, of_step["all"], row) for nth, row in enumerate(rows)]
     for (_, _, run), step, everything, row in sorted(candidates, key=lambda each: each[0]):
-        most_bytes -= len(_json(row).encode()) + 40  # and the row's share of what is around it
+        most_bytes -= len(_json(row).encode()) + 40  # 40: the row's share of the JSON around the rows
         if most_bytes < 0:
             break
         of_run = texts.setdefault(run, {})

@@ -32,7 +32,7 @@ UNREADABLE = (OSError, ValueError, KeyError, pa.ArrowException)
 class RunRollouts:
     """A run's means by step, as of the last look, and the rows of a step.
 
-    The growing file may have gigabytes, so a look reads what is new, and remembers the places of rows, not the rows.
+    The growing file may have gigabytes, so a look reads what is new, and remembers the bytes where a step's rows are.
     """
 
     def __init__(self, folder: Path, columns: list[str]):
@@ -50,7 +50,7 @@ class RunRollouts:
         self.sums: dict[int, np.ndarray] = {}  # sums and counts of each column by step
 
     def look(self) -> tuple[bool, list[int], bool]:
-        """Look for what is new: whether all earlier means are void, steps with new means, and whether more is left."""
+        """Look for what is new: whether all earlier means are void, steps with new means, whether more is unread."""
         try:
             return self._look_at_live() if self.live.is_file() else self._look_at_result()
         except UNREADABLE:
@@ -89,7 +89,7 @@ class RunRollouts:
         return void, sorted(new), len(read) == AT_ONCE
 
     def _add(self, line: bytes) -> int | None:
-        """Add a line to the means of its step; the step."""
+        """Add a line to the sums of its step. Return the step; None for a line that is no row."""
         begin, self.end = self.end, self.end + len(line)
         if (row := row_of(line)) is None:
             return None

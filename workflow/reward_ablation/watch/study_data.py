@@ -50,7 +50,8 @@ class States(NamedTuple):
 class Watch:
     """A study that is watched. Several threads may ask.
 
-    A run is its arm's number, its seed and its folder. `problems` has questions and golds of finished runs.
+    `runs` has the number of each run's arm, its seed and its folder. `problems` is the file of the training set: the
+    files of finished runs have no questions and golds.
     """
 
     def __init__(
@@ -91,8 +92,8 @@ class Watch:
     def answer(self, since: int) -> dict[str, Any]:
         """The states, and the means that are new since an answer whose `next` was `since`.
 
-        Entries of `points` are `[run, step, mean of each series]`; `[run]` makes all earlier ones of a run void. `more`
-        says that further ones can be had at once.
+        Entries of `points` are `[run, step, mean of each series]`; an entry `[run]` makes the run's earlier ones void.
+        `more` says that the page should ask for further entries at once.
         """
         with self._lock:
             more, states = self.look(), self.states()
@@ -139,7 +140,7 @@ class Watch:
 
 
 def _arm(number: int, name: str, weights: dict[str, float]) -> dict[str, str]:
-    """An arm with weights, colour and dashes as in figures, whose dashes are in widths of a line, here 2."""
+    """An arm with weights, colour and dashes as in figures, which give dashes in widths of a line; here that is 2."""
     dashes: Any = DASHES[number % len(DASHES)]
     return {
         "name": name,

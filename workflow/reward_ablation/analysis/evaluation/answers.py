@@ -44,8 +44,8 @@ class Answered(NamedTuple):
     seeds: list[int | None]  # None for the base model
     values: np.ndarray  # (metrics, seeds, questions), means over samples
     by_seed: np.ndarray  # (resamples, metrics, seeds), means over resampled questions, the same resamples for every arm
-    limits: list[Limits]  # of each metric, in an arm
-    scale: np.ndarray | float = 0.0  # of differences: the size of the means that were subtracted, by metric
+    limits: list[Limits]  # of each metric in an arm, also if `values` are differences of arms
+    scale: np.ndarray | float = 0.0  # of differences: the larger size of the means that were subtracted, by metric
 
 
 def answered(
@@ -83,11 +83,11 @@ def paired_by_seed(arm: Answered, baseline: Answered) -> bool:
 
 
 def difference(arm: Answered, baseline: Answered) -> Answered:
-    """Arm minus baseline for the seeds that both have: with the same data in one order, shared effects cancel."""
+    """Arm minus baseline for the seeds that both have: what the seed's order of the data does to both cancels."""
     seeds = [seed for seed in arm.seeds if seed in baseline.seeds]
-    own, other = ([answers.seeds.index(seed) for seed in seeds] for answers in (arm, baseline))
-    chosen = arm.values[:, own], baseline.values[:, other]
-    by_seed = arm.by_seed[:, :, own] - baseline.by_seed[:, :, other]
+    of_arm, of_baseline = ([answers.seeds.index(seed) for seed in seeds] for answers in (arm, baseline))
+    chosen = arm.values[:, of_arm], baseline.values[:, of_baseline]
+    by_seed = arm.by_seed[:, :, of_arm] - baseline.by_seed[:, :, of_baseline]
     scale = np.max([np.abs(values.mean(axis=(1, 2))) for values in chosen], axis=0)
     return Answered(arm.metrics, seeds, chosen[0] - chosen[1], by_seed, arm.limits, scale)
 
@@ -107,7 +107,7 @@ def limits_of(limits: list[Limits], reach: tuple[float, float] = (0.0, 1.0)) -> 
 
 
 def _within(limits: Limits, reach: tuple[float, float]) -> tuple[float, float]:
-    """Ends of the range of a contrast: the coefficients' sum times the lowest value, plus `reach` times the width."""
+    """Ends of the range of a contrast, whose negative and positive coefficients add up to the two values of `reach`."""
     if limits.finite:
         low, high = (limits.low * sum(reach) + (limits.high - limits.low) * end for end in reach)
         return low, high

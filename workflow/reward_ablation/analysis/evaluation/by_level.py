@@ -1,7 +1,6 @@
 """Table differences_by_level: the primary differences by the level and by the subject of the questions.
 
-`tables`, which the rule `tables_evaluation` runs, calls `differences_by_level`. It stands alone because it resamples
-parts of the questions, and the other tables all of them.
+`tables`, which the rule `tables_evaluation` runs, calls `differences_by_level`.
 """
 
 from __future__ import annotations
@@ -72,9 +71,9 @@ def differences_by_level(study: StudyFile, root: Path, read: Reader) -> list[pd.
         print(f"differences_by_level: the first {MOST_CONTRASTS} of {len(contrasts)} primary contrasts")
         contrasts = contrasts[:MOST_CONTRASTS]
     parts = []
-    for of_kind in groups.values():
-        rows = [of_group(group, contrasts, arms, study) for group in of_kind]
-        for number in range(len(contrasts) if rows else 0):
+    for of_column in groups.values():
+        rows = [of_group(group, contrasts, arms, study) for group in of_column]
+        for number in range(len(contrasts) if rows else 0):  # a table for each contrast, a row for each group
             table = pd.concat([of_contrasts[number] for of_contrasts in rows], ignore_index=True)
             parts.append(table.assign(p_holm=holm(table["p"].to_numpy())))
     return parts
@@ -97,18 +96,18 @@ def of_group(
     primary, inside = study.primary, group.inside
     limits = metrics_of_study(study).limits(primary.metric)
     of_contrast = Limits(limits.low - limits.high, limits.high - limits.low) if limits.finite else UNLIMITED
-    own = {arm: {seed: of[inside] for seed, of in seeds.items()} for arm, seeds in arms.items()}
-    apart = {arm: minus_rest(seeds, inside) for arm, seeds in arms.items()}
+    of_inside = {arm: {seed: values[inside] for seed, values in seeds.items()} for arm, seeds in arms.items()}
+    of_apart = {arm: minus_rest(seeds, inside) for arm, seeds in arms.items()}
     label, rows = f"{primary.dataset}, {group.by} {group.name}", []
-    here = differences(own, contrasts, label, limits, study)
-    from_rest = differences(apart, contrasts, primary.dataset, of_contrast, study)
-    for contrast, of_group, rest in zip(contrasts, here, from_rest, strict=True):
+    differences_inside = differences(of_inside, contrasts, label, limits, study)
+    from_rest = differences(of_apart, contrasts, primary.dataset, of_contrast, study)
+    for contrast, difference, rest in zip(contrasts, differences_inside, from_rest, strict=True):
         own_mean, other_mean = (np.mean([*arms[arm].values()], axis=0) for arm in (contrast.arm, contrast.against))
         rest = with_degrees_of_parts(rest, own_mean - other_mean, inside)
         low, high = intervals(rest, study.confidence)
         of_rest = {"from_rest": rest.estimate, "from_rest_low": low, "from_rest_high": high, "p": p_values(rest)}
         labels = {"arm": contrast.arm, "baseline": contrast.against, "by": group.by, "group": group.name}
-        columns: Columns = estimate_columns(of_group, [primary.metric], study.confidence) | of_rest | labels
+        columns: Columns = estimate_columns(difference, [primary.metric], study.confidence) | of_rest | labels
         rows.append(rows_of_parts([columns], dataset=primary.dataset, mode=primary.mode))
     return rows
 
@@ -116,8 +115,8 @@ def of_group(
 def minus_rest(seeds: Values, inside: np.ndarray) -> Values:
     """Values whose mean over questions is a group's mean minus that of all other questions, in each seed.
 
-    A question counts by its deviation from its own side's mean over all seeds: that the two means differ adds no
-    variance.
+    A question counts by its deviation from the mean of its own side (group or rest) over all seeds, so that a
+    difference between the two sides' means adds no variance.
     """
     share = np.where(inside, 1 / inside.mean(), -1 / (~inside).mean())
     values = np.stack([*seeds.values()])
@@ -135,9 +134,9 @@ def with_degrees_of_parts(apart: Distribution, difference: np.ndarray, inside: n
     degrees = np.array([len(part) - 1 for part in parts])
     squares = np.array([part.var(ddof=1) / len(part) for part in parts])
     welch = squares.sum() ** 2 / max((squares**2 / degrees).sum(), np.finfo(float).tiny)
-    own = apart.spread.question_degrees
-    varies = own == len(inside) - 1  # else all differences are equal
-    of_parts = np.where(varies, max(welch, degrees.min()), own)
+    of_all = apart.spread.question_degrees
+    varies = of_all == len(inside) - 1  # else all differences are equal (`doubt_of_equal_values`)
+    of_parts = np.where(varies, max(welch, degrees.min()), of_all)
     return apart._replace(spread=apart.spread._replace(question_degrees=of_parts))
 
 
@@ -145,11 +144,11 @@ def differences(
     arms: Mapping[str, Values], contrasts: Sequence[Contrast], label: str, limits: Limits, study: StudyFile
 ) -> list[Distribution]:
     """Distributions of the contrasts; `label` names the questions, which all arms' resamples share."""
-    lent = SeedMeans.of_questions(arms, limits, study.seed_variance == "moderated")
+    lending = SeedMeans.of_questions(arms, limits, study.seed_variance == "moderated")
     answers = {}
     for arm in {name for contrast in contrasts for name in (contrast.arm, contrast.against)}:
         values = np.stack([*arms[arm].values()])[None]
         by_seed = resampled_seeds(values, label, study.bootstrap)
         answers[arm] = Answered([study.primary.metric], [*arms[arm]], values, by_seed, [limits])
     pairs = [(contrast.arm, contrast.against) for contrast in contrasts]
-    return [distribution_of_difference(answers[a], answers[b], a, b, label, lent)[0] for a, b in pairs]
+    return [distribution_of_difference(answers[a], answers[b], a, b, label, lending)[0] for a, b in pairs]

@@ -1,13 +1,12 @@
 """Table component_effects: what a component does, as linear contrasts of arms.
 
 `tables`, which the rule `tables_evaluation` runs, calls `effects_of` once for the study and `effect_rows` for each data
-set. The summary and the figures ask `lack_a_common_seed` why there are no effects. It stands alone because an effect
-follows from the weights of the arms, before any answer is read.
+set. The summary and the figures ask `lack_a_common_seed` why there are no effects.
 
-Each effect is a sum of arms' results times coefficients. So questions, and the seeds that all arms of the effects have,
-are paired in it, and one bootstrap serves every effect. The study's design defines what an effect is (`METHODS`). The
-base model is in no effect: it was not trained, so whatever training does to any arm would count as the component's
-effect.
+Each effect is a sum of arms' results times coefficients, which follow from the arms' weights. So questions, and the
+seeds that all arms of the effects have, are paired in it, and one bootstrap serves every effect. The study's design
+defines what an effect is (`METHODS`). The base model is in no effect: it was not trained, so whatever training does to
+any arm would count as the component's effect.
 """
 
 from __future__ import annotations
@@ -45,8 +44,8 @@ LACK_OF_FIT = "lack of fit "
 #: Most contrasts of lack of fit of a model, a free choice. Further ones are not tested.
 MOST_CONTRASTS = 100
 
-#: The definition of an effect by design, with the method's name in the table; there a regression with products of
-#: shares is `quadratic_regression`. The design `list` has that of the first of `OF_LISTS` that its arms allow.
+#: The definition of an effect by design, as the table names it (column `method`). There a regression with products of
+#: shares is `quadratic_regression`. The design `list` has the first definition of `OF_LISTS` that its arms allow.
 METHODS = {
     "leave_one_out": "leave_one_out",
     "one_at_a_time": "over_control",
@@ -58,6 +57,7 @@ OF_LISTS = ("leave_one_out", "one_at_a_time", "simplex")
 #: Why there is no effect where the arms would allow them.
 NO_COMMON_SEED = "the arms have no seed in common"
 
+#: Weights by arm and component.
 Weights = dict[str, dict[str, float]]
 
 
@@ -151,23 +151,23 @@ def regression(arms: Weights, used: list[str]) -> list[Effect]:
     Contrasts of lack of fit (`LACK_OF_FIT`) are 0 where the model holds. They are orthogonal and chosen without a look
     at the results, so a test of the first `MOST_CONTRASTS` is as valid as of all.
     """
-    matrix = np.array([[weights[name] for name in used] for weights in arms.values()])
-    if len(used) < 2 or (matrix < 0).any():
+    table = np.array([[weights[name] for name in used] for weights in arms.values()])
+    if len(used) < 2 or (table < 0).any():
         return []
-    shares = matrix / matrix.sum(axis=1, keepdims=True)
+    shares = table / table.sum(axis=1, keepdims=True)
     alone = np.eye(len(used))
     others = (1 - alone) / (len(used) - 1)
     for method, terms in (("quadratic_regression", with_products), ("regression", np.asarray)):
-        design = terms(shares)
-        if len(design) <= design.shape[1] or np.linalg.matrix_rank(design) < design.shape[1]:
+        matrix = terms(shares)
+        if len(matrix) <= matrix.shape[1] or np.linalg.matrix_rank(matrix) < matrix.shape[1]:
             continue
-        slopes = (terms(alone) - terms(others)) @ np.linalg.pinv(design)
-        lack_of_fit = null_space(design.T).T[:MOST_CONTRASTS]
-        rows = [*((method, name, row) for name, row in zip(used, slopes, strict=True))]
-        rows += [(method, f"{LACK_OF_FIT}{number}", row) for number, row in enumerate(lack_of_fit)]
+        slopes = (terms(alone) - terms(others)) @ np.linalg.pinv(matrix)
+        lack_of_fit = null_space(matrix.T).T[:MOST_CONTRASTS]
+        rows = [*zip(used, slopes, strict=True)]
+        rows += [(f"{LACK_OF_FIT}{number}", row) for number, row in enumerate(lack_of_fit)]
         # What is left of rounding would make an arm without a part in the effect count as one that has a part.
-        rows = [(kind, name, np.where(np.abs(row) < 1e-12, 0.0, row)) for kind, name, row in rows]
-        return [Effect(kind, name, dict(zip(arms, map(float, row), strict=True))) for kind, name, row in rows]
+        rows = [(name, np.where(np.abs(row) < 1e-12, 0.0, row)) for name, row in rows]
+        return [Effect(method, name, dict(zip(arms, map(float, row), strict=True))) for name, row in rows]
     return []
 
 
@@ -186,7 +186,7 @@ def reach(effect: Effect) -> tuple[float, float]:
 def arms_with_equal_settings(specs: Mapping[str, ArmSpec | ImportedSpec]) -> list[str]:
     """The largest group of arms whose specs differ only in the weights, and in components that have no part in an arm.
 
-    A component's definition is compared among the arms that are trained on it; most of them have the usual one.
+    A component's definition is compared among the arms that are trained on it. The definition of most is the usual one.
     """
     written = {arm: spec.content()["components"] for arm, spec in specs.items()}
     defined = {arm: [(name, dump(written[arm].get(name))) for name in spec.taking_part] for arm, spec in specs.items()}
@@ -241,14 +241,14 @@ def effects_by_definition(study: StudyFile, design: str) -> tuple[list[Effect], 
     arms = arms_with_equal_settings({arm: specs[arm] for arm in study.arm_names if arm not in (control, *apart)})
     if control in specs and arms and settings_of(specs[control]) != settings_of(specs[arms[0]]):
         control = None
-    others = [arm for arm in study.arm_names if arm not in (*arms, *apart, control)]
+    differing = [arm for arm in study.arm_names if arm not in (*arms, *apart, control)]
     weights = {arm.name: arm.weights for arm in study.arms if arm.name in arms}
-    zero, same = [arm for arm, of in weights.items() if not any(of.values())], study.same_runs
-    kept = {arm: of for arm, of in weights.items() if arm not in zero}
-    doubtful = [arm for arm in kept if any(kept[arm] == kept[o] and same[arm] != same[o] for o in kept)]
-    kept = {arm: of for arm, of in kept.items() if arm not in doubtful}
+    zero, same = [arm for arm, own in weights.items() if not any(own.values())], study.same_runs
+    kept = {arm: own for arm, own in weights.items() if arm not in zero}
+    doubtful = [arm for arm in kept if any(kept[arm] == kept[each] and same[arm] != same[each] for each in kept)]
+    kept = {arm: own for arm, own in kept.items() if arm not in doubtful}
     reasons = {
-        "whose settings differ in more than weights": others,
+        "whose settings differ in more than weights": differing,
         "whose components TRL does not combine": combined,
         f"which the design {design} does not make": beside,
         "whose weights are all 0": zero,

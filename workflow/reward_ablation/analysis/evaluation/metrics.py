@@ -1,7 +1,6 @@
 """Metrics of a study: their source columns, their limits, and their names in figures and words.
 
-Tables, figures, the report and the planning of studies ask it which metrics there are. It stands alone because figures
-and words need a metric's name without reading any answer.
+Tables, figures, the report and the planning of studies ask it which metrics there are. It reads no answers.
 """
 
 from __future__ import annotations
@@ -15,7 +14,8 @@ from typing import Any
 from reward_ablation.analysis.statistics.limits import COUNT, ROUNDING, SHARE, UNLIMITED, Limits
 from reward_ablation.analysis.study_file import StudyFile
 
-#: Metrics of mathematics, each with the column that it is the mean of: of the answers, or made by `question_means`.
+#: Metrics of mathematics, each with the column that it is the mean of. The answers have most of these columns;
+#: `question_means.measured` makes `graders_differ` and `correct_only_*`.
 MATHEMATICS = {
     "accuracy_strict": "correct_strict",
     "accuracy_lenient": "correct_lenient",
@@ -66,7 +66,7 @@ class Metrics:
 
     @property
     def passed(self) -> tuple[str, Callable[[Any], Any]] | None:
-        """For pass@k: a column, and a test of its values, which pass if as good as the best; None without pass@k."""
+        """For pass@k: a column, and a test whether a value is as good as the best; None where pass@k has no meaning."""
         if self.mathematics:
             return "correct_strict", partial(le, 1.0)
         first = next(iter(self.own))

@@ -86,7 +86,7 @@ def question_means(answers: pd.DataFrame, metrics: Metrics = DEFAULT) -> Questio
 
 
 def sorted_codes(column: pd.Series) -> tuple[np.ndarray, np.ndarray]:
-    """Place of each text among the sorted texts, and the sorted texts."""
+    """Rank of each text among the sorted texts, and the sorted texts."""
     values = column.array if isinstance(column.dtype, pd.CategoricalDtype) else pd.Categorical(column)
     order = np.argsort(texts := values.categories.to_numpy(dtype=object))
     return np.argsort(order)[values.codes], texts[order]
@@ -100,7 +100,10 @@ def same_questions(one: QuestionMeans, other: QuestionMeans) -> bool:
 
 
 def of_samples(right: np.ndarray, written: np.ndarray | None, question: np.ndarray) -> dict[str, np.ndarray]:
-    """pass@k of each question, in mathematics with maj@n; n is the same for all, as `means_reader` checks."""
+    """pass@k of each question, in mathematics with maj@n; n is the same for all, as `means_reader` checks.
+
+    By sample: `right`, whether it passes; `written`, the number of its answer's text; `question`, of its question.
+    """
     samples = int(np.bincount(question).min())
     rights = np.minimum(np.bincount(question, weights=right).astype(int), samples)
     columns = {f"pass@{size}": pass_at(rights, samples, size) for size in sizes(samples)}

@@ -43,8 +43,8 @@ def read_answers(
 ) -> pd.DataFrame:
     """Columns of the answers of a run's final model, or of "base", or (`kept`) of the models it kept, with their step.
 
-    Own metrics among them are read from the scores. A question is left out for all models if some answer to it has no
-    score. Columns in `coded` are read as categories where there is no file of scores.
+    Columns of the study's own metrics are read from the scores. A question is left out for all models if any model's
+    answer to it has no score. Columns in `coded` are read as categories where there is no file of scores.
     """
     of_answers, of_scores = (
         (study.kept_answers_file, study.kept_scores_file) if kept else (study.answers_file, study.scores_file)

@@ -98,7 +98,7 @@ def write(study: StudyFile, options: Namespace) -> None:
     root = options.study.parent
     shown = pd.DataFrame(columns=SCHEMAS["examples"].names)
 
-    def parts() -> Parts:  # each is written as it comes; the page needs that of `examples`, which is a single one
+    def parts() -> Parts:  # each is written as it comes; the page needs the part of `examples`, which has only one
         nonlocal shown
         for name, rows in evaluation_tables(study, root):
             shown = rows if name == "examples" else shown
@@ -163,7 +163,7 @@ def paired_differences(
 ) -> pd.DataFrame:
     """Differences of one data set, each with Holm's p-value within its family.
 
-    The primary family is what was declared; exploratory ones are the rows of one mode, metric and baseline.
+    The primary family is what was declared. An exploratory family is the other rows of a mode, metric and baseline.
     """
     parts = []
     for arm, against in pairs:
@@ -171,6 +171,7 @@ def paired_differences(
         difference = difference_in_provenance(study.runs_of(arm), study.runs_of(against), provenance)
         parts.append(difference_rows(arm, against, of_pair, dataset, study, means).assign(provenance=difference))
     table = pd.concat(parts, ignore_index=True)
+    # One primary family, whatever the baselines; exploratory ones by baseline.
     groups = [np.where(table["family"] == "primary", "", table["baseline"]), "mode", "metric", "family"]
     p_holm = table.groupby(groups)["p"].transform(lambda p: holm(p.to_numpy()))
     return with_decisions(table.assign(p_holm=p_holm), study)

@@ -49,13 +49,14 @@ class Completions:
         return len(self.step)
 
     def __getitem__(self, rows: np.ndarray) -> Completions:
+        # The layout of pandas: with another one, sums would be rounded otherwise.
         scores, advantages = (np.asfortranarray(values[rows]) for values in (self.scores, self.advantages))
         return Completions(self.step[rows], self.group[rows], scores, advantages)
 
 
 @dataclass(frozen=True)
 class MeasuredStep:
-    """The stored data of one measured step; `completions` has those of every batch that it took completions from."""
+    """The stored data of one measured step; `completions` are all of the batches from which it took completions."""
 
     step: int
     weights: dict[str, float]  # of the run, for all its components
@@ -64,7 +65,7 @@ class MeasuredStep:
     blocks: list[StoredBlock]  # one for each micro-batch and process
     completions: Completions
     method: str | None = None  # method of combination; None where TRL combined the scores
-    places: Sequence[np.ndarray] = ()  # by block: (R,) row numbers in `completions` of the rows' completions
+    places: Sequence[np.ndarray] = ()  # by block: (R,) index in `completions` of the completion of each Gram row
     run: MeasuredRun | None = None  # where the step comes from
 
     @property
@@ -80,7 +81,7 @@ class MeasuredStep:
 
     @cached_property
     def square(self) -> float | None:
-        """Squared length of the run's own step over all pairs of completions; None where its only block tells it."""
+        """Squared length of the run's own step over all pairs of completions; None if a single block has them all."""
         return None if self.run is None or len(self.blocks) == 1 else self.run.squares.get(self.step, np.nan)
 
     @cached_property
@@ -308,12 +309,13 @@ def read_step(run: MeasuredRun, step: int) -> MeasuredStep | str:
 def effects_on_other_prompts(measured: MeasuredStep, shares: list[np.ndarray]) -> np.ndarray:
     """What steps under some weights do to the components' expected scores on prompts that the steps did not see.
 
-    Per unit of the step's length: <grad J_k, step> / |step| over pairs of completions of different prompts, divided by
-    their share of all pairs, which estimates that of the expected step without bias. `shares` has the (N, K)
-    `measured.shares` under each of P weight vectors; the result is (P, K), NaN without a step or without two prompts.
+    Per unit of the step's length: <grad J_k, step> / |step|, with the product over pairs of completions of different
+    prompts, divided by their share of all pairs: an unbiased estimate of the product with the expected step. `shares`
+    has the (N, K) `measured.shares` under each of P weight vectors. The result is (P, K), NaN without a step or without
+    two prompts.
 
-    With several blocks, the length of the run's own step is as stored, and other steps are taken to exceed their length
-    within blocks by the same factor.
+    With several blocks, products between blocks are not stored. The length of the run's own step is, and other steps
+    are taken to exceed their length within blocks by the same factor.
     """
     totals = np.array([of_weights.sum(axis=1) for of_weights in shares])  # (P, N)
     effects = np.zeros((len(totals), len(measured.components)))

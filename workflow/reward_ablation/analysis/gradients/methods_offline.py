@@ -156,17 +156,17 @@ class Replayed:
     weights: dict[int, np.ndarray]
 
 
-def replay(history: History, asked: MethodSettings) -> Replayed:
+def replay(history: History, settings: MethodSettings) -> Replayed:
     """Let a method combine all generations of a run in order; refused where a component does not score them."""
-    unknown = [name for name in asked.weights if name not in history.components]
+    unknown = [name for name in settings.weights if name not in history.components]
     if unknown:
-        raise StudyError(f"{history.folder}: {unknown[0]} does not score its completions; leave {asked.method} out")
-    combination = CombinationOfRun(load_method(asked.method, started_in()), asked, asked.weights)
+        raise StudyError(f"{history.folder}: {unknown[0]} does not score its completions; leave {settings.method} out")
+    combination = CombinationOfRun(load_method(settings.method, started_in()), settings, settings.weights)
     places = [history.components.index(name) for name in combination.names]
     replayed, rate = Replayed({}, {}), history.learning_rate
     for step in sorted({*history.scores, *history.gradients}):
         rate = history.rates.get(step, rate)
-        if asked.gram == SAME_STEP and step in history.gradients:
+        if settings.gram == SAME_STEP and step in history.gradients:
             combination.see(history.gradients[step])
         if step in history.scores:
             scores, shares = history.scores[step], np.zeros(history.scores[step].shape)
@@ -175,7 +175,7 @@ def replay(history: History, asked: MethodSettings) -> Replayed:
             weights = np.full(len(history.components), np.nan)
             weights[places] = combination.table(step)["weight"].to_pandas()
             replayed.shares[step], replayed.weights[step] = shares, weights
-        if asked.gram != SAME_STEP and step in history.gradients:
+        if settings.gram != SAME_STEP and step in history.gradients:
             combination.see(history.gradients[step])
     return replayed
 
@@ -186,7 +186,7 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class OfflineComparison:
-    """Answers of M methods at T measured steps of S runs with K components; NaN where a step is not known.
+    """What M methods would have done at T measured steps of S runs with K components; NaN where a step is not known.
 
     `effects` are those of a step on each component's expected score on other prompts, per unit of the step's length
     (`effects_on_other_prompts`). In `products` and `effects` the step that was trained comes last, after the methods'.
@@ -277,7 +277,7 @@ AtStep = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def answers_of_run(
-    history: History, asked: Mapping[str, MethodSettings], most_steps: int | None
+    history: History, methods: Mapping[str, MethodSettings], most_steps: int | None
 ) -> tuple[dict[int, AtStep], Counter[str]]:
     """Answers of all methods by measured step, and how many steps were left out, by reason."""
     replayed: list[Replayed] = []
@@ -290,7 +290,7 @@ def answers_of_run(
         if isinstance(measured, str):
             refused[measured] += 1
         else:
-            replayed = replayed or [replay(history, method) for method in asked.values()]  # may be refused
+            replayed = replayed or [replay(history, method) for method in methods.values()]  # may be refused
             found[step] = answers_at_step(measured, replayed)
     return found, refused
 
@@ -315,8 +315,8 @@ def _stacked(
 ) -> OfflineComparison:
     """Answers of all runs in arrays."""
     steps = sorted(set().union(*by_run))
-    size, kinds = len(methods), len(components)
-    shapes = ((size + 1, size + 1), (size + 1, kinds), (size, kinds))
+    rows, columns = len(methods), len(components)
+    shapes = ((rows + 1, rows + 1), (rows + 1, columns), (rows, columns))
     products, effects, weights = (np.full((len(by_run), len(steps), *shape), np.nan) for shape in shapes)
     for run, found in enumerate(by_run):
         for step, parts in found.items():

@@ -21,7 +21,7 @@ SEEDS, STEPS = "seeds", "steps"
 
 
 class Estimates(NamedTuple):
-    """Estimates with their intervals, (M,) arrays; `interval` says over what: `SEEDS`, `STEPS`, or None without one."""
+    """Estimates of M quantities with intervals, (M,) arrays; `interval`: over `SEEDS` or `STEPS`, None without one."""
 
     estimate: np.ndarray
     low: np.ndarray

@@ -42,7 +42,7 @@ def similarity_by_arm(similarities: pd.DataFrame, arm: str, confidence: float) -
     products, squares, seeds, steps = products_and_squares(similarities, unit, len(units))
     by_seed, by_step = ratios(products, squares)
     estimates = over_seeds(by_seed.reshape(-1, len(seeds)), by_step.reshape(-1, len(seeds), len(steps)), confidence)
-    part, place = np.divmod(np.arange(len(COSINE_AND_PARTS) * len(units)), len(units))
+    part, row = np.divmod(np.arange(len(COSINE_AND_PARTS) * len(units)), len(units))  # `row`: of `units`
     names = np.array(COSINE_AND_PARTS, dtype=object)[part]
     bounds = np.where(names == "cosine", 1.0, np.inf)  # a part may lie outside the range of a cosine
     folding = np.full(len(units), np.nan)
@@ -50,15 +50,15 @@ def similarity_by_arm(similarities: pd.DataFrame, arm: str, confidence: float) -
     exact = np.where(np.isnan(folding), np.nan, 0.0)
     measured = np.zeros((len(units), len(steps)), dtype=bool)
     measured[unit, np.searchsorted(steps, similarities["step"])] = True
-    table = units.iloc[place].assign(
+    table = units.iloc[row].assign(
         part=names,
         **estimates.clipped(-bounds, bounds)._asdict(),
         folding_error=np.concatenate([folding if name in FOLDED else exact for name in COSINE_AND_PARTS]),
         seeds=(~np.isnan(by_seed)).sum(axis=2).ravel(),
-        steps=measured.sum(axis=1)[place],
+        steps=measured.sum(axis=1)[row],
         arm=arm,
     )
-    order = np.lexsort((place, part, table["pair"]))
+    order = np.lexsort((row, part, table["pair"]))
     return table.iloc[order].drop(columns="pair")
 
 
@@ -108,7 +108,7 @@ def ratios(products: np.ndarray, squares: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def corrected_by_arm(halves: pd.DataFrame, steps: int, arm: str, confidence: float) -> pd.DataFrame:
-    """Cosines of expected gradients, from `cosines_of_steps` of runs: mean over seeds whose norms are resolved."""
+    """Cosines of expected gradients: means over seeds of `halves`, the rows of `cosines_of_steps` of an arm's runs."""
     keys, rows = ["component_a", "component_b", "layer"], []
     for labels, of_layer in halves.groupby(keys, sort=False):
         by_seed = of_layer["estimate"].to_numpy(dtype=float)[None]
@@ -131,12 +131,13 @@ def cross_prompt_products_of_step(measured: MeasuredStep) -> np.ndarray:
     return with_all_layers(np.sum(by_block, axis=0), axis=0)
 
 
-def cross_prompt_products(grams: np.ndarray, left: np.ndarray, right: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def cross_prompt_products(grams: np.ndarray, left: np.ndarray, right: np.ndarray, prompts: np.ndarray) -> np.ndarray:
     """Inner products of (V, R) and (W, R) vectors over pairs of rows of different prompts: (..., V, W).
 
-    Up to a factor, which a cosine lacks, this is the mean over all splits of prompts in halves. `grams`: (..., R, R).
+    Up to a factor, which cancels in a cosine, this is the mean over all splits of prompts in halves. `grams` are
+    (..., R, R), and `prompts`, (R,), the prompts of the rows.
     """
-    return np.asarray(left @ (grams * (labels[:, None] != labels)) @ right.T)
+    return np.asarray(left @ (grams * (prompts[:, None] != prompts)) @ right.T)
 
 
 def cosine_with_interval(total: np.ndarray, left_out: np.ndarray, confidence: float) -> tuple[np.ndarray, ...]:

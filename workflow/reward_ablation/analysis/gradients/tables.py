@@ -1,6 +1,6 @@
 """Tables of gradients, from the measurements of all runs of a study.
 
-The rule `tables_gradients` calls `write`. This module reads the files and has the columns, others here the formulas.
+The rule `tables_gradients` calls `write`. This module reads the files and has the columns; its neighbours compute.
 `alignment` and the part `split_halves` of `similarity_by_arm` (cosines without the noise of completions) share one
 reading of each run's Gram matrices.
 """

@@ -3,8 +3,8 @@
 Users call `read_measured_step` and `what_if` in scripts of their own (docs/gradients.md). No rule does: which other
 weights matter is their question.
 
-The similarities of the components' shares, and what a small step along the gradient does to each component's
-expected score, both under any weights: also on components that the run did not train on::
+The answer has the similarities of the components' shares, and what a small step along the gradient does to each
+component's expected score. Weights may be on components that the run did not train on::
 
     measured = read_measured_step(runs / "equal-1a2b3c4d/seed1", 50)
     what_if({"correctness": 1, "length": 0.5}, measured).effect

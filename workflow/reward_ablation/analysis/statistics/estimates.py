@@ -206,7 +206,7 @@ def distribution(
     """How the means of (metrics, seeds, questions) values are distributed; `by_seed` has their `resampled_seeds`.
 
     `limits` are each metric's lowest and highest value. Without `seed_variance` seeds vary as the values say. `scale`,
-    the size of what a difference is of, counts where all differences are equal.
+    the size of the means that a difference subtracts, counts where all seeds have equal differences.
     """
     _, seeds, questions = values.shape
     means = resampled_means(by_seed, label)
@@ -249,9 +249,9 @@ def shorter(one: Distribution, other: Distribution) -> Distribution:
     """For each metric, at all levels, the distribution of the smaller 95 % margin: paired (`one`) or unpaired."""
     margins = [mean.margin(lambda degrees: stdtrit(degrees, 0.975)) for mean in (one, other)]
     first = margins[0] <= margins[1]
-    nothing = np.zeros_like(one.spread.of_seeds)
+    zeros = np.zeros_like(one.spread.of_seeds)  # the second row, which `other` has for its second arm
     paired = one.spread._replace(
-        of_seeds=np.stack([one.spread.of_seeds, nothing]), degrees=np.stack([one.spread.degrees, nothing + 1])
+        of_seeds=np.stack([one.spread.of_seeds, zeros]), degrees=np.stack([one.spread.degrees, zeros + 1])
     )
     chosen = Spread(*(np.where(first, *parts) for parts in zip(paired, other.spread, strict=True)))
     return other._replace(

@@ -1,7 +1,7 @@
 """Limits of metrics, which decide intervals and the scale on which variances are compared.
 
-`analysis.evaluation.metrics` gives each metric of a study its limits. The statistics, planning, figures and the report
-ask for them. A module of its own, since the statistics must not import the metrics, which know a study.
+`analysis.evaluation.metrics` gives each metric of a study its limits. The statistics, which know no study, planning,
+figures and the report ask for them.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-#: A score may lie outside of its metric's range by this part of the range's larger end (or of 1, if that is larger),
-#: as float32 rounds. One that is nearer than this part to the best score is as good.
+#: A score may lie outside of its metric's range by this share of the range's larger end (or of 1, if that is larger),
+#: as float32 rounds. A score within this share of the best score counts as the best.
 ROUNDING = 1e-6
 
 

@@ -1,7 +1,7 @@
 """Variance between seeds of a contrast of arms, averaged with the variance of the other arms.
 
 `analysis.evaluation.answers` asks it for each arm, difference and effect of the tables; `power` and `budget` plan with
-the same rules of borrowing. One arm's interval needs the seeds of all arms here, and `estimates` sees one arm or two.
+the same rules of borrowing.
 
 Two or three seeds say little about how much seeds differ: Student's t with one degree of freedom has a quantile of
 12.7. The arms of a study are trained alike, so their seeds differ by similar amounts, and a contrast can borrow from
@@ -106,13 +106,13 @@ class SeedMeans:
 
     @cached_property
     def counted(self) -> np.ndarray:
-        """(arms,) array of bool: the first arm of each kind, and all with equal seeds, as these may agree by chance."""
+        """(arms,) array of bool: the first arm of each kind, and all whose seeds are equal, maybe by chance."""
         return np.asarray(self.first_of_kind | ~(self.squares > EQUAL_SEEDS).any(axis=0))
 
     @cached_property
     def centred(self) -> np.ndarray:
         """(metrics, arms, seeds) array: deviations from arms' means on the scale of comparison; NaN as in `values`."""
-        scaled = np.array([_scaled(of, values) for of, values in zip(self.limits, self.values, strict=True)])
+        scaled = np.array([_scaled(limits, values) for limits, values in zip(self.limits, self.values, strict=True)])
         return np.asarray(scaled - nan_mean(scaled, -1))
 
     @cached_property
@@ -123,7 +123,7 @@ class SeedMeans:
 
     @cached_property
     def flagged(self) -> np.ndarray:
-        """(metrics, arms) array of bool: arms whose seeds differ more than chance allows, corrected for arms alone."""
+        """(metrics, arms) array of bool: arms whose seeds differ more than chance allows, corrected for the arms."""
         tests = (self.tested.any(axis=0) & self.counted).sum()
         return np.asarray(self.tested & (self.p_unlike * tests < FALSE_FLAGS))
 

@@ -39,9 +39,8 @@ def cagrad(
     c |g_0| / |g_v| v``, where v minimises ``<g_0, g_v> + c |g_0| |g_v|`` over v that are at least 0 and sum to 1.
 
     Source: Liu et al. 2021, arXiv 2110.14048, with p = 1 / K. The paper's code then divides by ``1 + c^2``; here l is
-    multiplied by the sum of the weights and, unless `rescale: false`, scaled to that sum. Without `gram`, as in the
-    first step unless `gram: same_step`, the multipliers are the weights. `epsilon` is added to
-    standard deviations, as in TRL.
+    multiplied by the sum of the weights and, unless `rescale: false`, scaled to that sum. Without a Gram matrix, as in
+    the first step unless `gram: same_step`, the multipliers are the weights. `epsilon` is added to standard deviations.
 
     Parameters
     ----------

@@ -40,9 +40,9 @@ def drw(
     only if later gradients favour them for as long.
 
     With `gram: same_step` or `previous` the right `mu` depends on the lengths of the gradients, and so on the model.
-    Averages, the default, are in units of the mean squared length, so the paper's values do not carry over. To choose
-    it, look at `largest_step` in the state, which checkpoints of unfinished runs alone have: the largest
-    ``|learning_rate I_k / mu|`` before the cap.
+    Averaged Gram matrices, the default, are in units of the mean squared length, so the paper's values do not carry
+    over. To choose `mu`, look at `largest_step`, the largest ``|learning_rate I_k / mu|`` before the cap. It is in the
+    method's state, which only checkpoints of unfinished runs have.
 
     Parameters
     ----------

@@ -13,8 +13,8 @@ from reward_ablation.combination.interface import Combined
 from reward_ablation.combination.normalisation import batch_standardised, by_group, group_size, unscorable, z_scores
 from reward_ablation.combination.parameters import number
 
-#: A weighted z-score must exceed this number to have a sign. It is also added to the sum of sizes. Both are as in the
-#: code.
+#: A weighted z-score must exceed this number to have a sign. It is also added to the sum of sizes, the divisor of the
+#: agreement. Both are as in the authors' code.
 _SMALL = 1e-8
 
 

@@ -31,8 +31,8 @@ def laconic(
 ) -> Combined:
     """``R_i = sum_k w_k r_ik - min(l max(0, L_i / budget - 1), cap)``, normalised as in GRPO, with L_i tokens.
 
-    After each generation ``l <- clip(l + step_size (mean_batch L / budget - 1), lowest, highest)``, starting at l = 0.
-    w are the weights and r the scores.
+    After each generation the multiplier is ``l <- clip(l + step_size (mean_batch L / budget - 1), lowest, highest)``,
+    starting at l = 0. w are the weights and r the scores.
 
     Source: after LACONIC, Liu et al. 2026, arXiv 2602.14468, and the defaults of a guide to its code; the paper's own
     text and code were not read. One difference is known: the guide subtracts another 0.01 from completions of the

@@ -28,7 +28,7 @@ def mgda(
     ``z_ik`` is the z-score of component k in its group, ``g_k`` the gradient at these z-scores, d the sum of ``l_k
     g_k``, and G has the inner products of the gradients.
 
-    Source: Désidéri 2012; Sener and Koltun 2018, arXiv 1810.04650. Solved exactly here; the second paper uses
+    Source: Désidéri 2012; Sener and Koltun 2018, arXiv 1810.04650. The minimum is exact here; the second paper uses
     Frank-Wolfe. With unequal weights the gradients are first divided by the weights, so that the direction maximises
     the least ``<g_k, d> / w_k``: a larger weight asks for more progress. This treatment is the workflow's own.
 

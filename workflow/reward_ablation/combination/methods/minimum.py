@@ -1,9 +1,7 @@
 """The worst of the scores, each mapped to [0, 1].
 
-Arms with `combine: {method: minimum}` use it: `combination.call` calls it for each generation of completions.
-
-As in all methods, `weights` are sizes, at least 0: the scores have the signs. The method keeps no `state` and
-reports no weights.
+Arms with `combine: {method: minimum}` use it: `call_method` calls it for each generation of completions. The method
+keeps no `state` and reports no weights.
 """
 
 from __future__ import annotations

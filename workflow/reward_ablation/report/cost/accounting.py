@@ -1,7 +1,7 @@
 """Hours of runs by Slurm's accounting.
 
-`tables`, which the rule `tables_cost` runs, asks it for runs that were trained in Slurm jobs. It is the one part of all
-tables that talks to the cluster; where the cluster does not answer, its hours are left out.
+`tables`, which the rule `tables_cost` runs, asks it for runs that were trained in Slurm jobs. No other part of the
+tables talks to the cluster. Where the cluster does not answer, its hours are left out.
 
 The accounting knows when a job started and ended, also for each earlier start of a job that was put back into the
 queue.
@@ -111,7 +111,10 @@ def hours_accounted(jobs: list[SlurmJob], attempts: list[Attempt], accounting: A
 
 
 def _seconds(allocation: Allocation, job: SlurmJob, last: Attempt | None) -> float:
-    """Seconds of training in an allocation. `last` is the attempt of the job in which the training ended, if any."""
+    """Seconds of training in an allocation. `last` is the attempt of the job in which the training ended, if any.
+
+    A job of several parts went on with the evaluation after that, which is not counted.
+    """
     if job.parts == 1 or last is None or job.start is None or job.seconds_before is None or allocation.start is None:
         return allocation.seconds
     if allocation.start > job.start:  # Slurm started the job again after the training had ended

@@ -1,7 +1,7 @@
 """Columns of the tables `runs` and `cost`, and how other stages read the table `cost` and put it into a sentence.
 
-`tables` makes the tables; the summary, the first page and the figure of costs read `cost` by this module. It stands
-alone because these readers must not import code that asks Slurm.
+`tables` makes the tables. The summary, the first page and the figure of costs read `cost` here, because they must not
+import code that asks Slurm.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Tables `runs` and `cost`: the cost of each run, and the sums by arm.
 
-The rule `tables_cost` calls `write`. It is here and not among the tables of `analysis`, because those must not know the
-cluster.
+The rule `tables_cost` calls `write`. The other tables are in `analysis`, which must not know the cluster.
 
 A run's own clock begins with the training process and ends when the final model is saved, when an attempt stops, or
 with the last record of an attempt that was killed. The clock of a job begins when Slurm starts the job, and ends where
@@ -60,7 +59,9 @@ def cost_of_run(run: StudyRun, record: RunRecord, accounting: Accounting) -> dic
     """Columns of the table `runs` on the cost of a run's training."""
     attempts = record.attempts
     losses = [*lost(attempts)]  # none of an imported run, which has no attempts
-    gpu_seconds_lost = sum(s * len(each.hardware.gpus) for (_, s), each in zip(losses, attempts, strict=True))
+    gpu_seconds_lost = sum(
+        seconds * len(attempt.hardware.gpus) for (_, seconds), attempt in zip(losses, attempts, strict=True)
+    )
     jobs = own_jobs(run, record)
     of_jobs, accounted = hours_of_jobs(jobs, attempts), hours_accounted(jobs, attempts, accounting)
     return {
@@ -114,9 +115,9 @@ def _is_empty(name: str, column: pd.Series) -> bool:
 def lost(attempts: list[Attempt]) -> list[tuple[int, float]]:
     """Steps and wall seconds of each attempt after its last checkpoint, which a later attempt trained again.
 
-    As if all steps took equally long. An attempt without a step in the final model lost all of its time.
+    The steps of an attempt count as equally long. An attempt without a step in the final model lost all of its time.
     """
-    found = []
+    losses = []
     for number, attempt in enumerate(attempts, start=1):
         # The last step that is part of the final model: a later attempt may have started from there.
         lasting = min((later.from_step for later in attempts[number:]), default=attempt.to_step)
@@ -125,8 +126,8 @@ def lost(attempts: list[Attempt]) -> list[tuple[int, float]]:
         trained = max(attempt.to_step, lasting) - attempt.from_step
         seconds = (attempt.wall_seconds - attempt.start_seconds) * steps / max(1, trained)
         nothing_lasts = number < len(attempts) and lasting <= attempt.from_step
-        found.append((steps, attempt.wall_seconds if nothing_lasts else seconds))
-    return found
+        losses.append((steps, attempt.wall_seconds if nothing_lasts else seconds))
+    return losses
 
 
 def hours_of_jobs(jobs: list[SlurmJob], attempts: list[Attempt]) -> Hours:
@@ -144,7 +145,7 @@ def hours_of_jobs(jobs: list[SlurmJob], attempts: list[Attempt]) -> Hours:
 
 
 def evaluation_hours(study: StudyFile, run: StudyRun, root: Path) -> dict[str, float]:
-    """Hours of all evaluations of a run, from the records beside the answers; NaN if one is lost, old, or none is."""
+    """Hours of all evaluations of a run, from the records beside the answers; NaN if one is lost or old, or without."""
     files = [study.answers_file(dataset, run.name) for dataset in study.datasets]
     if study.keep_models:
         files += [study.kept_answers_file(dataset, run.name) for dataset in study.datasets]
@@ -158,7 +159,7 @@ def evaluation_hours(study: StudyFile, run: StudyRun, root: Path) -> dict[str, f
 def scoring_hours(study: StudyFile, run: StudyRun, root: Path) -> dict[str, float]:
     """Hours of jobs that scored a run's answers, by Snakemake's clock; NaN if a file is lost, 0 without own metrics."""
     kinds = (study.scores_file, study.kept_scores_file)[: 2 if study.keep_models else 1]
-    files = [Path(file) for of in kinds for dataset in study.datasets if (file := of(dataset, run.name))]
+    files = [Path(file) for file_of in kinds for dataset in study.datasets if (file := file_of(dataset, run.name))]
     folder = root / "benchmarks" / "score" / run.name
     wall = sum(_benchmark_seconds(folder / f"{file.stem}.tsv") for file in files) / 3600
     return {"scoring_wall_hours": round(wall, 4), "scoring_gpu_hours": round(wall * study.scoring_gpus, 4)}
@@ -195,7 +196,8 @@ def request_sums(whose: str, asked: Iterable[Requests]) -> dict[str, int]:
 
 def requests_of_metrics(study: StudyFile, run: StudyRun, root: Path) -> dict[str, int]:
     """Requests of the study's own metrics, from the records beside the scores, which not every metric has."""
-    files = (of(dataset, run.name) for dataset in study.datasets for of in (study.scores_file, study.kept_scores_file))
+    kinds = (study.scores_file, study.kept_scores_file)
+    files = (file_of(dataset, run.name) for dataset in study.datasets for file_of in kinds)
     return request_sums("metric", [requests for file in files if file for requests in _requests(root / file)])
 
 
