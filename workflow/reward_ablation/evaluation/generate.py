@@ -199,7 +199,8 @@ class Progress:
 class VllmGenerator:
     """A `Generator` by vLLM, with one engine for all adapters over a base, and one engine for each whole model.
 
-    Each sampled request has its own seed, and an adapter is not merged. vLLM shows its own progress.
+    `longest` is the number of tokens of the longest prompt. Each sampled request has its own seed, and an adapter is
+    not merged. vLLM shows its own progress.
     """
 
     def __init__(self, evaluation: Evaluation, base: str | Path | None, dtype: str = "bfloat16", longest: int = 0):

@@ -372,7 +372,7 @@ def _try_tokenizer(folder: Path, where: str, config: dict[str, Any], generates: 
         how = {"tokenize": False, **template_variables(DATE)}
         render = partial(tokenizer.apply_chat_template, chat, add_generation_prompt=True, **how)
         tokens |= set(encode(_use(render, f"{where}: the chat template") or ""))
-        if not generates:
+        if not generates:  # a reward model reads a whole chat
             chat = [{"role": "user", "content": QUESTION}, {"role": "assistant", "content": COMPLETION}]
             judge = partial(tokenizer.apply_chat_template, chat, **how)
             judged = _use(judge, f"{where}: the chat template") or ""
