@@ -62,7 +62,7 @@ class Answers:
         scores: Sequence[Path],
         started: float,
     ):
-        self.scores, self.last = scores, started
+        self.scores, self.last = scores, started  # `last`: when the part before was stored
         self.code = deciding_digest("evaluation")  # now: the code may be edited while it generates
         self.spec, self.folder, self.work, self.making = spec, folder, folder / UNFINISHED, making
         self.files: dict[str, list[Part]] = {}

@@ -27,7 +27,6 @@ from reward_ablation.system.strict_text import load_json
 COUNTS = ("requests", "kept", "retries", "unanswered", "prompt_tokens", "completion_tokens")
 
 Usage = dict[str, dict[str, int]]
-
 #: Folders of kept answers and of counts, of each `with` block of this process.
 _folders: list[tuple[Path | None, Path | None]] = [(None, None)]
 

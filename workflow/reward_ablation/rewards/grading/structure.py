@@ -20,6 +20,7 @@ _RELATIONS = ("=", "<", ">", r"\le", r"\ge", r"\ne", r"\in", r"\approx", r"\equi
 _THOUSANDS = re.compile(r"\d,\d{3}(?!\d)")
 _PLUS_MINUS = re.compile(r"\\(?:pm|mp)(?![a-zA-Z])")
 
+#: What may follow the letters of a name: a prime and an index, as in x'_1, and arguments, as in f^{-1}(2).
 _INDEX = r"'?(?:_ ?(?:\w|\{\w+\}))?"
 _ARGUMENTS = r"(?: ?(?:\^ ?\{?-1\}? ?)?\([^()=<>]{1,12}\))?"
 _NAME = (
@@ -145,7 +146,7 @@ def as_interval(text: str) -> str:
         text = match[1].strip()
     separators = _top_level(text, "or", ",")
     intervals = [interval for case in _between(text, separators) if (interval := _interval(case))]
-    if len(intervals) < len(separators) + 1 - text.count(", or"):
+    if len(intervals) < len(separators) + 1 - text.count(", or"):  # a case is no inequality; ", or" is one separator
         return text
     either = _is_outwards(intervals) or all(token[0] == "or" for token in separators)
     return r"\cup ".join(intervals) if either else text

@@ -19,7 +19,6 @@ from torch import Tensor
 
 #: Number of requests that a server is sent at once, a free choice. The server batches them as they come.
 REQUESTS_AT_ONCE = 512
-
 #: What peft adds to the names of a model's parameters: before all names, and in the names of a layer with an adapter.
 _PREFIX, _BASE = "base_model.model.", ".base_layer."
 

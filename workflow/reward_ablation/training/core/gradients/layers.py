@@ -111,8 +111,8 @@ def _guarded(module: nn.Module, kind: Kind, names: dict[str, str], recorder: Rec
         # A call with further arguments is not known here. `Recorder.check` then misses the layer's gradient.
         if not recorder.active or not torch.is_grad_enabled() or args or kwargs:
             return plain(inputs, *args, **kwargs)
-        # Position ids are the same for all completions of a batch, so the model may look them up once for all.
-        # A layer's input is one completion a row, (B, ...); `_embedding` repeats the ids that were looked up once.
+        # Position ids are the same for all completions of a batch, so the model may look them up once for all:
+        # (1, L) in place of (B, L), which `_embedding` repeats.
         once = isinstance(module, nn.Embedding) and inputs.size(0) == 1
         if inputs.size(0) != recorder.batch and not once:
             raise MixedCompletions(

@@ -129,8 +129,7 @@ def _by_completion(
             tiles[-1] += of_entropy.view_as(unit) * to_each[:, :, None]
         return tiles
 
-    # Words of a tile.
-    step = recorder.units_at_once(weight, weight.shape[1], max(1, len(passes)))
+    step = recorder.units_at_once(weight, weight.shape[1], max(1, len(passes)))  # words of a tile
     multiple = _multiple_of_tiles(len(weight))
     step = -(-step // multiple) * multiple
     to_inputs = torch.zeros_like(wide(inputs))
@@ -161,8 +160,7 @@ class _WeightGradient:
     ):
         self.recorder, self.name, self.bias_name, self.inputs = recorder, name, bias_name, inputs
         self.size, self.vocabulary = weight.numel(), len(weight)
-        # `weight` and `bias` receive the training gradient, if this pass has one.
-        trains = recorder.plain or recorder.scales is not None
+        trains = recorder.plain or recorder.scales is not None  # whether this pass makes the training gradient
         self.weight, self.bias = (
             wide(torch.empty_like(part)) if trains and part is not None and named else None
             for part, named in ((weight, name), (bias, bias_name))

@@ -18,8 +18,6 @@ from torch import Tensor
 SAME = 1e-5
 #: Name of the family of the KL term's derivatives.
 KL = "kl"
-
-
 #: Columns of `Family.serves`, the ways to clip: as for negative advantages, as for positive ones, and as in training.
 NEGATIVE, POSITIVE, TRAINED = 0, 1, 2
 

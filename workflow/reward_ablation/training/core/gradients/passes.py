@@ -47,8 +47,7 @@ def _container(value: Any) -> Any:
 def watch_log_probs(model: nn.Module, recorder: Recorder) -> None:
     """Keep the log-probabilities that a model's own forward pass returns. `measuring_pass` starts from them.
 
-    DeepSpeed's engine puts hooks on what it gets, by which a backward pass is divided by the accumulation steps. It
-    therefore gets a view.
+    DeepSpeed's engine gets a view of them: its hooks there divide a backward pass by the accumulation steps.
     """
 
     def keep(module: nn.Module, arguments: tuple, output: Any) -> None:
@@ -83,10 +82,7 @@ def _uncounted(model: nn.Module) -> Iterator[None]:
 
 
 class LossFromDerivatives(torch.autograd.Function):
-    """A loss whose backward pass starts from `derivatives`, for advantages of 1; the recorder gets the advantages.
-
-    They come with the gradient of the loss itself, in which accelerate has its factors, such as 1 / accumulation steps.
-    """
+    """A loss whose backward pass starts from `derivatives`, for advantages of 1; the recorder gets the advantages."""
 
     @staticmethod
     def forward(ctx, log_probs, loss, derivatives, advantages, recorder):
@@ -97,5 +93,5 @@ class LossFromDerivatives(torch.autograd.Function):
     @staticmethod
     def backward(ctx, gradient):
         derivatives, advantages = ctx.saved_tensors
-        ctx.recorder.scales = advantages * gradient
+        ctx.recorder.scales = advantages * gradient  # of the loss: accelerate's factors, such as 1 / accumulation steps
         return derivatives, None, None, None, None
