@@ -111,7 +111,7 @@ class Signals:
 
     def __init__(self) -> None:
         self.received: int | None = None  # the last signal
-        self.trainer: Popen | None = None
+        self.trainer: Popen | None = None  # guardian of the training, once it runs
 
     def note(self, number: int, frame: object) -> None:
         self.received = number
