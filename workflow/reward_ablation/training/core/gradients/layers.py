@@ -157,7 +157,7 @@ def _copied(module: Any, plain: Forward, names: dict[str, str], recorder: Record
 def _copies(module: nn.Module, inputs: Tensor, names: dict[str, str], recorder: Recorder) -> dict[str, Tensor]:
     """A module's parameters by name, one copy for each completion, which broadcast against the inputs (`_OneEach`)."""
     parameters = dict(module.named_parameters(recurse=False))
-    for name, parameter in parameters.items():
+    for name, parameter in parameters.items():  # whose shape must fit the last dimensions of the inputs
         own, room = parameter.shape, inputs.shape[1:][-parameter.dim() :] if parameter.dim() else ()
         if len(room) < len(own) or any(size not in (1, of_inputs) for size, of_inputs in zip(own, room, strict=True)):
             raise MixedCompletions(
@@ -171,7 +171,7 @@ def _copies(module: nn.Module, inputs: Tensor, names: dict[str, str], recorder: 
 
 
 def _as_computed(tensor: Tensor | None, device: torch.device) -> Tensor | None:
-    """The tensor in the number format that autocast would compute in."""
+    """The tensor in the number format that autocast, which leaves float64 alone, would compute in."""
     if tensor is None or not torch.is_autocast_enabled(device.type) or tensor.dtype == torch.float64:
         return tensor
     return tensor.to(torch.get_autocast_dtype(device.type))
@@ -217,7 +217,7 @@ def _matrix(recorder: Recorder, name: str, passes: list[Tensor], inputs: Tensor,
     inputs = inputs.flatten(1, -2)
     passes = [part.flatten(1, -2) for part in passes]
     lefts, rights = (passes, [inputs] * len(passes)) if units_first else ([inputs] * len(passes), passes)
-    units, width = lefts[0].size(2), rights[0].size(2)
+    units, width = lefts[0].size(2), rights[0].size(2)  # numbers of the matrix's rows and columns
     total = None if recorder.scales is None else wide(inputs.new_empty(units, width))
     step = recorder.units_at_once(inputs, width, len(passes))
     for start in range(0, units, step):

@@ -79,7 +79,7 @@ def policy_families(
         return [Family.for_all(name, placed) for name, placed in _placed(own, placements)]
     sign_matters = differ(own, other)
     nowhere = torch.zeros_like(sign_matters)
-    if signs.dim() == 1:
+    if signs.dim() == 1:  # `own` serves training and a completion's own sign, `other` the opposite sign
         positive = signs > 0
         extra = [(other, torch.stack([sign_matters & positive, sign_matters & ~positive, nowhere], 1))]
         served = torch.stack([~(sign_matters & positive), ~(sign_matters & ~positive), ~nowhere], 1)
@@ -92,7 +92,7 @@ def policy_families(
         ]
         served = torch.stack([~sign_matters, ~sign_matters, ~nowhere], 1)
     families = [
-        Family(name, placed * serves.any(1)[:, None], serves)
+        Family(name, placed * serves.any(1)[:, None], serves)  # 0 for completions that the pass does not serve
         for derivatives, serves in extra
         for name, placed in _placed(derivatives, placements)
     ]

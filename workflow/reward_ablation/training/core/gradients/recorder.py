@@ -26,7 +26,7 @@ GPU_BLOCK_BYTES = 256 * 2**20
 #: choice, but prime, so that neither rows nor columns of a weight line up with the sums.
 SUMS = 65_521
 
-_BLOCK = re.compile(r"\.(layers|h|blocks)\.(\d+)\.")
+_BLOCK = re.compile(r"\.(layers|h|blocks)\.(\d+)\.")  # a numbered layer; no block of the package's words
 
 
 def layer_of(parameter: str) -> str:
@@ -160,9 +160,9 @@ class Recorder:
         self.scales: Tensor | None = None  # (B,) advantages by which gradients add up to the training gradient
         self.log_probs: Tensor | None = None  # (B, L - 1), of the model's own forward pass
         self.measurement: Measurement | None = None
-        self.keeping = False
+        self.keeping = False  # whether this pass is kept for a later one
         self.kept: dict[str, list[Tensor]] = {}  # by a layer's parameter, gradients of the layer's outputs, by pass
-        self.head: HeadGradient | None = None
+        self.head: HeadGradient | None = None  # until the embedding has measured it
         self.reported: Counter[str] = Counter()  # by parameter, how many numbers of the training gradient were made
 
     @property

@@ -109,7 +109,7 @@ class StepMeasurement:
             sums = {name: reduce(part) for name, part in self.sums.items()}
             total = _grams_by_layer(sums)
             for layer, inside in self.inside.items():
-                total[layer] -= reduce(inside) / self.processes
+                total[layer] -= reduce(inside) / self.processes  # they count by 1 / processes², as in `add`
             across = self._stacked(total, size, size)
             folded = {name: sums[name] for name in sums if name in self.folded}
             variance = self._stacked(folding_variance(folded), size, size)
