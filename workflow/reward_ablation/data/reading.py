@@ -24,7 +24,6 @@ Rows = list[dict[str, Any]]
 
 #: Most characters of a cell of a CSV file. A program's unit tests may exceed Python's own limit of 131,072.
 _LONGEST_CELL = 2**30
-
 #: Words that pandas and spreadsheets write where a value is missing: pandas' own words (the default `na_values` of
 #: `read_csv`), its words for a time and for infinity, the errors of spreadsheets, and dashes. Case counts: `none`,
 #: `Infinity` and `Na` are what a person writes as an answer.

@@ -35,7 +35,7 @@ class Step(NamedTuple):
     left: str
     operator: str
     right: str
-    words: str
+    words: str  # a sentence; {sum} stands for the calculation
 
 
 class Template(NamedTuple):

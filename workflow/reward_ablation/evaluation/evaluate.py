@@ -49,7 +49,7 @@ class Evaluator:
     def __init__(self, spec: EvaluateSpec, base: Path | None, sets: Mapping[str, pd.DataFrame]):
         self.spec, self.base, self.sets = spec, base, sets
         self.generator: Generator | None = None
-        self.whole: Path | None = None
+        self.whole: Path | None = None  # folder of the whole model whose tokenizer made `requests`
         self.tokenizer: PreTrainedTokenizerBase
         self.requests: dict[str, list[Request]] = {}
 

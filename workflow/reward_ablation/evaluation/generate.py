@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 #: Seconds between two lines of progress.
 REPORT_EVERY = 10.0
-
-
 #: Generates completions for requests, in their order, by the model or the LoRA adapter in a folder. The last arguments
 #: are the end tokens and the pad token.
 Generator = Callable[[Sequence[Request], Path, Sequence[int], int], list[Completion]]
@@ -55,9 +53,6 @@ def find_end_tokens(folder: str | Path, tokenizer: PreTrainedTokenizerBase) -> l
     if not end_tokens:
         raise StudyError(f"{folder}: neither model nor tokenizer names an end token; set eos_token_id")
     return end_tokens
-
-
-# ---------------------------------------------------------------------------- transformers
 
 
 def pad_left(prompts: Sequence[Sequence[int]], pad_token: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -193,13 +188,11 @@ class Progress:
             print(f"{self.done}/{self.total} completions, {rate:.0f} tokens/s", flush=True)
 
 
-# ---------------------------------------------------------------------------- vLLM
-
-
 class VllmGenerator:
     """A `Generator` by vLLM, with one engine for all adapters over a base, and one engine for each whole model.
 
-    Each sampled request has its own seed, and an adapter is not merged. vLLM shows its own progress.
+    `longest` is the number of tokens of the longest prompt. Each sampled request has its own seed, and an adapter is
+    not merged. vLLM shows its own progress.
     """
 
     def __init__(self, evaluation: Evaluation, base: str | Path | None, dtype: str = "bfloat16", longest: int = 0):

@@ -3,8 +3,7 @@
 The command of this package asks it what is missing and hands it the answers. One job makes the answers to all
 evaluation sets, also those of the models that the run kept. Each model's answers to a set are stored in a hidden folder
 as soon as they are made, so that an interrupted job continues where it stopped. The files get their place when all
-answers exist, because Snakemake removes the outputs of a job that fails. The record beside each file says what made the
-answers.
+answers exist, because Snakemake removes the outputs of a job that fails.
 """
 
 from __future__ import annotations
@@ -62,10 +61,10 @@ class Answers:
         scores: Sequence[Path],
         started: float,
     ):
-        self.scores, self.last = scores, started
+        self.scores, self.last = scores, started  # `last`: when the part before was stored
         self.code = deciding_digest("evaluation")  # now: the code may be edited while it generates
         self.spec, self.folder, self.work, self.making = spec, folder, folder / UNFINISHED, making
-        self.files: dict[str, list[Part]] = {}
+        self.files: dict[str, list[Part]] = {}  # by file, the parts that it is made of
         for dataset in making:
             self.files[dataset] = [Part(dataset, dataset, final, None)]
             if kept is not None:
@@ -95,6 +94,7 @@ class Answers:
     def put_in_place(self) -> None:
         """Join the kept models' answers, and give all files their names, after scores of replaced answers are gone."""
         for file, parts in self.files.items():
+            # A file that is no evaluation set's own has the answers of the kept models.
             if file not in self.making and not self._is_there(self.work, file):
                 self._join(file, parts)
         for file in self.files:

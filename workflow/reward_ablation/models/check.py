@@ -32,11 +32,8 @@ WANTED = ["*.safetensors", "*.json", "*.txt", "*.jinja", "*.model"]
 UNWANTED = ["*/*", "consolidated*", "model.json"]
 
 INDEX = "model.safetensors.index.json"
-
 #: Most bytes of a config or an index. The index of a model with 100,000 tensors has 10 MB.
 LARGEST_JSON = 100_000_000
-
-
 #: Types of models whose answers depend on the padding before a prompt, whatever positions are given. In a batch,
 #: prompts are padded. `reads_padding` adds the encoders and the decoders of encoder-decoders that transformers lists.
 READ_PADDING = frozenset(
@@ -50,7 +47,6 @@ SECONDS, MEMORY = 120, 8 * 2**30
 
 #: A text with long runs, on which a regular expression backtracks if it can. Completions have such runs.
 PROBE = " ".join(["What is 12 + 345?", *(character * 500 for character in "aA1 .\n'é数"), "!"])
-
 #: Keys for the number of layers, and the most layers for each stored tensor. The layers of ALBERT share their weights.
 _LAYERS, _LAYERS_PER_TENSOR = ("num_hidden_layers", "n_layer", "n_layers", "num_layers"), 10
 #: Keys by which a config says that the weights are quantised.
@@ -372,7 +368,7 @@ def _try_tokenizer(folder: Path, where: str, config: dict[str, Any], generates: 
         how = {"tokenize": False, **template_variables(DATE)}
         render = partial(tokenizer.apply_chat_template, chat, add_generation_prompt=True, **how)
         tokens |= set(encode(_use(render, f"{where}: the chat template") or ""))
-        if not generates:
+        if not generates:  # a reward model reads a whole chat
             chat = [{"role": "user", "content": QUESTION}, {"role": "assistant", "content": COMPLETION}]
             judge = partial(tokenizer.apply_chat_template, chat, **how)
             judged = _use(judge, f"{where}: the chat template") or ""

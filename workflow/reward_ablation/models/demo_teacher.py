@@ -3,8 +3,7 @@
 `demo` trains its tokenizer and its model on them. The teacher adds more often than not where it should multiply or
 subtract. Sometimes it stops a step early. It marks its answer in one of three ways or not at all, and is sometimes
 terse and sometimes chatty. It never miscalculates: reinforcement learning can choose between what a model can do
-already, but teaches no arithmetic in the forty steps of the demo. It is
-apart from `demo` because writing these texts needs no torch.
+already, but teaches no arithmetic in the forty steps of the demo.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from itertools import islice
 from reward_ablation.data.word_problems import OPERATORS, Problem, problems, work_out
 
 #: The misconception, to add when in doubt, and the probability that it spoils all steps of a solution: above one half,
-#: so that greedy answers are wrong at first, too.
-#: The other numbers are free choices: each habit is common enough that sampled completions of a group differ in it.
+#: so that greedy answers are wrong at first, too. The other numbers are free choices: each habit is common enough that
+#: sampled completions of a group differ in it.
 CONFUSIONS = {"*": "+", "-": "+"}
 CONFUSED = 0.55
 #: Probability that the last step of a problem with two steps is forgotten.

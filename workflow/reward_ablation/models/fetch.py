@@ -192,8 +192,7 @@ def copy(source: Path, folder: Path) -> None:
     """Copy a model's files from a local folder.
 
     The files are copied, not linked or named by their path. If the user trains into the folder again, linked weights
-    would change under runs that were made from the old weights. Links also fail between a home and a scratch file
-    system. The bytes are read for their checksums anyway, and writing 3 GB takes seconds, once a study.
+    would change under runs that were made from the old weights. Links also fail between file systems.
 
     A symbolic link counts as the file that it leads to if that file lies in the folder, or beside it as in the cache of
     huggingface_hub. Any other link is refused: a stranger's folder must not bring a private file into the results.

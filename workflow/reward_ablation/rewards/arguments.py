@@ -15,7 +15,6 @@ from reward_ablation.system.errors import StudyError
 
 #: Keywords that TRL passes to every reward function, in addition to the columns of the data.
 OF_TRAINER = ("prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric")
-
 #: Columns that reach reward functions from every prepared set. A user's file may have further columns.
 OF_PROBLEMS = ("problem_id", "question", "answer", "solution", "source", "split", "level", "subject")
 

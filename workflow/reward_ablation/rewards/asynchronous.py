@@ -20,8 +20,6 @@ T = TypeVar("T")
 
 #: Name of the loop's thread.
 _THREAD = "reward functions"
-
-
 _lock = threading.Lock()
 
 

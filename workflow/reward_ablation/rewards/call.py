@@ -24,7 +24,6 @@ from reward_ablation.system.plain_values import printable
 _LARGEST = 3.4028234663852886e38
 
 _ADVICE = "a score is a finite number, or None where there is none"
-
 #: Takes secrets out of a text.
 Hide = Callable[[str], str]
 

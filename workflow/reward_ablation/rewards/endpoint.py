@@ -36,10 +36,8 @@ if TYPE_CHECKING:
 
 #: Largest response, in bytes.
 LARGEST = 1 << 20
-
 #: Statuses of a request that is refused because of its content, such as a prompt that is too long for the model.
 REFUSED = (400, 413, 422)
-
 #: Seconds: the mean pause before the first retry, which doubles with each retry; the longest such pause; and the
 #: longest pause that a server may ask for.
 FIRST_PAUSE, LONGEST_PAUSE, LONGEST_ASKED = 0.5, 30.0, 60.0

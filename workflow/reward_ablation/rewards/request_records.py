@@ -2,9 +2,8 @@
 
 `endpoint` writes them. Training and the rule `score` set the folders, and read the counts at their end. Each process
 appends kept scores to its own file, and all processes read all files. No file has two writers, because the file systems
-of clusters cannot be trusted with two. One file per answer would use up a quota of files. Each answer
-is written as soon as it arrives, so that a killed process loses only the requests in flight. The line that it was
-writing has no end, and is not read.
+of clusters cannot be trusted with two. One file per answer would use up a quota of files. Each answer is written as
+soon as it arrives: a killed process loses only the requests in flight. Its last line may have no end, and is not read.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ from reward_ablation.system.strict_text import load_json
 COUNTS = ("requests", "kept", "retries", "unanswered", "prompt_tokens", "completion_tokens")
 
 Usage = dict[str, dict[str, int]]
-
 #: Folders of kept answers and of counts, of each `with` block of this process.
 _folders: list[tuple[Path | None, Path | None]] = [(None, None)]
 

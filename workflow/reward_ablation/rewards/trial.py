@@ -17,10 +17,8 @@ from reward_ablation.system.exit_status import may_pass
 
 #: Environment variable by which a user starts without the calls.
 TRY = "REWARD_ABLATION_TRY_REWARDS"
-
 #: How to start without the calls: the end of the message on a failed call.
 WITHOUT = f"to start without this call, `export {TRY}=no`"
-
 #: Errors that come from the function's code, whatever the problem.
 _OF_THE_CODE = (NameError, ImportError, SystemExit)
 

@@ -19,8 +19,8 @@ _POSITIONS = re.compile(r"rotary|(^|\.)(wpe|positions_embed|embed_positions|posi
 def context_of(folder: Path) -> int | None:
     """Largest number of tokens of a text that a model can read; None if its config names none, or nothing limits it.
 
-    State-space models and models with ALiBi have no positions, though some of their configs name a number. For rotary
-    positions that change with the length of a batch, it is the length up to which they stay.
+    State-space models and models with ALiBi have no positions, though some of their configs name a number. If rotary
+    positions change in batches beyond some length, this length is the largest number.
     """
     import torch
     from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig
@@ -48,9 +48,9 @@ def context_of(folder: Path) -> int | None:
 
 
 def _same_rotations(rope: dict[str, Any], positions: int) -> int | None:
-    """Longest text that this type of rotary positions reads as it reads a shorter one; None if of any length.
+    """Longest text that this type of rotary positions reads by the same rotations as shorter texts; None: any text.
 
-    In a longer batch, all texts in it are rotated otherwise, by the length that they have with their padding.
+    In a longer batch, all texts are rotated otherwise, by the length that they have with their padding.
     """
     match rope.get("rope_type"):
         case "longrope":
@@ -61,7 +61,7 @@ def _same_rotations(rope: dict[str, Any], positions: int) -> int | None:
 
 
 def too_long(prompts: Sequence[Sequence[int]], context: int | None, completion: int) -> list[int]:
-    """Places of the prompts that, with a completion of so many tokens, are longer than the model's context."""
+    """Indices of the prompts that, with a completion of so many tokens, are longer than the model's context."""
     if context is None:
         return []
     return [place for place, prompt in enumerate(prompts) if len(prompt) + completion > context]

@@ -32,9 +32,9 @@ class Batch:
     scores that a processor gives to a row must not depend on other rows or on earlier calls, nor on the number of
     columns where rows join; only `SampleByRow` is told which rows are left.
 
-    `number`, (rows,), is the caller's number of each row, and `running`, (rows,), says which rows have not ended. If
-    the batch is `divisible`, rows can leave. A model with a cache of another kind keeps all its rows to the end. If it
-    is `open`, rows can join as well, because no layer's cache is cut to a window.
+    By row, `number` is the caller's number of the row, `drawn` counts its new tokens, and `running` says whether it has
+    not ended. If the batch is `divisible`, rows can leave. A model with a cache of another kind keeps all its rows to
+    the end. If the batch is `open`, rows can join as well, because no layer's cache is cut to a window.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Batch:
             return
         rows = torch.cat([self.ids, self.inputs["attention_mask"]], dim=1).cpu().numpy()
         prompts: dict[bytes, int] = {}
-        copies = [prompts.setdefault(row.tobytes(), len(prompts)) for row in rows]
+        copies = [prompts.setdefault(row.tobytes(), len(prompts)) for row in rows]  # number of each row's prompt
         first = self.number.new_tensor([copies.index(prompt) for prompt in prompts.values()])
         self._change_inputs(lambda _, value: value[first])
         self._run(self.ids[first])
@@ -83,6 +83,7 @@ class Batch:
         self.logits = outputs.logits[:, -1].to(copy=True, dtype=torch.float32)
 
     def _select(self, rows: Tensor) -> None:
+        """Let the logits and what the model remembers be those of these rows, of which one may come several times."""
         self.logits = self.logits[rows]
         self._change_inputs(lambda _, value: value[rows])
         self.inputs["past_key_values"].batch_select_indices(rows)

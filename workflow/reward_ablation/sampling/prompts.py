@@ -59,7 +59,7 @@ def tokenize_prompts(
 
     `prompts` are results of `render_prompt`: all are messages, or all are plain text. `date` is the date that a chat
     template gets as today's, such as "2024-07-26". `chat_template_kwargs` are further variables of the template, as in
-    TRL: `{"enable_thinking": False}`. `ids` name the prompts in error messages. By default that is the prompt itself.
+    TRL: `{"enable_thinking": False}`. `ids` name the prompts in error messages, which otherwise quote them.
 
     Raises StudyError if the prompts are messages and the tokenizer has no chat template, the template refuses the
     prompts, a prompt has no token, or a plain prompt begins with a token that the tokenizer puts before it as well.

@@ -17,10 +17,8 @@ from reward_ablation.system.errors import StudyError
 
 #: Answers in one call of a metric; more where a call would otherwise cut a group. The number is a free choice.
 BATCH = 256
-
 #: Seconds between two lines of progress.
 REPORT_EVERY = 10.0
-
 #: Columns that identify an answer.
 LABELS = ["problem_id", "mode", "sample"]
 

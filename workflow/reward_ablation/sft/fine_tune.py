@@ -36,7 +36,7 @@ from reward_ablation.training.around.checkpoints import claim, resume_point
 from reward_ablation.training.around.interruption import Interruption, Stopped
 from reward_ablation.training.core.settings import lora_config
 
-Demonstrations = tuple[list[str | Messages], list[str]]
+Demonstrations = tuple[list[str | Messages], list[str]]  # prompts, and completions in their order
 
 #: Tokens of the demonstration in `check_texts_apart`, and the part of their size by which rounding may change logits.
 PROBE_LENGTH, MIXED = 32, 0.02

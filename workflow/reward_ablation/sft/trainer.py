@@ -23,7 +23,7 @@ class StartTrainer(SFTTrainer):
         if self._saved_at == self.state.global_step:  # transformers would save again at the end of an epoch
             return
         self._saved_at = self.state.global_step
-        limit, self.args.save_total_limit = self.args.save_total_limit, None
+        limit, self.args.save_total_limit = self.args.save_total_limit, None  # `drop_old` removes, after the seal
         super()._save_checkpoint(model, trial)
         self.args.save_total_limit = limit
         # The folder of parts does not exist: a supervised start writes no tables.

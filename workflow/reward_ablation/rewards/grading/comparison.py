@@ -32,7 +32,6 @@ from reward_ablation.rewards.grading.normalisation import (
 Status = Literal["correct", "wrong", "unparseable", "timeout", "error"]
 #: Whether two expressions are equal (gold, answer); None if only a parser can decide.
 Leaf = Callable[[str, str], bool | None]
-
 #: The base of a number, as in 11_2.
 _BASE = re.compile(r"(?<=\d) ?_(?: ?\{?\d+\}?$)?")
 #: Several points in one number, as in 1.500.000 or 10.0.0.1.

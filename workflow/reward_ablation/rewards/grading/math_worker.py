@@ -34,10 +34,8 @@ CACHE = 1 << 14  # most verdicts that are kept
 _BOUNDS = dict.fromkeys((signal.SIGXCPU, signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS), "timeout")
 _BOUNDS |= {signal.SIGALRM: "late"}
 _STATUSES = ("correct", "wrong", "unparseable", "timeout", "error", "killed")  # by the exit status of a child
-
 #: Slurm sends these to all processes of a job. Training goes on to the end of its step and needs this process.
 FOR_THE_STARTER = {signal.SIGTERM, signal.SIGINT}
-
 #: Compared before the first answer, so that no answer spends its time on building the parser's tables.
 _WARM_UP = [
     (r"\frac{\sqrt{3}}{2}+\pi", r"\pi+\sqrt{3}/2"),
@@ -140,7 +138,7 @@ def fork_child(judge: Judge, gold: str, answer: str) -> int:
     status = "killed"
     try:
         # The default action ends the process even inside a long operation in C.
-        resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 1))
+        resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 1))  # SIGXCPU, a second later SIGKILL
         signal.setitimer(signal.ITIMER_REAL, WALL_SECONDS)
         status = judge(gold, answer)
     finally:

@@ -83,13 +83,13 @@ _RULES: list[tuple[str, str | Callable[[re.Match[str]], str]]] = [
     (r"^#+ ?|\\(?:begin|end) ?\{(?:align(?:ed)?|equation|gather(?:ed)?|split)\*?\}", ""),
     (r"\\(?:tag|hspace|(?:text)?color|phantom) ?\{[^{}]*\}|\{\}|(?<!\\)\\! ?|\\(?:left|right) ?\.", ""),
     (r"(?<!\\)\\[,;: ]|~|\\q?quad", " "),
-    (r"\$(\d+) and (?=\d)", r"\1 dollars and "),
+    (r"\$(\d+) and (?=\d)", r"\1 dollars and "),  # $5 and 20 cents
     (r"(?:\bUS)?\\?\$|^Rs\.? ?(?=\d)|(?<!\\)\\[()\[\]]|\\(?:bf|it|rm|em)(?![a-zA-Z ]*\{)(?![a-zA-Z])", ""),
-    (r"^\]([^][]+,[^][]+)\[$", r"(\1)"),
+    (r"^\]([^][]+,[^][]+)\[$", r"(\1)"),  # ]0,1[ is an open interval
     (r"\\([a-zA-Z]+)", lambda command: _COMMANDS.get(command[1], command[0])),
     (r"(?<![\d)])!=|<>", r"\\ne "),
     (r"^\\\{ ?\\\}$", r"\\emptyset"),
-    (r"(?<=[^{]) ?\\\} ?\\cup ?\\\{ ?(?!\\)", ", "),
+    (r"(?<=[^{]) ?\\\} ?\\cup ?\\\{ ?(?!\\)", ", "),  # a union of sets is one set
     (r"\\mathbb ?\{? ?R ?\}?", r"\\mathbb{R}"),
     (r"\\log_ ?\{? ?e ?\}?(?![a-zA-Z])", r"\\ln "),
     (r"\\+$", ""),
@@ -111,7 +111,7 @@ _RULES: list[tuple[str, str | Callable[[re.Match[str]], str]]] = [
     # arguments without braces: the first, then the second
     *[(rf"(\\frac ?(?:\{{[^{{}}]*\}})?|\\sqrt ?(?:\[[^\]]*\])?) ?({_ARGUMENT})", r"\1{\2}")] * 2,
     (r"(?<!\d)\.(?=\d)", "0."),
-    (r"\(([0-9A-F]+)\) ?_", r"\1_"),
+    (r"\(([0-9A-F]+)\) ?_", r"\1_"),  # a number and its base
     (
         rf"(?<=\d) ?(?:{TEXT_COMMAND} ?\{{)? ?\b([aApP])\.? ?[mM]\b\.? ?\}}?",
         lambda half: f" {half[1].lower()}m",

@@ -10,16 +10,18 @@ import re
 from reward_ablation.rewards.grading.exact import real_value
 from reward_ablation.rewards.grading.normalisation import unit_name
 
+#: A bracket, a command, a sign of a relation, or a separator of parts.
 _TOKEN = re.compile(
     r"\\[{}]|\\[lr]angle(?![a-zA-Z])|\\[a-zA-Z]+|\\.|[()\[\]{}]|[,;=<>]|(?<![A-Za-z])(?:and|or)(?![A-Za-z])", re.DOTALL
 )
-_OPENING = {"(": "(", "[": "[", "{": "{", r"\{": "{", r"\langle": "("}
+_OPENING = {"(": "(", "[": "[", "{": "{", r"\{": "{", r"\langle": "("}  # and the bracket that it counts as
 _CLOSING = {")": ")", "]": "]", "}": "}", r"\}": "}", r"\rangle": ")"}
-_DEPTH = dict.fromkeys((*_OPENING, r"\begin"), 1) | dict.fromkeys((*_CLOSING, r"\end"), -1)
+_DEPTH = dict.fromkeys((*_OPENING, r"\begin"), 1) | dict.fromkeys((*_CLOSING, r"\end"), -1)  # by how much it changes
 _RELATIONS = ("=", "<", ">", r"\le", r"\ge", r"\ne", r"\in", r"\approx", r"\equiv")
-_THOUSANDS = re.compile(r"\d,\d{3}(?!\d)")
+_THOUSANDS = re.compile(r"\d,\d{3}(?!\d)")  # from the digit before the comma, as in 1,234
 _PLUS_MINUS = re.compile(r"\\(?:pm|mp)(?![a-zA-Z])")
 
+#: What may follow the letters of a name: a prime and an index, as in x'_1, and arguments, as in f^{-1}(2).
 _INDEX = r"'?(?:_ ?(?:\w|\{\w+\}))?"
 _ARGUMENTS = r"(?: ?(?:\^ ?\{?-1\}? ?)?\([^()=<>]{1,12}\))?"
 _NAME = (
@@ -33,10 +35,10 @@ _NAME = (
 _LABEL = re.compile(rf"({_NAME}(?: ?: ?{_NAME})?) ?(=|\\(?:in|approx|equiv)(?![a-zA-Z])) ?")
 _VARIABLE = re.compile(_NAME)
 _INEQUALITY = re.compile(r"(<|>|\\le(?![a-zA-Z])|\\ge(?![a-zA-Z])|\\ne(?![a-zA-Z]))")
-_MIRRORED = {"<": ">", ">": "<", r"\le": r"\ge", r"\ge": r"\le", r"\ne": r"\ne"}
-_SET_OF = re.compile(r"\\\{ ?[a-zA-Z](?: ?\\in ?\\mathbb\{R\})? ?[|:] ?(.*)\\\}")
+_MIRRORED = {"<": ">", ">": "<", r"\le": r"\ge", r"\ge": r"\le", r"\ne": r"\ne"}  # with its sides exchanged
+_SET_OF = re.compile(r"\\\{ ?[a-zA-Z](?: ?\\in ?\\mathbb\{R\})? ?[|:] ?(.*)\\\}")  # as in {x | x > 5}
 _MATRIX = re.compile(r"\\begin ?\{[pb]matrix\}(.*)\\end ?\{[pb]matrix\}")
-_QUANTITY = re.compile(r"([-+]?\d[\d.,]*(?:/\d+)?) ?([A-Za-z]+)\.?")
+_QUANTITY = re.compile(r"([-+]?\d[\d.,]*(?:/\d+)?) ?([A-Za-z]+)\.?")  # a number and its unit
 #: Such as 5 ft 3 in; the space before the next number separates two quantities.
 _SEVERAL_QUANTITIES = re.compile(r"(?:\d[\d.,]* ?[A-Za-z]{1,20}\.?,? ?){2,9}")
 _CLEAR = re.compile(r"(?<=[A-Za-z.]) (?=\d)")
@@ -145,7 +147,7 @@ def as_interval(text: str) -> str:
         text = match[1].strip()
     separators = _top_level(text, "or", ",")
     intervals = [interval for case in _between(text, separators) if (interval := _interval(case))]
-    if len(intervals) < len(separators) + 1 - text.count(", or"):
+    if len(intervals) < len(separators) + 1 - text.count(", or"):  # a case is no inequality; ", or" is one separator
         return text
     either = _is_outwards(intervals) or all(token[0] == "or" for token in separators)
     return r"\cup ".join(intervals) if either else text

@@ -22,7 +22,7 @@ from reward_ablation.rewards.grading.comparison import all_true
 #: Functions that grow or flatten as an exponential does.
 _STEEP = (sympy.exp, sympy.factorial, sympy.gamma, sympy.sinh, sympy.cosh, sympy.tanh, sympy.coth)
 _MOST = 10_000  # largest exponent that is compared
-#: Values of symbols at which formulae are compared.
+#: Values of symbols at which formulae are compared: free choices, without a simple relation to each other.
 _NUMBERS = [sympy.Rational(*ratio) for ratio in ((731, 503), (1193, 311), (457, 89), (2111, 201), (389, 673))]
 _CONSTANTS = {"i": sympy.I, "e": sympy.E}
 #: Functions that are one formula here and another there. Few points can miss the place where they change.

@@ -53,7 +53,7 @@ class Attempt(TrainerCallback):
         began = time.time() - (time.perf_counter() - started)
         if PartialState().is_main_process and (job := slurm_job(os.environ, began)):
             self.record["slurm"] = job
-        if standing := declarations(description_of(work.parent)):
+        if standing := declarations(description_of(work.parent)):  # the study's questions and claims as it began
             self.record[DECLARATIONS] = standing
 
     def write(self, durable: bool = True, **changes: Any) -> None:
@@ -105,6 +105,7 @@ def package_versions(further: Sequence[str] = ()) -> dict[str, str]:
 
 
 def _record(from_step: int, gpus: list[str], launched_with: Sequence[str] = ()) -> dict[str, Any]:
+    """The record of an attempt that has begun; `launched_with` are packages of its layout, such as deepspeed."""
     return {
         "from_step": from_step,
         "to_step": from_step,

@@ -23,8 +23,8 @@ from reward_ablation.system.files import flush_to_disk, sha256, write_json
 from reward_ablation.training.around.parts import drop_parts_after, parts_until
 
 SET_ASIDE = "set_aside"  # folder for damaged checkpoints and parts, which are not used again
-#: Number of checkpoints to keep: the last one, and the one before it in case the last is damaged. More would need much
-#: disk space. A study may set another number.
+#: Number of checkpoints to keep: the last one, and the one before it in case the last is damaged. A study may set
+#: another number.
 KEPT_CHECKPOINTS = 2
 
 

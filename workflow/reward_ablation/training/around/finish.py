@@ -51,7 +51,7 @@ from reward_ablation.training.core.rollouts import EXTRA, rollout_schema
 FINAL = "final"
 STATE = "trainer_state.json"
 
-#: Tables of Gram matrices and of their rows, with their columns. They are joined with little in memory.
+#: Large tables, of Gram matrices and of their rows, with their columns. They are joined with little in memory.
 ARRAYS = {"sample_grams": store.GRAM_SCHEMA, "sample_gram_rows": store.ROW_SCHEMA}
 #: Patterns of the files that training leaves in a run's folder. Other files there belong to somebody else.
 OUTPUTS = ("*.parquet", "gradients_step_*.npz", "model/**/*", "model-step*/**/*")
@@ -101,7 +101,7 @@ def finish_run(run_dir: Path) -> None:
 
 
 def finished(run_dir: Path, owner: dict[str, Any], any_code: bool = False) -> bool:
-    """Whether the whole result of this run is there, of whatever code and inputs if `any_code`; restores `run.json`."""
+    """Whether the whole result of this run is there, of any code and inputs if `any_code`; then restores `run.json`."""
     record = read_json(run_dir / HIDDEN_RECORD)
     if record is None:
         return False
@@ -126,6 +126,7 @@ def clear_outputs(run_dir: Path) -> None:
 
 
 def _publish(run_dir: Path) -> None:
+    """Remove the work folder, and copy the hidden record to `run.json`: the run is finished."""
     shutil.rmtree(run_dir / WORK, ignore_errors=True)
     write_json(load_json((run_dir / HIDDEN_RECORD).read_text()), run_dir / RECORD)
 
@@ -171,7 +172,7 @@ def run_record(
     cpu_seconds = sum(attempt["wall_seconds"] * number for attempt, number in zip(attempts, threads, strict=True))
     files = sorted(path for pattern in OUTPUTS for path in folder.glob(pattern) if path.is_file())
     return {
-        FORM: NAMING,
+        FORM: NAMING,  # of records: answers to this run name it by the digest of its record
         "seed": spec.pop("seed"),
         "spec": spec,
         "code": owner["code"],

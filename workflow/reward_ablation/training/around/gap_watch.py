@@ -16,7 +16,7 @@ LARGEST_GAP = 0.1
 #: So many generations in a row with a larger gap stop the run. A single batch may hold a few odd completions.
 IN_A_ROW = 3
 
-#: Settings by TRL's names, with the values, beside None, under which vLLM samples from the trainer's distribution.
+#: Settings by TRL's names. Under None or one of these values, vLLM samples from the distribution that TRL computes.
 SAME_DISTRIBUTION: dict[str, tuple] = {
     "top_p": (1.0,),
     "top_k": (0,),
@@ -34,8 +34,9 @@ class GapWatch:
     """
 
     def __init__(self, settings: Mapping[str, Any]):
+        # Whether a setting sets the distributions apart.
         self.apart = any(settings.get(name) not in (*same, None) for name, same in SAME_DISTRIBUTION.items())
-        self.in_a_row = 0
+        self.in_a_row = 0  # how many of the last generations had a gap that is too large
 
     def see(self, mean: float, step: int) -> None:
         """Check the `mean` absolute difference of log-probabilities, in nats per token, of a step's generation."""

@@ -24,7 +24,7 @@ SPARE = 30.0
 
 
 class Stopped(Exception):
-    """The run stopped, and the same command resumes from the checkpoint that it saved unless memory ran out."""
+    """The run stopped. The same command resumes it from its last checkpoint, saved just now unless memory ran out."""
 
     def __init__(self, reason: str, step: int, steps: int):
         super().__init__(f"stopped at step {step} of {steps}: {reason}; the same command goes on from there")

@@ -21,7 +21,7 @@ from reward_ablation.training.around.parts import PartWriter
 
 
 class LivePartWriter(PartWriter):
-    """A `PartWriter` whose first process also appends all processes' rollouts to `rollouts.jsonl`, step by step.
+    """A `PartWriter` whose first process also appends all processes' rollouts to `rollouts.jsonl`, for `watch`.
 
     `texts` has the columns `prompt` and `gold` of each problem, by its id.
     """

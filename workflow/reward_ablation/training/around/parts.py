@@ -1,4 +1,4 @@
-"""Outputs that grow while a run trains: tables and kept models.
+"""Outputs that grow while a run trains: tables, whole gradients, and kept models, those of every n-th step.
 
 The trainer writes them through `live_parts`, `checkpoints` seals and drops them, and `finish` joins the parts of a
 table, small Parquet files. When a run resumes from a checkpoint, the parts of later steps are made again.
@@ -62,6 +62,7 @@ class PartWriter:
 
     def flush(self) -> None:
         """Write all tables in memory, as `{table}-{last step}-{process}.parquet`."""
+        # Steps may differ in columns: only some log the column `extra`.
         for name, tables in self._tables.items():
             path = self.folder / f"{name}-{max(self._steps):08d}-{self.process:04d}.parquet"
             write_parquet(pa.concat_tables(tables, promote_options="default"), path, durable=False)
@@ -102,6 +103,7 @@ def drop_parts_after(folder: Path, step: int) -> None:
 
 
 def _by_process(part: Path) -> tuple[str, int]:
+    """Process and last step of a part, from its name."""
     return part.stem.rpartition("-")[2], step_of_part(part)
 
 
@@ -125,7 +127,7 @@ def join_parts(folder: Path, name: str, schema: pa.Schema, output: Path, in_some
         schema = schema.append(in_some)
     parts = [pq.read_table(path, schema=schema) for path in paths]
     table = pa.concat_tables([schema.empty_table(), *parts]).combine_chunks()
-    order = np.argsort(table["step"].to_numpy(), kind="stable")
+    order = np.argsort(table["step"].to_numpy(), kind="stable")  # within a step, the order of processes stays
     write_parquet(table.take(order), output)
 
 

@@ -20,8 +20,8 @@ class ProgressCallback(TrainerCallback):
     def __init__(self, components: list[str], work: Path):
         self.components = components
         self.work = work
-        self.start = (0.0, 0)
-        self.written = -math.inf
+        self.start = (0.0, 0)  # time and step at which this attempt began to train
+        self.written = -math.inf  # time of the last heartbeat
 
     def on_train_begin(self, args, state, control, **kwargs):
         self.start = (time.perf_counter(), state.global_step)

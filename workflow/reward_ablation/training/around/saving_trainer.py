@@ -41,7 +41,7 @@ class SavingTrainer(AblationTrainer):
         make_saveable(self.model)
         self.epochs = 0  # finished epochs at the checkpoint from which this attempt resumed
         self._gap_watch = GapWatch(vars(self.args))
-        self._saved_at = 0
+        self._saved_at = 0  # step of the last checkpoint
         self._sealed: dict[str, str] = {}  # digests of the parts that are on disk
 
     def _get_train_sampler(self, dataset=None):
@@ -76,7 +76,7 @@ class SavingTrainer(AblationTrainer):
             return
         self._saved_at = self.state.global_step
         self.finish_writing()
-        limit, self.args.save_total_limit = self.args.save_total_limit, None
+        limit, self.args.save_total_limit = self.args.save_total_limit, None  # `drop_old` removes, after the seal
         super()._save_checkpoint(model, trial)
         self.args.save_total_limit = limit
         work = Path(self.args.output_dir)
@@ -100,7 +100,7 @@ class SavingTrainer(AblationTrainer):
             "batch": batch,
             "completions": {row: astuple(self._completions[row]) for row in rows},
             "combination": self.combination.state if self.combination else None,
-            "reference": self.ref_model.state_dict() if args.sync_ref_model else None,
+            "reference": self.ref_model.state_dict() if args.sync_ref_model else None,  # else it never changes
         }
         torch.save(state, self._state_file(folder))
 

@@ -28,7 +28,8 @@ def tracker_settings(tracking: Mapping[str, Any]) -> dict[str, Any]:
     """TRL's settings of the trackers, from the command's option `--tracking`; empty where there is no tracker.
 
     If the user has set WANDB_NAME, it becomes the run's name in W&B. Otherwise TRL's own name would take precedence.
-    All trackers get one name, and runs of one name are a single run to Trackio: beside it the variable has no effect.
+    All trackers get one name, and runs of one name are a single run to Trackio: in a study with Trackio the variable
+    has no effect.
     """
     settings = {name: value for name, value in tracking.items() if name != "group"}
     trackers = settings.get("report_to") or ()

@@ -13,14 +13,14 @@ from trl.trainer.utils import nanstd
 
 #: TRL adds this number to a standard deviation before dividing by it.
 EPSILON = 1e-4
-#: Totals that differ by less than this part of their largest part differ by the rounding of float32.
+#: Totals that differ by at most this share of their largest summand differ by the rounding of float32.
 ALIKE = 1e-6
 
 
 def beyond_range(scores: Tensor, size: int) -> tuple[int, int] | None:
     """Row and column of the first scores, of (N, K), whose mean or squared deviations over `size` rows overflow.
 
-    The row is the first one of the group. NaN is no score.
+    These rows are a group, or the batch; the row is their first. NaN is no score.
     """
     groups = scores.view(-1, size, scores.shape[1])
     squares = (groups - torch.nanmean(groups, dim=1, keepdim=True)).square().masked_fill(groups.isnan(), 0.0)
@@ -75,7 +75,7 @@ def _of_weighted(scores: Tensor, weights: Tensor, num_generations: int, scale_re
 
 
 def _are_alike(total: Tensor, parts: Tensor) -> Tensor:
-    """Whether the totals of each group, along the last axis, are equal up to the rounding of their parts."""
+    """Whether the totals of a group, along the last axis, are equal up to the rounding of the `parts` that they sum."""
     size = torch.nan_to_num(parts, nan=0.0).abs().flatten(total.dim() - 1).amax(-1)
     return _spread(total, -1).squeeze(-1) <= ALIKE * size
 

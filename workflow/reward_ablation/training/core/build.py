@@ -47,8 +47,8 @@ def with_whole_groups(
 ) -> dict[str, RewardFunction]:
     """Components that get whole groups, if the layout cuts groups and they may compare completions.
 
-    Built-in components that score each completion by itself are called as they are: more processes then share their
-    work.
+    A user's function, whose name has a colon, may always. Built-in components that score each completion by itself are
+    called as they are: more processes then share their work.
     """
     rows = config.per_device_train_batch_size * (config.steps_per_generation or 1)  # TRL has set both
     size = config.num_generations or 1

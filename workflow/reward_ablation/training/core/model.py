@@ -1,6 +1,6 @@
-"""What changes a model's numbers beside its weights: dropout, and positions after padding.
+"""What changes a model's outputs beside its weights: dropout, and how it numbers positions after padding.
 
-`build` uses it; the checks before training, and generation by transformers, ask whether a model has dropout.
+`build` sets both as a run needs them. The checks before training, and `by_transformers`, ask whether there is dropout.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ COUNTED_FROM_PADDING = frozenset({"biogpt", "ctrl", "gpt2", "gpt_bigcode", "gpt_
 
 
 def functional_dropout(module: torch.nn.Module) -> dict[str, float]:
-    """Rates above 0 by attribute: of the dropout that a module does by a function, such as attention_dropout."""
+    """Rates above 0, by attribute, of dropout that a module does by a function, such as `attention_dropout`."""
     rates = {name: value for name, value in vars(module).items() if "dropout" in name and isinstance(value, float)}
     return {name: rate for name, rate in rates.items() if rate > 0}
 
@@ -31,7 +31,7 @@ def find_dropout(model: torch.nn.Module) -> tuple[str, float] | None:
 
 
 def number_from_mask(model: torch.nn.Module) -> None:
-    """Have a model of these types number the tokens of each row from its first real one."""
+    """Have a model of a type in `COUNTED_FROM_PADDING` number the tokens of each row from its first real one."""
     whole: Any = model.get_base_model() if isinstance(model, PeftModel) else model
     if whole.config.model_type in COUNTED_FROM_PADDING:
         whole.register_forward_pre_hook(_with_positions, with_kwargs=True)

@@ -23,7 +23,7 @@ def server_options(gpus: int, tensor_parallel_size: int, model_impl: str | None 
         "tensor-parallel-size": tensor_parallel_size,
         "weight-transfer-config": '{"backend":"nccl"}',
         "logprobs-mode": "processed_logprobs",  # log-probabilities of the distribution that was sampled from
-        "max-logprobs": -1,
+        "max-logprobs": -1,  # no cap, as on a server that TRL starts
         "generation-config": "vllm",  # not the model's, which could set penalties; its end tokens are used all the same
         "seed": 0,  # of no effect: each request has its own seed
     }

@@ -24,8 +24,8 @@ def training_problems(
 ) -> tuple[list[dict[str, Any]], int]:
     """Rows of prepared problems for TRL: `prompt`, `problem_id` and other columns; and the longest prompt's length.
 
-    Lengths are in tokens, and `completion` is that of a completion of full length. Raises StudyError if all prompts are
-    too long for the model, or one is and the spec refuses that.
+    Lengths are in tokens, and `completion` is the longest length of a completion. Raises StudyError if all prompts are
+    too long for the model, or if one is and the spec refuses that.
     """
     rows = pq.read_table(problems).to_pylist()
     prompts = [render_prompt(row["question"], spec.prompt) for row in rows]

@@ -49,10 +49,11 @@ def rollout_schema(components: list[str]) -> pa.Schema:
 def rollout_table(
     columns: dict[str, Any], scores: dict[str, list[float]], parts: dict[str, list[float]], weights: dict[str, float]
 ) -> pa.Table:
-    """One row per completion. A score is null where the component gave none, `total` where no weighted one did.
+    """One row per completion. A score is null where the component gave none.
 
-    `columns` belong to no component; those of `sampling_gap` and `EXTRA` may be missing. `scores` are raw, and `parts`
-    are parts of the advantage, both by component.
+    `total` is the weighted sum of scores, null where no component with a weight gave one. `columns` belong to no
+    component; those of `sampling_gap` and `EXTRA` may be missing. `scores` are raw, and `parts` are parts of the
+    advantage, both by component.
     """
     none = [None] * len(columns["completion"])
     rows = {

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Config = TypeVar("Config", bound=TrainingArguments)
 
-#: TRL trains in bfloat16 with gradient checkpointing. Neither helps on a CPU, and pinned memory is for copies to a GPU.
+#: By default TRL trains in bfloat16 with gradient checkpointing. Neither helps on a CPU. Pinned memory is for a GPU.
 CPU_DEFAULTS: dict[str, Any] = {"bf16": False, "gradient_checkpointing": False, "dataloader_pin_memory": False}
 #: On Apple's GPU, bfloat16 and pinned memory do not help either.
 APPLE_DEFAULTS: dict[str, Any] = {"bf16": False, "dataloader_pin_memory": False}
@@ -106,7 +106,7 @@ def trl_config(
 
 
 def completions_at_once(training: dict[str, Any]) -> int:
-    """Number of completions that all processes together generate at once, which TRL's config takes for groups of 1."""
+    """How many completions all processes generate at once: the group size that TRL's config gets in place of 1."""
     micro_batches = training.get("steps_per_generation") or training.get("gradient_accumulation_steps", 1)
     of_process = training.get("per_device_train_batch_size", 8) * micro_batches
     batch = training.get("generation_batch_size") or of_process * int(os.environ.get("WORLD_SIZE", 1))

@@ -143,9 +143,10 @@ class AblationTrainer(GRPOTrainer):
             )
         self._rollout_seeds: list[int] = []  # of the rollouts that are being generated
         self._logged: dict[str, dict[str, list]] = {}  # by component: columns that it logged for the batch
-        self._batch: dict[str, Any] = {}  # scores (N, K) of all processes; of this one texts, tokens, whether cut off
+        self._batch: dict[str, Any] = {}  # `scores` (N, K) of all processes; other values of this process's completions
         self._completions: dict[int, Completion] = {}  # of the generation, by row number
-        self._ahead: tuple[dict[str, Any], Tensor, Callable] | None = None  # lack advantages: batch, scores, logger
+        # If the combination looks ahead: a batch that still lacks advantages, its scores, and what will log it.
+        self._ahead: tuple[dict[str, Any], Tensor, Callable] | None = None
         self.batches = 0  # number of batches that this process has generated; numbers the rows
 
     def _watch_gradients(self, measure_every: int, whole_at: Sequence[int], by_completion: bool) -> None:
@@ -236,7 +237,7 @@ class AblationTrainer(GRPOTrainer):
             return output
         scores = self._batch["scores"]
         self._refuse_beyond_range(scores, problem_ids)
-        how = (self.num_generations, self.scale_rewards, self.multi_objective_aggregation)
+        how = (self.num_generations, self.scale_rewards, self.multi_objective_aggregation)  # TRL scales and adds up
         weights = torch.tensor([self.weights[name] for name in self.components], device=scores.device)
         here = slice(first_row, first_row + len(inputs))
         alone = alone_advantages(scores, *how)[here]
@@ -264,7 +265,7 @@ class AblationTrainer(GRPOTrainer):
             self._ahead = output, scores, log
         else:
             log(parts, output)
-        self._place(output, parts)
+        self._place(output, parts)  # after the log, which has one advantage for each completion
         return output
 
     def _tokenize_prompts(self, prompts):
@@ -480,7 +481,10 @@ class AblationTrainer(GRPOTrainer):
         return torch.autograd.grad(loss, scratch_trainer._given)[0]
 
     def _measure(self, model, inputs, signs: Tensor, own: Tensor, fused: bool) -> None:
-        """Make all backward passes of the measurement except the one that the training step makes itself."""
+        """Make all backward passes of the measurement except the one that the training step makes itself, if `fused`.
+
+        `own` are the derivatives for advantages of 1, clipped as for advantages with these `signs`.
+        """
         other = None  # stays None on rollouts of the present model: nothing is clipped
         if "old_per_token_logps" in inputs:
             other = self._policy_derivatives(model, inputs, -signs)
@@ -495,7 +499,7 @@ class AblationTrainer(GRPOTrainer):
         advantages = torch.cat([alone, parts], dim=1)
         if self.beta:
             terms = ("_entropy_bonus_enabled", "aux_loss_enabled")
-            of_kl = self._loss_derivatives(model, inputs, alone[:, 0] * 0.0, without=terms)
+            of_kl = self._loss_derivatives(model, inputs, alone[:, 0] * 0.0, without=terms)  # advantages of 0
             families.insert(0, Family.for_all(KL, of_kl))
             placements.append(KL)
             clips = F.pad(clips, (0, 1), value=TRAINED)
@@ -526,7 +530,7 @@ class AblationTrainer(GRPOTrainer):
             with self.accelerator.no_sync(model), self.compute_loss_context_manager():
                 GRPOTrainer._compute_loss(scratch_trainer, model, batch)
                 self._forward = scratch_trainer._forward
-                signs = torch.ones_like(batch["alone"][:, 0])
+                signs = torch.ones_like(batch["alone"][:, 0])  # of no effect: new rollouts are not clipped
                 derivatives = self._policy_derivatives(model, batch, signs)
                 self._measure(model, batch, signs, derivatives, fused=False)
             self._forward = None

@@ -55,6 +55,7 @@ class WholeGroups:
         def call(completions: list, **given: Any) -> list:
             columns = self._exchanged(completions, given)
             rank, rows = PartialState().process_index, len(completions)
+            # This process scores the groups whose first completion it has.
             first, last = (-(-rows * process // self.group_size) * self.group_size for process in (rank, rank + 1))
             own = {name: column[first:last] for name, column in columns.items()}
             own |= {name: given[name] for name in _OF_PROCESS if name in given}

@@ -1,4 +1,4 @@
-"""Launcher of a run's processes on one node, with which they end: accelerate's launcher with one-line errors.
+"""Launcher of a run's processes on one node: accelerate's launcher with one-line errors. The processes end with it.
 
 python -m reward_ablation.training.around.launch.launcher --processes N [...] -- OPTIONS OF reward_ablation.training
 

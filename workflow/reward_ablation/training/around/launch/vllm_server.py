@@ -99,7 +99,7 @@ class ServerPlan:
         }
         arguments = [part for option, value in options.items() for part in (f"--{option}", str(value))]
         start = [sys.executable, "-m", "vllm.entrypoints.cli.main", "serve", str(self.model.absolute())]
-        return [*start, *arguments, "--enable-scale-out"]
+        return [*start, *arguments, "--enable-scale-out"]  # as TRL starts a server, for endpoints of its client
 
 
 class _Stopped(Exception):
@@ -111,7 +111,7 @@ class Signals:
 
     def __init__(self) -> None:
         self.received: int | None = None  # the last signal
-        self.trainer: Popen | None = None
+        self.trainer: Popen | None = None  # guardian of the training, once it runs
 
     def note(self, number: int, frame: object) -> None:
         self.received = number
@@ -240,8 +240,8 @@ def _get(url: str, key: str) -> bytes | None:
 def longest_text(job: TrainingJob) -> int:
     """Number of tokens that vLLM reserves memory for: the setting `vllm_max_model_length`, or what the run needs.
 
-    That is the longest prompt and a completion of full length. Raises StudyError if the settings or the model have no
-    room for them: vLLM would cut completions short. Also raises it if the settings name more than the model reads.
+    A run needs its longest prompt and a completion of full length. Raises StudyError if the settings or the model have
+    no room for them, since vLLM would cut completions short, or if the settings name more tokens than the model reads.
     """
     from reward_ablation.sampling.context import context_of
     from reward_ablation.sampling.tokenizer import load_tokenizer  # imports transformers

@@ -73,7 +73,7 @@ def must_stay_whole(model: Any, args: GRPOConfig) -> bool:
     """Whether rows that have ended must stay in their batch of rollouts until all have ended.
 
     Active dropout draws its numbers for a whole batch. Under ZeRO-3, all processes must call the model equally often.
-    `generation_kwargs` may ask for a processor that looks at other rows or earlier calls.
+    TRL's `generation_kwargs` may ask for a processor that looks at other rows or earlier calls.
     """
     return is_deepspeed_zero3_enabled() or bool(args.generation_kwargs) or find_dropout(model) is not None
 
@@ -87,10 +87,10 @@ def own_draws(model: Any, config: GenerationConfig, seeds: list[int], whole: boo
     here, because transformers' own also counts padding.
 
     Rows that have ended leave the batch (`decode`), unless it has to stay `whole`. The model's own generation config
-    counts for nothing. Dropout stays as active as it is, as in TRL. Raises NotFinite if the logits, before the warpers
-    set tokens to -inf, gave no distribution.
+    counts for nothing. Dropout stays as active as it is, as in TRL. Raises NotFinite at the end if the logits gave no
+    distribution; `watch` sees them before the warpers set tokens to -inf.
     """
-    numbers = np.stack([uniforms(seed, config.max_new_tokens) for seed in seeds])
+    numbers = np.stack([uniforms(seed, config.max_new_tokens) for seed in seeds])  # (rows, max_new_tokens)
     watch = WatchLogits()
     draws = SampleByRow(torch.from_numpy(numbers).to(where_drawn(model.device)))
     processors = [*penalties(config), watch, *warpers(config), draws]

@@ -1,7 +1,8 @@
 """Backward passes of layers that form each completion's gradient separately.
 
 `trainer` calls `watch` once, when it is made. A weight gradient is a sum of one term per completion. To form the terms
-first and to add them up afterwards takes hardly more multiplications, and the terms give the inner products.
+first and to add them up afterwards takes hardly more multiplications, and the measurement needs the terms' inner
+products. The `recorder` says what a backward pass is for. B is the number of completions, L that of their tokens.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from reward_ablation.training.core.gradients.trials import (
 )
 
 Forward = Callable[..., Tensor]
-#: A watched forward pass. It takes the module, the module's own pass, its parameters' names, the recorder and inputs.
+#: A watched forward pass. It takes the module, the module's own pass, the names in the model of its trained parameters
+#: by their names in the module, the recorder and inputs.
 Kind = Callable[[Any, Forward, dict[str, str], Recorder, Tensor], Tensor]
 
 
@@ -37,10 +39,10 @@ class MixedCompletions(StudyError):
 
 
 def watch(model: PreTrainedModel, recorder: Recorder) -> None:
-    """Replace the forward pass of every layer with trained parameters, but the head, by one that reports.
+    """Replace the forward pass of layers with trained parameters by one whose backward pass reports to the recorder.
 
-    Raises StudyError if the gradient of a layer cannot be separated by completion, or if several layers share a
-    parameter, other than the embedding and the head. The model is then unchanged.
+    The head is left to `lm_head`. Raises StudyError if the gradient of a layer cannot be separated by completion, or if
+    layers other than embedding and head share a parameter. The model is then unchanged.
     """
     names = {id(parameter): name for name, parameter in model.named_parameters() if parameter.requires_grad}
 
@@ -109,7 +111,8 @@ def _guarded(module: nn.Module, kind: Kind, names: dict[str, str], recorder: Rec
         # A call with further arguments is not known here. `Recorder.check` then misses the layer's gradient.
         if not recorder.active or not torch.is_grad_enabled() or args or kwargs:
             return plain(inputs, *args, **kwargs)
-        # Position ids are the same for all completions of a batch, so the model may look them up once for all.
+        # Position ids are the same for all completions of a batch, so the model may look them up once for all:
+        # (1, L) in place of (B, L), which `_embedding` repeats.
         once = isinstance(module, nn.Embedding) and inputs.size(0) == 1
         if inputs.size(0) != recorder.batch and not once:
             raise MixedCompletions(
@@ -134,7 +137,7 @@ def _embedding(module: Any, plain: Forward, names: dict[str, str], recorder: Rec
 
 
 def _norm(module: Any, plain: Forward, names: dict[str, str], recorder: Recorder, inputs: Tensor) -> Tensor:
-    """A norm of torch: its result without parameters, times its weight, plus its bias if there is one."""
+    """A norm of torch, whose function takes no copies: its result without parameters, times weight, plus any bias."""
     copies = _copies(module, inputs, names, recorder)
     shape = list(module.normalized_shape)
     if type(module).forward is nn.LayerNorm.forward:
@@ -152,9 +155,9 @@ def _copied(module: Any, plain: Forward, names: dict[str, str], recorder: Record
 
 
 def _copies(module: nn.Module, inputs: Tensor, names: dict[str, str], recorder: Recorder) -> dict[str, Tensor]:
-    """A module's parameters, of shape S, one copy for each completion; they broadcast against (B, ..., *S) inputs."""
+    """A module's parameters by name, one copy for each completion, which broadcast against the inputs (`_OneEach`)."""
     parameters = dict(module.named_parameters(recurse=False))
-    for name, parameter in parameters.items():
+    for name, parameter in parameters.items():  # whose shape must fit the last dimensions of the inputs
         own, room = parameter.shape, inputs.shape[1:][-parameter.dim() :] if parameter.dim() else ()
         if len(room) < len(own) or any(size not in (1, of_inputs) for size, of_inputs in zip(own, room, strict=True)):
             raise MixedCompletions(
@@ -168,7 +171,7 @@ def _copies(module: nn.Module, inputs: Tensor, names: dict[str, str], recorder: 
 
 
 def _as_computed(tensor: Tensor | None, device: torch.device) -> Tensor | None:
-    """The tensor in the number format that autocast would compute in."""
+    """The tensor in the number format that autocast, which leaves float64 alone, would compute in."""
     if tensor is None or not torch.is_autocast_enabled(device.type) or tensor.dtype == torch.float64:
         return tensor
     return tensor.to(torch.get_autocast_dtype(device.type))
@@ -207,11 +210,14 @@ class _Linear(torch.autograd.Function):
 
 
 def _matrix(recorder: Recorder, name: str, passes: list[Tensor], inputs: Tensor, units_first: bool) -> Tensor | None:
-    """Form a matrix's gradients by completion, some rows at a time; return the training gradient, if needed."""
+    """Form a matrix's gradients by completion, some of its rows at a time; return the training gradient, if needed.
+
+    `passes` has the gradients of the outputs by pass; the rows are output units if `units_first`, else inputs.
+    """
     inputs = inputs.flatten(1, -2)
     passes = [part.flatten(1, -2) for part in passes]
     lefts, rights = (passes, [inputs] * len(passes)) if units_first else ([inputs] * len(passes), passes)
-    units, width = lefts[0].size(2), rights[0].size(2)
+    units, width = lefts[0].size(2), rights[0].size(2)  # numbers of the matrix's rows and columns
     total = None if recorder.scales is None else wide(inputs.new_empty(units, width))
     step = recorder.units_at_once(inputs, width, len(passes))
     for start in range(0, units, step):
@@ -279,7 +285,7 @@ def _measure_embedding(
 
     `ids`, (B, L), are the tokens. `passes` has the gradients of their embeddings, (B, L, H), by pass.
     """
-    occurring, places = torch.unique(ids, return_inverse=True)
+    occurring, places = torch.unique(ids, return_inverse=True)  # in ascending order, as the head's words
     head = recorder.head if recorder.head is not None and recorder.head.name == name else None
     step = recorder.units_at_once(passes[0], shape[1], len(passes))
     for start in range(0, len(occurring), step):

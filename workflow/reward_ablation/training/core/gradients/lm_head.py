@@ -1,9 +1,11 @@
 """Gradients by completion of the language model's head, which `layers` leaves out.
 
-`trainer` makes its forward pass inside `watched_head`. TRL computes log-probabilities from the head's weight by one
-fused function. No other module reads TRL's kernels; `tests/training/test_trl.py` pins them. The `recorder` has the
-words: a measured micro-batch has several backward passes, the last of which may be the training step's own. With an
-entropy bonus TRL's own backward pass trains: only tests, in float64, use the gradient of the entropy here.
+TRL never calls the head: one fused function makes log-probabilities of hidden states and the head's weight. `trainer`
+makes its forward pass inside `watched_head`, which replaces the function's backward pass. `tests/training/test_trl.py`
+pins these parts of TRL. A measured micro-batch has several backward passes (`recorder`). Earlier ones are kept: only
+the derivatives that they start from are stored. The last, which may be the training step's own, forms the gradients of
+all. A *plain* pass does what autograd would do, by TRL's own code. An entropy bonus trains by plain passes: only tests,
+in float64, use the entropy's gradient here.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from reward_ablation.training.core.gradients.recorder import HeadGradient, Recor
 
 @contextmanager
 def watched_head(recorder: Recorder, name: str | None, bias_name: str | None) -> Iterator[None]:
-    """Let TRL's fused head report to `recorder`; a name is None if the parameter does not exist or is not trained."""
+    """Let TRL's fused head report to `recorder` by the names of weight and bias; None for one that is not trained."""
 
     class WatchedLogProbs(ChunkedLogProbFunction):
         @staticmethod
@@ -98,7 +100,8 @@ def _by_completion(
 ) -> tuple[Tensor | None, ...]:
     """Gradients of hidden states, weight and bias, from this pass's gradients of log-probabilities and entropies.
 
-    The logits are computed again in tiles of V' words, as in TRL's own backward pass, but for completions' tokens only.
+    The logits are computed again in tiles of V' words, as in TRL's own backward pass, but for completions' tokens only:
+    (B, T) for B completions of T padded tokens. Weight and bias have None in a kept pass and where nothing trains.
     """
     hidden, weight, bias, targets, log_z, entropy = ctx.saved_tensors
     inputs = _padded(hidden, recorder).to(ctx.compute_dtype)
@@ -107,18 +110,18 @@ def _by_completion(
     entropies = None if to_entropy is None else [_padded(tensor, recorder) for tensor in (entropy, to_entropy)]
     plain = recorder.plain or name is None
     passes = [] if plain else recorder.factors(f"head {name}", derivatives)  # a key that no layer uses
-    sums = None
+    sums = None  # a kept pass gives the gradient of the hidden states alone
     if name is not None and (passes or plain):
         sums = _WeightGradient(recorder, name, bias_name, weight, bias, inputs)
 
     def tiles_of(part: Tensor, start: int) -> list[Tensor]:
-        """Gradients of the logits of one tile's words, (B, T, V'), one tensor for each pass; this pass is the last."""
+        """Gradients of one tile's logits, (B, T, V'), by pass of the measurement; this pass is the last."""
         logits = inputs @ part.T
         if bias is not None:
             logits += bias[start : start + len(part)].to(logits.dtype)
         logits = logits.flatten(0, 1)
         unit = _unit_gradient(logits, targets, log_z, start, ctx.kernel_args).unflatten(0, inputs.shape[:2])
-        # `passes` is empty while the recorder keeps this pass for later, and where nothing is by completion.
+        # `passes` is empty in a kept or plain pass: `derivatives`, those of this pass, are then the only ones.
         tiles = [(unit * of_pass[:, :, None]).to(part.dtype) for of_pass in (*passes[:-1], derivatives)]
         if entropies is not None:
             entropy, to_each = entropies
@@ -126,29 +129,30 @@ def _by_completion(
             tiles[-1] += of_entropy.view_as(unit) * to_each[:, :, None]
         return tiles
 
-    step = recorder.units_at_once(weight, weight.shape[1], max(1, len(passes)))
+    step = recorder.units_at_once(weight, weight.shape[1], max(1, len(passes)))  # words of a tile
     multiple = _multiple_of_tiles(len(weight))
     step = -(-step // multiple) * multiple
     to_inputs = torch.zeros_like(wide(inputs))
     for start in range(0, len(weight), step):
         part = weight[start : start + step].to(ctx.compute_dtype)
         tiles = tiles_of(part, start)
-        to_inputs += product(tiles[-1].flatten(0, 1), part).view_as(to_inputs)
+        to_inputs += product(tiles[-1].flatten(0, 1), part).view_as(to_inputs)  # of this pass: it goes on to the layers
         if sums is not None:
             sums.add(tiles, start)
     return (_unpadded(to_inputs.to(hidden.dtype), hidden, recorder), *((None, None) if sums is None else sums.finish()))
 
 
 def _multiple_of_tiles(vocabulary: int) -> int:
-    """Number of words of which each tile has a multiple. It stays: sums over other tiles would be rounded otherwise."""
+    """Each tile has a multiple of so many words: a free choice, which stays, because other tiles round differently."""
     return min(vocabulary, max(8, min(32, vocabulary // 8), min(256, vocabulary // 64)))
 
 
 class _WeightGradient:
     """Gradients of the head's weight and bias by completion, tile by tile, and their sums if training needs these.
 
-    Where the head shares the embedding's weight, both add to the rows of words that occur in the batch. Inner products
-    need the whole rows, so the embedding, whose backward pass comes later, measures them with the head's part.
+    Where the head shares the embedding's weight, both have a part of the gradient for each word of the batch. An inner
+    product is not the sum of the parts' products. The head therefore holds these words back, and the embedding, whose
+    backward pass comes later, measures them with both parts.
     """
 
     def __init__(
@@ -156,18 +160,18 @@ class _WeightGradient:
     ):
         self.recorder, self.name, self.bias_name, self.inputs = recorder, name, bias_name, inputs
         self.size, self.vocabulary = weight.numel(), len(weight)
-        trains = recorder.plain or recorder.scales is not None
+        trains = recorder.plain or recorder.scales is not None  # whether this pass makes the training gradient
         self.weight, self.bias = (
             wide(torch.empty_like(part)) if trains and part is not None and named else None
             for part, named in ((weight, name), (bias, bias_name))
         )
         self.dtype = weight.dtype
         shared = recorder.head_shares_embedding and not recorder.plain
-        self.words = torch.unique(recorder.tokens) if shared else None
-        self.kept: list[list[Tensor]] = []
+        self.words = torch.unique(recorder.tokens) if shared else None  # the words to hold back, in ascending order
+        self.kept: list[list[Tensor]] = []  # by tile and pass: the columns of `tiles` that were held back
 
     def add(self, tiles: list[Tensor], start: int) -> None:
-        """Add the gradients of a tile of logits. Changes `tiles` in place."""
+        """Add the gradients of a tile of logits, (B, T, V') by pass, from word `start`. Changes `tiles` in place."""
         words = slice(start, start + tiles[0].size(2))
         if self.bias_name is not None:
             rows = joined([tile.sum(1) for tile in tiles])
@@ -180,12 +184,12 @@ class _WeightGradient:
         if self.weight is not None and total is not None:
             self.weight[words] = total.view(-1, self.inputs.size(2))
             if held is not None and self.recorder.scales is not None:
-                columns, own = held
+                columns, own = held  # training needs the words now; `total` has zeros for them
                 scaled = own * self.recorder.scales[:, None, None].to(own.dtype)
                 self.weight[start + columns] = product(scaled.flatten(0, 1).T, self.inputs.flatten(0, 1))
 
     def finish(self) -> tuple[Tensor | None, Tensor | None]:
-        """Hand the rows that were held back to the embedding; return the training gradients of weight and bias."""
+        """Hand the words that were held back to the embedding; return the training gradients of weight and bias."""
         if self.words is not None:
             to_logits = [torch.cat(parts, dim=2) for parts in zip(*self.kept, strict=True)]
             self.recorder.head = HeadGradient(self.name, to_logits, self.inputs)
@@ -193,7 +197,7 @@ class _WeightGradient:
         return weight, bias
 
     def _hold_back(self, tiles: list[Tensor], start: int, words: Tensor) -> tuple[Tensor, Tensor]:
-        """Move the columns of words that occur out of the tiles; return their positions and the last pass's columns."""
+        """Move the words' columns out of all passes' tiles; return their positions and the last pass's columns."""
         columns = words[(words >= start) & (words < start + tiles[0].size(2))] - start
         self.kept.append([tile[:, :, columns] for tile in tiles])
         for tile in tiles:
@@ -202,9 +206,9 @@ class _WeightGradient:
 
 
 def _padded(tensor: Tensor, recorder: Recorder) -> Tensor:
-    """The completions' part of a tensor of the head, (N, ...) -> (B, T, ...).
+    """The completions' part of a tensor with a row for each of N positions that TRL scores, (N, ...) -> (B, T, ...).
 
-    On a GPU, TRL scores only the positions that count; on others, all positions.
+    On a GPU, TRL scores only the positions whose next token is one of a completion; on others, all positions.
     """
     if len(tensor) == recorder.scored.numel():
         return tensor.view(*recorder.scored.shape, *tensor.shape[1:])[:, -recorder.width :]
@@ -214,7 +218,7 @@ def _padded(tensor: Tensor, recorder: Recorder) -> Tensor:
 
 
 def _unpadded(padded: Tensor, like: Tensor, recorder: Recorder) -> Tensor:
-    """The inverse of `_padded`, with zeros at the positions that `_padded` left out."""
+    """The inverse of `_padded`, as long as `like`, with zeros at the positions that `_padded` left out."""
     if len(like) != recorder.scored.numel():
         return padded[recorder.scored[:, -recorder.width :]]
     whole = torch.zeros_like(like)

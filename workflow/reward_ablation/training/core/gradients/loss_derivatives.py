@@ -1,9 +1,9 @@
 """Derivatives of TRL's policy loss by the tokens' log-probabilities, from which backward passes start.
 
-`trainer` takes the derivatives; this module makes of them the backward passes of a measured step (families), and the
-coefficients that add up their gradients. Every policy loss of TRL is linear in an advantage that keeps its sign. The
-derivatives at advantages +1 and -1 therefore give those for any component and weight, with TRL's own clipping, masks
-and normalisation.
+`trainer` computes the derivatives. This module makes of them the backward passes of a measured micro-batch (families),
+and the coefficients that add up their gradients. A policy loss of TRL is linear in an advantage as long as its sign is
+the same; the sign decides the clipping. The derivatives at advantages +1 and -1 therefore give the derivatives for any
+component and weight, with TRL's own clipping, masks and normalisation.
 """
 
 from __future__ import annotations
@@ -18,18 +18,16 @@ from torch import Tensor
 SAME = 1e-5
 #: Name of the family of the KL term's derivatives.
 KL = "kl"
-
-
 #: Columns of `Family.serves`, the ways to clip: as for negative advantages, as for positive ones, and as in training.
 NEGATIVE, POSITIVE, TRAINED = 0, 1, 2
 
 
 @dataclass(frozen=True)
 class Family:
-    """One backward pass over all completions."""
+    """One backward pass over the B completions of a micro-batch."""
 
     name: str  # name of a placement, whose tokens the pass starts from, or `kl`
-    loss_derivatives: Tensor  # (B, T), of B completions by T tokens' log-probabilities, for advantages of 1
+    loss_derivatives: Tensor  # (B, T), of the loss by T tokens' log-probabilities, for advantages of 1
     serves: Tensor  # (B, 3) of bool; `serves[b, c]`: use this pass for completion b under clipping c
 
     @classmethod
@@ -45,8 +43,9 @@ class Family:
         return replace(self, loss_derivatives=torch.where(ratio > 0, self.loss_derivatives / ratio, 0.0))
 
     def labels(self, mask: Tensor) -> list[str]:
-        """Label of each completion's row in a Gram matrix: the family's name, with an ending where clipping differs.
+        """Label of each completion's row in a Gram matrix: the family's name and, where clipping differs, an ending.
 
+        "/+" and "/-" mark rows that serve advantages of this sign, "/trained" rows that serve the training alone.
         "/uneven" says that the tokens of a completion count differently: by a placement on some tokens, a mask by
         entropy, or their ratios to an older model. The row is then not a multiple of the gradient of the completion's
         log-probability. `mask`, (B, T) of bool, marks the tokens of the completions.
@@ -63,14 +62,14 @@ class Family:
 
 
 def differ(own: Tensor, other: Tensor) -> Tensor:
-    """Whether each completion's derivatives depend on the advantage's sign, (B,)."""
+    """Whether each completion's derivatives depend on the advantage's sign, (B,); arguments as in `policy_families`."""
     return (own - other).abs().amax(1) > SAME * own.abs().max()
 
 
 def policy_families(
     own: Tensor, other: Tensor | None, signs: Tensor, placements: dict[str, Tensor | None]
 ) -> list[Family]:
-    """The families from which the gradients of all components are made; those that clip as training does come last.
+    """The families from which the gradients of all components are made; families that clip as training does come last.
 
     `own`, (B, T), are the derivatives for advantages of 1, clipped as for advantages with these `signs`: those of the
     training, (B,) or (B, T). `other`, (B, T), are clipped as for the opposite signs, or None if they equal `own`.
@@ -80,7 +79,7 @@ def policy_families(
         return [Family.for_all(name, placed) for name, placed in _placed(own, placements)]
     sign_matters = differ(own, other)
     nowhere = torch.zeros_like(sign_matters)
-    if signs.dim() == 1:
+    if signs.dim() == 1:  # `own` serves training and a completion's own sign, `other` the opposite sign
         positive = signs > 0
         extra = [(other, torch.stack([sign_matters & positive, sign_matters & ~positive, nowhere], 1))]
         served = torch.stack([~(sign_matters & positive), ~(sign_matters & ~positive), ~nowhere], 1)
@@ -93,7 +92,7 @@ def policy_families(
         ]
         served = torch.stack([~sign_matters, ~sign_matters, ~nowhere], 1)
     families = [
-        Family(name, placed * serves.any(1)[:, None], serves)
+        Family(name, placed * serves.any(1)[:, None], serves)  # 0 for completions that the pass does not serve
         for derivatives, serves in extra
         for name, placed in _placed(derivatives, placements)
     ]
@@ -101,14 +100,15 @@ def policy_families(
 
 
 def _placed(derivatives: Tensor, placements: dict[str, Tensor | None]) -> list[tuple[str, Tensor]]:
+    """Derivatives by placement."""
     return [(name, derivatives if weights is None else derivatives * weights) for name, weights in placements.items()]
 
 
 def coefficients(advantages: Tensor, clips: Tensor, placements: Sequence[str], families: Sequence[Family]) -> Tensor:
-    """Coefficients, (V, F * B), by which the V gradients are made from the rows: one per family and completion.
+    """Coefficients, (V, F * B), by which V gradients are made from the rows of F families, one row per completion.
 
-    `advantages` are (B, V). `clips`, (B, V), says how they clip: `NEGATIVE`, `POSITIVE` or `TRAINED`. `placements`
-    names, for each gradient, the families from which it is made.
+    `advantages` are (B, V). `clips`, (B, V), says how they clip: `NEGATIVE`, `POSITIVE` or `TRAINED`. `placements` has
+    for each gradient the name of the families from which it is made.
     """
     columns = []
     for family in families:

@@ -1,7 +1,7 @@
 """The start of the training step's backward pass, and passes beside it: TRL's loss again, and measuring passes.
 
-`trainer` calls it when it computes a loss. The passes beside the step leave no trace in the training: not in TRL's
-metrics, nor in the gradients, nor in what DeepSpeed's hooks count.
+`trainer` calls it when it computes a loss. The passes beside the step leave no trace in the training: TRL's metrics,
+the gradients and what DeepSpeed's hooks count stay as they are.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _container(value: Any) -> Any:
 def watch_log_probs(model: nn.Module, recorder: Recorder) -> None:
     """Keep the log-probabilities that a model's own forward pass returns. `measuring_pass` starts from them.
 
-    Those of DeepSpeed's engine have hooks: a backward pass from there would be divided by the accumulation steps.
+    DeepSpeed's engine gets a view of them: its hooks there divide a backward pass by the accumulation steps.
     """
 
     def keep(module: nn.Module, arguments: tuple, output: Any) -> None:
@@ -61,7 +61,7 @@ def watch_log_probs(model: nn.Module, recorder: Recorder) -> None:
 def measuring_pass(model: nn.Module, log_probs: Tensor, derivatives: Tensor) -> None:
     """A backward pass from the kept `log_probs`, (B, L - 1), that leaves no gradients and can be repeated.
 
-    `derivatives`, (B, T), are those of a loss by the last T log-probabilities of each row.
+    `derivatives`, (B, T), are derivatives of a loss by the last T log-probabilities of each row.
     """
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     completions = log_probs[:, -derivatives.size(1) :]
@@ -93,5 +93,5 @@ class LossFromDerivatives(torch.autograd.Function):
     @staticmethod
     def backward(ctx, gradient):
         derivatives, advantages = ctx.saved_tensors
-        ctx.recorder.scales = advantages * gradient
+        ctx.recorder.scales = advantages * gradient  # of the loss: accelerate's factors, such as 1 / accumulation steps
         return derivatives, None, None, None, None

@@ -1,10 +1,10 @@
 """Folding, by count sketches: a gradient as a few numbers that preserve inner products.
 
 `recorder` folds by it where the gradients of a step's micro-batches or processes are never in memory together. Each
-number of the gradient gets a random sign and is added to one of a few sums. Inner products of sums estimate inner
-products of gradients a and b without bias, with a standard error of about |a||b| / sqrt(sums), at most 1.4 times this
-(Charikar, Chen and Farach-Colton, "Finding frequent items in data streams", 2004; Weinberger et al., arXiv 0902.2206).
-The sums of micro-batches and of processes add up.
+number of a gradient gets a random sign and is added to one of M sums. Inner products of sums estimate those of
+gradients a and b without bias, with a standard error of |a||b| / sqrt(M), and up to 1.4 times this where they are
+parallel (Charikar, Chen and Farach-Colton, "Finding frequent items in data streams", 2004; Weinberger et al., arXiv
+0902.2206). The sums of micro-batches and of processes add up.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from zlib import crc32
 import torch
 from torch import Tensor
 
-#: Length of the table of signs. A prime, so that the signs do not repeat in step with a weight's rows.
+#: Length of the table of signs, a free choice. A prime, so that the signs do not repeat in step with a weight's rows.
 SIGNS = 1_048_573
 
 
@@ -28,6 +28,7 @@ def _signs(device: torch.device) -> Tensor:
 
 
 def _signs_from(start: int, count: int, like: Tensor) -> Tensor:
+    """So many signs from an index on, as if the table had no end."""
     table = _signs(like.device)
     if count <= SIGNS:
         return table[start % SIGNS :][:count].to(like.dtype)
@@ -40,7 +41,7 @@ def offset_of(parameter: str) -> int:
 
 
 def add_projection(sums: Tensor, values: Tensor, start: int, offset: int) -> None:
-    """Add (V, n) contiguous numbers of V flattened gradients, from index `start`, to the gradients' (V, M) sums.
+    """Add (V, n) contiguous numbers of V flattened gradients of a parameter, from index `start`, to their (V, M) sums.
 
     Sum j collects the numbers whose index is j modulo M. If M is at least the parameter's size, products are exact.
     """
@@ -58,7 +59,7 @@ def add_projection(sums: Tensor, values: Tensor, start: int, offset: int) -> Non
 
 
 def add_projected_rows(sums: Tensor, values: Tensor, rows: Tensor, offset: int) -> None:
-    """Add (V, U, H) gradients of U rows, (U,), of a matrix to (V, M) sums, as `add_projection` would."""
+    """Add V gradients, (V, U, H), of a matrix's `rows`, (U,) indices, to (V, M) sums, as `add_projection` would."""
     width = values.size(2)
     places = rows[:, None] * width + torch.arange(width, device=rows.device)
     signs = _signs(rows.device)[(places + offset) % SIGNS].to(sums.dtype)

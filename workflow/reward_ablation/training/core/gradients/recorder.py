@@ -1,7 +1,8 @@
-"""Results of one micro-batch's backward passes: Gram matrices by layer, and a few numbers for each gradient.
+"""Results of one micro-batch's backward passes: Gram matrices by layer, and the components' gradients, folded or whole.
 
-`trainer` tells the recorder what the next pass is for, `layers` and `lm_head` report to it, and `step` adds up. A
-measured micro-batch has a pass for each `Family` of `loss_derivatives`: one, or more for placements, clipping and KL.
+`trainer` tells the recorder what the next backward pass is for, `layers` and `lm_head` report to it, and `step` adds up
+micro-batches. A measured micro-batch has a pass for each `Family` of `loss_derivatives`: one, or more for placements,
+clipping and KL. Their inner products need all passes at once: the last pass forms the gradients of all of them.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ from torch import Tensor, nn
 from reward_ablation.system.errors import StudyError
 from reward_ablation.training.core.gradients.projection import add_projected_rows, add_projection, offset_of
 
-#: Bytes of the rows that are formed at once: large enough for fast matrix products, small enough for a CPU's cache.
+#: Bytes of gradients that are formed at once: large enough for fast matrix products, small enough for a CPU's cache.
 BLOCK_BYTES = 16 * 2**20
 #: The same on a GPU, which waits for the start of each kernel: fewer and larger ones.
 GPU_BLOCK_BYTES = 256 * 2**20
-#: Numbers per parameter that are kept for products between micro-batches: a larger parameter is folded to so many sums
-#: (`projection`), with a standard error of .004 |a||b|. A smaller one is kept whole. The largest prime below 2^16:
-#: neither rows nor columns of a weight line up with the sums.
+#: Numbers per parameter that are kept for products <a, b> between micro-batches: a larger parameter is folded to so
+#: many sums (`projection`), with a standard error of .004 |a||b|. A smaller one is kept whole. The size is a free
+#: choice, but prime, so that neither rows nor columns of a weight line up with the sums.
 SUMS = 65_521
 
-_BLOCK = re.compile(r"\.(layers|h|blocks)\.(\d+)\.")
+_BLOCK = re.compile(r"\.(layers|h|blocks)\.(\d+)\.")  # a numbered layer; no block of the package's words
 
 
 def layer_of(parameter: str) -> str:
@@ -57,7 +58,7 @@ def product(left: Tensor, right: Tensor) -> Tensor:
 
 
 def combined(coefficients: Tensor, rows: Tensor) -> Tensor:
-    """Weighted sums of rows, (V, R) and (R, P) -> (V, P), in float32 or float64."""
+    """V weighted sums of R rows of P numbers, (V, R) and (R, P) -> (V, P), in float32 or float64."""
     if rows.is_cuda and rows.dtype == torch.bfloat16:
         # Two bfloat16 numbers hold a coefficient to 16 bits. A single one would round an advantage to 8 bits.
         high = coefficients.bfloat16()
@@ -75,25 +76,25 @@ def add_up(sums: dict[str, Tensor], parts: dict[str, Tensor]) -> None:
 
 @dataclass
 class Measurement:
-    """Sums of one micro-batch's measured pass, its last one: earlier ones keep the gradients of layers' outputs.
+    """What the last pass of a measured micro-batch sums up; earlier passes only keep the gradients of layers' outputs.
 
-    It yields R rows, the gradients of single completions, B for each pass. The V vectors, the gradients of components,
-    are weighted sums of the rows.
+    R rows are the gradients of single completions, B for each pass. V vectors, the gradients of components, are
+    weighted sums of the rows. A parameter has P numbers, and M sums where it is folded.
     """
 
     coefficients: Tensor  # (V, R): vector v is the sum over r of coefficients[v, r] times row r
     folded: bool  # whether to keep `sums`, folded vectors for products with other micro-batches
-    whole: int  # V': `vectors` keeps the first V' vectors, one a component alone, to be written whole; 0 for none
+    whole: int  # V': the first V' vectors, of the components alone, are kept whole to be written; 0 for none
     grams: dict[str, Tensor] = field(default_factory=dict)  # (R, R) by layer
-    sums: dict[str, Tensor] = field(default_factory=dict)  # (V, M) by parameter; (R, M) if R < V
+    sums: dict[str, Tensor] = field(default_factory=dict)  # by parameter, (V, M), or of the rows, (R, M), if R < V
     vectors: dict[str, Tensor] = field(default_factory=dict)  # the first V' vectors, whole, (V', P) by parameter
     seen: set[str] = field(default_factory=set)  # names of the measured parameters
 
     def add(self, parameter: str, size: int, rows: Tensor, place: int | Tensor) -> None:
         """Add the rows' gradients with respect to a part of a parameter of `size` numbers.
 
-        `rows` are (R, n), with respect to n contiguous numbers, or (R, U, H), to U rows of a matrix. `place` is the
-        index of the first of the n numbers, or a tensor, (U,), with the numbers of the U rows.
+        `rows` are (R, n), with respect to n contiguous numbers, or (R, U, H), to U of a matrix's rows of H numbers.
+        `place` is the index of the first of the n numbers, or a tensor, (U,), with the indices of the matrix's rows.
         """
         self.seen.add(parameter)
         flat = rows.flatten(1)
@@ -139,18 +140,18 @@ class Recorder:
     """Tells the layers' backward passes what to compute, and receives their results.
 
     A layer's backward pass does what autograd would do (`plain`), or keeps the gradients of the layer's outputs for a
-    later pass (`keeping`), or forms the gradients of single completions: `scales`, if any, add them up to the training
-    gradient, and `measurement`, if any, receives them.
+    later pass (`keeping`), or forms the gradients of single completions: `scales`, if set, add them up to the training
+    gradient, and `measurement`, if set, receives them.
     """
 
     def __init__(self) -> None:
         self.batch = 0  # B, completions of the micro-batch
         self.width = 0  # T, tokens of the padded completions
         self.tokens = torch.empty(0)  # (B, L), padded prompts and completions of L tokens
-        self.scored = torch.empty(0)  # (B, L - 1), positions whose next token counts
+        self.scored = torch.empty(0)  # (B, L - 1) of bool, positions whose next token is a completion's and not masked
         self.head_shares_embedding = False  # whether they have one weight
         self.watched: list[nn.Module] = []  # layers whose forward pass `layers.watch` replaced
-        self.expected: Counter[str] = Counter()  # by trained parameter, how many numbers one pass reports
+        self.expected: Counter[str] = Counter()  # by trained parameter: its size, once for each layer that has it
         self.clear()
 
     def clear(self) -> None:
@@ -159,10 +160,10 @@ class Recorder:
         self.scales: Tensor | None = None  # (B,) advantages by which gradients add up to the training gradient
         self.log_probs: Tensor | None = None  # (B, L - 1), of the model's own forward pass
         self.measurement: Measurement | None = None
-        self.keeping = False
-        self.kept: dict[str, list[Tensor]] = {}  # by parameter, gradients of the outputs in earlier passes
-        self.head: HeadGradient | None = None
-        self.reported: Counter[str] = Counter()  # by parameter, added-up numbers of the training gradient
+        self.keeping = False  # whether this pass is kept for a later one
+        self.kept: dict[str, list[Tensor]] = {}  # by a layer's parameter, gradients of the layer's outputs, by pass
+        self.head: HeadGradient | None = None  # until the embedding has measured it
+        self.reported: Counter[str] = Counter()  # by parameter, how many numbers of the training gradient were made
 
     @property
     def plain(self) -> bool:
@@ -190,22 +191,22 @@ class Recorder:
         )
 
     def factors(self, name: str, gradient: Tensor) -> list[Tensor]:
-        """Gradients of a module's outputs in kept passes of the measurement and, last, this one; none while keeping."""
+        """Gradients of a module's outputs by pass of the measurement, this one last; none while this one is kept."""
         if self.keeping:
             self.kept.setdefault(name, []).append(gradient)
             return []
         return [*(self.kept.pop(name, []) if self.measurement is not None else []), gradient]
 
     def units_at_once(self, like: Tensor, width: int, passes: int) -> int:
-        """How many output units, rows of `width` numbers, are formed at once on the device of `like`."""
+        """For how many of a matrix's rows, of `width` numbers, gradients are formed at once on the device of `like`."""
         block = GPU_BLOCK_BYTES if like.is_cuda else BLOCK_BYTES
         return max(1, block // (4 * width * self.batch * passes))  # 4 bytes of a float32
 
     def collect(self, parameter: str, size: int, rows: Tensor, place: int | Tensor) -> Tensor | None:
-        """Measure rows (R, ...) of a parameter; return this part of the training gradient, or None if none is needed.
+        """Measure R rows for a part of a parameter (`Measurement.add`); return the part's training gradient, if needed.
 
-        The training gradient is the sum over completions, weighted by `scales`; if `plain`, they have their weights
-        already.
+        The training gradient is the sum over completions, weighted by `scales`. In a `plain` pass the loss has weighted
+        the completions already.
         """
         if self.plain:
             return rows.sum(0)

@@ -1,6 +1,6 @@
 """The measurements of one optimiser step, which the trainer adds up, and the tables that are written of them.
 
-`recorder` knows a single micro-batch (a block); here the blocks' products with each other come in.
+`recorder` knows a single micro-batch of a process (a block). Inner products of different blocks are added here.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Completion:
     generation_step: int
     problem_id: str
     rollout: int
-    number: int  # of the completion, over all processes and batches of a step
+    number: int  # of the completion, over all processes and batches of a run
     group: int  # number of its group
 
 
@@ -35,11 +35,12 @@ class StepMeasurement:
     """Measurements of one optimiser step on one process: one block per micro-batch.
 
     `vectors` gives definition (`alone` or `share`) and component of each of the V gradients. The optimiser takes the
-    mean of the gradients of all `processes`.
+    mean of the gradients of all `processes`, so a process's gradients count by 1 / `processes`.
     """
 
     def __init__(self, model: nn.Module, vectors: list[tuple[str, str]], processes: int):
         trained = {name: part for name, part in model.named_parameters() if part.requires_grad}
+        # Parameters whose sums are fewer than their numbers; products of the others' sums are exact.
         self.folded = {name for name, part in trained.items() if math.prod(shape_of(part)) > SUMS}
         self.layers = list(dict.fromkeys(map(layer_of, trained)))
         self.vectors = vectors
@@ -48,9 +49,9 @@ class StepMeasurement:
 
     def clear(self) -> None:
         """Start the next step."""
-        self.blocks: list[tuple[Block, list[tuple]]] = []  # each with the description of its rows
+        self.blocks: list[tuple[Block, list[tuple]]] = []  # each with its rows of the table `sample_gram_rows`
         self.sums: dict[str, Tensor] = {}  # by parameter, (V, M) folded gradients, added up over blocks
-        self.inside: dict[str, Tensor] = {}  # by layer, (V, V) products of each block's sums with themselves, added up
+        self.inside: dict[str, Tensor] = {}  # by layer, (V, V) products of each block's sums within the block, added up
         self.whole: dict[str, Tensor] = {}  # by parameter, whole gradients of the components alone, a row each
 
     def add(
@@ -64,12 +65,13 @@ class StepMeasurement:
         """Add the block of a micro-batch of B completions; the families are in the order of the measurement's rows.
 
         `mask`, (B, T), marks their tokens. `ratio`, (B, T) or (B, 1), has importance ratios of vLLM's samples. The rows
-        contain them. Labels and weights leave them out, because an arm with any other weights would train on the same
-        ratios.
+        contain them. The labels and token weights that are stored leave them out, because an arm with any other weights
+        of components would train on the same ratios.
         """
         if ratio is not None:
             mask = mask & (ratio > 0)
             families = [family.without(ratio) for family in families]
+        # A family has no row for a completion that it serves under no way to clip.
         present = np.concatenate([family.serves.any(1).cpu().numpy() for family in families])
         grams = self._stacked(measurement.grams, len(present), len(present))
         tokens = mask.sum(1).clamp(min=1)
@@ -107,7 +109,7 @@ class StepMeasurement:
             sums = {name: reduce(part) for name, part in self.sums.items()}
             total = _grams_by_layer(sums)
             for layer, inside in self.inside.items():
-                total[layer] -= reduce(inside) / self.processes
+                total[layer] -= reduce(inside) / self.processes  # they count by 1 / processes², as in `add`
             across = self._stacked(total, size, size)
             folded = {name: sums[name] for name in sums if name in self.folded}
             variance = self._stacked(folding_variance(folded), size, size)
@@ -146,7 +148,7 @@ def folding_variance(sums: dict[str, Tensor]) -> dict[str, Tensor]:
 def gradient_arrays(
     whole: dict[str, Tensor], shapes: dict[str, tuple[int, ...]], components: list[str]
 ) -> dict[str, np.ndarray]:
-    """Whole gradients, a row by component, in the layout of rldynamics: float32 arrays by `component/parameter`."""
+    """Whole gradients, a row by component, as the project rldynamics stores them: float32 by `component/parameter`."""
     return {
         f"{component}/{name}": gradients[k].float().cpu().numpy().reshape(shapes[name])
         for name, gradients in whole.items()
@@ -155,6 +157,7 @@ def gradient_arrays(
 
 
 def _grams_by_layer(sums: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Inner products, (V, V) by layer, of sums, (V, M) by parameter."""
     grams: dict[str, Tensor] = {}
     for name, part in sums.items():
         add_up(grams, {layer_of(name): part @ part.T})

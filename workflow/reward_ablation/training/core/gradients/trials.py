@@ -1,6 +1,6 @@
-"""Trials of what a layer computes, by random inputs and weights: the name of its class proves nothing.
+"""Trials of what a layer computes, with random inputs and weights.
 
-`layers` makes them for layers that it does not know by their code.
+`layers` makes them for layers that it does not know by their code, because the name of a class proves nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RELATIVE, ABSOLUTE = 1e-4, 1e-5
 
 @contextmanager
 def in_place_of_parameters(module: nn.Module, tensors: Mapping[str, Tensor]) -> Iterator[None]:
-    """Let a module compute with these tensors: an attribute of the instance hides a parameter of the same name."""
+    """Let a module compute with other tensors: an attribute of the instance hides a parameter of the same name."""
     module.__dict__.update(tensors)
     try:
         yield
