@@ -87,7 +87,7 @@ class Tracker(TrainerCallback):
         trainer._generate_and_score_completions = partial(self._generated, trainer._generate_and_score_completions)
 
     def _scored(self, method: Callable, inputs, prompts, completions, completion_ids_list):
-        """TRL's scores of all processes' completions; the other arguments are of this process."""
+        """TRL's scores, by its own `method`, of all processes' completions; the other arguments are of this process."""
         scores = method(inputs, prompts, completions, completion_ids_list)
         own = scores[self.trainer.accelerator.process_index * len(prompts) :][: len(prompts)].tolist()
         self._rows = list(map(self._row, inputs, prompts, completions, completion_ids_list, own))
@@ -116,7 +116,7 @@ class Tracker(TrainerCallback):
         }
 
     def _keep(self, rows: list[dict[str, Any]], step: int) -> None:
-        """Append all processes' completions of a generation. The completions of a group follow each other."""
+        """Append all processes' completions of a generation, in which the completions of a group follow each other."""
         columns: dict[str, list] = {name: [row[name] for row in rows] for name in rows[0]}
         prompts, scores = columns.pop("prompt"), torch.tensor(columns.pop("scores"))
         how = (self.trainer.num_generations, self.trainer.scale_rewards, self.trainer.multi_objective_aggregation)
@@ -135,11 +135,11 @@ class Tracker(TrainerCallback):
         if state.is_world_process_zero:
             begun = self.folder / WORK / RECORD  # until the first checkpoint, nothing else says whose the rows are
             record = read_json(self.folder / RECORD) or read_json(begun)
-            record = record or {"tracked": not (self.folder / WORK / OWNER).exists()}
+            record = record or {"tracked": not (self.folder / WORK / OWNER).exists()}  # a run of the workflow has OWNER
             own = {"tracked": True, "seed": args.seed, "weights": self.weights}
-            differs = [name for name, value in own.items() if record.get(name, value) != value]
-            if differs or not record.get("tracked") or (record.get("finished") and not state.global_step):
-                which = f" ({differs[0]} {record[differs[0]]})" if differs and record.get("tracked") else ""
+            differing = [name for name, value in own.items() if record.get(name, value) != value]
+            if differing or not record.get("tracked") or (record.get("finished") and not state.global_step):
+                which = f" ({differing[0]} {record[differing[0]]})" if differing and record.get("tracked") else ""
                 what = f"has another run{which}; track into another folder, or delete this one"
                 raise StudyError(f"{self.folder}: {what}")
             self._unlock()

@@ -58,8 +58,7 @@ common_settings = slurm_plugin.common_settings
 #: Seconds that `sbatch` may take. A busy controller lets it wait.
 SUBMISSION = 300.0
 
-#: Seconds after which a submission that Slurm had no room for is tried again, even if none of our jobs has ended: other
-#: jobs of the user may have ended.
+#: Seconds after which we ask Slurm for room again, even if none of our jobs has ended: other jobs of the user may have.
 TRY_EVERY = 60.0
 
 #: Variable that names the parent plugin's file of partitions. Here the site file chooses the partition instead.
@@ -176,6 +175,7 @@ class Executor(slurm_plugin.Executor):
         #: Jobs that wait for their submission, the next one first, and the limit for which Slurm takes none now.
         self.waiting: list[JobExecutorInterface] = []
         self.limit: str | None = None
+        #: Locks of `waiting` and of the thread that submits, and the event that a Slurm job has ended.
         self.queue, self.submitting, self.freed = threading.Lock(), threading.Lock(), threading.Event()
         self.at_limit = Reminder()
         #: Slurm jobs that this start submitted or took over, and that have not ended, by number.
@@ -341,6 +341,7 @@ class Executor(slurm_plugin.Executor):
         """A job, and the jobs that can follow it in the same Slurm job by the present state of the study."""
 
         def ready(job: JobExecutorInterface) -> list[JobExecutorInterface]:
+            """The jobs that need an output of `job`, and no output of another job that still has to run."""
             free = [after for after in self.followers(job) if self._name(after) not in self.slots]
             others = {file for each in needed_jobs(self.workflow) if each is not job for file in each.output}
             return [after for after in free if others.isdisjoint(after.input)]

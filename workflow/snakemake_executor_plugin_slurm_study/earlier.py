@@ -26,7 +26,7 @@ class Slot:
 
 
 class Followers:
-    """Which of `jobs`, of Snakemake, need an output of a job: by output, then in the order of rules and wildcards."""
+    """Which of Snakemake's `jobs` need an output of a job: by output, then in the order of rules and wildcards."""
 
     def __init__(self, jobs: Iterable[Any]):
         self.needing: dict[str, list[Any]] = {}
@@ -45,7 +45,7 @@ def slot_of(job: SlurmJob, names: Iterable[str]) -> Slot:
 
 
 def taken_over(live: Iterable[SlurmJob], jobs: Mapping[str, Any], logger: Logger) -> dict[str, Slot]:
-    """The Slurm jobs of an earlier start that do jobs of this start, by the names of the latter."""
+    """The Slurm jobs of an earlier start that do jobs of this start, by the names of this start's jobs."""
     slots: dict[str, Slot] = {}
     for earlier in live:
         digests = {earlier.name: params_in(earlier.comment), **then_in(earlier.comment, jobs)}

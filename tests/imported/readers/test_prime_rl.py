@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from reward_ablation.imported.readers.prime_rl import read_answers, read_rollouts
-from reward_ablation.imported.rows import checked, told_apart
+from reward_ablation.imported.rows import check_ids, checked
 from reward_ablation.system.errors import StudyError
 
 FILES = Path(__file__).parents[1] / "files"
@@ -168,11 +168,11 @@ def test_what_is_missing(name, line, sentences, tmp_path):
 
 def test_prompts_of_a_task_may_vary_but_its_right_answer_may_not():
     rows = {"problem_id": ["k", "k", "l"], "prompt": ["a", "b", "c"], "gold": ["1", "1", None]}
-    assert told_apart(pa.table(rows), "prompt", "x", own_ids=True) == [
+    assert check_ids(pa.table(rows), "prompt", "x", own_ids=True) == [
         "1 of 2 problems have several prompts; the first one counts."
     ]
     with pytest.raises(StudyError, match="x: problem k has two right answers, '1' and '2'; give each problem an id"):
-        told_apart(pa.table({**rows, "gold": ["1", "2", None]}), "prompt", "x", own_ids=True)
+        check_ids(pa.table({**rows, "gold": ["1", "2", None]}), "prompt", "x", own_ids=True)
 
 
 def test_an_agent_that_is_not_trained_can_be_named(tmp_path):

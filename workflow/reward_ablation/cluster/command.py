@@ -47,7 +47,7 @@ class SlurmError(Exception):
 
 
 def run_slurm_command(*command: str, given: str = "", timeout: float = 20.0) -> str:
-    """Run a Slurm command and return its output. Times in the output are seconds since 1970."""
+    """Run a Slurm command with `given` as its input; return its output, with times in seconds since 1970."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_HANDED_ON)}
     environment["SLURM_TIME_FORMAT"] = "%s"
     try:

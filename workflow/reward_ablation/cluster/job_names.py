@@ -1,6 +1,7 @@
 """Names and comments of a study's Slurm jobs, by which a later start, `status` and the costs recognise the jobs.
 
-The Slurm executor gives each job its name and comment when it submits the job.
+The Slurm executor gives each job its name and comment when it submits the job. A Slurm job of a bundle does several
+jobs of Snakemake in turn: it has the name of the first, and its comment tells of all.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def digest_of(params: Iterable[object]) -> str:
 
 
 def comment(what: str, params: str, then: Mapping[str, str]) -> str:
-    """Comment of a Slurm job: its first job in words, its digest, and the digests of its other jobs by their names."""
+    """Comment of a Slurm job: its first job in words and by digest, and its other jobs (`then`: digests by name)."""
     others = ",".join(f"{_digest(name, 8)}:{digest}" for name, digest in then.items())
     return f"{what} params={params}" + (f" then={others}" if others else "")
 
@@ -40,7 +41,7 @@ def params_in(comment: str) -> str:
 
 
 def then_in(comment: str, names: Iterable[str]) -> dict[str, str]:
-    """The jobs among `names` that a Slurm job does after its first job, by its comment; with their digests."""
+    """Digests of the jobs that a Slurm job does after its first, by its comment and by name, as far as in `names`."""
     found = re.search(r" then=(\S+)", comment)
     digests = dict(each.split(":", 1) for each in found[1].split(",") if ":" in each) if found else {}
     return {name: digests[key] for name in names if (key := _digest(name, 8)) in digests} if digests else {}

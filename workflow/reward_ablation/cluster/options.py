@@ -29,7 +29,7 @@ _WITH_OR_WITHOUT = ["exclusive", "nice", "no-kill", "propagate"]
 #: Options without a value.
 _ALONE = ["contiguous", "oversubscribe"]
 _KNOWN = [*_WITH_VALUE, *_WITH_OR_WITHOUT, *_ALONE]
-#: Long names of short options: of those that may be set, and of those that users may try.
+#: Long names of short options: also of options that may not be set, which `_refusal` names in full.
 _SHORT = {"b": "begin", "C": "constraint", "S": "core-spec", "x": "exclude", "L": "licenses", "w": "nodelist"}
 _SHORT |= {"m": "distribution", "k": "no-kill", "s": "oversubscribe", "A": "account", "D": "chdir", "G": "gpus"}
 _SHORT |= {"J": "job-name", "M": "clusters", "N": "nodes", "a": "array", "c": "cpus-per-task", "d": "dependency"}

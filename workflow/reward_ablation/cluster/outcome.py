@@ -18,8 +18,7 @@ from reward_ablation.cluster.slurm import WAITING, SlurmJob
 #: Ends that Slurm may take back by starting the job again, under the same number.
 MAY_RESTART = frozenset({"NODE_FAIL", "PREEMPTED", "BOOT_FAIL"})
 
-#: Reasons for which a job waits for ever, because the job asks for more than a single job may have, for less, or for
-#: what does not exist.
+#: Reasons of a job that waits for ever: it asks for more than one job may have, for too little, or for what is missing.
 _NEVER = re.compile(
     r"\w+PerJob(Limit)?$|QOS(MaxWall|Min)\w+|AssocMaxWall\w+|Partition(Time|Node)Limit|BadConstraints|DependencyNeverSatisfied"
     r"|InvalidAccount|InvalidQOS|AccountNotAllowed|QOSNotAllowed|ReservationDeleted",

@@ -30,7 +30,7 @@ _COPIES_IN_A_CHECKPOINT = 3
 _CHECKPOINTS_KEPT = 2
 #: Assumed largest share of the model's parameters in a trained adapter, about that of rank 32 on all
 #: linear layers of a model with half a billion parameters (3.6 %). Larger models have less.
-_ADAPTER = 0.05
+_ADAPTER_SHARE = 0.05
 
 
 def check_jobs(
@@ -58,9 +58,9 @@ def within_limits(request: Request, cluster: Mapping[str, Partition]) -> Request
     if partition is None:
         return request
     minutes = min(request.minutes, partition.max_minutes or request.minutes)
-    others = replace(request, mem_mb=0)
-    fitting = sorted((node.mem_mb for node in partition.nodes if _can_run(node, others)), reverse=True)
-    return replace(request, minutes=minutes, mem_mb=min([request.mem_mb, *fitting[: request.nodes]]))
+    but_memory = replace(request, mem_mb=0)
+    memories = sorted((node.mem_mb for node in partition.nodes if _can_run(node, but_memory)), reverse=True)
+    return replace(request, minutes=minutes, mem_mb=min([request.mem_mb, *memories[: request.nodes]]))
 
 
 def refusal(request: Request, gpus_by: str, cluster: Mapping[str, Partition]) -> str | None:
@@ -150,14 +150,14 @@ def _partition(request: Request, cluster: Mapping[str, Partition]) -> Partition 
 def bytes_to_come(parameters: int, specs: Sequence[ArmSpec], at_once: int) -> int:
     """Estimate of the bytes that runs will write: all their models, and the checkpoints of the runs that train at once.
 
-    The `at_once` runs that train at once are assumed to be the largest ones. Too low where the number of kept models is
-    not known before.
+    The `at_once` runs that train at once are assumed to be the largest. The estimate is too low where `models_kept`
+    does not know the number of steps.
     """
     models, work = [], []
     for spec in specs:
         settings = spec.training
         width = 2 if "16" in str((settings.get("model_init_kwargs") or {}).get("dtype", "float32")) else 4
-        model = round(parameters * width * (_ADAPTER if spec.lora else 1))
+        model = round(parameters * width * (_ADAPTER_SHARE if spec.lora else 1))
         # For a moment there is one checkpoint more than are kept, before training deletes the oldest.
         checkpoints = (settings.get("save_total_limit") or _CHECKPOINTS_KEPT) + 1
         models.append(model * (1 + models_kept(spec)))
@@ -172,7 +172,7 @@ def models_kept(spec: ArmSpec) -> int:
 
 
 def no_room(model: Path, results: Path, specs: Mapping[str, ArmSpec], at_once: int) -> str | None:
-    """A message if runs need more room than the disk has and they have filled; None if not, or if nothing is known."""
+    """A message if runs need more room than is free plus what they have filled; None if not, or if it is not known."""
     try:
         free = shutil.disk_usage(next(each for each in (results, *results.absolute().parents) if each.exists())).free
         needed = bytes_to_come(_parameters_of(model), list(specs.values()), at_once)
@@ -189,7 +189,7 @@ def no_room(model: Path, results: Path, specs: Mapping[str, ArmSpec], at_once: i
 
 
 def _parameters_of(model: Path) -> int:
-    """Number of parameters of a model by its record; else the least by its files, of at most 4 bytes a number."""
+    """Number of parameters of a model by its record; else at least, by its files, which have up to 4 bytes for each."""
     if (model / FETCHED).is_file():
         return int(load_json((model / FETCHED).read_text())["parameters"])
     return sum(path.stat().st_size for path in model.glob("model*.safetensors")) // 4

@@ -1,4 +1,4 @@
-"""The batch script of a Slurm job, which runs the shell commands of rules in turn, and what it leaves.
+"""The batch script of a Slurm job, which runs the shell commands of rules in turn, and the files that it leaves.
 
 The executor plugin for Slurm submits the script, and later reads from the files that it left how each command ended.
 Slurm itself knows only the end of the whole job.
@@ -46,9 +46,9 @@ class Part:
 
 
 def batch_script(parts: Sequence[Part], working_folder: str, patience: int) -> str:
-    """The script of a Slurm job, which ends with the first command that fails, or before the next one after SIGTERM.
+    """The script of a Slurm job. It ends with the first command that fails; after SIGTERM it starts no further command.
 
-    Started again by Slurm, it leaves out commands that have ended with 0.
+    If Slurm starts the script again, it leaves out commands that have ended with 0.
     `patience` is the number of seconds to wait until a network file system shows the inputs.
     """
     constants = {"goes_on": GOES_ON, "libraries": LIBRARIES, "parts_variable": PARTS_VARIABLE}
@@ -82,6 +82,6 @@ def output_pattern(folder: Path) -> str:
 
 
 def number_in(answer: str) -> str | None:
-    """Number of the job in the output of `sbatch --parsable`: `NUMBER` or `NUMBER;CLUSTER`, after lines of the site."""
+    """Number of the job in the output of `sbatch --parsable`: `NUMBER` or `NUMBER;CLUSTER`, below any other lines."""
     numbers = re.findall(r"^(\d+)(?:;\S*)?$", answer, flags=re.MULTILINE)
     return numbers[-1] if numbers else None

@@ -74,7 +74,7 @@ class Site(Section):
 
 
 def read_site(path: Path) -> Site:
-    """Read and check a site file. `SBATCH_ACCOUNT` and so on, hidden from `sbatch` itself, fill in what it lacks."""
+    """Read and check a site file. The variables in `DEFAULTS`, hidden from `sbatch` itself, fill in what it lacks."""
     try:
         written = load_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:

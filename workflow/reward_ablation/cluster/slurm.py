@@ -1,7 +1,7 @@
 """Facts from Slurm: partitions and nodes, this user's jobs, and the times of the job that this process runs in.
 
-The Slurm executor watches its jobs by it and checks requests against the partitions, `status` tells by it which runs
-wait, and a run in training learns when its job will end. Nothing here changes a job.
+The Slurm executor watches its jobs and checks requests against the partitions. `status` tells which runs wait, and a
+run in training learns when its job will end. Nothing here changes a job.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def my_jobs(timeout: float = 20.0) -> list[SlurmJob]:
 
 def is_live(number: str) -> bool:
     """Whether a job waits or runs. `scontrol` may know a job that `squeue` does not list."""
-    told = re.search(r"JobState=(\w+)", run_slurm_command("scontrol", "show", "job", number))
-    return told is not None and told[1] in LIVE
+    state = re.search(r"JobState=(\w+)", run_slurm_command("scontrol", "show", "job", number))
+    return state is not None and state[1] in LIVE
 
 
 def _job(line: str) -> SlurmJob:
@@ -67,12 +67,12 @@ def _job(line: str) -> SlurmJob:
     return SlurmJob(id_, name, state, reason, nodes, _seconds(start), _seconds(end), comment)
 
 
-def _seconds(text: str) -> float | None:  # for which `run_slurm_command` asks; "N/A" and "Unknown" are None
+def _seconds(text: str) -> float | None:  # `run_slurm_command` asks for seconds; "N/A" and "Unknown" become None
     return float(text) if text.isdecimal() else None
 
 
 def live_jobs(of_study: str, jobs: Iterable[SlurmJob]) -> dict[str, SlurmJob]:
-    """A study's jobs that wait or run, by name. Of two of one name, the one that is not ending: its work is to come."""
+    """A study's jobs that wait or run, by name; of two with one name, the one that is not ending, which works on."""
     live = [job for job in jobs if job.live and job.name.startswith(f"{of_study}.")]
     return {job.name: job for job in sorted(live, key=lambda job: not job.ending)}
 
@@ -112,18 +112,18 @@ def partitions() -> dict[str, Partition]:
     nodes: dict[str, list[Node]] = {}
     for line in run_slurm_command("sinfo", "--Node", "--all", "--noheader", "--format=%R|%N|%c|%m|%T|%G").splitlines():
         partition, name, cpus, memory, state, gres = line.split("|", 5)
-        up = not re.match("down|drain|fail|error|unknown|power", state)  # so begin states without new jobs
+        up = not re.match("down|drain|fail|error|unknown|power", state)  # in these, a node takes no new jobs
         nodes.setdefault(partition, []).append(Node(name, _count(cpus), _count(memory), gpus_of(gres), up))
     found = {}
     for line in run_slurm_command("scontrol", "--all", "--oneliner", "show", "partition").splitlines():
-        told = dict(re.findall(r"(\w+)=(\S+)", line))
-        name = told["PartitionName"]
+        fields = dict(re.findall(r"(\w+)=(\S+)", line))
+        name = fields["PartitionName"]
         found[name] = Partition(
             name=name,
-            default=told.get("Default") == "YES",
-            up=told.get("State") == "UP",
-            max_minutes=minutes_of(told.get("MaxTime", "UNLIMITED")),
-            max_nodes=None if told.get("MaxNodes", "UNLIMITED") == "UNLIMITED" else int(told["MaxNodes"]),
+            default=fields.get("Default") == "YES",
+            up=fields.get("State") == "UP",
+            max_minutes=minutes_of(fields.get("MaxTime", "UNLIMITED")),
+            max_nodes=None if fields.get("MaxNodes", "UNLIMITED") == "UNLIMITED" else int(fields["MaxNodes"]),
             nodes=nodes.get(name, []),
         )
     return found
@@ -164,12 +164,12 @@ def end_of_job(environment: Mapping[str, str]) -> int | None:
 
 def _time(environment: Mapping[str, str], variable: str, field: str, if_unknown: str) -> int | None:
     """A time of the present job. Slurm sets a variable with the time since version 23; before, `squeue` lists it."""
-    told = environment.get(variable, "")
-    if not told and "SLURM_JOB_ID" in environment:
+    seconds = environment.get(variable, "")
+    if not seconds and "SLURM_JOB_ID" in environment:
         try:
-            told = run_slurm_command(
+            seconds = run_slurm_command(
                 "squeue", "--noheader", f"--jobs={environment['SLURM_JOB_ID']}", f"--format={field}"
             ).strip()
         except SlurmError as error:
             print(f"warning: {error}: {if_unknown}", flush=True)
-    return int(told) if told.isdecimal() else None
+    return int(seconds) if seconds.isdecimal() else None

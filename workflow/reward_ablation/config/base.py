@@ -161,6 +161,6 @@ class Section(BaseModel):
             value = data.get(key)
             values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]
             wrong = [each for each in values if isinstance(each, bool)]
-            if wrong and _for_numbers(Annotated[field.annotation, *field.metadata, ""]):
+            if wrong and _for_numbers(Annotated[field.annotation, *field.metadata, ""]):  # Annotated needs metadata
                 raise ValueError(f"{key}: {wrong[0]} is a truth value, as YAML reads yes and no, too; write a number")
         return data

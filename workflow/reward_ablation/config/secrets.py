@@ -90,8 +90,8 @@ def _secrets_in(values: Any, path: tuple[str, ...], key: str = "") -> Iterator[t
             else:
                 yield from _secrets_in(value, (*path, str(name)), str(name))
     elif isinstance(values, list):
-        for place, value in enumerate(values):
-            yield from _secrets_in(value, (*path, str(place)), key)
+        for index, value in enumerate(values):
+            yield from _secrets_in(value, (*path, str(index)), key)
     elif _is_secret(key, values):
         yield path
 

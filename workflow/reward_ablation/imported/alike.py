@@ -1,7 +1,6 @@
-"""What a comparison takes for granted of imported runs, as far as their files show it.
+"""Checks of what a comparison takes for granted of imported runs, as far as their files show it.
 
-`results` shows it each run of an import, and `answers` the answers of each model. It stands alone because no reader
-sees more than one run.
+`results` hands each run of an import to `RunsSeen`, and `answers` compares all models' answers by `digest_of`.
 
 No run counts twice: two seeds with the same completions would make an interval that is far too short. And runs that are
 compared differ in nothing but weights and seeds; where steps, problems or groups differ too, a sentence says so.
@@ -19,7 +18,7 @@ from reward_ablation.analysis.words import counted
 from reward_ablation.imported.rows import group_size
 from reward_ablation.system.errors import StudyError
 
-#: Length in characters from which a question within a prompt counts as the same question.
+#: Length in characters from which a question within a prompt counts as the same question; a free choice.
 SHORTEST = 20
 
 #: An arm and a seed; the base model has no seed.
@@ -35,7 +34,7 @@ class Conditions(NamedTuple):
 
 
 def refuse_doubles(sources: Iterable[tuple[str, Hashable]], what: str) -> None:
-    """Refuse two names of one source of `what`; sources are pairs of a key of the YAML and what it names."""
+    """Refuse two keys of the YAML for one source of `what` (run or answers). `sources` are pairs of key and source."""
     keys: dict[Hashable, str] = {}
     for key, source in sources:
         if source in keys:
@@ -70,27 +69,24 @@ class RunsSeen:
     def add(self, arm: str, seed: int, table: pa.Table) -> None:
         """Add a run. A second run of its arm with the same completions is refused; another arm may have them."""
         if "prompt" in table.column_names:  # this project's own runs keep prompts with the training set
-            self.prompts.update(map(_words, table["prompt"].unique().drop_null().to_pylist()))
+            self.prompts.update(map(_single_spaced, table["prompt"].unique().drop_null().to_pylist()))
         digest = digest_of(table)
         if digest is not None:
-            of, other = self._texts.setdefault(digest, (arm, seed))
-            if of == arm and other != seed:
-                raise StudyError(
-                    f"arms.runs.{arm}.seeds.{seed}: has the same completions as seed {other}; give each seed the files "
-                    "of a run of its own"
-                )
-            if of != arm:
-                self.same.append(
-                    f"{model_name(arm, seed)} and {model_name(of, other)} have the same completions throughout."
-                )
+            first_arm, first_seed = self._texts.setdefault(digest, (arm, seed))
+            if first_arm == arm and first_seed != seed:
+                same = f"has the same completions as seed {first_seed}"
+                raise StudyError(f"arms.runs.{arm}.seeds.{seed}: {same}; give each seed the files of a run of its own")
+            if first_arm != arm:
+                names = f"{model_name(arm, seed)} and {model_name(first_arm, first_seed)}"
+                self.same.append(f"{names} have the same completions throughout.")
         steps, problems = (frozenset(table[name].unique().to_pylist()) for name in ("step", "problem_id"))
         self.conditions[arm, seed] = Conditions(steps, problems, group_size(table))
 
     def sentences(self) -> list[str]:
         """What differs between the runs beside weights and seeds."""
         words = list(self.same)
-        lasts = {model: max(each.steps) for model, each in self.conditions.items()}
-        words += _different(lasts, "Runs end at different steps")
+        last_steps = {model: max(each.steps) for model, each in self.conditions.items()}
+        words += _different(last_steps, "Runs end at different steps")
         words += _different({model: each.group for model, each in self.conditions.items()}, "Group sizes differ")
         sparse = {
             model: f"{len(each.steps)} of {max(each.steps)}"
@@ -114,12 +110,12 @@ class RunsSeen:
         Only prompts that files of other systems hold are searched: this project's own runs have none in their rollouts.
         """
         text = "\0".join(self.prompts)
-        shared = sum(question in text for question in map(_words, questions) if len(question) >= SHORTEST)
+        shared = sum(question in text for question in map(_single_spaced, questions) if len(question) >= SHORTEST)
         what = "stand in prompts of the training, too: their answers may have been learned"
         return [f"{shared} of {counted(len(questions), 'question')} of the evaluation {what}."] if shared else []
 
 
-def _words(text: str) -> str:
+def _single_spaced(text: str) -> str:
     """A text with single spaces."""
     return " ".join(text.split())
 

@@ -12,18 +12,17 @@ import pyarrow as pa
 from reward_ablation.imported.alike import digest_of, model_name
 from reward_ablation.imported.config import Source
 from reward_ablation.imported.readers import reader
-from reward_ablation.imported.rows import Answers, checked, told_apart
+from reward_ablation.imported.rows import Answers, check_ids, checked
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import write_parquet
 
-#: Metrics that every study has where the answers have them; they are in the file of answers, other metrics in that of
-#: scores.
+#: Metrics of every study, where measured. They are in the files of answers, all other metrics in the files of scores.
 OF_ALL_TASKS = ("tokens", "truncated")
 
 #: The order in which answers of two models are compared.
 ORDER = [("problem_id", "ascending"), ("mode", "ascending"), ("sample", "ascending")]
 
-#: What is compared of two models' questions: by identifier, the text and the right answer.
+#: What is compared of the questions of two models: the text and the right answer, by identifier.
 QUESTION = ["problem_id", "question", "gold"]
 
 #: The metric of right and wrong answers.
@@ -46,7 +45,7 @@ class Evaluation:
         common = [set(answers.metrics) for answers in self.answers.values()]
         self.metrics = [name for name in self.answers[first].metrics if all(name in each for each in common)]
         self.unmeasured = [name for name in OF_ALL_TASKS if name not in self.metrics or self._unknown(name)]
-        self.own = [CORRECT, *(name for name in self.metrics if name not in OF_ALL_TASKS)]
+        self.own = [CORRECT, *(name for name in self.metrics if name not in OF_ALL_TASKS)]  # in the files of scores
 
     def _unknown(self, name: str) -> bool:
         return any(answers.table[name].null_count for answers in self.answers.values())
@@ -92,14 +91,14 @@ class Evaluation:
         first = next(iter(self.answers.values())).table.to_pandas().drop_duplicates("problem_id")
         columns = {"id": "problem_id", "question": "question", "answer": "gold", "level": "level", "subject": "subject"}
         schema = pa.schema([(name, pa.string()) for name in columns])
-        questions = pa.Table.from_pandas(first.rename(columns={of: name for name, of in columns.items()}), schema)
+        questions = pa.Table.from_pandas(first.rename(columns={own: name for name, own in columns.items()}), schema)
         write_parquet(questions, folder / "data" / "evaluation" / f"{self.dataset}.parquet")
 
 
 def _read(source: Source) -> Answers:
     read: Answers = reader(source.format).read_answers(source.path, source.options)
     table = checked("answers", read.table, str(source.path))
-    varied = told_apart(table, "question", str(source.path), source.format != "table")
+    varied = check_ids(table, "question", str(source.path), source.format != "table")
     return Answers(table, [*read.missing, *varied])
 
 
@@ -122,7 +121,7 @@ def _check_same(one: pa.Table, other: pa.Table, one_path: Path, other_path: Path
 def _check_questions(
     tables: tuple[pa.Table, pa.Table], sources: tuple[Source, Source], names: tuple[str, str]
 ) -> list[str]:
-    """Refuse questions that differ under the same identifiers; a sentence where they may be the same ones.
+    """Refuse questions that differ under the same identifiers; a sentence where they may be the same questions.
 
     Refused are other right answers in files of one format, a question of one model under another identifier of the
     other, and other texts of all questions without right answers to show that they are the same. Other formats may
@@ -163,8 +162,8 @@ def _equal_answers(answers: dict[tuple[str, int | None], Answers]) -> list[str]:
     first: dict[bytes, str] = {}
     words = []
     for model, read in answers.items():
-        of = [CORRECT, *read.metrics] if read.table["completion"].null_count else ["completion"]
-        digest, name = digest_of(read.table.sort_by(ORDER), of), model_name(*model)
+        columns = [CORRECT, *read.metrics] if read.table["completion"].null_count else ["completion"]
+        digest, name = digest_of(read.table.sort_by(ORDER), columns), model_name(*model)
         if digest is not None and first.setdefault(digest, name) != name:
             words.append(f"{name} and {first[digest]} have the same answers throughout: is each file of its own model?")
     return words

@@ -1,7 +1,6 @@
 """YAML of a study whose runs were trained elsewhere: its keys, and their checks.
 
-`reward-ablation import` reads it. It is no part of the package `config` because such a study names files instead of
-what to train.
+`reward-ablation import` reads it. Such a study names files instead of what to train.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reading files from elsewhere, and nothing executed: lines and whole JSON files up to a size, Parquet by row group.
 
-The readers find their files by it, and open all but CSV and zip files. It stands alone because files from elsewhere may
-be damaged or hostile, and one module must bound them.
+The readers find their files by it, and read all files but CSV and zip with it. Files from elsewhere may be damaged or
+hostile, and are bounded here.
 """
 
 from __future__ import annotations
@@ -101,10 +101,10 @@ def parquet_batches(path: Path, columns: list[str] | None = None) -> Iterator[pa
 
 def without_nan(table: pa.Table) -> pa.Table:
     """A table whose NaN are null: pandas and TRL write them where there is no score."""
-    for place, field in enumerate(table.schema):
+    for index, field in enumerate(table.schema):
         if pa.types.is_floating(field.type):
-            column = table.column(place)
-            table = table.set_column(place, field, pc.if_else(pc.is_nan(column), pa.scalar(None, field.type), column))
+            column = table.column(index)
+            table = table.set_column(index, field, pc.if_else(pc.is_nan(column), pa.scalar(None, field.type), column))
     return table
 
 

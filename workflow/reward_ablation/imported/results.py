@@ -61,8 +61,8 @@ def stamps(paths: list[Path]) -> dict[str, list[Any]]:
         files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if not file.is_symlink())
         if not path.exists():
             raise StudyError(f"{path}: no such file or folder; paths start from the folder of the YAML")
-        of = [(str(file), file.stat()) for file in files if file.is_file()]
-        found[str(path)] = [[name, stat.st_size, stat.st_mtime_ns] for name, stat in of]
+        stats = [(str(file), file.stat()) for file in files if file.is_file()]
+        found[str(path)] = [[name, stat.st_size, stat.st_mtime_ns] for name, stat in stats]
     return found
 
 
@@ -80,7 +80,7 @@ def write_results(config: ImportConfig, home: Path, folder: Path, state: State) 
         files = [file.relative_to(made) for file in sorted(made.rglob("*")) if file.is_file()]
         # No state: if the moves are interrupted, the next import reads all files again.
         write_json({}, folder / IMPORTED)
-        for name in sorted(files, key=lambda name: str(name) == DESCRIPTION):  # the study last: it names the others
+        for name in sorted(files, key=lambda name: str(name) == DESCRIPTION):  # study.json last: it names the others
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             if digest_where_present(folder / name) != sha256(made / name):  # else the tables would be made again
                 shutil.move(made / name, folder / name)
@@ -100,7 +100,7 @@ def _empty(folder: Path) -> Iterator[Path]:
 
 @dataclass
 class _Arm:
-    """What the runs of an arm have in common, and the format of each run."""
+    """What the runs of an arm have in common, the format of each run, and sentences on how they were read."""
 
     spec: ArmSpec | ImportedSpec | None = None
     formats: list[str] = field(default_factory=list)
@@ -108,11 +108,11 @@ class _Arm:
 
 
 class _Import:
-    """One import: reads the files of all runs and writes them below `made`."""
+    """One import: reads all files and writes them below `made`. `described` is the `study.json` of the last import."""
 
     def __init__(self, config: ImportConfig, home: Path, made: Path, described: Path):
         self.config, self.home, self.made = config, home, made
-        self.before = recorded_claims(read_content(described)).claims
+        self.former_claims = recorded_claims(read_content(described)).claims
         config.check_names()
         self.files, self.answer_files = config.rollouts_of(home), config.answers_of(home)
         runs = {f"arms.runs.{arm}.seeds.{seed}": source for (arm, seed), source in self.files.items()}
@@ -123,7 +123,7 @@ class _Import:
         refuse_doubles(((key, source.identity) for key, source in runs.items()), "run")
         refuse_doubles(((key, source.identity) for key, source in answers.items()), "answers")
         self.seen = RunsSeen()
-        self.again = {name: component_spec(component, home, name) for name, component in config.components.items()}
+        self.rescored = {name: component_spec(component, home, name) for name, component in config.components.items()}
         self.arms = {arm: _Arm() for arm in config.arms.runs}
         self.runs: dict[tuple[str, int], dict[str, Any]] = {}
         self.evaluation: Evaluation | None = None
@@ -147,7 +147,7 @@ class _Import:
         if written is not None and written != own:
             raise StudyError(f"arms.runs.{arm}.weights: the run was trained with {own}; leave weights out")
         folder = self._of_arm(arm, seed, spec, source)
-        if self.again:
+        if self.rescored:
             self.arms[arm].notes.append("The study's further components do not score this project's own runs.")
         for name in [RECORD, *tables_of(record["files"])]:
             link_or_copy((source.path / name).resolve(), folder / name)
@@ -157,9 +157,9 @@ class _Import:
     def _write(self, arm: str, seed: int, source: Source) -> None:
         """Write the tables and the record of a run from elsewhere."""
         run = read_run(self.config, self.home, source, arm)
-        for name, component in self.again.items():
+        for name, component in self.rescored.items():
             check_unchanged(component, self.config.components[name].parameters, self.home)
-        components: dict[str, ComponentSpec | None] = {name: self.again.get(name) for name in run.weights}
+        components: dict[str, ComponentSpec | None] = {name: self.rescored.get(name) for name in run.weights}
         first = self.arms[arm].spec
         group = first.training.get("num_generations", run.group) if first else run.group
         # The files do not say num_generations. The first seed's group size counts for all: sizes may differ. But seeds
@@ -211,7 +211,7 @@ class _Import:
     def content(self) -> dict[str, Any]:
         """Content of `study.json`."""
         config, evaluation = self.config, self.evaluation
-        specs = {arm: of.spec for arm, of in self.arms.items() if of.spec}
+        specs = {arm: of_arm.spec for arm, of_arm in self.arms.items() if of_arm.spec}
         components = list(dict.fromkeys(name for spec in specs.values() for name in spec.weights))
         datasets = [evaluation.dataset] if evaluation else []
         return {
@@ -269,7 +269,7 @@ class _Import:
 
     def claims(self, question: Primary, arms: list[str]) -> list[DeclaredClaim]:
         """The claims, each with the time of the first import that had it: all runs were there by then."""
-        declared = {claim.key: claim for claim in self.before}
+        declared = {claim.key: claim for claim in self.former_claims}
         now = Since(declared=utc_now(), runs_then=len(self.runs)).since
         claims = []
         for name, written in self.config.claims.items():
@@ -297,19 +297,20 @@ class _Import:
     def sentences(self) -> list[str]:
         """Where the runs come from, how they were read, and what the files lack."""
         words = []
-        for arm, of in self.arms.items():
+        for arm, of_arm in self.arms.items():
             origins = ", ".join(
                 f"{counted(count, 'run')} " + (f"from {name} files" if name != OWN else "trained by this project")
-                for name, count in Counter(of.formats).items()
+                for name, count in Counter(of_arm.formats).items()
             )
             words.append(f"{arm}: {origins}.")
         notes: dict[str, list[str]] = {}
-        for arm, of in self.arms.items():
-            for note in dict.fromkeys(of.notes):
+        for arm, of_arm in self.arms.items():
+            for note in dict.fromkeys(of_arm.notes):
                 notes.setdefault(note, []).append(arm)
         words += self.seen.sentences()
-        foreign = [arm for arm, of in self.arms.items() if set(of.formats) != {OWN}]
-        words += [note if of == foreign and len(of) > 1 else f"{', '.join(of)}: {note}" for note, of in notes.items()]
+        foreign = [arm for arm, of_arm in self.arms.items() if set(of_arm.formats) != {OWN}]
+        for note, arms in notes.items():
+            words.append(note if arms == foreign and len(arms) > 1 else f"{', '.join(arms)}: {note}")
         if foreign:
             words.append(
                 "Imported runs have no gradients, no advantages by component and no hours; whether they differ in more "

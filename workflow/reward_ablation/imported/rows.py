@@ -82,7 +82,7 @@ def numbered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return rows
 
 
-def told_apart(table: pa.Table, question: str, where: str, own_ids: bool) -> list[str]:
+def check_ids(table: pa.Table, question: str, where: str, own_ids: bool) -> list[str]:
     """Refuse an id with two right answers or two questions; with `own_ids`, only a sentence on the questions.
 
     With `own_ids` the system that wrote the file gave the ids: it may vary the prompts of one problem, as with
@@ -94,7 +94,7 @@ def told_apart(table: pa.Table, question: str, where: str, own_ids: bool) -> lis
         values: dict[str, list[str]] = {}
         for row in pairs.aggregate([]).to_pylist():
             values.setdefault(row["problem_id"], []).append(row[column])
-        several = {problem: of for problem, of in values.items() if len(of) > 1}
+        several = {problem: texts for problem, texts in values.items() if len(texts) > 1}
         if several and (column == "gold" or not own_ids):
             problem, (one, other, *_) = next(iter(several.items()))
             leave_out = "" if column == "gold" else f", or leave columns.{column} out where they vary by intent"
@@ -109,19 +109,19 @@ def told_apart(table: pa.Table, question: str, where: str, own_ids: bool) -> lis
 
 def group_size(rollouts: pa.Table) -> int:
     """The commonest number of completions of a problem at a step; of several, the largest."""
-    often = _sizes(rollouts)
-    return max(often, key=lambda size: (often[size], size))
+    groups = _groups_by_size(rollouts)
+    return max(groups, key=lambda size: (groups[size], size))
 
 
 def larger_groups(rollouts: pa.Table) -> list[str]:
     """A sentence where some groups have a multiple of the commonest number of completions."""
-    often, size = _sizes(rollouts), group_size(rollouts)
-    larger = sum(count for each, count in often.items() if each > size and each % size == 0)
+    groups, size = _groups_by_size(rollouts), group_size(rollouts)
+    larger = sum(count for each, count in groups.items() if each > size and each % size == 0)
     words = f"have a multiple of {size} completions: a prompt that occurs twice in a step counts as one group"
-    return [f"{larger} of {often.total()} groups {words}."] if larger and size > 1 else []
+    return [f"{larger} of {groups.total()} groups {words}."] if larger and size > 1 else []
 
 
-def _sizes(rollouts: pa.Table) -> Counter[int]:
+def _groups_by_size(rollouts: pa.Table) -> Counter[int]:
     """How many groups there are of each size."""
     return Counter(rollouts.group_by(["step", "problem_id"]).aggregate([([], "count_all")])["count_all"].to_pylist())
 

@@ -22,7 +22,7 @@ from reward_ablation.data.reading import missing_word
 from reward_ablation.imported.config import Golds, ImportConfig, Source
 from reward_ablation.imported.readers import reader
 from reward_ablation.imported.readers.table import rows_of
-from reward_ablation.imported.rows import ROLLOUTS, SCORE, Rollouts, checked, group_size, larger_groups, told_apart
+from reward_ablation.imported.rows import ROLLOUTS, SCORE, Rollouts, check_ids, checked, group_size, larger_groups
 from reward_ablation.rewards.load import load_component
 from reward_ablation.scores.score import score_answers
 from reward_ablation.study.resolve import TAKEN
@@ -67,7 +67,7 @@ def read_run(config: ImportConfig, home: Path, source: Source, arm: str) -> Impo
         raise StudyError(f"{origin}: {renaming} that is none of {', '.join(taken)}")
     notes = list(read.missing)
     table = table if config.golds is None else with_golds(table, config.golds, home)
-    notes += told_apart(table, "prompt", str(source.path), source.format != "table")
+    notes += check_ids(table, "prompt", str(source.path), source.format != "table")
     if weights is None:
         weights, words = fitted_weights(table, read.components, where)
         notes.append(words)

@@ -142,8 +142,9 @@ def _made_from(
     results: Path, decisions: Decisions, whole: Collection[str], calls_files: bool
 ) -> tuple[dict[str, Source], str]:
     """Sources of runs, but of those taken over `whole`, and words on runs that are left: they call files of rewards."""
-    found = {name: source for name, source in sources(results, decisions).items() if name not in whole}
-    made = {n: each for n, each in found.items() if calls_files or not calls_a_file(each, decisions.runs[n].run)}
+    found, runs = sources(results, decisions), decisions.runs
+    found = {name: source for name, source in found.items() if name not in whole}
+    made = {name: each for name, each in found.items() if calls_files or not calls_a_file(each, runs[name].run)}
     number = plural(len(found) - len(made), "run")
     left = f"left {number} to score by files of rewards, which --quick does not call; leave out --quick"
     return made, left if len(made) < len(found) else ""

@@ -195,7 +195,7 @@ def needed_arms(study: Study) -> set[str]:
 
 
 def costs_of(study: Study, keys: Mapping[str, Any], arms: list[str]) -> tuple[dict[str, float], str]:
-    """Hours of one more run of each arm with evaluations, the first arm's for all, and where they are from."""
+    """Hours of one more run of each arm, with the first arm's hours of evaluations, and where they are from."""
     if "run_hours" in keys:
         hours = positive("run_hours", keys["run_hours"])
         return dict.fromkeys(arms, hours), f"stated: {hours:g} for each run with its evaluations"
@@ -235,23 +235,23 @@ def budget(study: Study, present: PresentInputs, keys: Mapping[str, Any]) -> str
     """Choose seeds within the stated hours, write them to the file of `write`, and return the text."""
     if "write" in keys:
         overlay_path(keys["write"], study.root)  # refused before the search
-    of = Budget(study, present, keys)
-    choice, is_best = of.best(of.limit)
-    seeds = of.seeds(choice)
+    task = Budget(study, present, keys)
+    choice, is_best = task.best(task.limit)
+    seeds = task.seeds(choice)
     content = yaml.safe_dump({"arms": {"seeds": seeds}}, default_flow_style=None, sort_keys=False, width=1000)
-    overlay = f"{HEADER}\n# {of.limit:g} {of.unit} for {study.config.name}\n{content}"
+    overlay = f"{HEADER}\n# {task.limit:g} {task.unit} for {study.config.name}\n{content}"
     lines = [
-        *heading(of),
+        *heading(task),
         "",
-        *table_of_arms(of, choice),
+        *table_of_arms(task, choice),
         "",
-        *table_of_contrasts(of, choice),
+        *table_of_contrasts(task, choice),
         "",
-        *wrapped(next_hours(of, choice)),
+        *wrapped(next_hours(task, choice)),
         *(() if is_best else wrapped(f"{TIME_LIMIT} s did not show whether a choice is better still")),
     ]
     for arm in (arm for arm, numbers in seeds.items() if not numbers):
-        is_contrasted = of.first[arm] in of.problem.contrasted
+        is_contrasted = task.first[arm] in task.problem.contrasted
         why = "the hours do not pay for two seeds of all arms" if is_contrasted else "in no primary contrast"
         lines += wrapped(f"left out: {arm}: {why}")
     lines += ["", overlay.rstrip()]
@@ -263,52 +263,52 @@ def budget(study: Study, present: PresentInputs, keys: Mapping[str, Any]) -> str
     return "\n".join(lines)
 
 
-def heading(of: Budget) -> list[str]:
+def heading(task: Budget) -> list[str]:
     """Lines on the question, and on the assumed variances and costs."""
-    question = of.study.question
-    contrasts = f"{len(of.pairs)} primary contrast{'s' if len(of.pairs) > 1 else ''}"
-    hours = f"{of.limit:g} {of.unit.removesuffix('s') if of.limit == 1 else of.unit}"
-    aim = "the sum of squared margins is smallest" if of.problem.weights else "the widest is narrowest"
-    size = f"{of.questions:,} questions" + (f" with {of.samples} samples" if of.samples is not None else "")
+    question = task.study.question
+    contrasts = f"{len(task.pairs)} primary contrast{'s' if len(task.pairs) > 1 else ''}"
+    hours = f"{task.limit:g} {task.unit.removesuffix('s') if task.limit == 1 else task.unit}"
+    aim = "the sum of squared margins is smallest" if task.problem.weights else "the widest is narrowest"
+    size = f"{task.questions:,} questions" + (f" with {task.samples} samples" if task.samples is not None else "")
     asked = f"{question.metric} on {question.dataset} ({question.mode}), {size}"
     return [
         *wrapped(f"{hours} for {contrasts}, so that {aim}: {asked}"),
         "",
-        *variance_lines(of.components),
-        *wrapped(f"hours: {of.source}"),
+        *variance_lines(task.components),
+        *wrapped(f"hours: {task.source}"),
     ]
 
 
-def table_of_arms(of: Budget, choice: Seeds) -> list[str]:
+def table_of_arms(task: Budget, choice: Seeds) -> list[str]:
     """A row for each arm of the chosen study, and a row with the hours of all arms."""
-    seeds = of.seeds(choice)
+    seeds = task.seeds(choice)
     width = max(len(arm) for arm in (*seeds, "all"))
-    lines = [f"{'arm':<{width}}  {'seeds':<20}{'finished':>8}{'to train':>10}{of.unit:>12}"]
+    lines = [f"{'arm':<{width}}  {'seeds':<20}{'finished':>8}{'to train':>10}{task.unit:>12}"]
     for arm, numbers in seeds.items():
         shown = seeds_in_words(numbers).partition(" ")[2]
-        if numbers and arm != of.first[arm]:
-            lines.append(f"{arm:<{width}}  {shown:<20}the runs of {of.first[arm]}")
+        if numbers and arm != task.first[arm]:
+            lines.append(f"{arm:<{width}}  {shown:<20}the runs of {task.first[arm]}")
         elif numbers:
-            finished = len(of.finished[arm])
-            hours = of.problem.cost_of(arm, len(numbers))
+            finished = len(task.finished[arm])
+            hours = task.problem.cost_of(arm, len(numbers))
             lines.append(f"{arm:<{width}}  {shown:<20}{finished:>8}{len(numbers) - finished:>10}{hours:>12.2f}")
-    return [*lines, f"{'all':<{width}}  {'':<38}{of.problem.cost(choice):>12.2f}"]
+    return [*lines, f"{'all':<{width}}  {'':<38}{task.problem.cost(choice):>12.2f}"]
 
 
-def table_of_contrasts(of: Budget, choice: Seeds) -> list[str]:
+def table_of_contrasts(task: Budget, choice: Seeds) -> list[str]:
     """Rows with half the length of each contrast's interval, and the smallest effect that its test finds."""
-    pairs = of.problem.kept(choice)
+    pairs = task.problem.kept(choice)
     names = [f"{one} against {other}" for one, other in pairs]
     width = max(map(len, [*names, "contrast"]))
     lines = [f"{'contrast':<{width}}  {'interval':>10}{'found':>10}"]
     for name, pair in zip(names, pairs, strict=True):
-        effect = of.problem.precision.detectable(pair, present(choice), len(pairs))
-        lines.append(f"{name:<{width}}  {'±' + number(of.margin(pair, choice)):>10}{number(effect):>10}")
+        effect = task.problem.precision.detectable(pair, present(choice), len(pairs))
+        lines.append(f"{name:<{width}}  {'±' + number(task.margin(pair, choice)):>10}{number(effect):>10}")
     note = (
         "interval: half of its length, as a root mean square over studies. found: smallest effect with a power of "
         "80 %, at the first level of Holm's test."
     )
-    if of.problem.precision.lends:
+    if task.problem.precision.lends:
         note += (
             " Both take for granted that no arm is found to differ more than the others, which would borrow no "
             "variance from them; reward-ablation power also counts studies where one is, and has mean lengths."
@@ -316,10 +316,10 @@ def table_of_contrasts(of: Budget, choice: Seeds) -> list[str]:
     return [*lines, *wrapped(note)]
 
 
-def next_hours(of: Budget, choice: Seeds) -> str:
+def next_hours(task: Budget, choice: Seeds) -> str:
     """What `NEXT` more hours, ten, would gain: the widest interval now and then, and the changed numbers of seeds."""
-    later, _ = of.best(of.limit + NEXT)
-    before, after = (max(of.margin(pair, each) for pair in of.problem.kept(each)) for each in (choice, later))
+    later, _ = task.best(task.limit + NEXT)
+    before, after = (max(task.margin(pair, each) for pair in task.problem.kept(each)) for each in (choice, later))
     changes = [f"{arm} {choice[arm]} to {more}" for arm, more in later.items() if more != choice[arm]]
     words = f"seeds of {', '.join(changes)}" if changes else "nothing"
-    return f"ten more {of.unit}: the widest interval ±{number(before)} becomes ±{number(after)} ({words})"
+    return f"ten more {task.unit}: the widest interval ±{number(before)} becomes ±{number(after)} ({words})"

@@ -161,12 +161,12 @@ def run(
 
     read_config(files or [DEFAULT], partial(print, file=sys.stderr))  # its errors in other words than Snakemake's
     profile = HOME / "profiles" / "slurm"
-    place = ["--cores", cores or "all"]
+    where = ["--cores", cores or "all"]
     if slurm:
         here = ["--local-cores", cores] if cores else []  # else as in the profile
-        place = ["--profile", str(profile), "--slurm-study-site", str(profile / "site.yaml"), *here]
+        where = ["--profile", str(profile), "--slurm-study-site", str(profile / "site.yaml"), *here]
     kept = ["--rerun-triggers", "mtime", "input"] if any_code else []
-    _snakemake(files, config, [*kept, *place, *_words(snakemake)])
+    _snakemake(files, config, [*kept, *where, *_words(snakemake)])
 
 
 @app.command()

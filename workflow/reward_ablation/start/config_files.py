@@ -40,7 +40,7 @@ _SOURCES = ("model", "data", "sft")
 
 
 def check_config_files(words: Sequence[str]) -> None:
-    """Refuse, in Snakemake's words, config files that `contents_of` refuses, and a target taken for a file."""
+    """Refuse config files among Snakemake's arguments that `contents_of` refuses, and a target taken for a file."""
     given: list[str] = []
     for first, *files in _with_values(words):
         option, equals, file = first.partition("=")
@@ -178,7 +178,7 @@ def from_working_folder(
     root: Path = Path(),
     known: dict[str, Any] | None = None,
 ) -> None:
-    """Spell the relative paths of a config, as its `file` has them, from the working folder `root`, in place."""
+    """Spell relative paths of a `file`'s config from the folder `root`, in place. `known` is the config before it."""
     folder = Path(os.path.realpath(file.parent))  # where `..` leads as the system follows it
     if not folder.is_dir() or folder.samefile(root):
         return
@@ -231,7 +231,7 @@ def _marked(config: dict[str, Any], known: dict[str, Any], root: Path) -> Iterat
             continue
         try:
             marks = planned_marks(function, root)
-        except (StudyError, ValueError):  # told where the config is checked
+        except (StudyError, ValueError):  # refused where the config is checked
             continue
         for name, mark in marks.items():
             is_of_hub = mark is Mark.MODEL and "revision" in parameters

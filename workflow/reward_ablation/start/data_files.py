@@ -151,7 +151,7 @@ def check_rows(spec: Any, path: str | Path) -> None:
 def try_preparation(
     study: Study, makes: frozenset[str], folder: Path, tell: Callable[[str], None]
 ) -> tuple[list[str], dict[str, Path]]:
-    """Prepare for trial small sets without a download; lines on refused ones, and prepared files by key."""
+    """Prepare, for trial, small sets that need no download; lines on refused sets, and the prepared files by key."""
     files: dict[str, Path] = {}
     problems = []
     for each in sets_of(study):

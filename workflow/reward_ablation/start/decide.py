@@ -85,12 +85,12 @@ class PresentInputs:
         return any(recorded.get(name, digest) != digest for name, digest in present.items())
 
     def of_other_code(self, file: str | Path, code: str, unnamed: bool = False) -> bool:
-        """Whether other code made a file or folder, by the record beside it; `unnamed` where that names no code."""
+        """Whether other code made a file or folder, by the record beside it; `unnamed` if the record names no code."""
         recorded = self._record_beside(file).get("code")
         return unnamed if recorded is None else recorded != code
 
     def shares_unknown_sets(self, file: str) -> bool:
-        """Whether a set to train on was not compared with an evaluation set that is there; older records stay."""
+        """Whether a set to train on was not compared with a present evaluation set; False if an old record lacks it."""
         apart_from = self._record_beside(file).get("apart_from")
         return isinstance(apart_from, list) and not {*self.evaluation_sets.values()} <= {*map(str, apart_from)}
 
@@ -162,7 +162,7 @@ LONGEST = 40
 
 
 def why_new(run: Run, history: History) -> str:
-    """Why there is no result of a run: by its differences to that earlier spec of the same arm which has the fewest."""
+    """Why there is no result of a run: the differences from the earlier spec of its arm that differs least."""
     if not history.arms:
         return "not trained yet"
     trained_as = arm_of(run.name)
@@ -411,7 +411,7 @@ class Decisions:
 
     @cached_property
     def inputs_to_make(self) -> set[str]:
-        """The files of these inputs that are made: missing, made otherwise, or not held apart from each other."""
+        """The files of `inputs` that are made: missing, of other code, or training sets that new sets may overlap."""
         study, present = self.study, self.present
         make = {file for file in self.inputs if not self.exists(file)}
         held_apart = {file for file in (study.problems_file, study.demonstrations_file) if file}

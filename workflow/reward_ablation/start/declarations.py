@@ -69,20 +69,20 @@ class Declarations:
     @property
     def lacks_primary(self) -> bool:
         """Whether `study.json` lacks the primary question."""
-        there = recorded_primary(self.study.described)
-        return there is None or not there.declares(self.study.question) or there.arms != self.primary.arms
+        recorded = recorded_primary(self.study.described)
+        return recorded is None or not recorded.declares(self.study.question) or recorded.arms != self.primary.arms
 
     @property
     def lacks_claims(self) -> bool:
         """Whether `study.json` lacks a claim, or has one that was taken out."""
-        there = recorded_claims(self.study.described).claims
-        return {claim.key for claim in there} != {claim.key for claim in self.study.claims}
+        recorded = recorded_claims(self.study.described).claims
+        return {claim.key for claim in recorded} != {claim.key for claim in self.study.claims}
 
     @property
     def lacks_looks(self) -> bool:
         """Whether `study.json` lacks the looks."""
-        there = recorded_looks(self.study.described)
-        return self.study.looks is not None and (there is None or there.key != self.study.looks.key)
+        recorded = recorded_looks(self.study.described)
+        return self.study.looks is not None and (recorded is None or recorded.key != self.study.looks.key)
 
     def content(self) -> dict[str, Any]:
         """The content of `study.json`: the summary, what is declared, the runs of each arm, and which diverged."""

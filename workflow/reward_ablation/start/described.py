@@ -29,7 +29,7 @@ WORK, RULES = ".work", "rules.json"
 
 @dataclass(frozen=True)
 class DescribedStudy:
-    """What the rules of tables, figures and the summary need to know of the study that `study.json` describes."""
+    """What the rules of tables, figures and the summary need to know of the described study, by `Study`'s names."""
 
     answers_folder: str
     runs: list[str]

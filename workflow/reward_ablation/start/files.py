@@ -60,8 +60,7 @@ from reward_ablation.system.strict_text import load_json
 _KEY = rf"[0-9a-f]{{{KEY_DIGITS}}}"
 _MODEL = f"(?:base|{RUN})"
 _LOG = r"(?:logs|benchmarks)/(?:train|evaluate|score|prepare|fetch)/[\w./-]*"
-#: Folders and files that the workflow makes for a config: patterns of their paths in the results folder, and what they
-#: are.
+#: Folders and files that the workflow makes for a config: what they are, by patterns of paths in the results folder.
 _FOLDER_KINDS = {
     f"runs/{RUN}": "run",
     PREVIEW: "preview, which `reward-ablation preview` makes again",
@@ -94,7 +93,7 @@ _DEPTHS = {"runs": 2, "evaluation": 3, "scores": 3, "logs": 2, "benchmarks": 2}
 #: Most lines of the list, a free choice.
 MOST = 60
 #: A run that cost more than this many hours of GPU time is costly; without a GPU, hours of CPU time.
-DEAR = 1.0
+COSTLY_HOURS = 1.0
 
 
 @dataclass(frozen=True)
@@ -239,8 +238,8 @@ def foreign_in(run: Path) -> list[str]:
 
 def remove(study: Study, leftovers: Sequence[Leftover], tell: Callable[[str], None], costly: bool = False) -> None:
     """Delete leftovers, those of costly runs only with `costly`, and tell what stays and why."""
-    dear = [] if costly else costly_leftovers(leftovers)
-    kept = {leftover.path for leftover in dear}
+    costly_ones = [] if costly else costly_leftovers(leftovers)
+    kept = {leftover.path for leftover in costly_ones}
     cheap = [leftover for leftover in leftovers if leftover.path not in kept]
     if cheap:
         tell(f"study {study.config.name}: deleted\n")
@@ -248,14 +247,14 @@ def remove(study: Study, leftovers: Sequence[Leftover], tell: Callable[[str], No
     for leftover in cheap:
         if kept_because := delete(leftover, study.results):
             tell(f"kept: {leftover.path.relative_to(study.root)}: {kept_because}")
-    if dear:
-        tell(f"kept: {_costly_text(dear)}")
+    if costly_ones:
+        tell(f"kept: {_costly_text(costly_ones)}")
 
 
 def costly_leftovers(leftovers: Sequence[Leftover]) -> list[Leftover]:
-    """The leftovers of runs, supervised starts and answers that cost more than `DEAR` hours by their records."""
-    dear = {leftover.owner for leftover in leftovers if leftover.cost[0] > DEAR}
-    return [leftover for leftover in leftovers if leftover.owner in dear]
+    """The leftovers of runs, supervised starts and answers that cost more than `COSTLY_HOURS` by their records."""
+    costly_ones = {leftover.owner for leftover in leftovers if leftover.cost[0] > COSTLY_HOURS}
+    return [leftover for leftover in leftovers if leftover.owner in costly_ones]
 
 
 def delete(leftover: Leftover, root: Path) -> str | None:
@@ -308,15 +307,15 @@ def prune_text(study: Study, leftovers: Sequence[Leftover]) -> str:
     name = study.config.name
     if not leftovers:
         return f"study {name}: nothing in {study.config.root} that the study does not need"
-    dear = costly_leftovers(leftovers)
+    costly_ones = costly_leftovers(leftovers)
     lines = [f"study {name} does not need:", "", *_lines(study, leftovers), ""]
     lines.append(f"{_price(leftovers)} in all; `reward-ablation prune --delete` deletes it")
-    return "\n".join([*lines, *([f"but for {_costly_text(dear)}"] if dear else [])])
+    return "\n".join([*lines, *([f"but for {_costly_text(costly_ones)}"] if costly_ones else [])])
 
 
-def _costly_text(dear: Sequence[Leftover]) -> str:
-    runs = plural(len({leftover.owner for leftover in dear}), "run")
-    return f"{runs} of more than {DEAR:g} hour, {_price(dear)}; --delete --costly deletes them, too"
+def _costly_text(costly_ones: Sequence[Leftover]) -> str:
+    runs = plural(len({leftover.owner for leftover in costly_ones}), "run")
+    return f"{runs} of more than {COSTLY_HOURS:g} hour, {_price(costly_ones)}; --delete --costly deletes them, too"
 
 
 def _lines(study: Study, leftovers: Sequence[Leftover]) -> list[str]:

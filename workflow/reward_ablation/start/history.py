@@ -222,7 +222,7 @@ def recorded_files(record: dict[str, Any]) -> list[tuple[str, str, int | None]]:
 
 
 def size_problem(path: str, recorded: int | None, may_be_empty: bool = False) -> str | None:
-    """What is wrong with a file by its size, if anything; without a recorded one, an empty file is damaged."""
+    """What is wrong with a file by its size, if anything; without a recorded size, an empty file is damaged."""
     size = size_of(path)
     if size is None:
         return MISSING

@@ -84,7 +84,7 @@ def rules_know(study: StudyFile, folder: Path, config: ImportConfig) -> Describe
     models = [*(["base"] if study.has_base else []), *runs]
     here = study.trained_here.runs
     measured = any((folder / run.folder / "gradients.parquet").is_file() for run in here)
-    has = {
+    has = {  # whether the tables of these rules have rows
         "evaluation": bool(study.datasets),
         "reward_hacking": bool(study.datasets) and study.has_base,
         "gradients": measured,

@@ -192,7 +192,7 @@ def config_of_start(
     environment: Mapping[str, str],
     tell: Callable[[str], None],
 ) -> StartConfig:
-    """The config of this Snakemake, in place of `config`. Files are read anew, and a job has its start's."""
+    """Replace the content of `config`: files are read anew, and a job's Snakemake reads the config of its start."""
     if file := config.pop(HANDED, None):
         settled = StartConfig(load_json(Path(file).read_bytes()), str(file), auto=False)
     else:

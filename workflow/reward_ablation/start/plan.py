@@ -41,11 +41,9 @@ class Plan:
     on_gpus: bool  # whether hours are GPU hours
     scorings: int = 0  # number of files of answers that the study's own metrics will score
     metrics: tuple[str, ...] = ()  # names of these metrics
-    #: Lines on the primary question, the claims and the looks (tests at planned numbers of seeds), with the
-    #: times since when these are declared.
+    #: Lines on the primary question, claims and looks (tests at planned numbers of seeds), and since when they stand.
     declared: tuple[str, ...] = ()
-    #: What is made of the inputs of runs, where finished runs stay; and of the evaluation sets that the base model has
-    #: answered.
+    #: Inputs of runs that are made though finished runs stay; and made evaluation sets that the base model answered.
     inputs: tuple[str, ...] = ()
     sets: tuple[str, ...] = ()
 
@@ -89,7 +87,7 @@ def plan_of(
 
 
 def _inputs(decisions: Decisions, made: set[str]) -> dict[str, tuple[str, ...]]:
-    """Which of the inputs that are made had results before, which other bytes would make stale."""
+    """Which inputs that are made have results on disk: other bytes would make these results stale."""
     study = decisions.study
     stays = any(not each.has_job and not each.diverged for each in decisions.runs.values())
     of_runs = (study.fetched_file, *study.trained_on) if stays else ()

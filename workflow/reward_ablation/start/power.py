@@ -88,7 +88,7 @@ def power(study: Study, keys: Mapping[str, Any], studies: int = STUDIES) -> str:
 
 
 def own_seeds(study: Study, pair: Pair) -> int:
-    """The fewer seeds of two arms, at least 2, the fewest that have an interval; with looks those of the last one."""
+    """The smaller number of seeds of two arms, but at least 2, which an interval needs; with looks, the last look's."""
     if study.looks:
         return study.looks.looks[-1]
     return max(2, min(len(study.config.seeds_of(arm)) for arm in pair))
@@ -266,7 +266,7 @@ def contrast_lines(plan: Plan, own: Design, pair: Pair, effects: Sequence[float]
         lines.append(f"{mark}{seeds:>4}  {length:<24}{found:<8}" + "".join(f"{p:<24}" for p in powers))
     for effect in effects:
         few, low, high = (
-            plan.fewest_seeds(own, pair, effect, of) for of in (Variance.ESTIMATED, Variance.LOW, Variance.HIGH)
+            plan.fewest_seeds(own, pair, effect, end) for end in (Variance.ESTIMATED, Variance.LOW, Variance.HIGH)
         )
         certain = low == few == high
         between = "" if certain else f" ({count(low)} to {count(high)}, by the interval of the variance between seeds)"

@@ -36,8 +36,7 @@ CAUTION = (
     "the study or conclude anything because of it."
 )
 
-#: An evaluation set is left out where adding the set would keep fewer than this share of the runs of the best set.
-#: A free choice.
+#: An evaluation set is left out if it would keep less than this share of the runs of the best set. A free choice.
 SHARE_OF_RUNS = 0.5
 
 

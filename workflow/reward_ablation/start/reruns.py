@@ -48,7 +48,7 @@ RETRIES = 3
 PREPARATIONS = ("fetch", "fetch_reward_model", "prepare_evaluation", "prepare_train", "prepare_sft", "sft")
 #: Rules whose results Snakemake's own records say nothing about.
 DECIDED = (*PREPARATIONS, "train", "evaluate", "evaluate_base", "score")
-#: Those of them whose outputs appear whole, and last. They may come from a job that has outlived its Snakemake.
+#: Rules of `DECIDED` whose outputs appear whole, and last. They may come from a job that has outlived its Snakemake.
 WHOLE = ("fetch", "fetch_reward_model", "sft", "train", "evaluate", "evaluate_base")
 
 

@@ -111,7 +111,7 @@ def _source(folder: Path, record: dict[str, Any], before: ArmSpec, run: Run, dec
     if any(record.get("inputs", {}).get(name, digest) != digest for name, digest in inputs.items()):
         return None
     after = run.arm_spec
-    kept = dict(zip(sorted(after.taking_part), sorted(before.taking_part), strict=True))
+    kept = dict(zip(sorted(after.taking_part), sorted(before.taking_part), strict=True))  # paired as in `trained_part`
     renames = any(new != old for new, old in kept.items())
     if after.gradients.whole or (after.combine and renames):
         return None  # more of their files name components

@@ -36,7 +36,7 @@ class ResultsFolder:
 
     def __init__(self, folder: Path):
         self.folder = folder
-        self._planned_at = last_change(folder / LOCK)
+        self._planned_at = last_change(folder / LOCK)  # of the lock, as this process began to plan
 
     def other_config(self, files: Sequence[str | Path]) -> list[str]:
         """A warning if the last start here was that of another config, which still exists; else none."""

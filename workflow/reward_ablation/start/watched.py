@@ -30,12 +30,12 @@ def watched(study: Study, code_counts: bool) -> Watch:
     """What the page shows of a study. An arm has the names of all arms with its spec, since they share its runs."""
     root = study.results
     arms: dict[str, dict[str, float]] = {}
-    places: dict[str, int] = {}
+    numbers: dict[str, int] = {}  # of arms, in the order of `arms`
     for name, arm in study.arms.items():
         sharing = [other for other, key in study.keys.items() if key == study.keys[name]]
-        places[name] = len(arms)
+        numbers[name] = len(arms)
         arms[" = ".join(sharing) if name == sharing[0] else name] = arm.weights
-    runs = [(places[run.arm], run.seed, root / "runs" / run.name) for run in study.runs.values()]
+    runs = [(numbers[run.arm], run.seed, root / "runs" / run.name) for run in study.runs.values()]
     components, states = list(study.config.components), StateReader(study, code_counts)
     return Watch(study.config.name, components, arms, runs, root / study.problems_file, states.read)
 

@@ -25,7 +25,7 @@ NAMING = 2
 
 @dataclass(frozen=True)
 class Making:
-    """Everything that decides answers but the settings of evaluation: the key in their folder's name covers those."""
+    """Everything that decides answers but the settings of evaluation, which the key in their folder's name covers."""
 
     inputs: Mapping[str, str]  # SHA-256 of `problems`, and of the record of the evaluated `run` or base `model`
     run_record: Path | None = None  # `run.json` of the evaluated run; None for the base model
@@ -55,7 +55,7 @@ def of_another_training(record: Mapping[str, Any], trained: str, run_record: Pat
     """Whether answers are of an earlier training of their run than that of this `run.json`, of SHA-256 `trained`.
 
     Copies lose times of files, so these do not count. Answers that name no run are older than a `run.json` with a form.
-    The hidden copy counts as well: a byte more in `run.json`, as an editor adds it, is no other training.
+    The hidden copy of `run.json` counts as well: a byte that an editor added to `run.json` is no other training.
     """
     named = record.get("inputs", {}).get("run")
     if named is None:

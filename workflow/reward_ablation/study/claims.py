@@ -25,7 +25,7 @@ BASE = "base"
 
 
 class Claim(Recorded):
-    """A claim with defaults filled in. Records of earlier versions lack `arm_keys` and `measured`, or the latter."""
+    """A claim with defaults filled in. Records of earlier versions lack `measured`, or `arm_keys` and `measured`."""
 
     name: str
     says: str
@@ -74,18 +74,19 @@ def recorded_claims(written: Any) -> ClaimsOnRecord:
 
 
 def as_on_record(claims: Sequence[Claim], before: ClaimsOnRecord, began: Began) -> list[Claim]:
-    """The claims, by names alone where an earlier version has put a claim so on record, or in records of runs."""
+    """The claims, without `measured` or `arm_keys` where an earlier version recorded a claim so, in any record."""
     on_record = {claim.key for claim in [*before.claims, *before.withdrawn_claims]}
     found = []
     for claim in claims:
-        formers = [claim.model_copy(update={key: {} for key in of}) for of in (("measured",), ("arm_keys", "measured"))]
+        lacking = (("measured",), ("arm_keys", "measured"))
+        formers = [claim.model_copy(update={field: {} for field in fields}) for fields in lacking]
         known = (each for each in formers if is_former("claims", claim.key, each.key, on_record, began))
         found.append(next(known, claim))
     return found
 
 
 def with_recovered(before: ClaimsOnRecord, claims: Sequence[Claim], began: Began) -> ClaimsOnRecord:
-    """The record, with claims of the config that a lost `study.json` had by the records of runs."""
+    """The record, with claims of the config that a lost `study.json` had, as the records of runs say."""
     known = {claim.key for claim in [*before.claims, *before.withdrawn_claims]}
     times = [(claim, recovered("claims", claim.key, began())) for claim in claims if claim.key not in known]
     found = [DeclaredClaim(**claim.model_dump(), **since.since) for claim, since in times if since]
@@ -139,8 +140,8 @@ def claims_of(
         claims.append(claim)
     own = [{arm: keys[arm] for arm in (claim.arm, claim.against) if arm in keys} for claim in claims]
     return [
-        claim.model_copy(update={"arm_keys": of, "measured": measured(claim.dataset, claim.metric)})
-        for claim, of in zip(claims, own, strict=True)
+        claim.model_copy(update={"arm_keys": of_claim, "measured": measured(claim.dataset, claim.metric)})
+        for claim, of_claim in zip(claims, own, strict=True)
     ]
 
 

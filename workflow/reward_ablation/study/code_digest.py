@@ -114,7 +114,7 @@ FILE = Path(cache_from_source(__file__)).with_suffix(".json")
 def kept_or_made(name: str, make: Callable[[], Any], files: dict[str, Path], file: Path | None = None) -> Any:
     """A digest from the cache, or a new one, which is written there when this process ends.
 
-    `make` computes it from the `content` of `files`, all modules of the package, and from nothing else.
+    `make` computes it from the `content` of `files` alone. Without a cache `file`, only this package's are kept.
     """
     if file is None and files is not package_files(PACKAGE_ROOT):
         return make()
@@ -242,7 +242,7 @@ def _imports_of(node: Any) -> list[tuple[str, int, list[str]]]:
 
 
 def _cut(node: Any, messages: bool) -> None:
-    """Remove a node's docstring and, unless `messages` count, its message; arguments without text may be caught."""
+    """Remove a docstring and, unless `messages` count, a message. Other arguments of errors stay: code reads them."""
     if isinstance(node, ast.JoinedStr):  # Python 3.12 puts empty texts between the parts of some f-strings
         node.values = [part for part in node.values if not (isinstance(part, ast.Constant) and part.value == "")]
     elif isinstance(node, _DOCUMENTED):

@@ -49,7 +49,7 @@ DECIDING = tuple(
         "models.reward_model",
     )
 )
-#: Parent packages of these. They contain no code of their own.
+#: Parent packages of `DECIDING`. They contain no code of their own.
 _PARENTS = {PACKAGE, f"{PACKAGE}.training", f"{PACKAGE}.rewards"}
 #: Modules outside the core that write and read checkpoints. If one of them changes, old checkpoints are not used. The
 #: digest of an unfinished run's own code also covers `resumed_state`, which is now a part of `saving_trainer`.
@@ -84,14 +84,14 @@ def deciding_digest(name: str) -> str:
 
 
 def code_of(*stages: str) -> str:
-    """Digest of packages or modules without `reward_ablation.`; or of one key of `STAGES`: of what decides results."""
+    """Digest of packages or modules, named without `reward_ablation.`; of a key of `STAGES`, its `deciding_digest`."""
     if stages[0] in STAGES:
         return deciding_digest(*stages)
     return code_digest(*(f"{PACKAGE}.{stage}" for stage in stages))
 
 
 def present_digest(name: str) -> str:
-    """As `deciding_digest`, or of `checkpoints`: the present one. A component's lacks what the core imports."""
+    """Digest of the present code of a name, `checkpoints` included. A component's leaves out modules of the core's."""
     if name == CHECKPOINTS:
         return _of_checkpoints(command_modules(()))
     if name == "core":

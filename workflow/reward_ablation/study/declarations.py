@@ -16,7 +16,7 @@ from reward_ablation.study.primary import Primary, recorded_primary
 
 
 class OnRecord(NamedTuple):
-    """What is on record: in `study.json` or, if that is lost, in the records of runs. These do not have the looks."""
+    """What is on record: in `study.json` or, if that is lost, in the records of runs, which lack results of looks."""
 
     primary: Primary | None
     claims: ClaimsOnRecord

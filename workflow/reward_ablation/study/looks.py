@@ -34,7 +34,7 @@ class ContrastAtLook(Contrast):
     p_holm: float  # p-value corrected for all looks and contrasts
     boundary: float  # threshold for the smallest p-value of this look (Holm's first step)
     decision: Decision
-    seeds: int | None = None  # that the estimate is over: fewer than the look has where runs diverged
+    seeds: int | None = None  # number of seeds that the estimate is of: fewer than the look's where runs diverged
 
 
 class Look(Recorded):
@@ -221,10 +221,10 @@ def looks_plan(study: StudyConfig, question: Question, keys: Mapping[str, str], 
 
 
 def as_on_record(plan: LooksPlan, question: Question, before: Sequential | None, began: Began) -> LooksPlan:
-    """The plan, with names alone where an earlier version has put it so on record, or in records of runs."""
-    _, of_arms, of_names = question.keys
-    formers = [] if plan.by_names else [plan.model_copy(update={"question": of_arms})]
-    formers.append(plan.model_copy(update={"question": of_names, "by_names": True}))
+    """The plan, by its question's key of earlier versions where one of them recorded it so, in any record."""
+    _, key_by_arms, key_by_names = question.keys
+    formers = [] if plan.by_names else [plan.model_copy(update={"question": key_by_arms})]
+    formers.append(plan.model_copy(update={"question": key_by_names, "by_names": True}))
     on_record = {each.key for each in [*before.earlier, before]} if before else set()
     known = (each for each in formers if is_former("sequential", plan.key, each.key, on_record, began))
     return next(known, plan)

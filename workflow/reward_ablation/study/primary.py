@@ -36,7 +36,7 @@ class Contrast(Recorded):
 
 
 class Question(Recorded):
-    """What a study was made for. Records of earlier versions lack `arm_keys` and `measured`, or the latter."""
+    """What a study was made for. Records of earlier versions lack `measured`, or `arm_keys` and `measured`."""
 
     dataset: str
     mode: Mode
@@ -65,12 +65,12 @@ class Question(Recorded):
         return key_of({**content, "contrasts": sorted(map(list, self.pairs))})
 
     def by_names(self, *fields: str) -> Self:
-        """The question with names alone, as records without these of `arm_keys` and `measured` have it."""
+        """The question without these `fields`, of `arm_keys` and `measured`, as earlier versions recorded it."""
         return self.model_copy(update={name: {} for name in fields})
 
     @property
     def keys(self) -> list[str]:
-        """Its key, and the keys that earlier versions gave it."""
+        """Its key, and the keys that earlier versions gave it: without `measured`, and by names alone."""
         return [each.key for each in (self, self.by_names("measured"), self.by_names("arm_keys", "measured"))]
 
     def with_keys(self, keys: Mapping[str, str], measured: Mapping[str, str]) -> Question:
@@ -138,7 +138,7 @@ def without_added_arms(question: Question, before: Primary | None, runs: Path) -
 def declare_primary(question: Question, before: Primary | None, runs: Path) -> Primary:
     """The declaration to record: the one on record (`before`) if it declares the question, else one of now.
 
-    A question that is replaced after runs in the folder `runs` had begun stays as earlier, for who puts it back.
+    A question that is replaced after runs in the folder `runs` had begun is kept in `earlier`: it may be put back.
     """
     present = question.model_dump()
     if before is not None and before.declares(question):

@@ -55,8 +55,8 @@ class Trained(NamedTuple):
 def comparable_codes(runs: Mapping[str, Trained], functions: Iterable[str]) -> dict[str, str]:
     """Digest of each run's code, made equal for runs that differ only in the components that score them.
 
-    A run of today's code gets the digest over all `functions` of the study. Another run gets that of an earlier run if
-    other components score that one, and the deciding modules that both have on record are equal; else it keeps its own.
+    A run of today's code gets the digest over all `functions` of the study. Any other run gets the digest of a run
+    before it in `runs` that is scored by other components and has equal deciding modules on record; else its own.
     """
     today = training_digest(functions)
     codes: dict[str, str] = {}

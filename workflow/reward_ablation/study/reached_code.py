@@ -1,8 +1,8 @@
 """The part of a Python file that one of its functions reaches: what decides the function's results.
 
 `code_digest` asks for it of a user's reward, metric or method: an edit of another function of the file must not train
-again. Left out is what can have no effect: names that the function does not reach, of statements that run no other
-code. Where code looks names up by text, the whole file counts.
+again. Left out are statements that can have no effect: they only bind names that the function does not reach. Where
+code looks names up by text, the whole file counts.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 
-#: Functions and modules by which code reaches what it does not name, and attributes by which it does.
+#: Names of functions and modules, and of attributes, by which code reaches what it does not name.
 _BY_TEXT = {
     *("globals", "locals", "vars", "dir", "eval", "exec", "compile", "__import__", "importlib", "import_module"),
     *("inspect", "sys", "modules", "builtins", "gc", "pickle", "runpy", "__builtins__", "__file__", "__name__"),
@@ -66,8 +66,8 @@ class _Idle:
         future = (each for each, _ in pairs if isinstance(each, ast.ImportFrom) and each.module == "__future__")
         self.hints_are_texts = any(alias.name == "annotations" for each in future for alias in each.names)
         modules = [names for each, names in pairs if isinstance(each, ast.Import)]
-        self.compiles = {"re"} in modules and "re" not in own
-        # A hint may call code of the file's by `own[...]`.
+        self.has_re = {"re"} in modules and "re" not in own  # whether `re` is Python's module
+        # Names that the file binds, but for imported modules. A hint such as `own[...]` may call code of the file.
         self.own = own
 
     def __call__(self, statement: ast.stmt) -> bool:
@@ -96,7 +96,7 @@ class _Idle:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 names = {each.id if isinstance(each, ast.Name) else "" for each in statement.decorator_list}
                 return names <= _OF_METHODS - self.own and self._function(statement)
-            case ast.Assign(value=value):  # the value of a name could be told its place in the class
+            case ast.Assign(value=value):  # an object could learn its name in the class, by `__set_name__`
                 return self._value(value, lambda node: False) and _bound(statement) is not None
             case ast.AnnAssign(value=value):
                 return self._hint(statement.annotation) and (value is None or self._value(value, lambda node: False))
@@ -136,7 +136,7 @@ class _Idle:
             case ast.BinOp(left=ast.Constant(), right=ast.Constant()):
                 return True
             case ast.Call(func=ast.Attribute(value=ast.Name(id="re"), attr="compile"), args=parts, keywords=[]):
-                return self.compiles and all(isinstance(part, ast.Constant) or _is_flag(part) for part in parts)
+                return self.has_re and all(isinstance(part, ast.Constant) or _is_flag(part) for part in parts)
         return also(value)
 
 

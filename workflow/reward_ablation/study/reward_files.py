@@ -71,8 +71,8 @@ def refuse_uncounted(function: str, root: Path) -> None:
     counted = files_of_function(function, root)
     homes = [root.resolve(), user_file(function, root).resolve().parent]
     for module in sorted({name for importing in counted.items() for name in _names_in(*importing)}):
-        place = getattr(sys.modules.get(module), "__file__", None)
-        file = Path(place).resolve() if place else None
+        path = getattr(sys.modules.get(module), "__file__", None)
+        file = Path(path).resolve() if path else None
         if not file or is_own(module) or module.partition(".")[0] in sys.stdlib_module_names:
             continue
         is_installed = not {"site-packages", "dist-packages"}.isdisjoint(file.parts)
@@ -192,7 +192,7 @@ def _is_shadowed(name: str, folder: Path) -> bool:
 
 
 def codes_on_record(specs: dict[str, ArmSpec], folders: Iterable[str], root: Path) -> dict[str, ArmSpec]:
-    """The specs, by arm, with digests of whole files, as earlier versions took them, where only such runs are there."""
+    """The specs, by arm; with digests of whole files, as of earlier versions, where the arm has only runs of such."""
     keys = {folder.rpartition("-")[2] for folder in folders}
     if not keys:
         return specs
@@ -200,7 +200,7 @@ def codes_on_record(specs: dict[str, ArmSpec], folders: Iterable[str], root: Pat
     for arm, spec in specs.items():
         parts: dict[str, ComponentSpec | CombineSpec] = {**spec.components}
         if spec.combine:
-            parts[""] = spec.combine
+            parts[""] = spec.combine  # no component has an empty name
         if spec.key in keys or not any(part.code for part in parts.values()):
             found[arm] = spec
             continue

@@ -2,7 +2,7 @@
 
 The full check starts it before the first job. The process also calls each function once (`rewards.trial`), and cannot
 end or change the start. Planning runs no code of a study: it reads the text of the file (`reward_signature`), unless
-the environment variable `RUN_CODE` says yes. Methods of combination take the ranges of components (`range_of`).
+the environment variable `RUN_CODE` says yes. `range_of` has the ranges of scores, which methods of combination take.
 """
 
 from __future__ import annotations
@@ -165,13 +165,13 @@ def _shown(value: Any) -> str:
 
 def check_calls(requests: Mapping[str, Request], root: Path, patience: float = PATIENCE) -> list[str]:
     """Call reward functions once: lines on failures that jobs may not meet, a StudyError on another."""
-    told = []
+    doubts = []
     for key, error in zip(requests, _ask([*requests.values()], root, patience), strict=False):
         if isinstance(error, Doubtful):
-            told.append(f"{key}: {error}; the jobs may meet the same error")
+            doubts.append(f"{key}: {error}; the jobs may meet the same error")
         elif isinstance(error, StudyError):
             raise StudyError(f"{key}: {str(error).removeprefix('components: ')}; {WITHOUT}")
-    return told
+    return doubts
 
 
 def _may_run_code() -> bool:
@@ -202,7 +202,7 @@ def _imported_for_plan(request: Request, root: Path) -> Imported:
     return imported
 
 
-@cache
+@cache  # by the `text` of the file too, so that an edited file is imported again
 def _imported_once(request: str, text: bytes, root: Path) -> Imported | StudyError:
     return _ask([Request(*json.loads(request))], root, PATIENCE)[0]
 

@@ -75,7 +75,7 @@ def _errors_in_one_line(reference: str) -> Iterator[None]:
 
 
 def _definition(reference: str, root: Path, where: str, passed: tuple[str, ...] = ()) -> tuple[_Function, _Scope]:
-    """The `def` or `lambda` of a function, and the names of its file; a package may import it late (`passed`)."""
+    """The `def` or `lambda` of a function, and the names of its file. `passed` are references that led to this one."""
     path, (module, _, name) = user_file(reference, root), reference.rpartition(":")
     tree = _tree(path)
     scope = _Scope(tree)
@@ -119,7 +119,7 @@ class _Scope:
     def __init__(self, tree: ast.Module):
         self.names: dict[str, ast.stmt] = {}
         self.any_name = False  # a star import may define any name
-        # A function may bind a name of the file again.
+        # How often each name is bound: a function may bind a name of the file again, by `global`.
         self.bound = Counter(name for node in ast.walk(tree) if isinstance(node, ast.Global) for name in node.names)
         for statement in _statements(tree.body):
             if isinstance(statement, ast.ImportFrom) and statement.names[0].name == "*":
@@ -293,7 +293,7 @@ def _default(node: ast.expr | None, scope: _Scope) -> Any:
 
 
 def _marker(node: ast.expr, scope: _Scope, passed: tuple[str, ...] = ()) -> Any:
-    """The marker that a hint names, itself, beside None, or by names of the file (`passed`); None for another hint."""
+    """The marker that a hint is, also beside None or by a name of the file (`passed`: such names so far); else None."""
     node = _unquoted(node)
     if isinstance(node, ast.BinOp):
         return _marker(node.left, scope, passed) or _marker(node.right, scope, passed)

@@ -1,7 +1,7 @@
 """Names and paths in a results folder and in the folders of its runs, as jobs write them and planning reads them.
 
-Local files and folders count by their content, under any spelling of their paths. A name of a fetched model or of data
-has a key of the spec with the path as first spelled, which the record beside the file has.
+Local files and folders count by their content, under any spelling of their paths. But the name of a fetched model or a
+prepared set has the key of its spec with the path as first spelled. The record beside the file has that path.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def demonstrations_file(spec: Any) -> str:
 
 
 def deciding_inputs(spec: Mapping[str, Any], inputs: Mapping[str, str]) -> dict[str, str]:
-    """Digests of inputs that decide beside the spec, which has the content of a local model without its path."""
+    """Digests of the inputs that decide a run beside its spec. Not a local model's: the spec has its content."""
     by_content = spec.get("model", {}).get("source") == "local" and not spec.get("sft")
     return {name: digest for name, digest in inputs.items() if not (by_content and name == "model")}
 
@@ -203,12 +203,12 @@ def folders_of(keys: dict[str, str], present: Iterable[str]) -> dict[str, str]:
     }
 
 
-#: In the results folder: the key under which an arm was trained, by its key.
+#: In the results folder: by the key of an arm whose runs `plan --adopt` made of others, the key of those others.
 TRAINED_KEYS = ".trained_keys.json"
 
 
 def trained_keys(results: Path, keys: Mapping[str, str]) -> dict[str, str]:
-    """The keys of arms, by their names, as their runs were trained."""
+    """The keys, by arm, under which runs were trained and the study's question was declared."""
     known = read_record(results / TRAINED_KEYS)
     return {arm: str(known.get(key, key)) for arm, key in keys.items()}
 
@@ -220,7 +220,7 @@ def remember_keys(results: Path, keys: Mapping[str, str]) -> None:
         write_json({**known, **{new: known.get(old, old) for new, old in keys.items()}}, results / TRAINED_KEYS)
 
 
-#: What a message says of the next start.
+#: End of a message on a run that diverged.
 GOES_ON = "start the workflow again, which goes on without this run"
 
 

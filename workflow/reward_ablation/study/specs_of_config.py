@@ -168,7 +168,7 @@ def keys_of_measured(study: StudyConfig, dataset: str, metric: str, root: Path) 
 
 
 def train_data_spec(study: StudyConfig, root: Path) -> TrainDataSpec:
-    """The training set's source and checks. Without further columns it always needs answers, as its keys say."""
+    """The training set's source and checks."""
     source = study.data.train
     return _checked_spec(study, source, _always_had_golds(source) or bool(asking_components(study, root)), root)
 
@@ -233,7 +233,7 @@ def component_spec(component: Component, root: Path, name: str) -> ComponentSpec
 
 
 def divide(function: str, parameters: dict[str, Any], root: Path, marks: dict[str, Mark] | None = None) -> Divided:
-    """Divide a component's parameters by their markers; None stands for those that planning reads.
+    """Divide a component's parameters by their markers, `marks`; without these, by the markers that planning reads.
 
     Raises StudyError if what a parameter names is missing, or if an environment variable holds its path.
     """
@@ -300,7 +300,7 @@ def evaluation_golds(study: StudyConfig, root: Path) -> bool:
 
 
 def demonstration_golds(study: StudyConfig) -> bool:
-    """Whether demonstrations of the supervised start need answers. Some sources always do, as in `train_data_spec`."""
+    """Whether demonstrations of the supervised start need answers."""
     assert study.sft
     return _always_had_golds(study.sft.data) or any("{answer}" in template for template in study.sft.templates)
 
@@ -347,6 +347,7 @@ def check_answers(study: StudyConfig, root: Path) -> None:
 
 
 def _always_had_golds(source: ProblemSource) -> bool:
+    """Whether a set to train on counts as needing answers even if nothing asks for them, as existing keys have it."""
     return has_answers(source) and not further_columns(source)
 
 

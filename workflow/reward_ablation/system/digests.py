@@ -1,7 +1,7 @@
 """Digests of files, checked against those that were recorded when the files were made, such as those in run.json.
 
-The commands that read results of earlier jobs (evaluation, tables) refuse changed files by it. Planning asks it for the
-digest of a local model's folder, which is part of specs.
+The commands that read results of earlier jobs (evaluation, tables) call `check_files`, which refuses changed files.
+Planning puts `folder_fingerprint` of a local model's folder into the specs.
 """
 
 from __future__ import annotations

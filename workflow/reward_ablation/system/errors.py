@@ -34,7 +34,7 @@ REMEDIES = {
     errno.EPERM: f"see to the permissions of the file and its folder, {_ELSEWHERE}",
 }
 
-#: Errors that programs often meet and handle. They are reported only if no other error followed them.
+#: Errors that programs often meet and handle. They are reported only if they name a file and no other error followed.
 _COMMON = {errno.EACCES, errno.EPERM}
 
 #: Texts by which torch.save and NumPy report an incomplete write, without an error number; they count as a full disk.
@@ -82,7 +82,7 @@ def one_line_errors() -> Iterator[None]:
 
 @contextmanager
 def storage_errors(writing: str | Path | None = None) -> Iterator[None]:
-    """Turn a file system's error, also a wrapped one, into a StudyError. It names `writing` if it knows no file."""
+    """Turn a file system's error, also a wrapped one, into a StudyError. If no file is known, it names `writing`."""
     try:
         yield
     except StudyError:
@@ -120,7 +120,7 @@ def refused_by_storage(error: BaseException) -> tuple[int, str | None] | None:
 
 
 def _refusal(error: BaseException) -> tuple[int | None, str | None]:
-    """Number and file of a file system error, from the error alone; None for what is not there."""
+    """Number and file of a file system error, without its causes; None for a number or a file that it does not tell."""
     if isinstance(error, OSError) and error.errno is not None:
         path = error.filename2 or error.filename  # the target of a copy or a move
         if path is None and (named_by_arrow := re.search(r"local file '([^']+)'", str(error))):

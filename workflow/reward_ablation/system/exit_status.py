@@ -79,7 +79,7 @@ def _http_status(error: BaseException) -> int | None:
 
 
 def is_permanent(status: int) -> bool:
-    """Whether a command that ended so would end so again. A signal is minus its number, or 128 plus that."""
+    """Whether a command with this exit status would fail again. A signal is minus its number, or 128 plus that."""
     return status not in (0, GOES_ON) and _signal(status) is None
 
 
@@ -94,6 +94,6 @@ def ended(what: str, status: int) -> str:
 
 
 def _signal(status: int) -> int | None:
-    """Number of the signal of an exit status; None for no signal: a shell turns -1 into 255."""
+    """Number of the signal that an exit status tells of; None for no signal, such as 255, a shell's word for -1."""
     number = -status if status < 0 else status - 128
     return number if number in signal.valid_signals() else None

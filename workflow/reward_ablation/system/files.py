@@ -61,8 +61,8 @@ def flush_to_disk(path: Path) -> None:
 
 
 def give_usual_modes(folder: Path) -> None:
-    """Give a folder's files the mode of new files, by the umask: safetensors lets only their owner read them."""
-    umask = os.umask(0o077)
+    """Give a folder's files the mode of new files, by the umask: safetensors writes files that others cannot read."""
+    umask = os.umask(0o077)  # the umask can be read only by setting it
     os.umask(umask)
     for path in folder.rglob("*"):
         if path.is_file() and not path.is_symlink():

@@ -35,7 +35,7 @@ class Gpu:
     """A GPU, or a part of a GPU that NVIDIA's MIG has made."""
 
     name: str  # as in CUDA_VISIBLE_DEVICES: the number that nvidia-smi gives (vLLM reads no UUIDs there)
-    identity: str  # of no other GPU here; the same in all processes, within a Slurm job in those of the job
+    identity: str  # unique on this machine, and equal in all processes; within a Slurm job, in all processes of the job
 
 
 #: The GPU of a Mac. CUDA has no name for it.
@@ -76,7 +76,7 @@ def gpus_here() -> list[Gpu]:
 def claim_gpus(count: int, what: str, server: int = 0) -> list[Lock]:
     """Claim `count` GPUs, 1 or more, that no other run uses, and hide all other GPUs. Wait while too few are free.
 
-    `server` is how many of the GPUs are for the run's vLLM server.
+    `what` names the run in messages. `server` is how many of the GPUs are for the run's vLLM server.
 
     No claim is needed if the run takes all GPUs that Slurm gave the job, nor for Apple's GPU. A process that a launcher
     has started holds the claims of its run, too, in case the launcher dies first.
@@ -154,8 +154,8 @@ def _listed() -> list[Gpu] | None:
     except subprocess.TimeoutExpired:
         raise PassingError(f"nvidia-smi: no answer within {PATIENCE} s; see to the driver, or {_LOWER}") from None
     if result.returncode:
-        said = (result.stdout + result.stderr).strip().splitlines() or [f"exit status {result.returncode}"]
-        raise PassingError(f"nvidia-smi: {said[0]}; see to the driver, or {_LOWER}")
+        lines = (result.stdout + result.stderr).strip().splitlines() or [f"exit status {result.returncode}"]
+        raise PassingError(f"nvidia-smi: {lines[0]}; see to the driver, or {_LOWER}")
     rows = [line.split(",") for line in result.stdout.splitlines() if line.strip()]
     return [Gpu(index.strip(), uuid.strip()) for index, uuid in rows]
 

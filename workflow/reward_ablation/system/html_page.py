@@ -1,7 +1,7 @@
 """HTML pages for the report, besides Snakemake's own. All text is escaped by the templates.
 
 The commands of tables, the summary and the report's pages write such pages, for example of claims and examples.
-`report.policy`, `report.overview` and `watch` take its policy or its templates alone.
+`report.policy`, `report.overview` and `watch` use only its POLICY or TEMPLATES.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Faster imports of packages with a million objects, such as torch and TRL.
 
-The commands of training, the supervised start and evaluation import torch within it, and so does the check of fetched
-models.
+The commands of training, the supervised start and evaluation import torch within `large_imports`, as does the check of
+fetched models.
 """
 
 from __future__ import annotations

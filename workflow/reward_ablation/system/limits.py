@@ -17,7 +17,7 @@ from pathlib import Path
 
 from reward_ablation.system.errors import StudyError
 
-#: How many times its seconds of processor time a fork may take by the clock. The number is a free choice.
+#: A fork may take this many seconds by the clock for each second of processor time. The number is a free choice.
 WAITS = 10
 
 
@@ -31,7 +31,7 @@ def memory_limit(extra: int, what: str, remedy: str = "") -> Iterator[None]:
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     statm = Path("/proc/self/statm")
     if statm.exists():
-        in_use = int(statm.read_text().split()[5]) * resource.getpagesize()
+        in_use = int(statm.read_text().split()[5]) * resource.getpagesize()  # field 5: pages of data and stack
         limits = [limit for limit in (in_use + extra, soft, hard) if limit != resource.RLIM_INFINITY]
         resource.setrlimit(resource.RLIMIT_DATA, (min(limits), hard))
     try:

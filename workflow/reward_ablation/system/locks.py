@@ -1,12 +1,12 @@
-"""Locks that let one process, or the processes of one run, work in a folder or on a GPU; the kernel frees a dead one's.
+"""Locks by which one process, or one run's processes, have a folder or a GPU to themselves until they end or die.
 
 Fetching, training, evaluation, scoring and the supervised start wait for the lock of what they write. The subcommands
 `run`, `prune`, `preview` and `import` are refused if another process holds theirs, and so is `trl.track`. `system.gpus`
 locks GPUs.
 
 If the mere existence of a file marked a lock, the file would outlive SIGKILL and a power cut, and block the same
-command until somebody removed it. These locks are advisory locks (`flock`) on an open file. The file stays behind, but
-means nothing by itself.
+command until somebody removed it. These locks are advisory locks (`flock`) on an open file: the kernel frees those of a
+dead process. The file stays behind, but means nothing by itself.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ _SIGNS = {"+": r"(?:\+|-|%2B)", "/": r"(?:\\?/|_|%2F)"}
 #: What may stand between two characters of a code: a break of the line, also as an escape.
 _BREAK = r"(?:\s|\\[rn])*"
 
-#: Names of environment variables that hold a secret, such as HF_TOKEN, and the shortest value that is taken for one.
+#: Names of environment variables that hold a secret, such as HF_TOKEN, and the length from which a value counts as one.
 _SECRET_VARIABLE = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL)S?$", re.IGNORECASE)
 SHORTEST_SECRET = 8
 
@@ -76,11 +76,11 @@ def _character(character: str) -> str:
 def _utf16(character: str) -> list[int]:
     """The character's code units, as JSON escapes them."""
     units = character.encode("utf-16-be", "surrogatepass")
-    return [int.from_bytes(units[place : place + 2]) for place in range(0, len(units), 2)]
+    return [int.from_bytes(units[start : start + 2]) for start in range(0, len(units), 2)]
 
 
 def _base64(written: bytes, before: int) -> str:
-    """A pattern for the secret in base64 after `before` bytes (mod 3). Its edges hold bits of other bytes, too."""
+    """A pattern for the secret in base64 after `before` bytes (mod 3). Its outer signs also hold bits of neighbours."""
     whole = b64encode(bytes(before) + written).decode().rstrip("=")
     first, last = -(-8 * before // 6), 8 * (before + len(written)) // 6
     sign = r"(?:[\w+/-]|%2[BF])"

@@ -25,32 +25,32 @@ LONGEST_ARGUMENT = 100_000
 
 def check_values(written: Any) -> None:
     """Refuse, by a ValueError, values that JSON, a command line or a terminal would not take unchanged."""
-    for number, (place, value) in enumerate(_entries(written, ())):
-        if number >= MOST_ENTRIES or len(place) > DEEPEST:
+    for number, (keys, value) in enumerate(_entries(written, ())):
+        if number >= MOST_ENTRIES or len(keys) > DEEPEST:
             raise ValueError(
-                f"{dotted(place[:3])}: more than {MOST_ENTRIES} entries or {DEEPEST} levels; "
+                f"{dotted(keys[:3])}: more than {MOST_ENTRIES} entries or {DEEPEST} levels; "
                 "take out aliases (*name) that repeat or contain themselves"
             )
         if problem := _problem(value):
-            raise ValueError(f"{dotted(place)}: {problem}")
+            raise ValueError(f"{dotted(keys)}: {problem}")
 
 
 def check_length(argument: str, of_what: str, written: Any) -> None:
-    """Refuse a value that is too long for a command's argument, by a ValueError."""
+    """Refuse a command's argument that is too long, by a ValueError on the longest text in `written`, its content."""
     length = len(argument.encode())
     if length <= LONGEST_ARGUMENT:
         return
-    texts = [(len(value), place) for place, value in _entries(written, ()) if isinstance(value, str)]
-    longest, place = max(texts, default=(0, ()))
+    texts = [(len(value), keys) for keys, value in _entries(written, ()) if isinstance(value, str)]
+    longest, keys = max(texts, default=(0, ()))
     raise ValueError(
-        f"{dotted(place)}: the longest text, of {longest} characters, in {of_what}, which has {length} bytes; an "
+        f"{dotted(keys)}: the longest text, of {longest} characters, in {of_what}, which has {length} bytes; an "
         f"argument of a command may have {LONGEST_ARGUMENT}: shorten the text"
     )
 
 
-def dotted(place: tuple[Any, ...]) -> str:
+def dotted(keys: tuple[Any, ...]) -> str:
     """Keys, from the outermost to the innermost, as messages write them: `arms.a.weights`."""
-    return ".".join(printable(str(key)) for key in place) or "config"
+    return ".".join(printable(str(key)) for key in keys) or "config"
 
 
 def printable(text: str, most: int = 2000) -> str:
@@ -59,16 +59,16 @@ def printable(text: str, most: int = 2000) -> str:
     return shown if len(shown) <= most else f"{shown[: most // 2]} ... {shown[-most // 2 :]}"
 
 
-def _entries(value: Any, place: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], Any]]:
+def _entries(value: Any, keys: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], Any]]:
     """Keys and values of a config, each with the path of keys to it, the outermost first."""
-    yield place, value
-    if len(place) > DEEPEST:
+    yield keys, value
+    if len(keys) > DEEPEST:
         return
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list | tuple) else ()
     for key, item in items:
         if isinstance(value, dict):
-            yield (*place, key), key
-        yield from _entries(item, (*place, key))
+            yield (*keys, key), key
+        yield from _entries(item, (*keys, key))
 
 
 def _problem(value: Any) -> str | None:

@@ -82,7 +82,7 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
     """YAML's safe loader, which refuses keys that occur twice and says where a wrong value is."""
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        """Replace `<<` by the keys that it merges. Each mapping comes here before its values are made."""
+        """Replace `<<` by the keys that it merges. A mapping comes here before its values are made, and when merged."""
         lines: dict[Hashable, int] = {}
         for key_node, _ in node.value if not hasattr(node, "checked") else ():
             key = self.construct_object(key_node, deep=True) if key_node.tag != _MERGE else key_node

@@ -21,8 +21,8 @@ _PACKAGE = __name__.partition(".")[0]
 class Module(NamedTuple):
     """A module of the user: its file, and what is installed.
 
-    `installed` is the folder of its installed top-level package, or its only file: its digest covers all of that. It is
-    None in the study's folder, of which only the imported files count.
+    `installed` is the folder or the only file of its installed top-level package, all of which its code digest covers.
+    It is None for a module in the study's folder, of which the digest covers only files that are imported.
     """
 
     file: Path
@@ -36,20 +36,20 @@ def in_a_file(function: str) -> bool:
 
 def names_a_module(function: str) -> bool:
     """Whether a function is named by its module, as in `package.module:function`."""
-    place = function.rpartition(":")[0]
-    return not place.endswith(".py") and all(part.isidentifier() for part in place.split("."))
+    module = function.rpartition(":")[0]
+    return not module.endswith(".py") and all(part.isidentifier() for part in module.split("."))
 
 
 def user_file(reference: str, root: Path, section: str = "components") -> Path:
     """The file of a user's function."""
-    place, _, name = reference.rpartition(":")
-    if not name.isidentifier() or not (place.endswith(".py") or names_a_module(reference)):
+    file, _, name = reference.rpartition(":")
+    if not name.isidentifier() or not (file.endswith(".py") or names_a_module(reference)):
         raise StudyError(f"{section}: {reference!r} is not of the form {FORMS}")
     if names_a_module(reference):
         return user_module(reference, root, section).file
-    path = Path(root) / place
+    path = Path(root) / file
     if not path.is_file():
-        raise StudyError(f"{section}: {reference}: there is no file {place} in {Path(root).resolve()}")
+        raise StudyError(f"{section}: {reference}: there is no file {file} in {Path(root).resolve()}")
     return path
 
 
@@ -78,15 +78,16 @@ def user_module(reference: str, root: Path, section: str = "components") -> Modu
 def _found(module: str, root: Path) -> Module | None:
     """A module in the study's folder, else an installed one; None if there is none."""
     top, _, rest = module.partition(".")
-    own = PathFinder.find_spec(top, [str(root)])
-    spec = own if own and own.origin else _installed(top)
+    in_root = PathFinder.find_spec(top, [str(root)])
+    spec = in_root if in_root and in_root.origin else _installed(top)
     if spec is None or spec.origin is None:  # a folder without `__init__.py` in the study's folder, or nothing
-        file = file_below(root, module) if own else None
+        file = file_below(root, module) if in_root else None
         return Module(file, None) if file else None
-    first = Path(spec.origin)
-    is_package = first.name == "__init__.py"
-    file = (file_below(first.parent, rest) if is_package else None) if rest else first
-    return Module(file, None if spec is own else first.parent if is_package else first) if file else None
+    top_file = Path(spec.origin)
+    is_package = top_file.name == "__init__.py"
+    file = (file_below(top_file.parent, rest) if is_package else None) if rest else top_file
+    installed = None if spec is in_root else top_file.parent if is_package else top_file
+    return Module(file, installed) if file else None
 
 
 def _installed(top: str) -> ModuleSpec | None:

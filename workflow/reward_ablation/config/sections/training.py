@@ -67,7 +67,7 @@ BY_COMPLETION, BY_TRL = "by_completion", "trl"
 class Gradients(Section):
     """Gram matrix of the components' gradients."""
 
-    # `backward` is beside it because only the pass that tells completions apart can measure.
+    # `backward` is a key of this section because only the pass that tells completions apart can measure.
     every: Annotated[NonNegativeInt, BeforeValidator(_steps_between)] = Field(
         1, description="Measure each n-th step; off or 0: never."
     )

@@ -206,17 +206,17 @@ def _content(message: Row) -> str:
 def rollouts(
     path: Path, rows: list[Row], options: RolloutOptions, missing: list[str], metrics: pa.Table | None = None
 ) -> Rollouts:
-    """Rollouts of rows, whose components are in `scores`; or in `further`, if the option `scores` names them."""
+    """Rollouts of rows. A row's `scores` are of components; `further` scores only if the option `scores` names them."""
     here = _names(rows, "scores")
     fields = dict(zip(here, here, strict=True)) if options.scores is None else options.scores
     all_here = [*here, *_names(rows, "further")]
-    if unknown := [of for of in fields.values() if of not in all_here]:
+    if unknown := [field for field in fields.values() if field not in all_here]:
         raise StudyError(f"{path}: no score {unknown[0]!r}; scores here: {', '.join(all_here) or 'none'}")
     table = []
     for row in numbered(rows):
         numbers = {**row["further"], **row["scores"]}
         known = {name: row[name] for name in ("total", "advantage") if not math.isnan(row.get(name, math.nan))}
-        scores = {SCORE + name: numbers.get(of, math.nan) for name, of in fields.items()}
+        scores = {SCORE + name: numbers.get(field, math.nan) for name, field in fields.items()}
         table.append({**row, "total": None, "advantage": None, **known, **scores})
     for name in fields:
         if absent := sum(math.isnan(row[SCORE + name]) for row in table):
@@ -226,7 +226,7 @@ def rollouts(
 
 
 def answers(path: Path, rows: list[Row], metric: str | None, missing: list[str]) -> Answers:
-    """Answers of rows. One is correct where `metric`, or the only number, is 1. Without that number it is left out."""
+    """Answers of rows. One is correct if its `metric`, or its only number, is 1; without a number it is left out."""
     names = _names(rows, "scores")
     metric = the_one(path, "metric", names, metric) if rows else ""
     sample_of: Counter[str] = Counter()
@@ -268,10 +268,10 @@ def answers(path: Path, rows: list[Row], metric: str | None, missing: list[str])
 
 
 def step_metrics(lines: Iterable[tuple[Record, Record]], names: dict[str, str]) -> pa.Table | None:
-    """Metrics by step and TRL's names, the values of `names`, or None. Step 0, before training, is left out."""
+    """Metrics by step, renamed to TRL's names by `names`; or None. Step 0, before training, is left out."""
     by_step: dict[int, dict[str, float]] = {}
     for line, numbers in lines:
-        known = {of: numbers.score(name) for name, of in names.items() if name in numbers.value}
+        known = {trl_name: numbers.score(name) for name, trl_name in names.items() if name in numbers.value}
         if known and line.whole("step"):
             by_step.setdefault(line.whole("step"), {}).update(known)
     rows = [{"step": step, **row} for step, row in sorted(by_step.items())]

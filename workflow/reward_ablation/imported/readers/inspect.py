@@ -102,7 +102,7 @@ def _unpacked(file: Path, entry: ZipInfo) -> bytes:
             return member.read(entry.file_size + 1)
     with file.open("rb") as stream:
         stream.seek(entry.header_offset)
-        name, extra = struct.unpack("<26xHH", stream.read(30))
+        name, extra = struct.unpack("<26xHH", stream.read(30))  # lengths, from the entry's own header
         stream.seek(name + extra, 1)
         packed = pa.BufferReader(stream.read(entry.compress_size))
     with pa.CompressedInputStream(packed, "zstd") as member:

@@ -41,7 +41,7 @@ LIMITS = (
     "compaction_failed",
 )
 
-#: prime-rl's metrics that mean what one of TRL's does.
+#: prime-rl's metrics, each with the TRL metric that means the same.
 METRICS = {
     "entropy/all/mean": "entropy",
     "loss/mean": "loss",
@@ -75,8 +75,8 @@ def read_rollouts(path: Path, options: Row) -> Rollouts:
             missing.append("prime-rl's effective rollouts lack those that failed, or that a filter took out.")
         else:
             missing.append("prime-rl counted steps from 0 before 0.7; here they count from 1.")
-        of_file = int(step[1]) + (file.name != "traces.jsonl")
-        rows += [{**row, "step": of_file} for row in _rows(file, chosen.agent, missing)]
+        trl_step = int(step[1]) + (file.name != "traces.jsonl")
+        rows += [{**row, "step": trl_step} for row in _rows(file, chosen.agent, missing)]
     if any(math.isnan(row["advantage"]) for row in rows):
         missing.append("Some rollouts have no advantage, or several.")
     log = path / "metrics.jsonl"

@@ -33,7 +33,7 @@ def read_rollouts(path: Path, options: dict[str, Any]) -> Rollouts:
     ]
     history = _history(path)
     evaluated = {entry.get("step") for entry in history if any(str(key).startswith("eval_") for key in entry)}
-    told = max((entry["step"] for entry in history if type(entry.get("step")) is int), default=0)
+    last_logged = max((entry["step"] for entry in history if type(entry.get("step")) is int), default=0)
     rows: list[Row] = []
     names: dict[str, str] | None = None
     before, repeated, of_evaluation = b"", 0, 0
@@ -45,7 +45,7 @@ def read_rollouts(path: Path, options: dict[str, Any]) -> Rollouts:
             repeated += 1
             continue
         before = content
-        of_file = [_row(row, names, f"{file}: row {place}") for place, row in enumerate(table.to_pylist(), 1)]
+        of_file = [_row(row, names, f"{file}: row {index}") for index, row in enumerate(table.to_pylist(), 1)]
         if of_file and of_file[0]["step"] in evaluated:  # TRL writes the completions of an evaluation over the step's
             of_evaluation += 1
             continue
@@ -54,10 +54,10 @@ def read_rollouts(path: Path, options: dict[str, Any]) -> Rollouts:
         missing.append(f"{repeated} files repeat the completions of the file before, and are left out.")
     if of_evaluation:
         missing.append(f"The completions of {of_evaluation} steps are of an evaluation, and are left out.")
-    if max((row["step"] for row in rows), default=0) > told:
+    if max((row["step"] for row in rows), default=0) > last_logged:
         missing.append(
-            f"No trainer_state.json says at which steps after {told} the trainer evaluated; there, the completions are "
-            "those of the evaluation."
+            f"No trainer_state.json says at which steps after {last_logged} the trainer evaluated; there, the "
+            "completions are those of the evaluation."
         )
     return rollouts(path, rows, RolloutOptions(), missing, _metrics(history))
 

@@ -27,7 +27,7 @@ FIELDS = ("input", "output", "gts", "score", "step", "uid", "request_id")
 #: A `uid` of the form PROMPT_SESSION_OUTPUT, which tells the outputs of one agent's session apart.
 PROMPT_SESSION_OUTPUT = re.compile(r".+_\d+_\d+")
 
-#: verl's metrics that mean what one of TRL's does. Its `actor/ppo_kl` is no distance from the reference model.
+#: verl's metrics, each with the TRL metric that means the same. `actor/ppo_kl` is no distance from the reference model.
 METRICS = {
     "actor/entropy": "entropy",
     "actor/grad_norm": "grad_norm",
@@ -118,8 +118,8 @@ def _tell_groups_apart(rows: list[Row], uids: list[str | None]) -> int:
         if uid not in of_prompt:
             of_prompt.append(uid)
             further += len(of_prompt) > 1
-        if place := of_prompt.index(uid):
-            row["problem_id"] += f"-{place + 1}"
+        if index := of_prompt.index(uid):
+            row["problem_id"] += f"-{index + 1}"
     return further
 
 

@@ -52,6 +52,6 @@ def diversity(
 
 
 def _ngrams(ids: list[int], size: int, numbers: dict[tuple[int, ...], int]) -> set[int]:
-    """The n-grams of a completion, as numbers: sets of tuples would take ten times as long to compare."""
+    """The n-grams of a completion by their `numbers` in the group: sets of tuples would take ten times as long."""
     ngrams = (tuple(ids[start : start + size]) for start in range(max(1, len(ids) - size + 1)))
     return {numbers.setdefault(ngram, len(numbers)) for ngram in ngrams}

@@ -28,6 +28,7 @@ Phrase = Annotated[str, StringConstraints(min_length=1, max_length=500)]
 Letter = Annotated[str, StringConstraints(min_length=1, max_length=1)]
 
 _ANSWERS = ("My answer is yes.", "My answer is no.", "My answer is maybe.")
+#: How the published checker finds its two marks of a postscript. Any other mark is searched for as it is.
 _POSTSCRIPTS = {"P.S.": r"p\.\s?s\.", "P.P.S": r"p\.\s?p\.\s?s"}
 #: How a fenced block may open, in the spellings that the published checker takes. They are removed in this order.
 _FENCES = ("```json", "```Json", "```JSON", "```")
@@ -154,8 +155,8 @@ def postscript(text: str, postscript_marker: Phrase) -> bool:
 def number_bullet_lists(text: str, num_bullets: NonNegativeInt) -> bool:
     """The text has exactly `num_bullets` lines that start with `-`, or with a single `*`.
 
-    White space before them is ignored. A `*` alone on its line counts only if a line follows it, which then counts only
-    if it starts with `-`.
+    White space before them is ignored. As in the published checker, a `*` alone on its line counts only if a line
+    follows it, which then counts only if it starts with `-`.
     """
     lines = [line.lstrip() for line in text.split("\n")]
     count, following = sum(line.startswith("-") for line in lines), iter(lines)
@@ -252,11 +253,10 @@ def no_comma(text: str) -> bool:
 def _count_sentences(text: str) -> int:
     """Number of sentences. A sentence ends with a mark before white space, or with the text.
 
-    A full stop ends no sentence after one of `_ABBREVIATIONS`, a single letter (an initial) or the number of an item
-    in a list. If the
-    next word starts with a small letter, three more marks end no sentence: the stop of "etc." or of an abbreviation
-    with stops inside, an ellipsis, and a mark inside quotation marks or brackets. The end of a line ends no sentence: a
-    heading without a mark belongs to the sentence after the heading. Chinese and Japanese marks need no white space.
+    A full stop ends no sentence after one of `_ABBREVIATIONS`, a single letter (an initial) or the number of an item in
+    a list. If the next word starts with a small letter, three more marks end no sentence: the stop of "etc." or of an
+    abbreviation with stops inside, an ellipsis, and a mark inside quotation marks or brackets. The end of a line ends
+    no sentence: a heading without a mark belongs to the sentence after it. Chinese and Japanese marks need no space.
     """
     words = re.sub("([。！？]+)", r"\1 ", text).split()
     count, begun = 0, False

@@ -185,7 +185,7 @@ def request_body(
 
 
 def digest_of(shared: dict[str, Any], template: str) -> str:
-    """Digest of all that the requests of a judge share. An empty prompt keeps the folders of earlier versions."""
+    """Digest of all that the requests of a judge share. The empty prompt stays: stored answers lie under the digest."""
     body = {**shared, "messages": [{"role": "user", "content": ""}]}
     return hashlib.sha256(json.dumps([body, template], sort_keys=True).encode()).hexdigest()
 

@@ -53,7 +53,7 @@ def majority(
 
 
 def _form(answer: str | None) -> Fraction | str | None:
-    """What equal answers share: a long one's text itself. None for an answer that is missing or cannot be read."""
+    """What equal answers share; of one too long to evaluate, its text. None for a missing or unreadable answer."""
     if answer is None or is_malformed(answer):
         return None
     if len(answer) > MAX_HERE:

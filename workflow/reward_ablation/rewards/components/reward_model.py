@@ -1,7 +1,7 @@
 """Score of a sequence-classification model: a learned reward.
 
-It imports no torch, because planning imports components too: `models.reward_model` loads the models and is set behind
-it.
+It imports no torch, because planning imports components too. A process that scores has `models.reward_model` give
+`open_models_with` the function that loads the models.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Dtype = Literal["bfloat16", "float16", "float32"]
 
 @dataclass(frozen=True)
 class RewardModelSettings:
-    """The parameters of `reward_model`, with which the host opens the model."""
+    """The parameters of `reward_model`, by which `models.reward_model` loads the model."""
 
     model: str
     revision: str | None = None
@@ -36,7 +36,7 @@ class RewardModelSettings:
 
     @property
     def reference(self) -> str:
-        """Key of the model's folder in the host: `id@commit` of a hub model, else the path of the folder."""
+        """Name by which `models.reward_model` knows the folder: `id@commit` of a hub model, else the folder's path."""
         return self.model if self.revision is None else f"{self.model}@{self.revision}"
 
 
@@ -95,8 +95,8 @@ def reward_model(
     max_length : int
         Largest number of tokens in an input. A longer input loses its beginning, because most reward models read their
         score at the last token, and the end of the completion must stay. Where the end token is also the pad token, TRL
-        and this component read it at the token before. The metric `reward_model/cut/...` has the
-        share of cut inputs.
+        and this component read the score at the token before. The metric `reward_model/cut/...` has the share of cut
+        inputs.
     batch_size : int
         Number of inputs that the model reads at once. Another number changes the last bits of a score.
     dtype : str, optional

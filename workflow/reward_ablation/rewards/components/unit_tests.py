@@ -1,7 +1,7 @@
 """Programs, scored by their tests.
 
-Its problems have a column of tests, as those of the data set `mbpp`. The sandbox runs the programs and judges them;
-here they are found in the text.
+Problems need a column of tests, such as those of the data set `mbpp`. Here the programs are found in the texts; the
+sandbox runs and judges them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from reward_ablation.rewards.sandbox.judging import Task, judge
 
 #: A line that opens or closes a block of Markdown: its indentation, its marks and the language of the block.
 _FENCE = re.compile(r"^([ \t]*+)(`{3,}+|~{3,}+)[ \t]*+([\w+#.-]*+)[^\n`]*$", re.MULTILINE)
-#: Deeper marks are a part of the code, as in Markdown, but for those of a list.
+#: Largest indentation of such marks. Deeper marks are a part of the code, as in Markdown, except in a list.
 _DEEPEST = 3
 _LIST_ITEM = re.compile(r"^[ \t]*+(?:[-*+]|\d{1,9}[.)])[ \t]", re.MULTILINE)
 _PYTHON = frozenset({"python", "py", "python3"})
@@ -36,8 +36,7 @@ def unit_tests(
     """1 where the program in the completion passes all its tests, else 0; None where no tests can be read.
 
     The program is the last block marked as Python, else the last without a language, else the whole text after
-    ``</think>``. It runs in a sandbox
-    (`reward_ablation.rewards.sandbox`) with the standard library and the installed packages.
+    ``</think>``. It runs in a sandbox (`rewards.sandbox`) with the standard library and the installed packages.
 
     Parameters
     ----------
@@ -76,7 +75,7 @@ def extract_code(text: str) -> str:
     counts, up to a ``<think>`` that is never closed. Time is linear in the length of the text.
     """
     text = after_thinking(text)
-    blocks: dict[bool, str] = {}  # the last block that is marked as Python, and the last without a language
+    blocks: dict[bool, str] = {}  # True: the last block that is marked as Python; False: the last without a language
     opened: re.Match[str] | None = None
     item = _LIST_ITEM.search(text)
     for fence in _FENCE.finditer(text):
@@ -92,6 +91,7 @@ def extract_code(text: str) -> str:
 
 
 def _add(blocks: dict[bool, str], opened: re.Match[str], code: str) -> None:
+    """Note a block that may be the program, indented no more than its opening marks; `opened` are these marks."""
     language = opened[3].lower()
     if opened[1] and code.lstrip("\r\n").startswith(opened[1]):
         code = re.sub(rf"^[ \t]{{1,{len(opened[1])}}}", "", code, flags=re.MULTILINE)

@@ -1,7 +1,6 @@
-"""A sandbox where programs that a model wrote run against tests. They read no file of the user, and decide
-no verdict.
+"""A sandbox where programs that a model wrote run against tests. They read no file of the user and decide no verdict.
 
-The component `unit_tests` is its one user: it calls `judging`, this calls `supervisor`, and this starts `server`.
+The component `unit_tests` is its one user: it calls `judging`, which calls `supervisor`, which starts `server`.
 
 - `server`: a small Python process that forks for every program. It holds no secret, no program and no test.
 - `isolation`: the limits that the kernel sets for a program: files, network, other processes, memory and time.

@@ -166,7 +166,7 @@ def _change_root(paths: Iterable[str], base: str) -> None:
         _show(descriptor, base + path, is_device=path in DEVICES)
     os.makedirs(base + FOLDER, exist_ok=True)
     os.chdir(base)
-    _call(_CALLS[platform.machine()][1], b".", b".", what="pivot_root")
+    _call(_CALLS[platform.machine()][1], b".", b".", what="pivot_root")  # the old root now lies over the new one
     _check(_libc.umount2(b".", _MNT_DETACH), "umount")
     os.chdir("/")
     _mount("none", "/", None, _REMOUNT | _BIND | _RDONLY | _NOSUID | _NODEV)
@@ -243,7 +243,7 @@ def confine_by_landlock(paths: Iterable[str], folder: str) -> None:
     version = landlock_version()
     os.chdir(folder)
     _prctl(_NO_NEW_PRIVS, 1)
-    # Version 1 knows 13 rights on files; 2, 3 and 5 each know one more. 4 adds TCP, and 6 adds signals and sockets.
+    # Version 1 knows 13 rights on files; 2, 3 and 5 each know one more. 4 adds two on TCP, 6 two scopes: 3 is both.
     handled = (1 << {1: 13, 2: 14}.get(version, 15)) - 1 | (1 << 15 if version >= 5 else 0)
     attributes = struct.pack("=QQQ", handled, 3, 3)[: 8 if version < 4 else 16 if version < 6 else 24]
     ruleset = _call(_LANDLOCK_CREATE, attributes, len(attributes), 0, what="landlock")

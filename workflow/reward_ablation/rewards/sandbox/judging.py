@@ -143,7 +143,7 @@ def _of_output(outcome: Outcome, expected: str) -> Status:
         return "failed"
     if outcome.is_late or outcome.was_killed(0):
         return "timeout"
-    if not _lines(expected) and outcome.statuses[0]:  # what is no program prints nothing, too
+    if not _lines(expected) and outcome.statuses[0]:  # a text that is no program prints nothing, too
         return "failed"
     return "passed" if _lines(outcome.output.decode("utf-8", "replace")) == _lines(expected) else "failed"
 

@@ -89,7 +89,7 @@ def _compiled(source: str, first_line: int) -> Any:
 
 
 def _run_threads_in_place(module: str) -> None:
-    """Have a thread for a function of the program work inside `start`: no thread can start, and many wait for one."""
+    """Have `start` do the work of a thread of the program: its limits allow no thread, and programs wait for theirs."""
     start = threading.Thread.start
 
     def start_here(self: Any) -> None:

@@ -172,7 +172,9 @@ def shared(module: str, name: str) -> Any:
 
 
 LARGEST = 32 << 20  # bytes of one message
-_LARGEST_LENT = 2_000  # bytes of a part of an object that is given back, because it is compared at each question
+_LARGEST_LENT = 2_000  # bytes of a part of an object that is given back: it is encoded again at each question
+
+#: Operations on objects of the other side: with two operands, and on one object, as methods of `Remote` (`__len__`).
 
 _BINARY = (
     *("eq", "lt", "le", "gt", "ge"),
@@ -201,7 +203,7 @@ def _references(entry: tuple[Any, ...]) -> int:
     return sys.getrefcount(entry[0])
 
 
-_ALONE = _references(([],))  # to a value that no one else holds
+_ALONE = _references(([],))  # number of references to a value that nothing but its entry holds
 
 
 class Ended(ConnectionError):
@@ -232,7 +234,7 @@ class Link:
         self._objects: dict[int, Any] = {}  # known to the other side
         self._remotes: dict[int, Remote] = {}
         self._errors: dict[str, type[Exception]] = {}
-        self._lent: deque[tuple[Any, ...]] = deque(maxlen=4)  # mutable parts of objects of the other side
+        self._lent: deque[tuple[Any, ...]] = deque(maxlen=4)  # the last mutable parts of the other side's objects
 
     def ask(self, operation: str, /, *arguments: Any, **named: Any) -> Any:
         """Ask the other side for an operation and return its result. An exception there is raised here."""
@@ -244,7 +246,7 @@ class Link:
                 self._answer(*content)
             elif kind == "value":
                 given: dict[Any, Any] = {**dict(enumerate(arguments)), **named}
-                for place, changed in content[1]:
+                for place, changed in content[1]:  # arguments that the operation changed in place
                     assign(given[place], self._decode(changed))
                 value = self._decode(content[0])
                 self._lend(value, operation, arguments)
@@ -262,7 +264,7 @@ class Link:
                 self._lent.append((value, before, operation, *arguments))
 
     def _give_back(self) -> None:
-        """Change the parts of the other side's objects as they were changed here, and forget what no one holds."""
+        """Change parts of the other side's objects as they were changed here, and forget parts that nobody holds."""
         lent = [*self._lent]
         self._lent.clear()
         for entry in lent:

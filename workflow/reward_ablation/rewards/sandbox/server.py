@@ -30,6 +30,7 @@ COMMON = (
     *("math", "operator", "random", "re", "string", "typing"),
 )
 _PACKAGE = "reward_ablation.rewards.sandbox"
+#: Signals that Slurm sends to all processes of a job. They are for the starter, with which this process ends.
 _FOR_THE_STARTER = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 
@@ -43,7 +44,7 @@ class Server:
 
     def __init__(self, control: socket.socket, isolation: Any, paths: list[str], where: int | str) -> None:
         self._control, self._isolation, self._paths, self._where = control, isolation, paths, where
-        self._jobs: dict[int, tuple[list[int], str | None]] = {}
+        self._jobs: dict[int, tuple[list[int], str | None]] = {}  # processes and, under Landlock, the folder
 
     def run(self) -> None:
         """Answer requests until the caller ends."""
@@ -192,7 +193,7 @@ def main() -> None:
     for name in COMMON:
         __import__(name)
     for number in _FOR_THE_STARTER:
-        signal.signal(number, signal.SIG_IGN)  # Slurm sends these to all; this process ends with its starter
+        signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     where: int | str = sys.argv[3]
     try:

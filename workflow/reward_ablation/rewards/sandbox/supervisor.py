@@ -1,7 +1,7 @@
 """The caller's side of the server that runs programs: starts it when first needed, gives it jobs, and replaces it.
 
-`judging` hands it the programs of a batch, in the process that trains or scores. No program runs in that process: one
-that ends the server loses its own verdict alone.
+`judging` hands it the programs of a batch, in the process that trains or scores. No program runs in that process: a
+program that ends the server loses its own verdict alone.
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ class Outcome:
     is_too_long: bool = False  # whether the script printed more than OUTPUT_BYTES
 
     def was_killed(self, process: int) -> bool:
-        """Whether SIGKILL ended a process.
+        """Whether SIGKILL or SIGXCPU ended a process.
 
-        It comes from the kernel at the limit on CPU time, or from the server if the process still ran, or waited, when
-        the job was over.
+        They come from the kernel at the limit on CPU time, or SIGKILL from the server if the process still ran, or
+        waited, when the job was over.
         """
         return self.statuses[process] in (-signal.SIGKILL, -signal.SIGXCPU)
 
