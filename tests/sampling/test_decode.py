@@ -15,6 +15,7 @@ from transformers import (
     LogitsProcessorList,
     MambaConfig,
     MistralConfig,
+    OpenAIGPTConfig,
     PreTrainedModel,
     RecurrentGemmaConfig,
     RepetitionPenaltyLogitsProcessor,
@@ -39,12 +40,13 @@ CONFIGS = {
     "gpt2": GPT2Config(vocab_size=40, n_embd=16, n_layer=2, n_head=2, n_positions=64),
     "gemma3": Gemma3TextConfig(**SMALL, sliding_window=8, query_pre_attn_scalar=8),
     "mistral": MistralConfig(**SMALL, sliding_window=6),  # shorter than the text
+    "openai-gpt": OpenAIGPTConfig(vocab_size=40, n_embd=16, n_layer=2, n_head=2, n_positions=64),  # keeps no cache
     "mamba": MambaConfig(vocab_size=40, hidden_size=16, num_hidden_layers=2, state_size=4),
     "recurrent_gemma": RecurrentGemmaConfig(
         **SMALL, lru_width=16, attention_window_size=8, block_types=["recurrent", "attention"]
     ),
 }
-OPEN, WINDOWED, WHOLE = ["llama", "gpt2"], ["gemma3", "mistral"], ["mamba", "recurrent_gemma"]
+OPEN, CLOSED, WHOLE = ["llama", "gpt2"], ["gemma3", "mistral", "openai-gpt"], ["mamba", "recurrent_gemma"]
 
 
 @pytest.fixture
@@ -98,7 +100,7 @@ def test_completions_are_those_of_plain_generate(model):
     assert start(model, LENGTHS, SEEDS, decode).tolist() == plain.tolist()
 
 
-@pytest.mark.parametrize("model", [*OPEN, *WINDOWED], indirect=True)
+@pytest.mark.parametrize("model", [*OPEN, *CLOSED], indirect=True)
 def test_each_prompt_runs_once_and_ended_rows_leave(model):
     rows = rows_per_call(model)
     start(model, LENGTHS, SEEDS, decode)
@@ -144,7 +146,7 @@ def test_joined_rows_and_those_that_they_join_stay_as_they_were(model, late):
     assert [completions[number] for number in range(13)] == expected
 
 
-@pytest.mark.parametrize(("names", "divisible", "joinable"), [(OPEN, 1, 1), (WINDOWED, 1, 0), (WHOLE, 0, 0)])
+@pytest.mark.parametrize(("names", "divisible", "joinable"), [(OPEN, 1, 1), (CLOSED, 1, 0), (WHOLE, 0, 0)])
 def test_what_a_models_cache_permits(names, divisible, joinable):
     for name in names:
         batch = start(AutoModelForCausalLM.from_config(CONFIGS[name]), [3, 2], [0, 1], Batch)

@@ -34,7 +34,7 @@ class Batch:
 
     By row, `number` is the caller's number of the row, `drawn` counts its new tokens, and `running` says whether it has
     not ended. If the batch is `divisible`, rows can leave. A model with a cache of another kind keeps all its rows to
-    the end. If the batch is `open`, rows can join as well, because no layer's cache is cut to a window.
+    the end. If the batch is `open`, rows can join as well, because each layer has a cache, and none is cut to a window.
     """
 
     def __init__(
@@ -52,13 +52,15 @@ class Batch:
         self.limit, self.padding = generation_config.max_new_tokens, generation_config.pad_token_id
         self.number = torch.arange(len(input_ids), device=input_ids.device)
         self.drawn, self.running = torch.zeros_like(self.number), torch.ones_like(self.number, dtype=torch.bool)
-        cache = inputs.get("past_key_values")
+        cache: Any = inputs.get("past_key_values")
         layers = {type(layer) for layer in cache.layers} if type(cache) is DynamicCache else set()
         in_cache = not model._is_stateful  # whether all that the model remembers is in the cache
         self.divisible = in_cache and bool(layers) and layers <= {DynamicLayer, DynamicSlidingWindowLayer}
         by_row = {name for name, value in inputs.items() if torch.is_tensor(value)}
         self.open = self.divisible and layers == {DynamicLayer} and by_row <= {"attention_mask", "position_ids"}
         self._prefill()
+        # openai-gpt is given a cache, and keeps nothing there.
+        self.open = self.open and all(layer.is_initialized for layer in cache.layers)
 
     def _prefill(self) -> None:
         """Run the model on the prompts: on equal ones once, if its cache can be copied to their rows."""
