@@ -52,7 +52,7 @@ class Evaluation:
 
     @property
     def missing(self) -> list[str]:
-        """Sentences on what the files lack."""
+        """Sentences on what the files lack, and on what may be wrong in them."""
         words = [sentence for answers in self.answers.values() for sentence in answers.missing] + self.doubts
         lost = {name for answers in self.answers.values() for name in answers.metrics} - set(self.metrics)
         words += [f"The metric {name} is left out: some models' answers lack it." for name in sorted(lost)]

@@ -141,7 +141,7 @@ def with_total(table: pa.Table, weights: Mapping[str, float]) -> tuple[pa.Table,
 
 
 def with_golds(table: pa.Table, golds: Golds, home: Path) -> pa.Table:
-    """The table with the right answers of the file `golds`, in place of those of the run's own files.
+    """The table with the right answers of the file `golds`, in place of the run's own.
 
     An empty answer, or a word for a missing one, is no answer.
     """

@@ -156,7 +156,7 @@ def estimate_evaluations(study: Study, evaluations: Iterable[Evaluation], pace: 
 
 
 def _model_count(study: Study, evaluation: Evaluation, pace: Pace) -> int | None:
-    """Number of models that an evaluation judges; None where not known. The last step is that of the final model."""
+    """Number of models that an evaluation judges; None where not known. The last step makes the final model."""
     if evaluation.kind != KEPT:
         return 1
     steps = pace.steps_of(study.runs[evaluation.run])

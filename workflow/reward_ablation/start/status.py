@@ -269,7 +269,7 @@ def _jobs_of_runs(study: Study, root: Path, jobs: list[SlurmJob]) -> dict[str, S
 
 
 def _other_jobs(study: Study, damage: Damage, models: list[str]) -> Iterator[Job]:
-    """The jobs other than training, but for tables and figures; answers are those of base and trained runs."""
+    """The jobs other than training, but for tables and figures; answers of `models`: base and the done runs."""
     yield Job("fetch the base model", study.fetched_file, "logs/fetch/base.log")
     if study.demonstrations_file is not None:
         yield Job("prepare the demonstrations", study.demonstrations_file, "logs/prepare/sft.log")

@@ -1,7 +1,7 @@
 """Paths in files that are made to be shared, such as tables and pages: no folder of the user's disk.
 
-The titles of models and data in `study.json` are made by it, and the report's pages show the config by it. `resolve`
-warns by it of absolute paths that stay in specs, because the record of each run repeats its spec.
+`study.json` has such titles of models and data, and the report's pages show the config with such paths. `resolve` warns
+by `path_warnings` of absolute paths that stay in specs, because the record of each run repeats its spec.
 """
 
 from __future__ import annotations

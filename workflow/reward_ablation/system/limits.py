@@ -94,5 +94,5 @@ def _work_in_fork(work: Callable[[], None], seconds: int, memory: int, what: str
     except BaseException as error:  # a panic of a Rust library is no Exception
         message = f"{what} fails: {type(error).__name__}: {error}"
     finally:
-        os.write(writer, message.encode(errors="replace")[:4000])
+        os.write(writer, message.encode(errors="replace")[:4000])  # less than a pipe holds, so this does not wait
         os._exit(0)

@@ -25,7 +25,7 @@ from reward_ablation.system.errors import StudyError
 #: Files of training, in the folder of a run.
 TRAINING = ("rollouts/step_*/train/effective/traces.jsonl", "rollouts/step_*/train_rollouts.jsonl")
 
-#: Files of an evaluation, in the folder of an evaluation or in that of a step.
+#: Files of an evaluation, in the folder of an evaluation or of a step.
 EVALUATIONS = ("traces.jsonl", "results.jsonl", "eval/effective/traces.jsonl")
 
 #: Version of verifiers' traces.

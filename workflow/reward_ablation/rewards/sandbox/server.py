@@ -78,7 +78,7 @@ class Server:
         processes: list[int] = []
         self._jobs[request["start"]] = (processes, folder)
         read_end, write_end = os.pipe()
-        between = socket.socketpair()
+        between = socket.socketpair()  # for the calls between the tests and the program
         try:
             if request["kind"] == "tests":
                 processes.append(self._fork("tests", request, [files[1], write_end, between[0].fileno()], folder))
