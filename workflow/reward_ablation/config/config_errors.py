@@ -73,6 +73,7 @@ def _not_a_mapping(error: Any, keys: str) -> str:
 
 
 def _what(error: Any, keys: str) -> str:
+    """What is wrong with the value at the dotted `keys`, in words, by pydantic's kinds of errors."""
     context = error.get("ctx", {})
     discriminator = context.get("discriminator", "").strip("'")
     match error["type"]:

@@ -189,6 +189,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _allowed(rule: dict[str, Any]) -> str:
+    """The values that a setting's JSON schema allows, in words."""
     words = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most"}
     bounds = [f"{words[bound]} {rule[bound]}" for bound in words if bound in rule]
     if "enum" in rule:

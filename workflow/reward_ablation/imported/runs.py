@@ -124,8 +124,8 @@ def with_total(table: pa.Table, weights: Mapping[str, float]) -> tuple[pa.Table,
     used = np.array([weight for weight in weights.values() if weight] + [0.0])
     total = np.where(np.isnan(scores).all(axis=1), np.nan, np.nan_to_num(scores) @ used)
     if table["total"].null_count == len(table):
-        place = table.column_names.index("total")
-        table = table.set_column(place, "total", pa.array(total, pa.float64(), from_pandas=True))
+        index = table.column_names.index("total")
+        table = table.set_column(index, "total", pa.array(total, pa.float64(), from_pandas=True))
         return table, ["The files have no total: it is the sum of the scores times the weights."]
     written = table["total"].to_numpy(zero_copy_only=False).astype(float)
     absent = int((np.isnan(written) & ~np.isnan(total)).sum())

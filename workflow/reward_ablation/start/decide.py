@@ -218,6 +218,7 @@ def leaves(before: Any, after: Any, path: tuple[str, ...] = ()) -> Iterator[tupl
 
 
 def _in_words(path: tuple[str, ...], old: Any, new: Any) -> str:
+    """A difference at a path of a spec, in the words of the config."""
     section, *rest = path
     name = " ".join(rest)
     change = f"{_value(old)} → {_value(new)}"

@@ -1,7 +1,6 @@
 """Estimates of how long runs and evaluations will take, from the records of earlier ones.
 
-The plan and the start print these hours, and `budget` spends them. `decide` counts the steps that a run has left by the
-same records.
+The plan and the start print these hours, and `budget` spends them. `decide` counts by `Pace` the steps that are left.
 """
 
 from __future__ import annotations

@@ -95,6 +95,7 @@ def _surroundings(modules: dict[str, str]) -> str:
 
 
 def _of_attempt(attempt: dict[str, Any]) -> dict[str, str]:
+    """The versions of packages and the hardware of an attempt, by quantity."""
     hardware = attempt["hardware"]
     gpus = " + ".join(f"{count} x {name}" for name, count in Counter(hardware["gpus"]).items())
     return {

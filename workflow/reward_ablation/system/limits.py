@@ -25,8 +25,7 @@ WAITS = 10
 def memory_limit(extra: int, what: str, remedy: str = "") -> Iterator[None]:
     """Refuse more than `extra` bytes of memory beyond those in use.
 
-    Linux counts memory that a process may write. On macOS there is no such limit: only a MemoryError becomes the
-    StudyError.
+    Linux counts memory that a process may write. macOS has no such limit: there, only a MemoryError is refused.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     statm = Path("/proc/self/statm")

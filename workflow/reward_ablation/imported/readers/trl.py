@@ -84,6 +84,7 @@ def _scores(table: pa.Table, chosen: dict[str, str] | None, known: dict[str, str
 
 
 def _row(row: Row, names: dict[str, str], where: str) -> Row:
+    """A row of TRL's file in the form that `common.rollouts` takes."""
     if type(row["step"]) is not int:
         raise StudyError(f"{where}: step is {str(row['step'])[:40]!r}, not a whole number")
     prompt = _words(row["prompt"], f"{where}: prompt")

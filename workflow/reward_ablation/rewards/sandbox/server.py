@@ -38,8 +38,7 @@ class Server:
     """Starts and ends jobs, and keeps the processes and the folder of each job by its id.
 
     `control` is the socket to the supervisor, `isolation` the module of this name, and `paths` the folders that
-    programs may read. `where` has the flags of a program's namespaces or, under Landlock, the folder that holds the
-    programs' folders.
+    programs may read. `where` has the flags of a program's namespaces or, under Landlock, the folder of all programs.
     """
 
     def __init__(self, control: socket.socket, isolation: Any, paths: list[str], where: int | str) -> None:
