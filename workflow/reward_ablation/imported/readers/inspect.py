@@ -2,7 +2,7 @@
 
 `reward-ablation import` calls `read_answers` for answers in the format `inspect`.
 
-Entries of a zip are unpacked in memory only, up to the announced size, which has a bound. Their names are no paths.
+Entries of a zip are unpacked in memory only, up to the announced size, which has a bound. Their names open no path.
 """
 
 from __future__ import annotations
