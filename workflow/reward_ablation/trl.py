@@ -104,6 +104,7 @@ class Tracker(TrainerCallback):
         return output
 
     def _row(self, row: dict, prompt: Any, completion: Any, ids: list[int], scores: list[float]) -> dict[str, Any]:
+        """What is kept of a completion; `row` is the dataset's row, and `ids` are the completion's tokens."""
         digest = hashlib.sha256(text_of(prompt).encode(errors="replace")).hexdigest()[:16]
         given = (row.get("problem_id"), row.get("id"))
         return {
@@ -132,6 +133,7 @@ class Tracker(TrainerCallback):
         append_rollouts(self.folder / WORK, table.to_pylist())
 
     def on_train_begin(self, args, state, control, **kwargs):
+        """Refuse a folder with another run, lock it, and cut its rows to the step from which training goes on."""
         if state.is_world_process_zero:
             begun = self.folder / WORK / RECORD  # until the first checkpoint, nothing else says whose the rows are
             record = read_json(self.folder / RECORD) or read_json(begun)

@@ -40,7 +40,7 @@ class Followers:
 
 
 def slot_of(job: SlurmJob, names: Iterable[str]) -> Slot:
-    """The slot of a Slurm job: its first job, and those of the named jobs that it does afterwards."""
+    """The slot of a Slurm job: its first job, and the jobs among `names` that it does afterwards."""
     return Slot(job.id, (job.name, *then_in(job.comment, names)))
 
 

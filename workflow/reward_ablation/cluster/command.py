@@ -1,7 +1,7 @@
 """Calls of Slurm's commands. A failure of any kind, also no answer, is a `SlurmError`.
 
-The Slurm executor, the checks before a submission, the lists of jobs and the table of costs call Slurm by it. What they
-do about a failure differs: `status` goes on without Slurm, and a submission is tried again.
+The Slurm executor, the checks before a submission, the lists of jobs and the table of costs call `run_slurm_command`.
+What they do about a failure differs: `status` goes on without Slurm, and a submission is tried again.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ class SlurmError(Exception):
         """The limit on the number of jobs that made a submission fail; None where Slurm gives another reason.
 
         For a job that is larger, longer or smaller than its quality of service allows, Slurm uses the same words with
-        the name of another limit, and never accepts the job. Where Slurm names no limit, we assume the limit on the
-        number of jobs.
+        the name of another limit, and never accepts the job. Where Slurm names none, we assume the limit on jobs.
         """
         if UNNAMED_LIMIT not in str(self):
             return None
@@ -74,8 +73,7 @@ def run_slurm_command(*command: str, given: str = "", timeout: float = 20.0) -> 
 def _why(command: str, stderr: str) -> str:
     """The error of a failed command in one line.
 
-    The last line of stderr says what failed. The lines of `sbatch` before it say why, such as the limit that is
-    reached.
+    The last line of stderr says what failed. The lines of `sbatch` before it say why, such as the limit reached.
     """
     lines = [line for line in stderr.splitlines() if line.strip() and not line.startswith("Try ")]
     why = [line for line in lines[:-1] if line.startswith("sbatch: error: ")]

@@ -41,7 +41,7 @@ def params_in(comment: str) -> str:
 
 
 def then_in(comment: str, names: Iterable[str]) -> dict[str, str]:
-    """Digests of the jobs that a Slurm job does after its first, by its comment and by name, as far as in `names`."""
+    """Digests, by name, of the jobs among `names` that a Slurm job does after its first job, as its comment says."""
     found = re.search(r" then=(\S+)", comment)
     digests = dict(each.split(":", 1) for each in found[1].split(",") if ":" in each) if found else {}
     return {name: digests[key] for name in names if (key := _digest(name, 8)) in digests} if digests else {}

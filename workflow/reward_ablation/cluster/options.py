@@ -112,6 +112,7 @@ class _Parser(argparse.ArgumentParser):
 
 @cache
 def _parser(of_plugins: frozenset[str]) -> argparse.ArgumentParser:
+    """A parser of the allowed options, with the names `of_plugins`. It takes no abbreviations."""
     parser = _Parser(add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS)
     for name in [*_KNOWN, *sorted(of_plugins)]:
         names = [f"--{name}", *(f"-{short}" for short, long in _SHORT.items() if long == name)]

@@ -108,7 +108,7 @@ def offer(request: Request, cluster: Mapping[str, Partition]) -> str:
 
 
 def _waits_for_nodes(request: Request, partition: Partition | None) -> bool:
-    """Whether enough nodes could run the request if all were up, and not all are. `sbatch` accepts such a job."""
+    """Whether not all nodes are up, and enough could run the request if all were. `sbatch` accepts such a job."""
     if partition is None or all(node.up for node in partition.nodes) or request.nodes > _largest_job(partition):
         return False
     return sum(_can_run(node, request) for node in partition.nodes) >= request.nodes
@@ -126,7 +126,7 @@ def _can_run(node: Node, request: Request) -> bool:
 def _partition(request: Request, cluster: Mapping[str, Partition]) -> Partition | None:
     """The request's partition, or the default partition; None if there is none.
 
-    Of several, of which Slurm takes any that fits, the limits are the largest, and the nodes are those of all.
+    If a request names several, Slurm takes any that fits. The result then has the largest limits and all nodes.
     """
     if not request.partition:
         return next((partition for partition in cluster.values() if partition.default), None)

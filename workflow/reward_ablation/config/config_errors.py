@@ -1,7 +1,7 @@
 """Pydantic's validation errors as one line: `key: what is wrong; what is allowed`.
 
-`study.resolve` tells by it what is wrong with a config, and so do the readers of site files and of imports. The
-commands of jobs read their `--spec` by it.
+`study.resolve` describes what is wrong with a config by `describe`. The readers of site files and of imports call
+`validate_spec`, and the commands of jobs call it for their `--spec`.
 """
 
 from __future__ import annotations
@@ -73,6 +73,7 @@ def _not_a_mapping(error: Any, keys: str) -> str:
 
 
 def _what(error: Any, keys: str) -> str:
+    """What is wrong with the value at the dotted `keys`, in words, by pydantic's kinds of errors."""
     context = error.get("ctx", {})
     discriminator = context.get("discriminator", "").strip("'")
     match error["type"]:

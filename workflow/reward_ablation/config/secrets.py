@@ -28,8 +28,7 @@ SECRET_KEY = re.compile(
 TOKEN_KEY = re.compile(r"(^|[_-])token$", re.IGNORECASE)
 LONG_WORD = re.compile(r"(?=.*\d)[^\s<\[]{16,}")
 
-#: Texts that are or contain a secret, under any key. The lengths are below those that services give out, and above
-#: those of words.
+#: Texts that are or contain a secret, under any key. The lengths lie between the lengths of words and of secrets.
 SECRET_TEXT = re.compile(
     r"(?<![\w-])("
     r"(hf|gsk|r8|[rs]k_live|gh[pousr])_[A-Za-z0-9]{20,}"  # Hugging Face, Groq, Replicate, Stripe, GitHub

@@ -1,8 +1,8 @@
 """Settings of TRL's trainers by TRL's own names, checked without importing TRL, and the batch sizes that follow.
 
-The config checks `training` and `sft.training` by it; planning and the commands of training read sizes and TRL's
-version here. Each config class of TRL that a study may set has a JSON schema here, generated from it (`make schemas`),
-so that a dry run of a thousand arms need not import torch. A test compares each schema with the installed TRL.
+The config checks `training` and `sft.training` here; planning and training take batch sizes and TRL's version. Each
+config class of TRL that a study may set has a JSON schema, generated from the class (`make schemas`), so that a dry run
+of a thousand arms need not import torch. A test compares each schema with the installed TRL.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ RESERVED = {
 _AT_LEAST_1, _AT_LEAST_0, _ABOVE_0 = {"minimum": 1}, {"minimum": 0}, {"exclusiveMinimum": 0}
 _FROM_0_TO_1 = {"minimum": 0, "maximum": 1}
 
-#: Rules for values that a setting's type has and with which a job fails or trains on nothing. They act by way of the
-#: schemas, into which `make schemas` writes them.
+#: Bounds on values that a setting's type allows, but with which a job fails or trains on nothing. They act by way of
+#: the schemas, into which `make schemas` writes them.
 BOUNDS: dict[str, dict[str, Any]] = {
     **dict.fromkeys(("per_device_train_batch_size", "gradient_accumulation_steps", "num_iterations"), _AT_LEAST_1),
     **dict.fromkeys(("steps_per_generation", "generation_batch_size", "ref_model_sync_steps"), _AT_LEAST_1),
@@ -189,6 +189,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _allowed(rule: dict[str, Any]) -> str:
+    """The values that a setting's JSON schema allows, in words."""
     words = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most"}
     bounds = [f"{words[bound]} {rule[bound]}" for bound in words if bound in rule]
     if "enum" in rule:
@@ -309,7 +310,7 @@ TRACKING |= {"trackio_space_id", "trackio_bucket_id", "trackio_static_space_id"}
 
 
 def without_tracking(training: dict[str, Any]) -> dict[str, Any]:
-    """Training settings without those of trackers."""
+    """Training settings without the settings of trackers."""
     return {name: value for name, value in training.items() if name not in TRACKING}
 
 

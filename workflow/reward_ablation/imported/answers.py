@@ -52,7 +52,7 @@ class Evaluation:
 
     @property
     def missing(self) -> list[str]:
-        """Sentences on what the files lack."""
+        """Sentences on what the files lack, and on what may be wrong in them."""
         words = [sentence for answers in self.answers.values() for sentence in answers.missing] + self.doubts
         lost = {name for answers in self.answers.values() for name in answers.metrics} - set(self.metrics)
         words += [f"The metric {name} is left out: some models' answers lack it." for name in sorted(lost)]
@@ -128,26 +128,26 @@ def _check_questions(
     write an answer, or a prompt, in another way.
     """
     one, other = ({row["problem_id"]: row for row in table.select(QUESTION).to_pylist()} for table in tables)
-    here, there = (source.path for source in sources)
+    one_path, other_path = (source.path for source in sources)
     golds = [(name, row["gold"], other[name]["gold"]) for name, row in one.items()]
     differ = [each for each in golds if None not in each and each[1] != each[2]]
     if differ and sources[0].format == sources[1].format:
         problem, gold, other_gold = differ[0]
         raise StudyError(
-            f"{there}: the right answer to {problem} is {other_gold!r:.40}, and {gold!r:.40} in {here}; evaluate all "
-            "models on the same questions"
+            f"{other_path}: the right answer to {problem} is {other_gold!r:.40}, and {gold!r:.40} in {one_path}; "
+            "evaluate all models on the same questions"
         )
     texts = {row["question"] for row in one.values()}
     apart = [other[name] for name, row in one.items() if row["question"] != other[name]["question"]]
     if moved := [row for row in apart if row["question"] in texts]:
         raise StudyError(
-            f"{there}: {moved[0]['problem_id']} is {moved[0]['question']!r:.40}, which has another id in {here}; give "
-            "each question one id in the answers of all models"
+            f"{other_path}: {moved[0]['problem_id']} is {moved[0]['question']!r:.40}, which has another id in "
+            f"{one_path}; give each question one id in the answers of all models"
         )
     if len(apart) == len(one) and all(None in each for each in golds):
         raise StudyError(
-            f"{there}: all questions have another text than in {here}, and no right answers show that they are the "
-            "same; evaluate all models on the same questions"
+            f"{other_path}: all questions have another text than in {one_path}, and no right answers show that they "
+            "are the same; evaluate all models on the same questions"
         )
     words = {"other texts": len(apart), "right answers of another form": len(differ)}
     return [

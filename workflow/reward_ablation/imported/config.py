@@ -133,7 +133,7 @@ class ImportConfig(Section):
         return found
 
     def answers_of(self, home: Path) -> dict[tuple[str, int | None], Source]:
-        """Files of answers by arm and seed; those of the base model have the arm `base` and no seed."""
+        """Files of answers by arm and seed; the base model's file has the arm `base` and no seed."""
         written, found = self.answers, {}
         if written is None or self.evaluation is None:
             return {}

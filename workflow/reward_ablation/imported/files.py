@@ -1,7 +1,7 @@
 """Reading files from elsewhere, and nothing executed: lines and whole JSON files up to a size, Parquet by row group.
 
-The readers find their files by it, and read all files but CSV and zip with it. Files from elsewhere may be damaged or
-hostile, and are bounded here.
+The readers find their files by `found` and `parts`, and read them here, but for CSV and zip files. Files from elsewhere
+may be damaged or hostile, and are bounded here.
 """
 
 from __future__ import annotations

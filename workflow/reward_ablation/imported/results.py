@@ -69,7 +69,7 @@ def stamps(paths: list[Path]) -> dict[str, list[Any]]:
 def write_results(config: ImportConfig, home: Path, folder: Path, state: State) -> None:
     """Read and check all files, then move what was made of them into the results folder, beside former runs.
 
-    One process at a time does so: the caller holds a lock.
+    `home` is the folder of the YAML. One process at a time imports: the caller holds a lock.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with storage_errors(folder), _empty(folder.with_name(f".{folder.name}.importing")) as made:
@@ -249,7 +249,7 @@ class _Import:
         }
 
     def question(self, specs: dict[str, Any]) -> Primary:
-        """The primary question, which no record of a time before the runs declares."""
+        """The primary question, without a time of declaration: all runs were there before it."""
         written, evaluation, baseline = self.config.primary, self.evaluation, self.config.baseline
         listed = written.contrasts
         contrasts = (

@@ -1,8 +1,7 @@
 """The common form of files from elsewhere: rollouts of training, and answers to evaluation questions.
 
 A reader turns files of one system into `Rollouts` or `Answers`. What the files lack is null, and a sentence in
-`missing` says so. `imported.runs` and `imported.answers` check a reader's tables once, by `checked`, whatever file they
-came from.
+`missing` says so. `imported.runs` and `imported.answers` check the tables of all readers by `checked`.
 """
 
 from __future__ import annotations

@@ -124,8 +124,8 @@ def with_total(table: pa.Table, weights: Mapping[str, float]) -> tuple[pa.Table,
     used = np.array([weight for weight in weights.values() if weight] + [0.0])
     total = np.where(np.isnan(scores).all(axis=1), np.nan, np.nan_to_num(scores) @ used)
     if table["total"].null_count == len(table):
-        place = table.column_names.index("total")
-        table = table.set_column(place, "total", pa.array(total, pa.float64(), from_pandas=True))
+        index = table.column_names.index("total")
+        table = table.set_column(index, "total", pa.array(total, pa.float64(), from_pandas=True))
         return table, ["The files have no total: it is the sum of the scores times the weights."]
     written = table["total"].to_numpy(zero_copy_only=False).astype(float)
     absent = int((np.isnan(written) & ~np.isnan(total)).sum())
@@ -141,7 +141,7 @@ def with_total(table: pa.Table, weights: Mapping[str, float]) -> tuple[pa.Table,
 
 
 def with_golds(table: pa.Table, golds: Golds, home: Path) -> pa.Table:
-    """The table with the right answers of the file `golds`, in place of those of the run's own files.
+    """The table with the right answers of the file `golds`, in place of the run's own.
 
     An empty answer, or a word for a missing one, is no answer.
     """

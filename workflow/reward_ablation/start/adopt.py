@@ -168,7 +168,7 @@ def _take_table(source: Path, target: Path) -> None:
 
 
 def _remove_older(source: Path, target: Path) -> None:
-    """Remove from a run's folder, which has no record, files that differ from those of the run that is taken over."""
+    """Remove from a run's folder, which has no record, files that differ from the files of the run taken over."""
     (target / HIDDEN_RECORD).unlink(missing_ok=True)
     inside = {*_files_below(source)}  # a record may be a stranger's, and name any file
     for file, digest, _ in recorded_files(read_record(source) or {}):
@@ -187,7 +187,7 @@ def _is_as_recorded(results: Path, file: str, study: Study, records: list[dict[s
 
 
 def _name_run(answers: Path, source: Path, made: Path) -> None:
-    """In records of answers, put the digest of the made run's record in place of that of its source's record."""
+    """In records of answers, put the digest of the made run's record in place of its source's digest."""
     before, now = sha256(source), sha256(made)
     for path in sorted(answers.glob("*.json")):
         record = read_record(path.parent, path.name) or {}

@@ -2,8 +2,7 @@
 
 Users type it. All commands but `import` take the study's YAML; further YAML files change it. `run`, `report`, `preview`
 and `import` start Snakemake. The others read the study and the records on disk, start no job, and work while the study
-runs; only `prune --delete` is refused then. Each imports its modules when it is called, so that `--help` answers at
-once.
+runs; only `prune --delete` is refused then. A command imports its modules when called, so that `--help` is quick.
 """
 
 from __future__ import annotations
@@ -339,6 +338,7 @@ def _given(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _words(options: str) -> list[str]:
+    """The words of --snakemake. Options that would name another study or other changes are refused."""
     try:
         words = shlex.split(options)
     except ValueError as error:

@@ -190,6 +190,7 @@ def from_working_folder(
 
 
 def _respell(place: _Place, folder: Path, file: Path, root: Path, tell: Callable[[str], None]) -> None:
+    """Spell one path anew, from its config's `folder` to the working folder `root`. Refuse one that only `root` has."""
     written = place.section[place.key]
     found = _IN_A_FILE.fullmatch(written)
     path, function = (found["path"], found["function"] or "") if found else (written, "")

@@ -202,7 +202,7 @@ def _new_names(before: dict[str, Any], after: dict[str, Any]) -> dict[str, str]:
 
 
 def _is_no_weight(path: tuple[str, ...], old: Any, new: Any) -> bool:
-    """Whether a difference is that of a weight of 0 and no weight, which are the same."""
+    """Whether two values of a spec are a weight of 0 and no weight, which mean the same."""
     return path[0] == "weights" and len(path) == 2 and all(value is ABSENT or value == 0 for value in (old, new))
 
 
@@ -218,6 +218,7 @@ def leaves(before: Any, after: Any, path: tuple[str, ...] = ()) -> Iterator[tupl
 
 
 def _in_words(path: tuple[str, ...], old: Any, new: Any) -> str:
+    """A difference at a path of a spec, in the words of the config."""
     section, *rest = path
     name = " ".join(rest)
     change = f"{_value(old)} → {_value(new)}"

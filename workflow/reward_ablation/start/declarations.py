@@ -31,8 +31,7 @@ from reward_ablation.system.strict_text import load_json
 class Declarations:
     """What a study declares: what is on record where nothing changed, else what the next start records.
 
-    A question, claim or plan of looks that is on record keeps its time, so that an unchanged study has an unchanged
-    `study.json`.
+    A question, claim or plan of looks on record keeps its time, so that an unchanged study has an unchanged record.
 
     `study.description` is the path of `study.json`, and `study.described` its content as the study was resolved.
     `study.on_record` is what that content declares or, if it is lost, what the records of runs declare.

@@ -2,7 +2,7 @@
 
 `reward-ablation preview` calls it for a part of a study, and `import` for runs without a config of training. The second
 Snakemake has its own folder and records, and runs `workflow/preview.smk`, which reads the `DescribedStudy`. Its rules
-of tables, figures and the summary are those of a trained study, and it runs only those whose inputs changed.
+of tables, figures and the summary are a trained study's, and it runs only the rules whose inputs changed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Estimates of how long runs and evaluations will take, from the records of earlier ones.
 
-The plan and the start print these hours, and `budget` spends them. `decide` counts the steps that a run has left by the
-same records.
+The plan and the start print these hours, and `budget` spends them. `decide` counts by `Pace` the steps that are left.
 """
 
 from __future__ import annotations
@@ -156,7 +155,7 @@ def estimate_evaluations(study: Study, evaluations: Iterable[Evaluation], pace: 
 
 
 def _model_count(study: Study, evaluation: Evaluation, pace: Pace) -> int | None:
-    """Number of models that an evaluation judges; None where not known. The last step is that of the final model."""
+    """Number of models that an evaluation judges; None where not known. The last step makes the final model."""
     if evaluation.kind != KEPT:
         return 1
     steps = pace.steps_of(study.runs[evaluation.run])

@@ -237,7 +237,7 @@ def foreign_in(run: Path) -> list[str]:
 
 
 def remove(study: Study, leftovers: Sequence[Leftover], tell: Callable[[str], None], costly: bool = False) -> None:
-    """Delete leftovers, those of costly runs only with `costly`, and tell what stays and why."""
+    """Delete leftovers, but leftovers of costly runs only with `costly`, and tell what stays and why."""
     costly_ones = [] if costly else costly_leftovers(leftovers)
     kept = {leftover.path for leftover in costly_ones}
     cheap = [leftover for leftover in leftovers if leftover.path not in kept]

@@ -124,6 +124,7 @@ def is_held(lock: Path) -> bool | None:
 
 
 def _is_held_now(lock: Path) -> bool | None:
+    """The same as `is_held`, by a single attempt to take the lock."""
     for mode in ("r+b", "rb"):  # NFS locks only a file that is open for writing; nothing is written
         try:
             with lock.open(mode) as file:

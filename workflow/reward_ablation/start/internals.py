@@ -149,9 +149,9 @@ def start_no_more_jobs(workflow: Any) -> None:
     workflow.scheduler.keepgoing = False  # 15
 
 
-def _part(workflow: Any, *names: str, of: str = "workflow") -> Any:
-    """A nested attribute of a Snakemake object, which `of` names in the StudyError raised where it is missing."""
-    part = workflow
+def _part(snakemake: Any, *names: str, of: str = "workflow") -> Any:
+    """A nested attribute of an object of Snakemake, which a StudyError calls `of` if the attribute is missing."""
+    part = snakemake
     for name in names:
         part = getattr(part, name, None)
     if part is None:

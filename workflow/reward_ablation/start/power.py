@@ -171,7 +171,7 @@ def positive(name: str, value: Any) -> float:
 
 
 def designs(own: Collection[Design], components: Components) -> list[Design]:
-    """Designs of the table: numbers of seeds, each with the own size, twice the questions, twice the samples."""
+    """Designs of the table: each number of seeds with the study's size, twice the questions, or twice the samples."""
     seeds = sorted({*TABLE_SEEDS, *(each.seeds + more for each in own for more in (0, 1))})
     first = min(own)
     sizes = [first, first._replace(questions=2 * first.questions)]

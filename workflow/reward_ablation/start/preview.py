@@ -103,6 +103,7 @@ class Preview:
         return {**part, "preview": preview}, missing
 
     def _rules_know(self) -> DescribedStudy:
+        """What the rules of tables and figures need to know of the finished part."""
         study, finished = self.study, self.finished
         root, models = study.results, ("base", *finished.runs)
         scores = [

@@ -1,8 +1,8 @@
 """Runs from stored rollouts: of finished runs that trained alike, and differ in components that train nothing.
 
 A component of weight 0 is scored, and changes no bit of training. If it is new, or its code or parameters changed, its
-scores follow from the stored texts, and nothing has to be trained. The same holds if a component that trains has
-another name. `start.adopt` makes such runs, for `reward-ablation plan --adopt RESULTS`; a start never does so itself,
+scores follow from the stored texts, and nothing has to be trained. Nor has it if a component that trains has another
+name. `start.adopt` makes such runs, for `reward-ablation plan --adopt RESULTS`; a start never does so itself,
 because scoring may take long. What a text does not tell cannot be made: gradients of such a component, and columns of
 `log_extra`.
 """
@@ -104,7 +104,7 @@ def _spec_of(record: Mapping[str, Any]) -> ArmSpec | None:
 
 
 def _source(folder: Path, record: dict[str, Any], before: ArmSpec, run: Run, decisions: Decisions) -> Source | None:
-    """A folder of the spec `before` as a run's source; None where code, inputs, files or functions forbid it."""
+    """The run in a folder, of the spec `before`, as a run's source; None if code, inputs, files or functions forbid."""
     if record.get("code") != training_digest(before.functions) or not _is_inside(folder, record):
         return None
     inputs = deciding_inputs(record["spec"], decisions.present.inputs)

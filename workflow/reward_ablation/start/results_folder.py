@@ -1,7 +1,7 @@
 """Checks before the first job: no other Snakemake works in the results folder, and this one can write there.
 
 A start claims the folder before its first job, and `prune --delete` before it deletes. Both, and all other commands on
-a study, warn if the last start in the folder was that of another config.
+a study, warn if the last start in the folder was of another config.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ResultsFolder:
         self._planned_at = last_change(folder / LOCK)  # of the lock, as this process began to plan
 
     def other_config(self, files: Sequence[str | Path]) -> list[str]:
-        """A warning if the last start here was that of another config, which still exists; else none."""
+        """A warning if the last start here was of another config, whose file still exists; else none."""
         try:
             other = (self.folder / CONFIG).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):

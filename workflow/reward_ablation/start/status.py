@@ -45,8 +45,7 @@ _RUNS = {"RUNNING", "RESIZING", "SIGNALING", "STOPPED", "SUSPENDED"}
 
 #: Characters of a line of the text.
 WIDTH = 110
-#: Up to this many runs are listed one by one. Beyond it, finished and unstarted runs are counted by arm, and at most
-#: this many arms are listed.
+#: Up to this many runs are listed one by one. Of more, finished and unstarted runs are counted, for as many arms.
 ROWS = 60
 #: How many failed jobs other than training are listed, and how many lines of an error are shown. Free choices.
 FAILED_JOBS, LINES_OF_AN_ERROR = 20, 3
@@ -219,8 +218,7 @@ class Status:
     evaluations: int
     #: The problem of each damaged file of answers of the base model or a done run, by path below the results folder.
     damaged_answers: dict[str, str]
-    #: Jobs of `_other_jobs` whose output is missing and whose log ends with an error. Paths of logs begin with the
-    #: results folder.
+    #: Jobs of `_other_jobs` whose output is missing and whose log ends with an error; `log` has the results folder.
     failed_jobs: list[Job]
     on_gpus: bool  # whether hours are GPU hours
     looks: str  # a line with a sequential study's looks (its tests at planned numbers of seeds); empty without any
@@ -269,7 +267,7 @@ def _jobs_of_runs(study: Study, root: Path, jobs: list[SlurmJob]) -> dict[str, S
 
 
 def _other_jobs(study: Study, damage: Damage, models: list[str]) -> Iterator[Job]:
-    """The jobs other than training, but for tables and figures; answers are those of base and trained runs."""
+    """The jobs other than training, but for tables and figures; answers of `models`: base and the done runs."""
     yield Job("fetch the base model", study.fetched_file, "logs/fetch/base.log")
     if study.demonstrations_file is not None:
         yield Job("prepare the demonstrations", study.demonstrations_file, "logs/prepare/sft.log")

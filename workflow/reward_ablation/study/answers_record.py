@@ -52,7 +52,7 @@ def are_current(answers: Path, making: Making) -> bool:
 
 
 def of_another_training(record: Mapping[str, Any], trained: str, run_record: Path) -> bool:
-    """Whether answers are of an earlier training of their run than that of this `run.json`, of SHA-256 `trained`.
+    """Whether answers are of an earlier training of their run than this `run.json` is, whose SHA-256 is `trained`.
 
     Copies lose times of files, so these do not count. Answers that name no run are older than a `run.json` with a form.
     The hidden copy of `run.json` counts as well: a byte that an editor added to `run.json` is no other training.

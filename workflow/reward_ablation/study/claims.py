@@ -129,7 +129,7 @@ def since_words(record: ClaimsOnRecord, before: ClaimsOnRecord) -> str:
 def claims_of(
     study: StudyConfig, keys: Mapping[str, str], measured: Callable[[str, str], dict[str, str]], question: Question
 ) -> list[Claim]:
-    """The claims of a config, with defaults and checked. `keys` are of arms; `measured`, of a data set and a metric."""
+    """The checked claims of a config. `keys` are keys of arms; `measured` gives the keys of a data set and a metric."""
     claims: list[Claim] = []
     arms = list(keys)
     for name, written in study.claims.items():

@@ -74,7 +74,7 @@ class Question(Recorded):
         return [each.key for each in (self, self.by_names("measured"), self.by_names("arm_keys", "measured"))]
 
     def with_keys(self, keys: Mapping[str, str], measured: Mapping[str, str]) -> Question:
-        """The same question with the keys of its arms and of what it measures. `keys` has those of all arms."""
+        """The same question with the keys of its arms and of what it measures. `keys` has the keys of all arms."""
         named = {name for each in self.contrasts for name in (each.arm, each.against)}
         of_arms = {name: key for name, key in keys.items() if name in named}
         return self.model_copy(update={"arm_keys": of_arms, "measured": dict(measured), "arms": dict(keys)})
@@ -142,7 +142,7 @@ def declare_primary(question: Question, before: Primary | None, runs: Path) -> P
     """
     present = question.model_dump()
     if before is not None and before.declares(question):
-        new = {"arm_keys", "measured"} | (set() if number_begun(runs) else {"arms"})
+        new = {"arm_keys", "measured"} | (set() if number_begun(runs) else {"arms"})  # brought up to date
         return before.model_copy(update=question.model_dump(include=new) | {"contrasts": question.contrasts})
     now = declared_now(runs)
     earlier = [] if before is None else before.earlier

@@ -1,7 +1,7 @@
 """Provenance of a run: the code, the packages and the hardware with which it was trained.
 
-The table of provenance is made of it, and tables say by it where compared runs differ. Before any job, the full check
-refuses by the same functions what the table's rule would refuse (`mixed_provenance: refuse`).
+The table of provenance shows `quantities` of runs, and other tables say where compared runs differ. Before any job, the
+full check refuses by the same functions what the table's rule would refuse (`mixed_provenance: refuse`).
 """
 
 from __future__ import annotations
@@ -95,6 +95,7 @@ def _surroundings(modules: dict[str, str]) -> str:
 
 
 def _of_attempt(attempt: dict[str, Any]) -> dict[str, str]:
+    """The versions of packages and the hardware of an attempt, by quantity."""
     hardware = attempt["hardware"]
     gpus = " + ".join(f"{count} x {name}" for name, count in Counter(hardware["gpus"]).items())
     return {

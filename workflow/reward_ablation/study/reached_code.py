@@ -90,6 +90,7 @@ class _Idle:
         return False
 
     def _in_class(self, statement: ast.stmt) -> bool:
+        """Whether a statement in a class only binds names."""
         match statement:
             case ast.Pass():
                 return True

@@ -124,7 +124,7 @@ def is_code_of(function: str, code: str, root: Path) -> bool:
 
 
 def whole_digest(function: str, root: Path) -> str | None:
-    """The digest of a function's code as earlier versions took it: that of its whole file."""
+    """The digest of a function's code as earlier versions took it: the digest of its whole file."""
     if not in_a_file(function) or names_a_module(function):
         return function_digest(function, root)
     return file_digest(user_file(function, root), root)

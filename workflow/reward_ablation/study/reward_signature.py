@@ -178,7 +178,7 @@ def _is_for_type_checkers(statement: ast.stmt) -> bool:
 
 
 def _defined(statement: ast.stmt) -> list[str]:
-    """Names that a statement itself defines, without those of the statements inside it."""
+    """Names that a statement itself defines, without names that the statements inside it define."""
     if isinstance(statement, (*_DEF, ast.ClassDef)):
         return [statement.name]
     if isinstance(statement, ast.Import | ast.ImportFrom):
@@ -222,6 +222,8 @@ def _makes_no_function(maker: ast.expr, scope: _Scope) -> bool:
 
 
 def _stub(name: str, function: _Function, scope: _Scope, where: str) -> Callable:
+    """A function with the signature of one in a syntax tree, and with its markers as the only type hints."""
+
     def stub(**arguments: Any) -> Any:
         raise NotImplementedError(f"{name} was read from the text of its file")
 
@@ -276,7 +278,7 @@ def _reaches_marker(node: ast.AST, scope: _Scope, seen: set[str]) -> bool:
 
 
 def _default(node: ast.expr | None, scope: _Scope) -> Any:
-    """A default's value, also that of a name that the file binds once; `...` for another expression."""
+    """A default's value, also if the default is a name that the file binds once; `...` for another expression."""
     if node is None:
         return inspect.Parameter.empty
     if isinstance(node, ast.Name) and scope.bound[node.id] == 1 and not scope.any_name:

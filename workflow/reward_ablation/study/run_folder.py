@@ -32,8 +32,7 @@ EVALUATION_SETS = "data/evaluation"
 DESCRIPTION, ANSWERS_OF_JUDGES = "study.json", "judge"
 #: A finished run's record, and a hidden copy. Snakemake does not know the copy, and so does not remove it.
 RECORD, HIDDEN_RECORD = "run.json", ".run.json"
-#: In the results folder: a line for each run that `reward-ablation prune` deleted, since such a run may have suggested
-#: a question, too.
+#: In the results folder: a line for each run that `reward-ablation prune` deleted, as it may have suggested a question.
 PRUNED = ".pruned_runs"
 #: In the folder of a run that diverged: what the run was trained with, and at which step it diverged.
 DIVERGED = "diverged.json"
@@ -145,6 +144,7 @@ class EarlierPaths:
         return islice(self._variants(spec), MOST_SPELLINGS)
 
     def _variants(self, value: Any) -> Iterator[Any]:
+        """A part of a spec as it is, and with other paths wherever it has both `path` and `content`."""
         if isinstance(value, list):
             yield from map(list, product(*map(self._few_variants, value)))
         elif isinstance(value, dict):

@@ -1,7 +1,7 @@
 """Paths in files that are made to be shared, such as tables and pages: no folder of the user's disk.
 
-The titles of models and data in `study.json` are made by it, and the report's pages show the config by it. `resolve`
-warns by it of absolute paths that stay in specs, because the record of each run repeats its spec.
+`study.json` has such titles of models and data, and the report's pages show the config with such paths. `resolve` warns
+by `path_warnings` of absolute paths that stay in specs, because the record of each run repeats its spec.
 """
 
 from __future__ import annotations
@@ -60,21 +60,21 @@ def without_places(values: Any, root: Path, key: str = "") -> Any:
 
 def path_warnings(specs: Iterable[Mapping[str, Any]]) -> list[str]:
     """A warning for each absolute path that a spec holds as it is, because the record of each run repeats the spec."""
-    places = dict.fromkeys(place for spec in specs for place in _places(spec, ()))
+    keys = dict.fromkeys(key for spec in specs for key in _keys_of_paths(spec, ()))
     return [
-        f"{place}: an absolute path, which the records of the runs repeat; before the first run, write the path from "
+        f"{key}: an absolute path, which the records of the runs repeat; before the first run, write the path from "
         "the study's folder"
-        for place in places
+        for key in keys
     ]
 
 
-def _places(values: Any, keys: tuple[str, ...]) -> Iterator[str]:
+def _keys_of_paths(values: Any, keys: tuple[str, ...]) -> Iterator[str]:
     """Keys of the texts that are absolute paths."""
     if isinstance(values, dict):
         for name, value in values.items():
-            yield from _places(value, (*keys, str(name)))
+            yield from _keys_of_paths(value, (*keys, str(name)))
     elif isinstance(values, list):
         for value in values:
-            yield from _places(value, keys)
+            yield from _keys_of_paths(value, keys)
     elif isinstance(values, str) and _WHOLE_PATH.fullmatch(values):
         yield ".".join(keys)

@@ -43,7 +43,7 @@ class Since(Recorded):
 
 
 class Stood(Since):
-    """The same in the record of a run. `arms` are the keys of the arms that the study had then (`primary.Question`)."""
+    """A `Since` in the record of a run. `arms` are keys of the arms that the study had then (`primary.Question`)."""
 
     arms: dict[str, str] = {}
 
@@ -156,7 +156,7 @@ def when(runs_then: int | None) -> str:
 
 
 def when_sentence(runs_then: int | None, verb: str = "Declared") -> str:
-    """The same as a sentence, with what follows for a test."""
+    """When something was declared, as a sentence, with what follows for a test."""
     if runs_then is None:
         return f"{verb}, but it is not known whether before the first run: records of runs do not name it."
     if not runs_then:

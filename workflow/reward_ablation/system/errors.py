@@ -51,8 +51,7 @@ class StudyError(ValueError):
 class NotFinite(StudyError):
     """A number of a model or of its training is NaN or infinite: the model means nothing any more.
 
-    `step` is the step in which that was found; None means the step that is being made, or, in evaluation, the evaluated
-    model.
+    `step` is the step in which it was found; None means the step that is being made, or the model that is evaluated.
     """
 
     def __init__(self, what: str, step: int | None = None):
@@ -107,8 +106,7 @@ def first_line(error: BaseException) -> str:
 def refused_by_storage(error: BaseException) -> tuple[int, str | None] | None:
     """Number and file (None if unknown) of the file system error behind an error; None for other errors.
 
-    Arrow has the number in an OSError, as Python does. safetensors and tokenizers (Rust) and torch have it only in
-    their text, if at all.
+    Arrow has the number in an OSError, as Python does. safetensors, tokenizers (Rust) and torch have it in texts only.
     """
     cause: BaseException | None = error
     while cause is not None:

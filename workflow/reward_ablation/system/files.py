@@ -1,7 +1,7 @@
 """Writing of files so that a reader never sees an incomplete file.
 
-All packages write their results by it: a job may be killed at any moment, and `status`, `watch` and `preview` read
-while jobs write.
+All packages write their results by these functions: a job may be killed at any moment, and `status`, `watch` and
+`preview` read while jobs write.
 """
 
 from __future__ import annotations

@@ -25,8 +25,7 @@ WAITS = 10
 def memory_limit(extra: int, what: str, remedy: str = "") -> Iterator[None]:
     """Refuse more than `extra` bytes of memory beyond those in use.
 
-    Linux counts memory that a process may write. On macOS there is no such limit: only a MemoryError becomes the
-    StudyError.
+    Linux counts memory that a process may write. macOS has no such limit: there, only a MemoryError is refused.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     statm = Path("/proc/self/statm")
@@ -94,5 +93,5 @@ def _work_in_fork(work: Callable[[], None], seconds: int, memory: int, what: str
     except BaseException as error:  # a panic of a Rust library is no Exception
         message = f"{what} fails: {type(error).__name__}: {error}"
     finally:
-        os.write(writer, message.encode(errors="replace")[:4000])
+        os.write(writer, message.encode(errors="replace")[:4000])  # less than a pipe holds, so this does not wait
         os._exit(0)

@@ -1,7 +1,7 @@
 """One reader of YAML and one of JSON. They refuse what the usual readers accept in silence, such as a key twice.
 
-Configs, site files, users' data and most records are read by it. Both usual readers keep the last of two equal keys.
-An arm that was copied and not renamed would replace the first one.
+They read configs, site files, users' data and most records. Both usual readers keep the last of two equal keys. An arm
+that was copied and not renamed would replace the first one.
 """
 
 from __future__ import annotations

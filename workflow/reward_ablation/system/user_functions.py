@@ -54,7 +54,7 @@ def user_file(reference: str, root: Path, section: str = "components") -> Path:
 
 
 def folder_of_imports(reference: str, root: Path) -> Path:
-    """Folder in which imports of a user's function are searched last: that of its file; the root for a module."""
+    """Folder in which imports of a user's function are searched last: its file's folder; the root for a module."""
     return Path(root) if names_a_module(reference) else (Path(root) / reference.rpartition(":")[0]).parent
 
 

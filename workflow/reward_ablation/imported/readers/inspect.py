@@ -2,8 +2,7 @@
 
 `reward-ablation import` calls `read_answers` for answers in the format `inspect`.
 
-Entries of a zip are unpacked in memory only, up to the size that the zip announces, which has a bound. Their names are
-never used as paths.
+Entries of a zip are unpacked in memory only, up to the announced size, which has a bound. Their names open no path.
 """
 
 from __future__ import annotations
@@ -64,6 +63,7 @@ def read_answers(path: Path, options: Row) -> Answers:
 
 
 def _entries(file: Path) -> dict[str, ZipInfo]:
+    """The entries of a zip, by name; refused if the log is damaged, unfinished, in chunks or too large."""
     try:
         with ZipFile(file) as archive:
             entries = {entry.filename: entry for entry in archive.infolist()}

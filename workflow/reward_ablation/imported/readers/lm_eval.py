@@ -40,6 +40,7 @@ def read_answers(path: Path, options: Row) -> Answers:
 
 
 def _row(line: Record, options: Options, missing: list[str]) -> Row:
+    """The answer in a line. Its question is the document's own text, or else the whole prompt that was sent."""
     doc, request = Record(line["doc"] if isinstance(line["doc"], dict) else {}, line.where), line.inner("arguments")
     request = request.inner("gen_args_0")
     bare = next((doc.text(name) for name in QUESTIONS if isinstance(doc.value.get(name), str)), None)

@@ -25,7 +25,7 @@ from reward_ablation.system.errors import StudyError
 #: Files of training, in the folder of a run.
 TRAINING = ("rollouts/step_*/train/effective/traces.jsonl", "rollouts/step_*/train_rollouts.jsonl")
 
-#: Files of an evaluation, in the folder of an evaluation or in that of a step.
+#: Files of an evaluation, in the folder of an evaluation or of a step.
 EVALUATIONS = ("traces.jsonl", "results.jsonl", "eval/effective/traces.jsonl")
 
 #: Version of verifiers' traces.
@@ -98,6 +98,7 @@ def read_answers(path: Path, options: Row) -> Answers:
 
 
 def _rows(file: Path, agent: str | None, missing: list[str]) -> Iterator[Row]:
+    """A row for each line, which is a rollout, a trace, or an episode with traces, by the version that wrote it."""
     for line in common.records(file):
         if "example_id" in line.value:
             missing.append("The files do not tell rewards from metrics; each is a score.")
@@ -139,6 +140,7 @@ def _trace_of(line: Record, agent: str | None) -> Record:
 
 
 def _trace(trace: Record, line: Record, missing: list[str]) -> Row:
+    """The row of a trace in a line. The nodes before the first sampled node are the prompt."""
     if trace.value.get("version", VERSION) != VERSION:
         raise StudyError(f"{trace.where}: version {trace['version']!r:.20}; only {VERSION} is read")
     nodes, rewards, task = trace.each("nodes"), trace.inner("rewards"), trace.inner("task")

@@ -1,7 +1,7 @@
 """Finished runs and answers of this project. A run keeps what only it has, such as its gradients.
 
 `results` links such runs by `read_record` and `tables_of`, so that no rollouts are read.
-`imported.answers` reads answers in the format `reward_ablation` by it.
+`imported.answers` calls `read_answers` for answers in the format `reward_ablation`.
 """
 
 from __future__ import annotations

@@ -156,6 +156,7 @@ def rows_of(
 
 
 def _csv_rows(file: Path, numeric: Collection[str | None], completion: str | None) -> Iterator[tuple[str, Row]]:
+    """The rows of a CSV file, each with its place, as in `rows_of`."""
     csv.field_size_limit(LONGEST_LINE)
     try:
         with file.open(encoding="utf-8-sig", newline="") as lines:

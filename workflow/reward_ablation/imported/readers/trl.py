@@ -65,7 +65,7 @@ def read_rollouts(path: Path, options: dict[str, Any]) -> Rollouts:
 def _scores(table: pa.Table, chosen: dict[str, str] | None, known: dict[str, str] | None, file: Path) -> dict[str, str]:
     """The column of each component: as chosen, else each of floats or nulls alone in the first file.
 
-    `known` are those of the files before. Rewards log other columns, too.
+    `known` are the columns in the files before. Rewards log other columns, too.
     """
     if absent := [name for name in (*OWN, *(chosen or known or {}).values()) if name not in table.column_names]:
         raise StudyError(f"{file}: no column {absent[0]!r}; columns here: {', '.join(table.column_names)}")
@@ -84,6 +84,7 @@ def _scores(table: pa.Table, chosen: dict[str, str] | None, known: dict[str, str
 
 
 def _row(row: Row, names: dict[str, str], where: str) -> Row:
+    """A row of TRL's file in the form that `common.rollouts` takes."""
     if type(row["step"]) is not int:
         raise StudyError(f"{where}: step is {str(row['step'])[:40]!r}, not a whole number")
     prompt = _words(row["prompt"], f"{where}: prompt")

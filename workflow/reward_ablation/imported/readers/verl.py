@@ -39,7 +39,7 @@ METRICS = {
 
 
 class TrainingOptions(common.RolloutOptions):
-    """Options of rollouts. `metrics` is the file of verl's file logger; its path starts from that of the run."""
+    """Options of rollouts. `metrics` is the file of verl's file logger, by its path below the path of the run."""
 
     metrics: Line | None = None
 

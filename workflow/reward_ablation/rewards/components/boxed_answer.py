@@ -1,6 +1,6 @@
 """rldynamics' correctness: the last box against the gold, as strings.
 
-The preset `rldynamics` repeats that system's study by it; in other studies `correctness` compares values.
+The preset `rldynamics`, which repeats that system's study, has it. In other studies `correctness` compares values.
 """
 
 from __future__ import annotations

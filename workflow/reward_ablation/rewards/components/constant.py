@@ -17,7 +17,6 @@ def constant(completions: list[Completion], *, value: FiniteFloat = 1.0, **colum
 
     Notes
     -----
-    Source: this workflow. A difference between an arm with this component and an arm without it is an effect of the
-    workflow itself.
+    Source: this workflow. An arm with this component differs from an arm without it by an effect of the workflow only.
     """
     return [float(value)] * len(completions)

@@ -1,6 +1,6 @@
 """simple_grpo's reward: a last line with the answer.
 
-The preset `simple_grpo` repeats that system's study by it.
+The preset `simple_grpo`, which repeats that system's study, has it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Instructions whose following a program can verify (Zhou et al. 2023, arXiv 2311.07911).
 
 There is one function for each instruction of table 1 of the paper but the language of the response. The arguments have
-the names in IFEval's data. The code is this workflow's own. No regular expression reads a character more than a few
-times, in any text.
+the names in IFEval's data. The code is this workflow's own. No regular expression reads a character often, in any text.
 
 The component `instructions` needs problems with a column of instructions, such as the data set `ifeval`.
 """
@@ -77,8 +76,7 @@ def instructions(
 
     Notes
     -----
-    Source: Zhou et al. 2023, arXiv 2311.07911: strict and loose accuracy by prompt; with `partial`, by the instructions
-    of a prompt.
+    Source: Zhou et al. 2023, arXiv 2311.07911: strict and loose accuracy by prompt; with `partial`, by instruction.
     """
     texts = completion_texts(completions)
     shares = [share_followed(text, asked, strict) for text, asked in zip(texts, columns[column], strict=True)]

@@ -21,8 +21,7 @@ from reward_ablation.rewards.endpoint import Answer, Endpoint, ask_all
 from reward_ablation.rewards.parameters import FilePath, NotInSpec
 from reward_ablation.system.errors import StudyError
 
-#: Two fields that are no columns of the data. `fence` is a word that no value contains, so that a completion cannot
-#: forge this delimiter.
+#: Two fields that are no columns of the data. No value contains `fence`, so that no completion can forge the delimiter.
 COMPLETION, FENCE = "completion", "fence"
 
 #: Largest size of a template, in bytes.

@@ -1,6 +1,6 @@
 """rldynamics' format reward: words that look like steps.
 
-The preset `rldynamics` repeats that system's study by it.
+The preset `rldynamics`, which repeats that system's study, has it.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def majority(
     Source: TTRL, Zuo et al. 2025, arXiv 2504.16084, whose estimated label is the most frequent answer; a tie has one
     label there. Two answers are the same if they are the same rational number (0.5 and 1/2), or the same text after the
     grader's normalisation. Answers that only math-verify finds equal, such as two forms of one polynomial, count as
-    different: to compare all pairs of a group by it would have no useful bound on time.
+    different: to compare all pairs of a group by math-verify would have no useful bound on time.
     """
     answers = [_form(extract(text, answer_format)) for text in completion_texts(completions)]
     scores: list[float | None] = [0.0] * len(answers)

@@ -95,8 +95,7 @@ def reward_model(
     max_length : int
         Largest number of tokens in an input. A longer input loses its beginning, because most reward models read their
         score at the last token, and the end of the completion must stay. Where the end token is also the pad token, TRL
-        and this component read the score at the token before. The metric `reward_model/cut/...` has the share of cut
-        inputs.
+        and this component read the score at the token before. The metric `reward_model/cut/...`: share of cut inputs.
     batch_size : int
         Number of inputs that the model reads at once. Another number changes the last bits of a score.
     dtype : str, optional

@@ -1,6 +1,6 @@
 """The CS 674 lab's correctness: the final number, right or wrong.
 
-The preset `cs674` repeats the lab's study by it.
+The preset `cs674`, which repeats the lab's study, has it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The CS 674 lab's format reward: one pair of think tags, one pair of answer tags, nothing else.
 
-The preset `cs674` repeats the lab's study by it; docs/coming-from/cs674.md says what the lab is.
+The preset `cs674`, which repeats the lab's study, has it; docs/coming-from/cs674.md says what the lab is.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The GRPO guide's verifier: right, wrong, or no answer.
 
-The preset `grpo_guide` repeats the guide's study by it.
+The preset `grpo_guide`, which repeats the guide's study, has it.
 """
 
 from __future__ import annotations

@@ -61,8 +61,7 @@ def judge(
     know the share of tests that pass. `workers` is the number of programs that run at once, by default the number of
     CPUs but at most 4. The verdicts do not depend on it.
 
-    StudyError if the machine has no means to isolate programs. RuntimeError if the server of the sandbox cannot start
-    or fork.
+    StudyError if the machine has no means to isolate programs. RuntimeError if the server cannot start or fork.
     """
     at_once = workers or min(4, len(os.sched_getaffinity(0)))
     kinds = [_kind(task.tests) for task in tasks]
@@ -90,6 +89,7 @@ def judge(
 
 
 def _kind(tests: Any) -> Literal["asserts", "scripts"] | None:
+    """Whether tests are texts with asserts, or inputs and outputs of a script; None for anything else."""
     if not isinstance(tests, list) or not tests:
         return None
     if all(isinstance(test, str) for test in tests):

@@ -186,7 +186,7 @@ def _runners(tree: ast.Module) -> Iterator[str]:
 
 
 def _nodes(tree: ast.AST, without: tuple[type[ast.AST], ...] = ()) -> Iterator[ast.AST]:
-    """Nodes below a node but for those of some types, for what runs only in the main file, and for lost answers."""
+    """Nodes below a node, but no nodes of the types `without`, none that run only in the main file, no lost answers."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.Expr) and _is_true_or_false(node.value):
             continue

@@ -334,6 +334,7 @@ class Link:
         return message
 
     def _read(self) -> list:
+        """The next message, or `Ended` if there is none. A line without an end means that the other side has ended."""
         try:
             line = self._reader.readline(LARGEST)
         except OSError:  # the other side ended without reading its message

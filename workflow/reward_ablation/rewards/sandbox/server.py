@@ -38,8 +38,7 @@ class Server:
     """Starts and ends jobs, and keeps the processes and the folder of each job by its id.
 
     `control` is the socket to the supervisor, `isolation` the module of this name, and `paths` the folders that
-    programs may read. `where` has the flags of a program's namespaces or, under Landlock, the folder that holds the
-    programs' folders.
+    programs may read. `where` has the flags of a program's namespaces or, under Landlock, the folder of all programs.
     """
 
     def __init__(self, control: socket.socket, isolation: Any, paths: list[str], where: int | str) -> None:
@@ -78,7 +77,7 @@ class Server:
         processes: list[int] = []
         self._jobs[request["start"]] = (processes, folder)
         read_end, write_end = os.pipe()
-        between = socket.socketpair()
+        between = socket.socketpair()  # for the calls between the tests and the program
         try:
             if request["kind"] == "tests":
                 processes.append(self._fork("tests", request, [files[1], write_end, between[0].fileno()], folder))

@@ -228,8 +228,7 @@ def wall_seconds(seconds: int) -> float:
 def described(mode: str, landlock: int, is_root: bool) -> str:
     """One line that says what programs can reach on this machine and what they cannot.
 
-    `landlock` is the version of Landlock's interface. `is_root` says whether root starts the server. Programs then run
-    as another user.
+    `landlock` is the version of Landlock's interface. If `is_root` starts the server, programs run as another user.
     """
     if mode == "namespaces":
         return "programs run in namespaces of their own: no file, no network and no process of this machine"
