@@ -315,10 +315,7 @@ class State(NamedTuple):
 
 
 def useful_states(problem: Problem, limit: float, start: Mapping[str, int], contrasts: int) -> dict[str, list[State]]:
-    """States that the best choice with so many `contrasts` can have: within the limit if the other arms cost least.
-
-    No state is among them that is worse than `start` whatever the other arms have.
-    """
+    """States that a best choice with so many `contrasts` can have: within the limit, and none worse than `start`."""
     precision = problem.precision
     least = {arm: min(problem.options(arm)) for arm in problem.hours}
     lost, value = problem.value(start)
@@ -352,7 +349,7 @@ def useful_states(problem: Problem, limit: float, start: Mapping[str, int], cont
 def arm_variables(
     model: Any, problem: Problem, limit: float, states: Mapping[str, list[State]]
 ) -> dict[str, dict[State, Any]]:
-    """Binary variables by arm and state: one state each, within the limit, borrowing as `Precision.borrowing` says."""
+    """Binary variables by arm and state: one state an arm, within the limit, borrowing as in `Precision.borrowing`."""
     import pulp
 
     has = {
@@ -366,10 +363,10 @@ def arm_variables(
         model += pulp.lpSum(of_arm.values()) == 1
     every = [(state, variable) for of_arm in has.values() for state, variable in of_arm.items()]
     for number in sorted({state.seeds for state, _ in every if state.borrows}):
-        with_all = pulp.lpSum(variable for state, variable in every if state.seeds >= number)
+        arms_with_seeds = pulp.lpSum(variable for state, variable in every if state.seeds >= number)
         for of_arm in has.values():
             if State(number, True) in of_arm:
-                model += LENDING * of_arm[State(number, True)] <= with_all
+                model += LENDING * of_arm[State(number, True)] <= arms_with_seeds
     hours = [
         problem.cost_of(arm, state.seeds) * variable
         for arm, of_arm in has.items()

@@ -3,8 +3,8 @@
 Training calls it at each measured step, and `analysis` for steps under other weights, from stored matrices. Each
 compared gradient, a vector, is a weighted sum of rows, the gradients of single completions. The inner products of the
 vectors therefore follow from the inner products of the rows, the sample Gram matrix. A block is one micro-batch, within
-which they are all known. A vector's definition is `alone`, its component as if it were the only one, or `share`, its
-part of the trained gradient. Folding replaces a large gradient by fewer sums, whose inner products estimate its own.
+which they are all known. A vector's definition is `alone`, its component as if it were the only one, or `share`, what
+its component adds to the trained gradient. Folding replaces a large gradient by fewer sums, as an estimate.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ and is always written: a part that extends a section of the config names it agai
 left out where it has its default, so that earlier runs keep their keys. To change a default would change the meaning of
 written specs; `tests/study/pinned_keys.json` records the defaults.
 
-Planning makes the parts from the config (`study.specs_of_config`). `spec.run` has the whole specs.
+Planning makes them from the config (`study.specs_of_config`). `spec.run` has the whole specs.
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ class Watch:
         """Completions of a run's step: at most so many, evenly among all, with so many characters of each text."""
         with self._lock:
             rows = self.rollouts[run].rows(step)
-        chosen = rows if len(rows) <= most else [rows[place * len(rows) // most] for place in range(most)]
+        chosen = rows if len(rows) <= most else [rows[number * len(rows) // most] for number in range(most)]
         texts = self._texts({row.get("problem_id") for row in chosen if "prompt" not in row})
         shown = []
         for row in chosen:
