@@ -92,11 +92,11 @@ def claim_row(
 ) -> pd.DataFrame:
     """One claim with its difference and test, still without Holm's p-value and the verdict; `means` are of all arms."""
     difference, flags = distribution_of_difference(own, other, claim.arm, claim.against, claim.dataset, means)
-    row = own.metrics.index(claim.metric)
+    index = own.metrics.index(claim.metric)
     written = {"claim": claim.name, **claim.model_dump(exclude={"name"})}
-    measured = rows_of_parts([estimate_columns(difference, own.metrics, confidence)]).iloc[[row]]
-    tested = {"p": p_of_ends(claim, difference, row), "p_holm": np.nan, "verdict": None, "flagged_arms": flags[row]}
-    paired = np.broadcast_to(difference.paired, len(own.metrics))[row]
+    measured = rows_of_parts([estimate_columns(difference, own.metrics, confidence)]).iloc[[index]]
+    tested = {"p": p_of_ends(claim, difference, index), "p_holm": np.nan, "verdict": None, "flagged_arms": flags[index]}
+    paired = np.broadcast_to(difference.paired, len(own.metrics))[index]
     return measured.assign(**written, **tested, paired=bool(paired))
 
 

@@ -1,7 +1,6 @@
 """Seeds of each arm, such that the intervals of the primary contrasts are as short as a limit of hours allows.
 
-`reward-ablation budget` calls `choose`, with variances of a pilot or stated ones, and the hours that runs take. No rule
-runs it.
+`reward-ablation budget` calls `choose`, with variances of a pilot or stated ones, and the hours that runs take.
 
 A margin is half the length of an interval. The squared margin of a difference is the squared margin of its seeds plus
 that of the questions, which both arms answer. Seeds are compared paired, by those that both arms have, or by all seeds
@@ -147,7 +146,7 @@ def precision_of(components: Components, questions: int, samples: int, confidenc
 
 @dataclass(frozen=True)
 class Problem:
-    """The choice of seeds: most contrasts first, then the least sum of squared margins by `weights`, or largest one."""
+    """The choice of seeds: most contrasts, then least squared margins, summed by `weights`, or else the largest one."""
 
     precision: Precision
     hours: Mapping[str, float]  # of one more run of each arm, with its evaluations
@@ -315,7 +314,7 @@ class State(NamedTuple):
 
 
 def useful_states(problem: Problem, limit: float, start: Mapping[str, int], contrasts: int) -> dict[str, list[State]]:
-    """States that a best choice with so many `contrasts` can have: within the limit, and none worse than `start`."""
+    """States that a best choice of so many `contrasts` can have: within the limit, and not alone worse than `start`."""
     precision = problem.precision
     least = {arm: min(problem.options(arm)) for arm in problem.hours}
     lost, value = problem.value(start)

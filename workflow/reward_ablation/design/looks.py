@@ -168,7 +168,7 @@ class Measured(NamedTuple):
 
 
 def with_next_look(study: StudyFile, root: Path, refuse_mixed: bool) -> Sequential:
-    """Take the next look from the answers of its runs; what the tables refuse is a StudyError, and no look."""
+    """Take the next look from the answers of its runs. What the tables refuse raises StudyError: no look is taken."""
     record = study.sequential
     number = None if record is None else record.next_look
     if record is None or number is None:

@@ -150,8 +150,8 @@ def primary_result(study: StudyFile, differences: pd.DataFrame, evaluation: pd.D
         of_question = [evaluation[column] == getattr(primary, column) for column in ("dataset", "mode", "metric")]
         values = evaluation[of_question[0] & of_question[1] & of_question[2]]
         lines = [f"{row.arm}: {in_words(study, row)}" for row in values.itertuples()]
-        missing = "No declared comparison can be shown, as runs are missing"
-        none = missing if study.is_partial else "The study compares no two arms"
+        not_shown = "No declared comparison can be shown, as runs are missing"
+        none = not_shown if study.is_partial else "The study compares no two arms"
         return f"{none}. Mean {where}: {'; '.join(lines)}.", []
     level = level_of(study.confidence)
     lines = [contrast_line(study, row) for row in rows.itertuples()]

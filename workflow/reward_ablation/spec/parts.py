@@ -71,7 +71,7 @@ class PromptSpec(Prompt):
 
 
 class ComponentSpec(Section):
-    """A component. `code` is the digest of a user's function. `contents` has digests of files that parameters name.
+    """A component. `code` is the digest of a user's function; `contents`, of files and folders that parameters name.
 
     No spec has paths of files, parameters that decide no score, or the arms in which the component is scored.
     """
@@ -220,7 +220,7 @@ class DataSpec(Spec):
 
 
 class TrainDataSpec(DataSpec):
-    """A set to train on, without questions of `apart_from`. Only a run's spec has `too_long`, of prompts."""
+    """A set to train on, without questions of `apart_from`. Only a run's spec has `too_long`, for long prompts."""
 
     overlap: Switch
     apart_from: list[SourceSpec] = Field(default_factory=list)

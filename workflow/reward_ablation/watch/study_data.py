@@ -50,8 +50,8 @@ class States(NamedTuple):
 class Watch:
     """A study that is watched. Several threads may ask.
 
-    `runs` has the number of each run's arm, its seed and its folder. `problems` is the file of the training set: the
-    files of finished runs have no questions and golds.
+    `runs` has the number of each run's arm, its seed and its folder. `problems`, the training set, has the questions
+    and golds that the files of finished runs lack.
     """
 
     def __init__(

@@ -100,9 +100,9 @@ def hours_accounted(jobs: list[SlurmJob], attempts: list[Attempt], accounting: A
     by_key = {_key(job): job for job in jobs}
     if not by_key or any(key not in accounting for key in by_key):
         return UNKNOWN
-    ends = {_key(job): (job, attempt) for job, attempt in zip(jobs, attempts, strict=True) if attempt.ended == "done"}
+    ending = {_key(job): (job, attempt) for job, attempt in zip(jobs, attempts, strict=True) if attempt.ended == "done"}
     times = [
-        (allocation, job, _seconds(allocation, *ends.get(key, (job, None))))
+        (allocation, job, _seconds(allocation, *ending.get(key, (job, None))))
         for key, job in by_key.items()
         for allocation in accounting[key]
     ]
