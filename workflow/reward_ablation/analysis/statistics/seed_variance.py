@@ -123,7 +123,7 @@ class SeedMeans:
 
     @cached_property
     def flagged(self) -> np.ndarray:
-        """(metrics, arms) array of bool: arms whose seeds differ more than chance allows; Bonferroni's over the arms."""
+        """(metrics, arms) array of bool: arms whose seeds differ more than chance allows, by Bonferroni over arms."""
         tests = (self.tested.any(axis=0) & self.counted).sum()
         return np.asarray(self.tested & (self.p_unlike * tests < FALSE_FLAGS))
 
