@@ -100,11 +100,11 @@ def overview(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFra
     if study.datasets:
         asked, pictured = question(study), "primary comparison"
         result, details = primary_result(study, tables["paired_differences"], tables["evaluation_by_arm"])
-        sure = certainty(study, tables["paired_differences"])
+        words = certainty(study, tables["paired_differences"])
     else:
         asked, pictured = "Nothing was evaluated: the study compares the scores of training alone.", "training rewards"
         result, details = training_result(study, tables[REWARDS])
-        sure = (
+        words = (
             f"Each arm has {study.counted_seeds}. Intervals are over seeds, and not corrected for their number. Higher "
             "training scores do not show that a model is better on other problems."
         )
@@ -116,7 +116,7 @@ def overview(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFra
         question=printable(asked),
         result=printable(result),
         details=details,
-        certainty=printable(sure),
+        certainty=printable(words),
         picture=base64.b64encode(picture).decode(),
         alternative=printable(f"Figure of the {pictured}. {' '.join([result, *details])}"),
         facts={key: printable(value) for key, value in run_facts(study, cost).items()},

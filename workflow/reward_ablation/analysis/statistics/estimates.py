@@ -137,7 +137,7 @@ def spread_of(squares: MeanSquares, seeds: int, questions: int, third: np.ndarra
 
 
 def moderated(own: Spread, seeds: int | np.ndarray, seed_variance: SeedVariance) -> Spread:
-    """The spread with a moderated variance between seeds."""
+    """The spread with a moderated variance between seeds, which other arms lend to (`SeedMeans.of_contrast`)."""
     return own._replace(of_seeds=np.sqrt(seed_variance.variance / seeds), degrees=seed_variance.degrees)
 
 
