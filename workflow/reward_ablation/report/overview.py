@@ -100,11 +100,11 @@ def overview(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFra
     if study.datasets:
         asked, pictured = question(study), "primary comparison"
         result, details = primary_result(study, tables["paired_differences"], tables["evaluation_by_arm"])
-        words = certainty(study, tables["paired_differences"])
+        caveat = certainty(study, tables["paired_differences"])
     else:
         asked, pictured = "Nothing was evaluated: the study compares the scores of training alone.", "training rewards"
         result, details = training_result(study, tables[REWARDS])
-        words = (
+        caveat = (
             f"Each arm has {study.counted_seeds}. Intervals are over seeds, and not corrected for their number. Higher "
             "training scores do not show that a model is better on other problems."
         )
@@ -116,7 +116,7 @@ def overview(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFra
         question=printable(asked),
         result=printable(result),
         details=details,
-        certainty=printable(words),
+        certainty=printable(caveat),
         picture=base64.b64encode(picture).decode(),
         alternative=printable(f"Figure of the {pictured}. {' '.join([result, *details])}"),
         facts={key: printable(value) for key, value in run_facts(study, cost).items()},
